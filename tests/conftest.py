@@ -1,0 +1,32 @@
+"""Shared fixtures: the asyncio backend and a lab on scratch folders."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.settings import Settings
+
+TEMPLATES = Path(__file__).parents[1] / "prime_lab_mcp" / "resources" / "templates"
+EXAMPLES = Path(__file__).parents[1] / "environments"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "workspace" / "environments").mkdir(parents=True)
+    return Settings(workspace=tmp_path / "workspace", state_dir=tmp_path / "state", templates=TEMPLATES)
+
+
+@pytest.fixture
+async def lab(settings: Settings) -> AsyncIterator[Lab]:
+    opened = Lab(settings)
+    yield opened
+    await opened.close()

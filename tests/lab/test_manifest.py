@@ -1,0 +1,53 @@
+"""pyproject.toml is edited at one place and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.manifest import next_version, parse, set_version
+
+TEXT = """# a comment
+[project]
+name = "e"
+version = "0.1.0"  # keep me
+dependencies = ["verifiers>=0.4.0,<0.5"]
+
+[tool.ruff]
+target-version = "py311"
+
+[tool.other]
+version = "9.9.9"
+"""
+
+
+def test_a_version_bump_changes_the_project_version_and_not_one_other_byte(tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text(TEXT, encoding="utf-8")
+    set_version(path, "0.2.0")
+    assert path.read_text(encoding="utf-8") == TEXT.replace('version = "0.1.0"', 'version = "0.2.0"')
+
+
+def test_a_version_that_is_not_literal_is_refused_and_the_file_kept(tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    text = '[project]\nname = "e"\ndynamic = ["version"]\n[tool.other]\nversion = "1"\n'
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput):
+        set_version(path, "0.2.0")
+    assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("current", "bump", "expected"),
+    [("0.1.0", "patch", "0.1.1"), ("0.1.9", "minor", "0.2.0"), ("1.2.3", "major", "2.0.0"), ("1", "patch", "1.0.1")],
+)
+def test_versions_are_raised_by_part(current: str, bump: str, expected: str) -> None:
+    assert next_version(current, bump) == expected
+
+
+def test_a_manifest_knows_its_module_and_its_verifiers_requirement() -> None:
+    found = parse(TEXT.replace('"e"', '"My-Env"').encode())
+    assert found.module == "my_env"
+    assert str(found.verifiers) == "verifiers<0.5,>=0.4.0"
