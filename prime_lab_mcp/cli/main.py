@@ -1,0 +1,110 @@
+"""The command line: `serve` (also what the bare command does), `call`, `demo`, `install`, `approve`, `override`, `doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from prime_lab_mcp import __version__
+from prime_lab_mcp.lab.errors import LabError
+
+COMMANDS = ("serve", "call", "demo", "install", "approve", "override", "doctor")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 passed, 1 failed or inconclusive, 2 bad usage, 3 blocked, 4 error, 5 running, 6 needs confirmation."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if sys.platform == "win32":
+        print("prime-lab-mcp needs Linux or macOS: process groups and forked workers. Use WSL.", file=sys.stderr)
+        return 2
+    if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help", "--version")):
+        given.insert(0, "serve")
+    args, rest = _parser().parse_known_args(given)
+    if rest and args.command != "call":
+        _parser().error(f"unrecognised: {' '.join(rest)}")
+    try:
+        return _dispatch(args, rest)
+    except LabError as error:
+        print(f"prime-lab-mcp: {error.message}\n{error.fix}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _dispatch(args: argparse.Namespace, rest: list[str]) -> int:
+    if args.command == "demo":
+        from prime_lab_mcp.cli.demo import demo
+
+        return demo(keep=args.keep)
+    from prime_lab_mcp.server.main import serve, settings
+
+    chosen = settings(
+        args.workspace,
+        args.state_dir,
+        rehearsal=args.rehearsal,
+        approval=args.approval,
+        max_spend=args.max_spend,
+        allow_env=tuple(args.allow_env),
+    )
+    if args.command == "serve":
+        serve(chosen, args.http)
+        return 0
+    from prime_lab_mcp.cli import person, terminal
+
+    if args.command == "call":
+        return terminal.call(chosen, args.tool, args.json, rest)
+    if args.command == "install":
+        return terminal.call(chosen, "preflight", '{"install": true}', [])
+    if args.command == "doctor":
+        return terminal.call(chosen, "preflight", None, [])
+    if args.command == "approve":
+        return person.approve(chosen, args.token, assume_yes=args.yes)
+    return person.override(chosen, args.environment, args.code, args.reason)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="prime-lab-mcp",
+        description="MCP server that builds, validates, publishes and trains RL environments on Prime Intellect Lab.",
+    )
+    parser.add_argument("--version", action="version", version=f"prime-lab-mcp {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--workspace", metavar="DIR", help="folder the agent works in (default: here)")
+    shared.add_argument("--state-dir", metavar="DIR", help="ledger, snapshots, jobs (default: the platform's)")
+    shared.add_argument("--rehearsal", action="store_true", help="loopback platform: no account, no spend")
+    shared.add_argument("--approval", choices=("ask", "always"), default="ask", help="who may approve spending")
+    shared.add_argument("--max-spend", type=_dollars, metavar="USD", help="cumulative cap; honours yes=true")
+    shared.add_argument(
+        "--allow-env", action="append", default=[], metavar="NAME", help="variable environments may see"
+    )
+
+    serve = commands.add_parser("serve", parents=[shared], help="speak MCP over stdio (default) or loopback HTTP")
+    serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP on a loopback address")
+    call = commands.add_parser("call", parents=[shared], help="run one tool: call TOOL [--json ARGS | --key value ...]")
+    call.add_argument("tool")
+    call.add_argument("--json", metavar="ARGS", help="arguments as one JSON object")
+    demo = commands.add_parser("demo", help="the whole workflow in rehearsal, through a real client")
+    demo.add_argument("--keep", metavar="DIR", help="keep the scratch workspace and state here")
+    commands.add_parser("install", parents=[shared], help="install the toolchain (verifiers, datasets, prime)")
+    commands.add_parser("doctor", parents=[shared], help="what is installed, logged in and missing")
+    approve = commands.add_parser("approve", parents=[shared], help="approve one pending question as a person")
+    approve.add_argument("token")
+    approve.add_argument("--yes", action="store_true", help="do not ask again")
+    override = commands.add_parser("override", parents=[shared], help="waive one blocker code for the present files")
+    override.add_argument("environment")
+    override.add_argument("code")
+    override.add_argument("--reason", required=True)
+    return parser
+
+
+def _dollars(text: str) -> float:
+    amount = float(text)
+    if not 0 <= amount < 1e6:
+        raise argparse.ArgumentTypeError("give US dollars between 0 and 1,000,000")
+    return amount
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

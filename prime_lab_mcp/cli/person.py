@@ -1,0 +1,67 @@
+"""What only a person does, in a terminal: approve a pending question, waive one blocker code."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.ledger import Ledger
+from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.snapshot import take
+from prime_lab_mcp.lab.workspace import Workspace
+
+
+def approve(settings: Settings, token: str, *, assume_yes: bool) -> int:
+    """Show the question behind a token and record the person's yes."""
+    ledger = Ledger(settings.ledger)
+    found = ledger.approval(token)
+    if found is None:
+        raise BadInput(
+            "there is no pending question with this token in this state directory",
+            fix="Give the token of the report, and the same --state-dir as the server's.",
+        )
+    print(found.question)
+    if not assume_yes:
+        if not sys.stdin.isatty():
+            raise BadInput("this is no terminal to answer in", fix="Run it in a terminal, or add --yes.")
+        if input("Approve? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("Not approved.")
+            return 1
+    ledger.approve(token)
+    print("Approved. The agent can now pass the token back as confirm.")
+    return 0
+
+
+def override(settings: Settings, environment: str, code: str, reason: str) -> int:
+    """Waive one blocker code of the newest verdicts about the present files; it holds until they change.
+
+    `environment` may also be the path of a training config. Never-run and stale cannot be waived.
+    """
+    ledger = Ledger(settings.ledger)
+    workspace = Workspace(settings.workspace.resolve())
+    key = str(workspace.root)
+    if len(reason.strip()) < 8:
+        raise BadInput("the reason is too short to be read later", fix="Say why this is right in a sentence.")
+    if environment.endswith(".toml"):
+        path = workspace.resolve(environment, must_exist=True)
+        prints = {hashlib.sha256(path.read_bytes()).hexdigest()}
+        name = path.name
+    else:
+        snapshot = take(workspace.environment(environment), settings.snapshots)
+        prints = {snapshot.source, snapshot.content}
+        name = snapshot.name
+    rows = [r for r in ledger.evidence(key) if prints & {r.source, r.content, r.config_sha256} and code in r.blockers]
+    if not rows:
+        raise BadInput(
+            f"no verdict about the present files of {name} names the blocker {code}",
+            fix="Only a blocker that was found on exactly these files can be waived.",
+            code="nothing-to-override",
+        )
+    for row in rows[:1]:
+        for fingerprint in prints & {row.source, row.content, row.config_sha256}:
+            ledger.override(key, name, str(fingerprint), code, reason)
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime())
+    print(f"{when}: {code} is waived for {name} until its files change. Recorded: {reason}")
+    return 0

@@ -1,0 +1,15 @@
+"""What an agent can be asked to do: one Markdown file a prompt, with `{slots}` for its arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def text(name: str, **slots: str) -> str:
+    """The prompt with its slots filled; a slot's text is quoted as the user's words, never as ours."""
+    page = (HERE / f"{name}.md").read_text(encoding="utf-8")
+    for slot, value in slots.items():
+        page = page.replace("{" + slot + "}", value.strip() or "(not said)")
+    return page

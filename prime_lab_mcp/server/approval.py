@@ -1,0 +1,157 @@
+"""Asking before something is published or paid for.
+
+Where the client can ask its user, it does (elicitation, both protocol eras); else the call returns a token bound to the
+exact intent. The token is a speed bump, not proof of a person: with `--approval always` only an elicitation or
+`prime-lab-mcp approve TOKEN` in a terminal counts. Nothing here opens a gate.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.report import Finding, Next, Report
+from prime_lab_mcp.tools.tool import Intent
+
+Answer = Literal["approved", "declined", "cannot-ask"]
+Ask = Callable[[str], Awaitable[Answer]]
+"""Puts one question to the user; `cannot-ask` when there is nobody to ask."""
+
+
+class Suspended(Exception):
+    """The call is waiting for the client's answer, which comes with the same call made again (2026-07-28 era)."""
+
+
+TOKEN_SECONDS = 3600
+"""How long a confirmation token is good for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One approval to obtain: what the caller brought along."""
+
+    tool: str
+    arguments: dict[str, object]
+    confirm: str | None
+    yes: bool
+    cautions: tuple[str, ...] = ()
+
+
+async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -> Report | None:
+    """None when the intent may go out; else the report that says what is missing."""
+    intent = _worded(lab, intent, request.cautions)
+    refusal = _over_cap(lab, intent)
+    if refusal is not None:
+        return refusal
+    if not intent.ask:
+        return None
+    always = lab.settings.approval == "always"
+    if request.confirm is not None:
+        return _confirmed(lab, intent, request, always)
+    if request.yes and lab.settings.max_spend is not None and not always and not request.cautions:
+        return None
+    answer: Answer = await ask(intent.question) if ask is not None else "cannot-ask"
+    if answer == "approved":
+        return None
+    if answer == "declined":
+        return Report(
+            "needs_confirmation",
+            "The user declined; nothing was sent.",
+            next=(Next(request.tool, "when the user asks for it again"),),
+        )
+    return _offer(lab, intent, request, always)
+
+
+def _worded(lab: Lab, intent: Intent, cautions: tuple[str, ...]) -> Intent:
+    """The question with everything a person must know, the cap and the platform included."""
+    parts = [intent.question, *(f"Note: {caution}." for caution in cautions)]
+    if lab.settings.max_spend is not None and intent.max_cost is not None:
+        spent = lab.ledger.spent(lab.platform)
+        parts.append(f"Committed so far ${spent:.2f} of the cap of ${lab.settings.max_spend:.2f}.")
+    if lab.settings.rehearsal:
+        parts.append("This is a rehearsal: nothing is published and nothing is paid.")
+    return replace(intent, question=" ".join(parts))
+
+
+def _over_cap(lab: Lab, intent: Intent) -> Report | None:
+    cap = lab.settings.max_spend
+    if cap is None or intent.kind == "push":
+        return None
+    if intent.max_cost is None and intent.ask:
+        return _refused(
+            "price-unknown",
+            "no price is known for this, and the server was started with a spending cap",
+            "Choose a GPU type with a listed price (search_hub kind=gpu), or ask the user to run it themselves.",
+        )
+    spent = lab.ledger.spent(lab.platform)
+    if intent.max_cost is not None and spent + intent.max_cost > cap + 1e-9:
+        return _refused(
+            "over-cap",
+            f"this may cost up to ${intent.max_cost:.2f}; with ${spent:.2f} committed it exceeds the cap of ${cap:.2f}",
+            "Use fewer steps, a smaller batch or cheaper GPUs, or ask the user to raise --max-spend.",
+        )
+    return None
+
+
+def _refused(code: str, message: str, fix: str) -> Report:
+    return Report(
+        "blocked", f"Refused: {message}.", findings=(Finding(code, "blocker", message, fix),),
+        next=(Next("write_training_config", "to make it cheaper"),),
+    )  # fmt: skip
+
+
+def _confirmed(lab: Lab, intent: Intent, request: Request, always: bool) -> Report | None:
+    approval = lab.ledger.approval(request.confirm or "")
+    fits = (
+        approval is not None
+        and approval.intent == intent.key
+        and approval.platform == lab.platform
+        and _covers(approval.max_cost, intent.max_cost)
+        and all(caution in approval.question for caution in request.cautions)
+        and time.time() - approval.at < TOKEN_SECONDS
+    )
+    if not fits:
+        return _offer(lab, intent, request, always, "That token is for something else, or too old. ")
+    if always and (approval is None or approval.approved_at is None):
+        return Report(
+            "needs_confirmation",
+            "A person must approve this in a terminal first.",
+            data={"confirm": request.confirm, "question": intent.question},
+            findings=(_terminal(request.confirm or ""),),
+            next=(_again(request, request.confirm or ""),),
+        )
+    return None
+
+
+def _covers(agreed: float | None, now: float | None) -> bool:
+    """A token holds for the price it was given for, or a lower one."""
+    return agreed is None if now is None else agreed is not None and now <= agreed + 1e-9
+
+
+def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: str = "") -> Report:
+    token = lab.ledger.offer(intent.key, intent.question, intent.max_cost, lab.platform)
+    findings = (_terminal(token),) if always else ()
+    return Report(
+        "needs_confirmation",
+        f"{preface}Not sent yet. Show the user the question and pass the token back as confirm when they agree.",
+        findings=findings,
+        data={"confirm": token, "question": intent.question, "max_cost": intent.max_cost},
+        next=(_again(request, token),),
+    )
+
+
+def _terminal(token: str) -> Finding:
+    return Finding(
+        "approval-in-terminal",
+        "info",
+        "this server accepts approval only from a person",
+        f"Ask the user to run: prime-lab-mcp approve {token}",
+    )
+
+
+def _again(request: Request, token: str) -> Next:
+    kept = {k: v for k, v in request.arguments.items() if v is not None}
+    return Next(request.tool, "once the user agreed", {**kept, "confirm": token})

@@ -1,0 +1,107 @@
+"""Tool arguments: parsed strictly, described small."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from prime_lab_mcp.lab.report import Finding, Next, Report
+from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.tools.tool import Arguments, Tool
+
+
+def parse(tool: Tool, given: Mapping[str, Any]) -> Arguments | Report:
+    """The typed arguments, or a report that names every argument that does not fit."""
+    try:
+        return tool.args.model_validate(dict(given))
+    except ValidationError as first:
+        mended = _unwrapped(tool, given)
+        if mended != given:
+            try:
+                return tool.args.model_validate(mended)
+            except ValidationError as second:
+                return _refusal(tool, second)
+        return _refusal(tool, first)
+
+
+def _unwrapped(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Some clients send lists, objects and numbers as JSON text."""
+    mended: dict[str, Any] = {}
+    for name, value in given.items():
+        mended[name] = value
+        if isinstance(value, str) and name in tool.args.model_fields:
+            try:
+                found = json.loads(value)
+            except ValueError:
+                continue
+            if not isinstance(found, str):
+                mended[name] = found
+    return mended
+
+
+def _refusal(tool: Tool, error: ValidationError) -> Report:
+    known = ", ".join(tool.args.model_fields) or "none"
+    findings = []
+    for problem in error.errors(include_url=False, include_context=False)[:10]:
+        where = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            message, fix = f"{tool.name} has no argument {quote(where, 80)}", f"Its arguments are: {known}."
+        elif problem["type"] == "missing":
+            message, fix = f"the argument {where} is missing", f"Give {where}."
+        else:
+            message = f"{where}: {problem['msg']} (given: {quote(problem.get('input'), 80)})"
+            fix = f"Give {where} as the tool's schema describes it."
+        findings.append(Finding("bad-argument", "blocker", message, fix, where))
+    return Report(
+        "error",
+        f"{tool.name} was called with arguments it does not take; nothing was done.",
+        findings=tuple(findings),
+        next=(Next(tool.name, "with the arguments mended"),),
+    )
+
+
+def schema(args: type[Arguments]) -> dict[str, Any]:
+    """The input schema without titles, nulls and defaults of None: half the tokens, the same meaning."""
+    found: dict[str, Any] = _slim(args.model_json_schema())
+    found.setdefault("properties", {})
+    return found
+
+
+def _slim(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_slim(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    slim: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key == "default" and value is None:
+            continue
+        if key == "properties" and isinstance(value, dict):
+            slim[key] = {name: _slim(field) for name, field in value.items()}
+        elif key == "anyOf" and isinstance(value, list):
+            kinds = [_slim(kind) for kind in value if kind != {"type": "null"}]
+            slim.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
+        else:
+            slim[key] = _slim(value)
+    return slim
+
+
+OUTPUT_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "status": {"type": "string"},
+        "summary": {"type": "string"},
+        "findings": {"type": "array"},
+        "data": {"type": "object"},
+        "unmet": {"type": "array"},
+        "next": {"type": "array"},
+        "links": {"type": "array"},
+    },
+    "required": ["status", "summary"],
+}
+"""The envelope of every result; its shapes are in lab://reference/reports."""

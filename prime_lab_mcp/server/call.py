@@ -1,0 +1,227 @@
+"""The one path of every tool call.
+
+parse arguments -> settle finished jobs -> snapshot -> gate -> approval -> run -> record evidence -> report. No tool
+gates, asks, logs or catches by itself; adding a tool adds nothing here. This holds the project's only `except
+Exception`: a bug is logged with its traceback for people and reported without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.records import evidence_from
+from prime_lab_mcp.lab.report import Finding, Next, Outcome, Report
+from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.workspace import HUB_NAME
+from prime_lab_mcp.server import approval, arguments
+from prime_lab_mcp.server.gate import Gate, Passage
+from prime_lab_mcp.tools.tool import Arguments, Call, Intent, References, Tool
+
+log = logging.getLogger("prime_lab_mcp")
+
+Progress = Callable[[float, float | None, str], Awaitable[None]]
+
+
+async def no_progress(done: float, total: float | None, message: str) -> None:
+    """For callers that do not follow progress."""
+
+
+class Calls:
+    """Runs tools of one lab. `execute` never raises for anything a tool does; cancellation passes through."""
+
+    def __init__(self, lab: Lab, tools: tuple[Tool, ...], references: References) -> None:
+        self.lab = lab
+        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
+        self.references = references
+        self._one_at_a_time: dict[str, anyio.Lock] = {}
+
+    async def execute(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        ask: approval.Ask | None = None,
+        progress: Progress = no_progress,
+    ) -> Report:
+        """One call from arguments to report."""
+        started = time.monotonic()
+        tool = self.tools.get(name)
+        if tool is None:
+            return _unknown(name, self.tools)
+        parsed = arguments.parse(tool, given)
+        if isinstance(parsed, Report):
+            return parsed
+        try:
+            report = await self._run(tool, parsed, ask, progress)
+        except LabError as error:
+            report = _could_not(tool, error)
+        except approval.Suspended:
+            raise
+        except Exception:
+            reference = secrets.token_hex(4)
+            log.exception("call %s of %s failed", reference, tool.name)
+            report = _bug(tool, reference)
+        self._note(tool, report, time.monotonic() - started)
+        return report
+
+    async def _run(self, tool: Tool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
+        await self._settle()
+        snapshot = await self._snapshot(tool, args)
+        call = Call(
+            lab=self.lab,
+            snapshot=snapshot,
+            progress=progress,
+            references=self.references,
+            prove=lambda name, taken: self._prove(name, taken, progress),
+        )
+        if tool.config is not None:
+            call = replace(call, config=await tool.config(call, args))
+        passage = await self._gate(call).check(tool, args, call)
+        if passage.report is not None:
+            return passage.report
+        if tool.intent is None:
+            return await self._finish(tool, args, call, progress)
+        intent = await tool.intent(call, args)
+        if intent is None:
+            return await self._finish(tool, args, call, progress)
+        return await self._send(tool, args, replace(call, intent=intent), intent, passage, ask)
+
+    async def _send(
+        self,
+        tool: Tool,
+        args: Arguments,
+        call: Call,
+        intent: Intent,
+        passage: Passage,
+        ask: approval.Ask | None,
+    ) -> Report:
+        request = approval.Request(
+            tool=tool.name,
+            arguments=args.model_dump(exclude_unset=True),
+            confirm=getattr(args, "confirm", None),
+            yes=bool(getattr(args, "yes", False)),
+            cautions=passage.cautions,
+        )
+        refusal = await approval.approve(self.lab, intent, request, ask)
+        if refusal is not None:
+            return refusal
+        # Between the question and now the files may have changed: what goes out is what is proven now.
+        again = await self._gate(call).check(tool, args, call)
+        if again.report is not None:
+            return again.report
+        lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
+        with anyio.CancelScope(shield=True):  # a lost client must not leave a half-known push or submission
+            async with lock:
+                report = await self._finish(tool, args, call, call.progress)
+        return report
+
+    async def _finish(self, tool: Tool, args: Arguments, call: Call, progress: Progress) -> Report:
+        outcome = await tool.run(call, args)
+        self._record(tool, args, outcome.snapshot or call.snapshot, outcome)
+        return _report(outcome)
+
+    def _record(self, tool: Tool, args: Arguments, subject: Snapshot | None, outcome: Outcome) -> None:
+        if tool.records is None or outcome.status == "running" or not outcome.facts.proves:
+            return
+        self.lab.ledger.record(
+            evidence_from(
+                tool.name,
+                outcome.status,
+                self.lab.key,
+                subject if tool.records == "environment" else None,
+                outcome.findings,
+                outcome.facts,
+                self.lab.platform,
+                args.model_dump(mode="json", exclude_unset=True, exclude={"confirm", "yes"}),
+                outcome.data,
+            )
+        )
+
+    async def _prove(self, name: str, snapshot: Snapshot, progress: Progress) -> Report:
+        """Run a free prerequisite on a snapshot and record it."""
+        tool = self.tools[name]
+        args = tool.args.model_validate({"environment": snapshot.relative})
+        call = Call(
+            lab=self.lab,
+            snapshot=snapshot,
+            progress=progress,
+            references=self.references,
+            prove=lambda other, taken: self._prove(other, taken, progress),
+        )
+        return await self._finish(tool, args, call, progress)
+
+    async def _prove_config(self, call: Call) -> Report:
+        tool = self.tools["check_training_config"]
+        assert call.config is not None
+        path = call.config.relative_to(self.lab.workspace.root).as_posix()
+        return await self._finish(tool, tool.args.model_validate({"path": path}), call, call.progress)
+
+    def _gate(self, call: Call) -> Gate:
+        return Gate(self.lab, lambda name, taken: self._prove(name, taken, call.progress), self._prove_config)
+
+    async def _snapshot(self, tool: Tool, args: Arguments) -> Snapshot | None:
+        name = getattr(args, "environment", None)
+        if not tool.snapshot or name is None:
+            return None
+        if HUB_NAME.match(name) and not (self.lab.workspace.root / name).exists():
+            return None  # owner/name on the Hub: the tool says whether it can work with that
+        return await self.lab.snapshot(name)
+
+    async def _settle(self) -> None:
+        """Record what jobs that ended since the last call have proven."""
+        if self.lab.ledger.unjudged(self.lab.key):
+            from prime_lab_mcp.lab.evals.verdicts import settle
+
+            await anyio.to_thread.run_sync(settle, self.lab)
+
+    def _note(self, tool: Tool, report: Report, seconds: float) -> None:
+        try:
+            self.lab.ledger.note_call(self.lab.key, tool.name, report.status, seconds, report.summary[:300])
+        except LabError as error:
+            log.warning("a call of %s was not noted: %s", tool.name, error)
+
+
+def _report(outcome: Outcome) -> Report:
+    findings = outcome.findings
+    if outcome.status in ("failed", "inconclusive") and not outcome.blockers:
+        raise AssertionError(f"a {outcome.status} outcome names no blocker: {outcome.summary}")
+    return Report(outcome.status, outcome.summary, findings, outcome.data, next=outcome.next, links=outcome.links)
+
+
+def _unknown(name: str, tools: Mapping[str, Tool]) -> Report:
+    return Report(
+        "error",
+        "There is no such tool.",
+        findings=(
+            Finding("unknown-tool", "blocker", f"no tool is called {name!r:.80}", f"Tools: {', '.join(tools)}."),
+        ),
+        next=(Next("workflow_status", "shows what to call next"),),
+    )
+
+
+def _could_not(tool: Tool, error: LabError) -> Report:
+    return Report(
+        "error",
+        f"{tool.name} could not do its work: {error.message}",
+        findings=(error.as_finding(),),
+        next=error.next or (Next(tool.name, "after that"),),
+    )
+
+
+def _bug(tool: Tool, reference: str) -> Report:
+    fix = f"Call it again; if it repeats, show the user reference {reference} in the server's log."
+    return Report(
+        "error",
+        f"{tool.name} broke; this is a fault of prime-lab-mcp, not of the environment.",
+        findings=(Finding("internal-error", "blocker", f"unexpected failure, reference {reference}", fix),),
+        next=(Next("workflow_status", "nothing was recorded; see where things stand"),),
+    )

@@ -1,0 +1,61 @@
+"""Puts a question to the client's user through the SDK's `Resolve`/`Elicit`, which works in both protocol eras.
+
+In the handshake era the answer comes back within the call. In the 2026-07-28 era the SDK returns the question as the
+call's result and the client makes the same call again with the answer: then `Suspended` carries that result out.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, Resolve
+from mcp.server.mcpserver.resolve import build_resolver_plans, resolve_arguments
+from mcp_types import InputRequiredResult
+from pydantic import BaseModel, Field
+
+from prime_lab_mcp.server.approval import Answer, Ask, Suspended
+
+
+class Approve(BaseModel):
+    """The answer to one approval question."""
+
+    approve: Annotated[bool, Field(description="Go ahead?")]
+
+
+class ClientMustAnswer(Suspended):
+    """Carries the SDK's result that asks the client (2026-07-28 era)."""
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        super().__init__("waiting for the client's answer")
+        self.result = result
+
+
+def asker(context: Context[Any, Any]) -> Ask:
+    """A way to ask the user behind this request."""
+
+    async def ask(question: str) -> Answer:
+        if not _can_ask(context):
+            return "cannot-ask"
+
+        async def approval(ctx: Context[Any, Any]) -> Approve | Elicit[Approve]:
+            return Elicit(question, Approve)
+
+        approval.__annotations__ = {"ctx": Context, "return": Approve | Elicit[Approve]}
+        wanted = {"approval": (Resolve(approval), True)}
+        resolved = await resolve_arguments(wanted, build_resolver_plans(wanted, set()), {}, context)
+        if isinstance(resolved, InputRequiredResult):
+            raise ClientMustAnswer(resolved)
+        answer = resolved["approval"]
+        accepted = isinstance(answer, AcceptedElicitation) and answer.data.approve
+        return "approved" if accepted else "declined"
+
+    return ask
+
+
+def _can_ask(context: Context[Any, Any]) -> bool:
+    capabilities = context.client_capabilities
+    form = capabilities.elicitation if capabilities is not None else None
+    if form is None or (form.form is None and form.url is not None):
+        return False
+    modern = (context.protocol_version or "") >= "2026-07-28"
+    return modern or context.session.can_send_request

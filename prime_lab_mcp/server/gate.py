@@ -1,0 +1,139 @@
+"""Applies the gate table to one call: runs the free prerequisites, gathers what is missing, refuses or lets pass."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from prime_lab_mcp.lab.gates import (
+    CAPABILITIES,
+    COULD_NOT_ASK,
+    FREE,
+    NEEDS,
+    Need,
+    Standing,
+    Subject,
+    source_unmet,
+    standing,
+)
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.report import Finding, Next, Report, Unmet
+from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """`report` set: refused. `cautions`: what a confirmation has to name."""
+
+    report: Report | None = None
+    cautions: tuple[str, ...] = ()
+
+
+class Gate:
+    """One call's gate. `prove` and `prove_config` run a free prerequisite and record it."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        prove: Callable[[str, Snapshot], Awaitable[Report]],
+        prove_config: Callable[[Call], Awaitable[Report]],
+    ) -> None:
+        self.lab = lab
+        self._prove = prove
+        self._prove_config = prove_config
+
+    async def check(self, tool: Tool, args: Arguments, call: Call) -> Passage:
+        """Refuse with everything that is missing at once, or let pass with what has to be said."""
+        needs = NEEDS.get(tool.name, ())
+        if not needs or (call.snapshot is None and call.config is None):
+            return Passage()
+        subject = self._subject(call)
+        unmet: list[Unmet] = []
+        cautions: list[str] = []
+        findings: list[Finding] = []
+        for need in needs:
+            found = self._standing(need, subject)
+            if found.why in ("never-run", "stale", "rehearsal") and need.tool in FREE and not unmet:
+                report = await self._free(need.tool, call)
+                findings.extend(f for f in report.findings if f.severity == "blocker")
+                found = self._standing(need, subject)
+            if found.unmet is not None:
+                caution = _as_caution(found)
+                if caution:
+                    cautions.append(caution)
+                else:
+                    unmet.append(found.unmet)
+        if tool.name == "submit_training" and call.config is not None:
+            await self._sources(call, unmet, cautions)
+        if not unmet:
+            await self._capability(tool, unmet, findings)
+        if unmet:
+            return Passage(_blocked(tool, subject, unmet, findings, call))
+        return Passage(None, tuple(cautions))
+
+    def _standing(self, need: Need, subject: Subject) -> Standing:
+        history = self.lab.ledger.evidence(self.lab.key, tool=need.tool)
+        return standing(need, history, subject, self.lab.platform, self.lab.ledger.overrides(self.lab.key))
+
+    async def _free(self, name: str, call: Call) -> Report:
+        if name == "check_training_config":
+            return await self._prove_config(call)
+        return await self._prove(name, call.environment)
+
+    def _subject(self, call: Call) -> Subject:
+        subject = Subject()
+        if call.snapshot is not None:
+            taken = call.snapshot
+            subject = Subject(taken.name, taken.source, taken.content)
+        if call.config is not None:
+            subject = replace(subject, config_sha256=hashlib.sha256(call.config.read_bytes()).hexdigest())
+        return subject
+
+    async def _sources(self, call: Call, unmet: list[Unmet], cautions: list[str]) -> None:
+        from prime_lab_mcp.lab.configs.read import read
+        from prime_lab_mcp.lab.sources import gather
+
+        assert call.config is not None
+        config = read(call.config)
+        for facts in await gather(self.lab, config):
+            missing, named = source_unmet(facts, self.lab.platform, config.model)
+            unmet.extend(u for u in missing if u not in unmet)
+            cautions.extend(c for c in named if c not in cautions)
+
+    async def _capability(self, tool: Tool, unmet: list[Unmet], findings: list[Finding]) -> None:
+        name = CAPABILITIES.get(tool.name)
+        if name is None:
+            return
+        from prime_lab_mcp.lab.capabilities import capability
+
+        missing = await capability(self.lab, name)
+        if missing:
+            findings.extend(missing)
+            unmet.append(Unmet("preflight", "failed", f"the {name} is not ready: {missing[0].message}"))
+
+
+def _as_caution(found: Standing) -> str | None:
+    """A config check that could not ask the platform may be replaced by a confirmation that says so."""
+    row = found.row
+    if found.why == "inconclusive" and row is not None and set(row.blockers) == {COULD_NOT_ASK}:
+        return "the platform could not be asked whether it accepts this config"
+    return None
+
+
+def _blocked(tool: Tool, subject: Subject, unmet: list[Unmet], findings: list[Finding], call: Call) -> Report:
+    first = unmet[0]
+    arguments = None
+    if call.snapshot is not None and first.tool != "preflight":
+        arguments = {"environment": call.snapshot.name}
+    if first.tool == "check_training_config" and call.config is not None:
+        arguments = {"path": call.config.name}
+    names = ", ".join(dict.fromkeys(u.tool for u in unmet))
+    return Report(
+        "blocked",
+        f"{tool.name} is refused until this is proven: {names}.",
+        findings=tuple(findings),
+        unmet=tuple(unmet),
+        next=(Next(first.tool, first.detail, arguments),),
+    )

@@ -1,0 +1,96 @@
+"""Starts the server: settings from the command line, logging to stderr and a file, stdio or loopback HTTP."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.settings import Settings
+
+PACKAGE = Path(__file__).parents[1]
+
+
+def settings(
+    workspace: str | None = None,
+    state_dir: str | None = None,
+    *,
+    rehearsal: bool = False,
+    approval: Literal["ask", "always"] = "ask",
+    max_spend: float | None = None,
+    allow_env: tuple[str, ...] = (),
+) -> Settings:
+    """What a person asked for, checked. Raises BadInput when the state directory lies inside the workspace."""
+    root = Path(workspace or os.environ.get("PRIME_LAB_WORKSPACE") or Path.cwd()).expanduser().resolve()
+    state = Path(state_dir or os.environ.get("PRIME_LAB_STATE_DIR") or _default_state()).expanduser().resolve()
+    if not root.is_dir():
+        raise BadInput(f"the workspace {root} is no folder", fix="Create it, or name another with --workspace.")
+    if state.is_relative_to(root):
+        raise BadInput(
+            f"the state directory {state} lies inside the workspace, where an agent could edit the evidence",
+            fix="Name one outside of it with --state-dir.",
+        )
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Settings(
+        workspace=root,
+        state_dir=state,
+        rehearsal=rehearsal,
+        approval=approval,
+        max_spend=max_spend,
+        allow_env=allow_env,
+        templates=PACKAGE / "resources" / "templates",
+    )
+
+
+def _default_state() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir("prime-lab-mcp"))
+
+
+def open_lab(chosen: Settings) -> Lab:
+    """A lab on these settings; while rehearsing, the platform is started when first needed."""
+    if not chosen.rehearsal:
+        return Lab(chosen)
+    from prime_lab_mcp.server.rehearsing import RehearsalPlatform
+
+    return Lab(chosen, RehearsalPlatform(chosen).variables)
+
+
+def serve(chosen: Settings, http: str | None = None) -> None:
+    """Run until the client closes stdin (stdio) or the process is stopped (HTTP)."""
+    _log_to(chosen.state_dir / "server.log")
+    from prime_lab_mcp.server.app import build_server
+
+    server = build_server(open_lab(chosen))
+    if http is None:
+        server.run("stdio")
+        return
+    host, _, port = http.rpartition(":")
+    if host not in ("127.0.0.1", "localhost", "[::1]", ""):
+        raise BadInput(
+            f"{host} is not a loopback address; this server has no authentication",
+            fix="Use --http 127.0.0.1:PORT, and a tunnel that authenticates where others must reach it.",
+        )
+    server.run("streamable-http", host=host.strip("[]") or "127.0.0.1", port=int(port))
+
+
+def _log_to(path: Path) -> None:
+    """Warnings to stderr; everything of ours to a rotating file, for people."""
+    handler = logging.handlers.RotatingFileHandler(
+        path, maxBytes=2_000_000, backupCount=2, encoding="utf-8", delay=True
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    ours = logging.getLogger("prime_lab_mcp")
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    ours.propagate = False
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setLevel(logging.WARNING)
+    shown.setFormatter(logging.Formatter("prime-lab-mcp: %(message)s"))
+    ours.addHandler(shown)

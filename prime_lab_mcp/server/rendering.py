@@ -1,0 +1,74 @@
+"""Reports as a client receives them: capped JSON, and the same report as compact text."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from prime_lab_mcp.lab.report import Report
+from prime_lab_mcp.lab.text import clip, redact
+
+MAX_CHARACTERS = 20_000
+"""No result is longer, structured or as text (DESIGN section 3)."""
+_TEXT_DATA = 6_000
+
+
+def structured(report: Report) -> dict[str, Any]:
+    """The report as JSON of at most `MAX_CHARACTERS`: strict (no NaN), secrets removed, long lists cut and marked."""
+    found: dict[str, Any] = json.loads(redact(json.dumps(_strict(report.as_json()), ensure_ascii=False)))
+    for longest, texts in ((200, 4_000), (50, 1_500), (20, 600), (8, 300), (3, 120), (1, 60)):
+        if _size(found) <= MAX_CHARACTERS:
+            return found
+        found = _cut(found, longest, texts)
+    if _size(found) > MAX_CHARACTERS:
+        found["data"] = {"left_out": "the result was too long to show"}
+        found["findings"] = found["findings"][:5]
+    return found
+
+
+def text(found: dict[str, Any]) -> str:
+    """What a person, or a client without structured content, reads."""
+    lines = [f"{found['status']}: {found['summary']}"]
+    for finding in found["findings"]:
+        where = f" [{finding['where']}]" if finding.get("where") else ""
+        lines.append(f"- {finding['severity']} {finding['code']}{where}: {finding['message']} Fix: {finding['fix']}")
+    for need in found["unmet"]:
+        lines.append(f"- needs {need['tool']} ({need['why']}): {need['detail']}")
+    for step in found["next"]:
+        arguments = json.dumps(step["arguments"], ensure_ascii=False) if step.get("arguments") else ""
+        lines.append(f"next: {step['tool']} {arguments} ({step['why']})")
+    for link in found["links"]:
+        lines.append(f"see {link['uri']} ({link['title']})")
+    if found["data"]:
+        lines.append(clip(json.dumps(found["data"], ensure_ascii=False), _TEXT_DATA))
+    return clip("\n".join(lines), MAX_CHARACTERS - 100)
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False))
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(k): _strict(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(v) for v in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)
+
+
+def _cut(value: Any, longest: int, texts: int) -> Any:
+    if isinstance(value, str):
+        return clip(value, texts)
+    if isinstance(value, dict):
+        return {k: _cut(v, longest, texts) for k, v in value.items()}
+    if isinstance(value, list):
+        kept = [_cut(v, longest, texts) for v in value[:longest]]
+        if len(value) > longest and all(isinstance(v, dict) for v in value):
+            return kept
+        return [*kept, f"… (+{len(value) - longest} more)"] if len(value) > longest else kept
+    return value

@@ -1,0 +1,55 @@
+"""`read_reference`: the resources as a tool, for clients that cannot read resources."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.report import Link, Outcome
+from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+
+
+class Args(Arguments):
+    topic: Annotated[str | None, Field(max_length=200, description="As listed without topic.")] = None
+    page: Annotated[int, Field(ge=1, le=99, description="Page of a long text.")] = 1
+
+
+PAGE = 12_000
+"""Characters of one page: about 3,000 tokens."""
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    topics = call.references.topics()
+    if args.topic is None:
+        listed = [{"topic": name, "about": about} for name, about in topics]
+        return Outcome("passed", f"{len(listed)} topics can be read.", data={"topics": listed})
+    name = args.topic.removeprefix("lab://")
+    text = call.references.page(name)
+    if text is None:
+        near = ", ".join(topic for topic, _ in topics if name.split("/")[-1].split("-")[0] in topic)
+        raise BadInput(
+            f"there is no topic {quote(name, 80)}",
+            fix=f"Call read_reference without a topic for the list.{' Near: ' + near if near else ''}",
+            code="unknown-topic",
+        )
+    pages = max(1, -(-len(text) // PAGE))
+    page = min(args.page, pages)
+    return Outcome(
+        "passed",
+        f"{name}, page {page} of {pages}.",
+        data={"topic": name, "page": page, "pages": pages, "text": text[(page - 1) * PAGE : page * PAGE]},
+        links=(Link(f"lab://{name}", name),),
+    )
+
+
+TOOL = Tool(
+    name="read_reference",
+    title="Read reference",
+    description="Guides, API references and finding pages. Without topic: the list.",
+    args=Args,
+    run=run,
+    effect="reads",
+)

@@ -1,0 +1,146 @@
+"""`workflow_status`: what is proven, what is stale and why, what runs, and what to call next."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from prime_lab_mcp.lab.gates import FREE, NEEDS, Need, Standing, Subject, standing
+from prime_lab_mcp.lab.generation import detect
+from prime_lab_mcp.lab.report import Next, Outcome
+from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+
+LINE = (
+    Need("check_environment", "content"),
+    Need("test_reward", "source"),
+    Need("check_reward_distribution", "source"),
+    Need("push_environment", "source"),
+)
+"""What one environment has to prove, in order."""
+
+
+class Args(Arguments):
+    environment: Annotated[str | None, Field(max_length=300, description="Only this one.")] = None
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    lab = call.lab
+    names = (
+        [lab.workspace.environment(args.environment).relative]
+        if args.environment
+        else [folder.relative for folder in lab.workspace.list_environments()]
+    )
+    environments = [_environment(call, await lab.snapshot(name)) for name in names]
+    evals = [
+        {"id": job.id, "environment": job.environment, "state": job.state, **dict(job.progress)}
+        for job in lab.ledger.jobs(lab.key)[:10]
+    ]
+    runs = [
+        {"id": run.id, "name": run.name, "kind": run.kind, "platform": run.platform}
+        for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform)[:10]
+    ]
+    data: dict[str, Any] = {
+        "workspace": lab.workspace.root.name,
+        "platform": lab.platform,
+        "environments": environments,
+        "evals": evals,
+        "runs": runs,
+        "spend": {
+            "committed": round(lab.ledger.spent(lab.platform), 2),
+            "cap": lab.settings.max_spend,
+        },
+        "approval": lab.settings.approval,
+    }
+    next_calls = tuple(Next(e["next"]["tool"], e["next"]["why"], e["next"].get("arguments")) for e in environments[:5])
+    if not environments:
+        next_calls = (
+            Next("inspect_dataset", "start from a dataset"),
+            Next("search_hub", "or find an environment that exists", {"kind": "environment", "query": "..."}),
+        )
+    ready = sum(all(gate["state"] == "open" for gate in e["gates"]) for e in environments)
+    summary = f"{count(len(environments), 'environment')} here, {ready} ready to push; {count(len(runs), 'run')} known."
+    return Outcome("passed", summary, data=data, next=next_calls)
+
+
+def _environment(call: Call, snapshot: Snapshot) -> dict[str, Any]:
+    lab = call.lab
+    subject = Subject(snapshot.name, snapshot.source, snapshot.content)
+    waived = lab.ledger.overrides(lab.key)
+    rows = lab.ledger.evidence(lab.key, environment=snapshot.name) + [
+        row for row in lab.ledger.evidence(lab.key, source=snapshot.source) if row.environment != snapshot.name
+    ]
+    rows.sort(key=lambda row: (row.at, row.id), reverse=True)
+    line = [standing(need, rows, subject, lab.platform, waived) for need in LINE]
+    gates = [_gate(tool, line) for tool in ("test_reward", "run_eval", "push_environment")]
+    evidence = [_shown(call, found, snapshot) for found in line]
+    step = next((found for found in line if found.why), None)
+    upcoming: dict[str, Any]
+    if step is None:
+        upcoming = {"tool": "write_training_config", "why": "everything is proven and pushed"}
+    else:
+        tool = step.need.tool if step.why != "failed" else _mend(step)
+        if tool == "check_reward_distribution" and step.why in ("never-run", "stale", "rehearsal"):
+            tool = "run_eval"
+        upcoming = {"tool": tool, "why": step.detail, "arguments": {"environment": snapshot.name}}
+    return {
+        "name": snapshot.name,
+        "api": detect(snapshot).api,
+        "source": snapshot.source[:12],
+        "content": snapshot.content[:12],
+        "version": snapshot.manifest.version,
+        "gates": gates,
+        "evidence": evidence,
+        "next": upcoming,
+    }
+
+
+def _gate(tool: str, line: list[Standing]) -> dict[str, str]:
+    needs = {need.tool for need in NEEDS[tool]}
+    missing = [found for found in line if found.need.tool in needs and found.why]
+    paid_by_call = all(
+        found.need.tool in FREE and found.why in ("never-run", "stale", "rehearsal") for found in missing
+    )
+    if not missing:
+        return {"tool": tool, "state": "open", "why": "all it needs is proven for these files"}
+    if paid_by_call:
+        return {"tool": tool, "state": "open", "why": f"{missing[0].need.tool} is run first by the call itself"}
+    return {"tool": tool, "state": "closed", "why": "; ".join(found.detail for found in missing)}
+
+
+def _shown(call: Call, found: Standing, snapshot: Snapshot) -> dict[str, Any]:
+    shown: dict[str, Any] = {"tool": found.need.tool, "state": found.why or "proven", "detail": found.detail}
+    if found.row is not None:
+        shown["minutes_ago"] = int((time.time() - found.row.at) / 60)
+        if found.why == "stale":
+            shown["changed"] = _changed(call, found, snapshot)
+    return shown
+
+
+def _changed(call: Call, found: Standing, snapshot: Snapshot) -> list[str]:
+    """Which files differ from those the evidence was made on."""
+    row = found.row
+    if row is None or row.content is None:
+        return []
+    before = call.lab.ledger.files_of(content=row.content)
+    now = snapshot.files
+    return sorted(p for p in before.keys() | now.keys() if before.get(p) != now.get(p))[:10]
+
+
+def _mend(found: Standing) -> str:
+    """After a failure the files change first; then the same tool runs again."""
+    return "edit_environment" if found.need.tool in ("check_environment", "test_reward") else found.need.tool
+
+
+TOOL = Tool(
+    name="workflow_status",
+    title="Workflow status",
+    description="The map: per environment what is proven, stale (and why) or missing, which gates are open, evals, "
+    "runs, and the next call. Call it first and whenever unsure.",
+    args=Args,
+    run=run,
+    effect="reads",
+)
