@@ -1,4 +1,4 @@
-"""The command line: `serve` (also what the bare command does), `call`, `demo`, `install`, `approve`, `override`, `doctor`."""
+"""The command line. The bare command serves; the others are for people in a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMANDS = ("serve", "call", "demo", "install", "approve", "override", "doctor")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 passed, 1 failed or inconclusive, 2 bad usage, 3 blocked, 4 error, 5 running, 6 needs confirmation."""
+    """Exit codes: 0 passed, 1 failed or inconclusive, 2 bad usage, 3 blocked, 4 error, 5 running, 6 to confirm."""
     given = list(sys.argv[1:] if argv is None else argv)
     if sys.platform == "win32":
         print("prime-lab-mcp needs Linux or macOS: process groups and forked workers. Use WSL.", file=sys.stderr)

@@ -49,6 +49,14 @@ CAPABILITIES: Mapping[str, Literal["account", "training"]] = {
 CHAIN = (Need("test_reward", "source"), Need("check_reward_distribution", "source"))
 """What stands behind every push."""
 
+LINE = (
+    Need("check_environment", "content"),
+    Need("test_reward", "source"),
+    Need("check_reward_distribution", "source"),
+    Need("push_environment", "source"),
+)
+"""What one environment of ours has to prove before it is trained, in order."""
+
 COULD_NOT_ASK = "config-validation-unavailable"
 """The one inconclusive blocker of a config that a confirmation naming it may replace."""
 

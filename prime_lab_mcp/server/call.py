@@ -84,6 +84,10 @@ class Calls:
             prove=lambda name, taken: self._prove(name, taken, progress),
         )
         if tool.config is not None:
+            own = await self._own(args)
+            refused = await self._gate(call).own_environment(tool, own, call) if own is not None else None
+            if refused is not None:
+                return refused
             call = replace(call, config=await tool.config(call, args))
         passage = await self._gate(call).check(tool, args, call)
         if passage.report is not None:
@@ -174,6 +178,15 @@ class Calls:
             return None
         if HUB_NAME.match(name) and not (self.lab.workspace.root / name).exists():
             return None  # owner/name on the Hub: the tool says whether it can work with that
+        return await self.lab.snapshot(name)
+
+    async def _own(self, args: Arguments) -> Snapshot | None:
+        """The local environment that a submission without a config names."""
+        name = getattr(args, "environment", None)
+        if name is None or getattr(args, "config", None) is not None:
+            return None
+        if HUB_NAME.match(name) and not (self.lab.workspace.root / name).exists():
+            return None
         return await self.lab.snapshot(name)
 
     async def _settle(self) -> None:

@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.gates import (
     CAPABILITIES,
     COULD_NOT_ASK,
     FREE,
+    LINE,
     NEEDS,
     Need,
     Standing,
@@ -70,8 +71,24 @@ class Gate:
         if not unmet:
             await self._capability(tool, unmet, findings)
         if unmet:
-            return Passage(_blocked(tool, subject, unmet, findings, call))
+            return Passage(_blocked(tool, unmet, findings, call))
         return Passage(None, tuple(cautions))
+
+    async def own_environment(self, tool: Tool, snapshot: Snapshot, call: Call) -> Report | None:
+        """Before a config is written for an environment of ours: its whole line must be proven."""
+        subject = Subject(snapshot.name, snapshot.source, snapshot.content)
+        call = replace(call, snapshot=snapshot)
+        unmet: list[Unmet] = []
+        findings: list[Finding] = []
+        for need in LINE:
+            found = self._standing(need, subject)
+            if found.why in ("never-run", "stale", "rehearsal") and need.tool in FREE:
+                report = await self._free(need.tool, call)
+                findings.extend(f for f in report.findings if f.severity == "blocker")
+                found = self._standing(need, subject)
+            if found.unmet is not None:
+                unmet.append(found.unmet)
+        return _blocked(tool, unmet, findings, call) if unmet else None
 
     def _standing(self, need: Need, subject: Subject) -> Standing:
         history = self.lab.ledger.evidence(self.lab.key, tool=need.tool)
@@ -122,7 +139,7 @@ def _as_caution(found: Standing) -> str | None:
     return None
 
 
-def _blocked(tool: Tool, subject: Subject, unmet: list[Unmet], findings: list[Finding], call: Call) -> Report:
+def _blocked(tool: Tool, unmet: list[Unmet], findings: list[Finding], call: Call) -> Report:
     first = unmet[0]
     arguments = None
     if call.snapshot is not None and first.tool != "preflight":

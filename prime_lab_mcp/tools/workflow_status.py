@@ -7,20 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.gates import FREE, NEEDS, Need, Standing, Subject, standing
+from prime_lab_mcp.lab.gates import FREE, LINE, NEEDS, Standing, Subject, standing
 from prime_lab_mcp.lab.generation import detect
 from prime_lab_mcp.lab.report import Next, Outcome
 from prime_lab_mcp.lab.snapshot import Snapshot
 from prime_lab_mcp.lab.text import count
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
-
-LINE = (
-    Need("check_environment", "content"),
-    Need("test_reward", "source"),
-    Need("check_reward_distribution", "source"),
-    Need("push_environment", "source"),
-)
-"""What one environment has to prove, in order."""
 
 
 class Args(Arguments):

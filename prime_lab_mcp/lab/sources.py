@@ -1,0 +1,80 @@
+"""Everything the submit gate has to know about the sources of a training config, gathered for gates.source_unmet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+
+from prime_lab_mcp.lab import hub
+from prime_lab_mcp.lab.configs.read import Config, Source
+from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.gates import HubFact, SourceFacts
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.records import Push
+from prime_lab_mcp.lab.snapshot import take
+from prime_lab_mcp.lab.workspace import Workspace
+
+
+async def gather(lab: Lab, config: Config) -> list[SourceFacts]:
+    """Facts of every training and eval source, the Hub asked once for each `owner/name@version`."""
+    facts: dict[str, HubFact] = {}
+
+    async def ask(source: Source) -> None:
+        assert source.owner is not None
+        facts[source.id] = await hub.fact(lab.prime, source.owner, source.env_name, source.version)
+
+    async with anyio.create_task_group() as asking:
+        for source in {s.id: s for s in config.sources if s.owner}.values():
+            asking.start_soon(ask, source)
+    records = await anyio.to_thread.run_sync(_push_records, lab)
+    return [_facts(lab, source, facts.get(source.id, HubFact(None)), records) for source in config.sources]
+
+
+def _facts(lab: Lab, source: Source, found: HubFact, records: set[str]) -> SourceFacts:
+    pushes = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform) if source.owner else []
+    known = bool(found.content_hash and lab.ledger.knows_content(found.content_hash))
+    push = next((p for p in pushes if p.version == source.version), None)
+    return SourceFacts(
+        id=source.id,
+        owner=source.owner,
+        name=source.env_name,
+        version=source.version,
+        args=source.args,
+        ours=bool(pushes) or known or f"{source.owner}/{source.env_name}" in records,
+        push=push,
+        history=lab.ledger.evidence(push.workspace) if push else (),
+        on_disk=tuple(_on_disk(lab, push)) if push else (),
+        hub=found,
+        waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
+    )
+
+
+def _on_disk(lab: Lab, push: Push) -> Iterator[str]:
+    """Source fingerprints of the folders that hold the pushed project today, whatever they are called."""
+    root = Path(push.workspace)
+    if not root.is_dir():
+        return
+    for folder in Workspace(root).list_environments():
+        try:
+            found = take(folder, lab.settings.snapshots)
+        except LabError:
+            continue  # a folder that cannot be read holds nothing that could differ from what was pushed
+        if found.manifest.module == push.name.replace("-", "_").lower() or folder.name == push.environment:
+            yield found.source
+
+
+def _push_records(lab: Lab) -> set[str]:
+    """`owner/name` of every push that the CLI itself noted in a folder of this workspace."""
+    found = set()
+    for folder in lab.workspace.list_environments():
+        path = folder.path / ".prime" / ".env-metadata.json"
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            if "pushed_at" in record:  # a pulled environment has the same file, with pulled_at
+                found.add(f"{record['owner']}/{record['name']}")
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
