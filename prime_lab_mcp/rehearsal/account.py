@@ -1,0 +1,108 @@
+"""Who the caller is, the teams, and the wallet."""
+
+from __future__ import annotations
+
+from prime_lab_mcp.rehearsal import runs
+from prime_lab_mcp.rehearsal.call import LABEL, Answer, Call, Endpoint, Refusal, iso
+from prime_lab_mcp.rehearsal.store import Body, Session
+
+USER = "rehearsal"
+"""The slug that everything pushed without an owner belongs to."""
+USER_ID = "user_rehearsal"
+KEY_PREFIX = "rehearsal-key"
+START_BALANCE = 100.0
+SPENT_INFERENCE = "spent-inference"
+SPENT_ELSEWHERE = "spent-elsewhere"
+"""Cost of runs that were deleted, and what a person took away through the admin surface."""
+
+TEAMS: tuple[Body, ...] = (
+    {
+        "teamId": "clrehearsallab0000000000a", "name": "Rehearsal Lab", "slug": "rehearsal-lab",
+        "role": "ADMIN", "createdAt": "2026-01-05T09:00:00Z",
+    },
+    {
+        "teamId": "clrehearsalguest00000000b", "name": "Rehearsal Guests (no rights)",
+        "slug": "rehearsal-guests", "role": "VIEWER", "createdAt": "2026-02-01T09:00:00Z",
+    },
+)  # fmt: skip
+_SCOPES = ("availability", "environments", "evaluations", "inference", "rft", "billing", "secrets")
+
+
+def may_use_key(authorization: str) -> bool:
+    kind, _, key = authorization.partition(" ")
+    return kind.lower() == "bearer" and key.startswith(KEY_PREFIX)
+
+
+def team(call: Call, *, id: str | None = None, slug: str | None = None) -> Body:
+    """A team of the user's with rights to write. Refuses with 404 or 403."""
+    for found in TEAMS:
+        if (id is not None and found["teamId"] == id) or (slug is not None and found["slug"] == slug):
+            if found["role"] != "ADMIN":
+                raise Refusal(403, f"You do not have permission to write to team {found['slug']}")
+            return found
+    raise Refusal(404, f"Team {slug or id} not found")
+
+
+def balance(session: Session) -> float:
+    now = session.now()
+    spent = session.value(SPENT_INFERENCE) + session.value(SPENT_ELSEWHERE)
+    spent += sum(runs.cost(run, runs.state(run, now)) for run in session.all("run"))
+    return round(START_BALANCE - spent, 4)
+
+
+def require_money(session: Session) -> None:
+    if balance(session) <= 0:
+        raise Refusal(402, "Payment required: the rehearsal wallet is empty")
+
+
+def whoami(call: Call) -> Answer:
+    rights = {"read": True, "write": True}
+    return {
+        "data": {
+            "id": USER_ID, "email": "rehearsal@localhost", "name": "Rehearsal account",
+            "slug": USER, "scope": dict.fromkeys(_SCOPES, rights),
+            "account_limits": {"tunnel_limit": 5}, "key_limits": None, LABEL: True,
+        }
+    }  # fmt: skip
+
+
+def teams(call: Call) -> Answer:
+    offset, limit = call.number("offset", 0), call.number("limit", 100)
+    return {"data": list(TEAMS[offset : offset + limit]), "total_count": len(TEAMS)}
+
+
+def wallet(call: Call) -> Answer:
+    session = call.session
+    entries = [_run_entry(run, session.now()) for run in session.all("run")]
+    if inference := session.value(SPENT_INFERENCE):
+        entries.append(
+            {
+                "id": "bill_inference", "created_at": iso(session.now()),
+                "updated_at": iso(session.now()), "last_billed_at": None,
+                "amount_usd": round(inference, 6), "currency": "USD",
+                "resource_type": "INFERENCE", "resource_id": None,
+            }
+        )  # fmt: skip
+    entries.reverse()
+    offset, limit = call.number("offset", 0), call.number("limit", 20, low=1)
+    return {
+        "wallet_id": "wallet_rehearsal", "team_id": call.query.get("teamId"),
+        "balance_usd": balance(session), "currency": "USD", "total_billings": len(entries),
+        "recent_billings": entries[offset : offset + limit],
+    }  # fmt: skip
+
+
+def _run_entry(run: Body, now: float) -> Body:
+    at = runs.state(run, now)
+    return {
+        "id": f"bill_{run['id']}", "created_at": iso(run["created"]), "updated_at": iso(at.updated),
+        "last_billed_at": iso(at.updated), "amount_usd": runs.cost(run, at), "currency": "USD",
+        "resource_type": "TRAINING_RUN", "resource_id": run["id"],
+    }  # fmt: skip
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/user/whoami", whoami),
+    Endpoint("GET", "/user/teams", teams),
+    Endpoint("GET", "/billing/wallet", wallet),
+)

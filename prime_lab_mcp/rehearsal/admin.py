@@ -1,0 +1,107 @@
+"""The rehearsal's own surface: answers for the model, faults, wallet, clock, and what was asked of the platform."""
+
+from __future__ import annotations
+
+from prime_lab_mcp.rehearsal import account, faults, inference, training
+from prime_lab_mcp.rehearsal.answers import parse_row
+from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Refusal
+from prime_lab_mcp.rehearsal.store import Body
+
+
+def add_answers(call: Call) -> Answer:
+    rows = call.body.get("answers")
+    if not isinstance(rows, list):
+        raise Refusal(422, [{"loc": ["body", "answers"], "msg": "a list is required"}])
+    for index, row in enumerate(rows):
+        try:
+            kept = parse_row(row)
+        except ValueError as error:
+            raise Refusal(422, [{"loc": ["body", "answers", index], "msg": str(error)}]) from None
+        call.session.put("answer", kept["id"], kept)
+    call.session.add(inference.ANSWERS_VERSION)
+    return {"stored": len(rows), "total": call.session.count("answer")}
+
+
+def count_answers(call: Call) -> Answer:
+    return {"total": call.session.count("answer")}
+
+
+def remove_answers(call: Call) -> Answer:
+    call.session.add(inference.ANSWERS_VERSION)
+    return {"removed": call.session.remove("answer")}
+
+
+def order_fault(call: Call) -> Answer:
+    id = call.body.get("run")
+    if id is None:
+        return faults.order(call.session, call.body)
+    run = call.session.get("run", str(id))
+    if run is None:
+        raise Refusal(404, f"Run {id} not found")
+    fault = faults.order(call.session, call.body | {"scope": "run"})
+    call.session.remove("fault", fault["id"])
+    run["faults"][fault["kind"]] = faults.options(fault)
+    call.session.put("run", run["id"], run)
+    return fault
+
+
+def list_faults(call: Call) -> Answer:
+    return {"faults": call.session.all("fault")}
+
+
+def remove_faults(call: Call) -> Answer:
+    return {"removed": call.session.remove("fault", call.path.get("id"))}
+
+
+def get_account(call: Call) -> Answer:
+    return {"user": account.USER, "balance_usd": account.balance(call.session)}
+
+
+def set_account(call: Call) -> Answer:
+    wanted = call.body.get("balance_usd")
+    if not isinstance(wanted, int | float):
+        raise Refusal(422, [{"loc": ["body", "balance_usd"], "msg": "a number is required"}])
+    call.session.add(account.SPENT_ELSEWHERE, account.balance(call.session) - wanted)
+    return get_account(call)
+
+
+def set_platform(call: Call) -> Answer:
+    """`prepare`: whether POST /training/runs/prepare answers."""
+    offered = bool(call.body.get("prepare", False))
+    call.session.add(training.PREPARE, float(offered) - call.session.value(training.PREPARE))
+    return {"prepare": offered}
+
+
+def move_clock(call: Call) -> Answer:
+    seconds = call.body.get("advance")
+    if not isinstance(seconds, int | float) or seconds < 0:
+        raise Refusal(422, [{"loc": ["body", "advance"], "msg": "seconds, not negative"}])
+    return {"now": call.session.advance_clock(seconds)}
+
+
+def requests(call: Call) -> Answer:
+    found = call.session.requests(call.query.get("path", ""))
+    method = call.query.get("method")
+    return {"requests": [r for r in found if method in (None, r["method"])]}
+
+
+def health(call: Call) -> Answer:
+    counts: Body = {kind: call.session.count(kind) for kind in ("environment", "run", "answer")}
+    return {"rehearsal": True, "speed": call.store.speed, "now": call.session.now()} | counts
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/rehearsal/health", health, public=True),
+    Endpoint("POST", "/rehearsal/answers", add_answers),
+    Endpoint("GET", "/rehearsal/answers", count_answers),
+    Endpoint("DELETE", "/rehearsal/answers", remove_answers),
+    Endpoint("POST", "/rehearsal/faults", order_fault),
+    Endpoint("GET", "/rehearsal/faults", list_faults),
+    Endpoint("DELETE", "/rehearsal/faults", remove_faults),
+    Endpoint("DELETE", "/rehearsal/faults/{id}", remove_faults),
+    Endpoint("GET", "/rehearsal/account", get_account),
+    Endpoint("POST", "/rehearsal/account", set_account),
+    Endpoint("POST", "/rehearsal/platform", set_platform),
+    Endpoint("POST", "/rehearsal/clock", move_clock),
+    Endpoint("GET", "/rehearsal/requests", requests),
+)

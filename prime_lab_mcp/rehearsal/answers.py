@@ -1,0 +1,183 @@
+"""What the scripted model can know: registered answers, arithmetic in the prompt, and how to be wrong."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import operator
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from prime_lab_mcp.rehearsal.store import Body
+
+_SPACE = re.compile(r"\s+")
+_SUM = re.compile(r"(?<![\w.])\(*-?\d[\d.,]*(?:\s*\)*\s*[-+*/×÷x^]\s*\(*\s*-?\d[\d.,]*\)*)+")
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+_BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
+_REVERSE = re.compile(r"\breverse\b.{0,40}\b(?:text|string|line|sentence)\b", re.I)
+_SHORTEST_CONTAINED = 8
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """`answer` is the final answer alone; `reply` a whole reply to give as it is; `calls` tool calls to make first."""
+
+    answer: str
+    reply: str | None = None
+    calls: tuple[Body, ...] = ()
+
+
+def normal(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()
+
+
+def key_of(text: str) -> str:
+    """The id of a prompt: sha256 of its text with runs of white space taken as one blank."""
+    return hashlib.sha256(normal(text).encode("utf-8")).hexdigest()
+
+
+def final(answer: str) -> str:
+    """The final part of a gold answer that holds its own working (`#### 7`, `\\boxed{7}`)."""
+    if "####" in answer:
+        return answer.rsplit("####", 1)[1].strip()
+    boxed = _BOXED.findall(answer)
+    return str(boxed[-1]).strip() if boxed else answer.strip()
+
+
+def parse_row(row: object) -> Body:
+    """A registered answer as it is stored. Raises ValueError for a row that cannot be one."""
+    if not isinstance(row, dict) or row.get("answer") is None:
+        raise ValueError("an answer is required")
+    answer = row["answer"]
+    prompt = _prompt_text(row.get("prompt"))
+    key = key_of(prompt) if prompt is not None else row.get("prompt_sha256")
+    if not isinstance(key, str):
+        raise ValueError("a prompt or prompt_sha256 is required")
+    kept = {k: row[k] for k in ("reply", "tool_calls", "environment") if k in row}
+    return kept | {"id": key, "prompt": prompt, "answer": answer if isinstance(answer, str) else json.dumps(answer)}
+
+
+def _prompt_text(prompt: object) -> str | None:
+    """A prompt's text; of messages, that of the last one from the user."""
+    if isinstance(prompt, list):
+        users = [text_of(m) for m in prompt if isinstance(m, dict) and m.get("role") == "user"]
+        return users[-1] if users else None
+    return prompt if isinstance(prompt, str) and prompt.strip() else None
+
+
+def text_of(message: Body) -> str:
+    """A message's text, whichever of the two forms its content has."""
+    content: Any = message.get("content")
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+@dataclass(slots=True)
+class AnswerBook:
+    """Registered answers, by prompt hash, and by text for prompts that an environment wraps in words of its own."""
+
+    by_key: dict[str, Gold] = field(default_factory=dict)
+    by_text: list[tuple[str, Gold]] = field(default_factory=list)
+    pool: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, rows: Iterable[Body]) -> AnswerBook:
+        book = cls()
+        distinct: dict[str, None] = {}
+        for row in rows:
+            gold = Gold(final(row["answer"]), row.get("reply"), tuple(row.get("tool_calls") or ()))
+            book.by_key[row["id"]] = gold
+            distinct[gold.answer] = None
+            text = normal(row.get("prompt") or "")
+            if len(text) >= _SHORTEST_CONTAINED:
+                book.by_text.append((text, gold))
+        book.by_text.sort(key=lambda pair: -len(pair[0]))
+        book.pool = list(distinct)[:500]
+        return book
+
+    def find(self, texts: Sequence[str]) -> Gold | None:
+        """The gold for any of the texts: the same text, else the longest registered one inside it."""
+        for text in texts:
+            if found := self.by_key.get(key_of(text)):
+                return found
+        for text in map(normal, texts):
+            for known, gold in self.by_text:
+                if known in text:
+                    return gold
+        return None
+
+
+def solve(instructions: str, question: str) -> Gold | None:
+    """What can be worked out without a registered answer: an expression, or a text to reverse."""
+    found = _SUM.findall(question)
+    if found:
+        value = _evaluate(found[-1])
+        if value is not None:
+            return Gold(_shown(value))
+    if _REVERSE.search(instructions):
+        return Gold(question.strip()[::-1])
+    lines = [line for line in question.strip().splitlines() if line.strip()]
+    if _REVERSE.search(question) and len(lines) > 1:
+        return Gold(lines[-1].strip()[::-1])
+    return None
+
+
+def _evaluate(text: str) -> Fraction | None:
+    cleaned = text.replace("×", "*").replace("÷", "/").replace("x", "*").replace(",", "")
+    if "^" in cleaned or len(cleaned) > 200:
+        return None
+    cleaned = cleaned.rstrip(". ")
+    cleaned += ")" * (cleaned.count("(") - cleaned.count(")"))
+    try:
+        return _value(ast.parse(cleaned.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+        return None
+
+
+def _value(node: ast.expr) -> Fraction:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return Fraction(str(node.value))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return Fraction(_OPERATORS[type(node.op)](_value(node.left), _value(node.right)))
+    raise ValueError("not arithmetic")
+
+
+def _shown(value: Fraction) -> str:
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.6g}"
+
+
+def wrong(answer: str, pool: Sequence[str], rng: random.Random) -> str:
+    """Something plausible that is not the answer."""
+    flat = answer.strip()
+    if re.fullmatch(r"[A-Ea-e]", flat):
+        letters = [c for c in "ABCDE"[: 4 if flat.upper() != "E" else 5] if c != flat.upper()]
+        picked = rng.choice(letters)
+        return picked if flat.isupper() else picked.lower()
+    opposite = {"true": "false", "false": "true", "yes": "no", "no": "yes"}.get(flat.lower())
+    if opposite is not None:
+        return opposite.capitalize() if flat[:1].isupper() else opposite
+    if _NUMBER.search(flat):
+        return _NUMBER.sub(lambda m: _other_number(m.group(), rng), flat, count=1)
+    others = [known for known in pool if normal(known).lower() != normal(flat).lower()]
+    if others:
+        return rng.choice(others)
+    return " ".join(reversed(flat.split())) if len(flat.split()) > 1 else f"not {flat or 'known'}"
+
+
+def _other_number(text: str, rng: random.Random) -> str:
+    plain = text.replace(",", "")
+    step = rng.choice((-10, -2, -1, 1, 2, 5, 10))
+    if "." in plain:
+        return f"{float(plain) + step:g}"
+    return str(int(plain) + step)

@@ -1,0 +1,199 @@
+"""What a training run reports step by step: metrics, distributions, rollouts and log lines. Pure, like `runs`.
+
+Names are prime-rl's own (`train/agg/effective/agent/reward/mean`, `optim/grad_norm`, ...), with the short forms
+that dashboards show (`reward/mean`, `is_truncated/mean`, ...) beside them.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+from prime_lab_mcp.rehearsal import runs
+from prime_lab_mcp.rehearsal.skill import chance, quantile, skill_of, zero_variance_share
+from prime_lab_mcp.rehearsal.store import Body
+
+SAMPLE_EVERY = 5
+"""Steps between those whose rollouts are kept; the real platform keeps every tenth."""
+_GAP = 5
+_PROMPT_TOKENS = 96
+
+
+def _rng(run: Body, *parts: object) -> random.Random:
+    return random.Random("\0".join([run["id"], *map(str, parts)]))
+
+
+def _since(run: Body, kind: runs.RunFault, step: int) -> int | None:
+    """Steps since a fault set in; None when it has not, or the run has no such fault."""
+    options = runs.fault(run, kind)
+    if options is None or step < runs.onset(options):
+        return None
+    return step - runs.onset(options)
+
+
+def ability(run: Body, step: int) -> float:
+    """Mean reward before noise: rises from the model's skill, unless a fault or a group of one prevents it."""
+    start = skill_of(run["base_model"])
+    if runs.fault(run, "no-signal") is not None:
+        return 0.01
+    if run["group_size"] < 2:
+        return start
+    ceiling = min(0.93, start + 0.45)
+    pace = 0.5 * max(20, int(run["max_steps"] or 100))
+    mean = start + (ceiling - start) * (1 - math.exp(-step / pace))
+    if (since := _since(run, "collapse", step)) is not None:
+        mean *= max(0.1, math.exp(-0.25 * (since + 1)))
+    if (since := _since(run, "jump", step)) is not None:
+        mean = min(0.98, mean + 0.16 * min(3, since + 1))
+    return mean
+
+
+def metrics(run: Body, step: int) -> Body | None:
+    """One step's record; None where a fault leaves a gap."""
+    gap = _since(run, "gaps", step)
+    if gap is not None and gap < _GAP:
+        return None
+    rng = _rng(run, "metrics", step)
+    reward = min(1.0, max(0.0, ability(run, step) + rng.gauss(0, 0.012)))
+    group = int(run["group_size"])
+    silent = 0.99 if runs.fault(run, "no-signal") is not None else zero_variance_share(reward, group)
+    tokens, truncated = _length(run, step, rng)
+    errors = 0.004 + 0.004 * rng.random()
+    if _since(run, "errors", step) is not None:
+        errors = 0.42 + 0.05 * rng.random()
+    solved_all = silent * reward
+    record: Body = {
+        "step": step,
+        "reward/mean": reward,
+        "reward/std": math.sqrt(max(0.0, reward * (1 - reward))),
+        "num_output_tokens/mean": tokens,
+        "is_truncated/mean": truncated,
+        "has_error/mean": errors,
+        "zero_advantage/share": silent,
+        "train/agg/effective/agent/reward/mean": reward,
+        "train/agg/effective/num_input_tokens/mean": float(_PROMPT_TOKENS),
+        "train/agg/effective/num_output_tokens/mean": tokens,
+        "train/agg/effective/agent/is_truncated/mean": truncated,
+        "train/agg/all/agent/has_error/mean": errors,
+        "train/agg/all/agent/solved_none": silent - solved_all,
+        "train/agg/all/agent/solved_all": solved_all,
+        "train/agg/all/agent/solved_some": 1 - silent,
+        "optim/lr": float(run["learning_rate"]),
+        "off_policy/mean": 1.0 + rng.random(),
+        "time/step": runs.BILLED_SECONDS_PER_STEP * (0.95 + 0.1 * rng.random()),
+        "progress/tokens": run["batch_size"] * (tokens + _PROMPT_TOKENS),
+        "progress/total_rollouts": run["batch_size"] * (step + 1),
+    }
+    record |= _stability(run, step, rng)
+    return record
+
+
+def _length(run: Body, step: int, rng: random.Random) -> tuple[float, float]:
+    tokens = 180 * (1 + 0.004 * step) * (1 + rng.gauss(0, 0.02))
+    truncated = 0.01 + 0.01 * rng.random()
+    if (since := _since(run, "length", step)) is not None:
+        tokens *= min(4.0, 1.15 ** (since + 1))
+        truncated = min(0.5, truncated + 0.03 * (since + 1))
+    if _since(run, "truncation", step) is not None:
+        truncated = 0.4 + 0.05 * rng.random()
+    if _since(run, "jump", step) is not None:
+        tokens *= 0.45
+    return tokens, truncated
+
+
+def _stability(run: Body, step: int, rng: random.Random) -> Body:
+    entropy = 0.62 * math.exp(-step / 220) * (1 + rng.gauss(0, 0.015))
+    if (since := _since(run, "entropy", step)) is not None:
+        entropy *= max(0.015, 0.45 ** (since + 1))
+    mismatch = 6e-4 * (1 + rng.gauss(0, 0.1))
+    if (since := _since(run, "off-policy", step)) is not None:
+        mismatch *= min(60.0, 1.6 ** (since + 1))
+    record: Body = {
+        "entropy/all/mean": entropy,
+        "mismatch_kl/all/mean": mismatch,
+        "mismatch_kl/all/max": mismatch * 40,
+    }
+    norm: float | None = 0.11 * (1 + abs(rng.gauss(0, 0.2)))
+    if (since := _since(run, "gradient-nan", step)) is not None:
+        norm = 6.0 if since < 3 else None
+    if norm is not None:
+        record["optim/grad_norm"] = norm
+    elif (form := (runs.fault(run, "gradient-nan") or {}).get("as")) in ("null", "nan"):
+        # prime-rl leaves a value that is not finite out of what it sends; the other forms test readers.
+        record["optim/grad_norm"] = None if form == "null" else math.nan
+    return record
+
+
+def sampled_steps(run: Body, at: runs.RunState) -> list[int]:
+    first = int(run["first_step"])
+    return [s for s in range(first, at.steps_done) if s % SAMPLE_EVERY == 0]
+
+
+def rollout(run: Body, step: int, index: int) -> Body:
+    """One rollout of a step's batch, in the platform's sample form."""
+    group = max(1, int(run["group_size"]))
+    problem = index // group
+    a, b = _terms(run, step, problem)
+    question = f"(rehearsal) What is {a} + {b}? Put the number in <answer></answer> tags."
+    easiness = quantile(run["base_model"], question)
+    rng = _rng(run, "rollout", step, index)
+    solved = rng.random() < chance(ability(run, step), easiness)
+    reply = f"{a} plus {b} makes the sum.\n<answer>{a + b + (0 if solved else 1)}</answer>"
+    mean = chance(ability(run, step), easiness)
+    source = run["environments"][problem % len(run["environments"])]
+    return {
+        "run_id": run["id"], "step": step, "tag": "", "problem_id": problem, "sample_id": index,
+        "prompt": [{"role": "user", "content": question}],
+        "completion": [{"role": "assistant", "content": reply}],
+        "answer": str(a + b), "env_name": source["name"], "task": source["id"],
+        "info": {"rehearsal": True}, "reward": float(solved),
+        "advantage": 0.0 if group == 1 else round(float(solved) - mean, 4),
+        "metrics": {"correct_answer": float(solved), "format_reward": 1.0},
+        "timing": {"total": round(1.5 + rng.random(), 3)},
+        "num_input_tokens": len(question) // 4, "num_output_tokens": len(reply) // 4,
+    }  # fmt: skip
+
+
+def _terms(run: Body, step: int, problem: int) -> tuple[int, int]:
+    rng = _rng(run, "problem", step, problem)
+    return rng.randint(10, 99), rng.randint(10, 99)
+
+
+def histogram(run: Body, step: int, kind: str) -> list[Body]:
+    """Twenty bins over a step's rewards, or ten over its advantages."""
+    low, width, number = (-1.0, 0.2, 10) if kind.startswith("adv") else (0.0, 0.05, 20)
+    field = "advantage" if kind.startswith("adv") else "reward"
+    counts = [0] * number
+    for index in range(min(int(run["batch_size"]), 1024)):
+        value = rollout(run, step, index)[field]
+        counts[min(number - 1, max(0, math.floor((value - low) / width + 1e-9)))] += 1
+    return [
+        {"min": round(low + i * width, 4), "max": round(low + (i + 1) * width, 4), "count": n}
+        for i, n in enumerate(counts)
+    ]
+
+
+def log_lines(run: Body, at: runs.RunState, component: str) -> list[tuple[int, str, str]]:
+    """(step, level, message) of what a component wrote."""
+    lines = [(0, "INFO", f"(rehearsal) {component} started for run {run['id']}")]
+    for step in range(int(run["first_step"]), at.steps_done):
+        record = metrics(run, step)
+        if record is None:
+            continue
+        if component == "trainer":
+            norm = record.get("optim/grad_norm")
+            shown = "nan" if norm is None else f"{norm:.4f}"
+            text = f"Step {step} | entropy {record['entropy/all/mean']:.4f} | grad norm {shown}"
+            level = "SUCCESS" if norm is not None else "WARNING"
+            lines.append((step, level, text))
+            continue
+        lines.append((step, "SUCCESS", f"Step {step} | reward {record['reward/mean']:.4f}"))
+        if record["zero_advantage/share"] > 0.9:
+            text = f"Step {step}: no trainable samples, every advantage is zero"
+            lines.append((step, "WARNING", text))
+        if record["has_error/mean"] > 0.1:
+            text = f"Step {step}: {record['has_error/mean']:.0%} of rollouts raised an error"
+            lines.append((step, "ERROR", text))
+    if at.error is not None:
+        lines.append((max(0, at.step), "ERROR", at.error))
+    return lines

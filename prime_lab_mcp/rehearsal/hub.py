@@ -1,0 +1,219 @@
+"""The Environments Hub, as far as it is read: list, status, versions, details, inspect, download."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import PurePosixPath
+
+from prime_lab_mcp.rehearsal import account
+from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Raw, Refusal, iso
+from prime_lab_mcp.rehearsal.store import Body, Session
+
+_LARGEST_LISTING = 500
+
+
+# --- finding ---
+
+
+def owned_by_caller(environment: Body) -> bool:
+    return environment["owner"] in {account.USER, *(team["slug"] for team in account.TEAMS)}
+
+
+def find(call: Call, owner: str, name: str) -> Body:
+    """The environment, or 404; a private one is invisible without a key and to strangers."""
+    for environment in call.session.all("environment"):
+        if environment["owner"] == owner and environment["name"] == name:
+            if environment["visibility"] == "PRIVATE" and not (call.authenticated and owned_by_caller(environment)):
+                break
+            return environment
+    raise Refusal(404, f"Environment {owner}/{name} not found")
+
+
+def versions(session: Session, environment: Body) -> list[Body]:
+    """Finished versions, newest first."""
+    held = session.all("version", environment["id"])
+    return [v for v in reversed(held) if v["finalized"]]
+
+
+def version(call: Call, environment: Body, wanted: str) -> Body:
+    """By `latest`, version number, id or (the start of) the content hash; else 404."""
+    held = versions(call.session, environment)
+    for found in held:
+        if wanted in ("latest", found["semantic_version"], found["id"]) or (
+            len(wanted) >= 8 and found["content_hash"].startswith(wanted)
+        ):
+            return found
+    raise Refusal(404, f"Version {wanted} of {environment['owner']}/{environment['name']} not found")
+
+
+def _named(call: Call) -> Body:
+    return find(call, call.path["owner"], call.path["name"])
+
+
+# --- reading ---
+
+
+def listing(call: Call) -> Answer:
+    query = call.query
+    found = [_summary(call.session, e) for e in call.session.all("environment") if _wanted(call, e)]
+    key = query.get("sort_by", "created_at")
+    order = key if key in ("name", "created_at", "updated_at", "stars") else "created_at"
+    found.sort(key=lambda e: e[order], reverse=query.get("sort_order", "desc") != "asc")
+    offset, limit = call.number("offset", 0), call.number("limit", 20, low=1, high=_LARGEST_LISTING)
+    return {"data": found[offset : offset + limit], "total_count": len(found)}
+
+
+def _wanted(call: Call, environment: Body) -> bool:
+    query = call.query
+    own = call.authenticated and owned_by_caller(environment)
+    search = query.get("search", "").lower()
+    text = f"{environment['owner']}/{environment['name']} {environment['description']}".lower()
+    return (
+        (environment["visibility"] == "PUBLIC" or own)
+        and (not query.get("owner") or environment["owner"] == query["owner"])
+        and (not query.get("visibility") or environment["visibility"] == query["visibility"])
+        and search in text
+        and (not query.get("tags") or query["tags"] in environment["tags"])
+        and (query.get("mine_only", "").lower() != "true" or own)
+        and query.get("starred_only", "").lower() != "true"
+    )
+
+
+def _summary(session: Session, environment: Body) -> Body:
+    held = versions(session, environment)
+    newest = held[0] if held else None
+    return {
+        "id": environment["id"], "name": environment["name"],
+        "owner": {"name": environment["owner"]}, "description": environment["description"],
+        "visibility": environment["visibility"], "tags": environment["tags"], "stars": 0,
+        "latest_version": newest and newest["semantic_version"],
+        "runtime": newest and newest["runtime"],
+        "created_at": iso(environment["created"]), "updated_at": iso(environment["updated"]),
+    }  # fmt: skip
+
+
+def status(call: Call) -> Answer:
+    environment = _named(call)
+    summary = _summary(call.session, environment)
+    held = versions(call.session, environment)
+    summary["latest_version"] = _version_summary(held[0]) if held else None
+    return {"data": summary}
+
+
+def _version_summary(found: Body) -> Body:
+    return {
+        "version_id": found["id"], "semantic_version": found["semantic_version"],
+        "content_hash": found["content_hash"], "created_at": iso(found["created"]),
+        "runtime": found["runtime"],
+    }  # fmt: skip
+
+
+def version_list(call: Call) -> Answer:
+    # The CLI shows `sha256` as the content hash and `size` as the number of artifacts.
+    return {
+        "data": [
+            {
+                "version": v["semantic_version"], "created_at": iso(v["created"]),
+                "sha256": v["content_hash"], "size": 2 if v["wheel"] else 1,
+                "runtime": v["runtime"],
+            }
+            for v in versions(call.session, _named(call))
+        ]
+    }  # fmt: skip
+
+
+def details(call: Call) -> Answer:
+    environment = _named(call)
+    found = version(call, environment, call.path["version"])
+    wheel = found["wheel"]
+    public = environment["visibility"] == "PUBLIC"
+    return {
+        "data": {
+            "id": environment["id"], "name": environment["name"], "owner": environment["owner"],
+            "visibility": environment["visibility"], "version_id": found["id"],
+            "semantic_version": found["semantic_version"], "runtime": found["runtime"],
+            "content_hash": found["content_hash"], "created_at": iso(found["created"]),
+            "metadata": found["metadata"], "url_dependencies": [],
+            "wheel_url": f"{call.base}/rehearsal/files/{found['id']}/{wheel['filename']}"
+            if wheel and public else None,
+            "wheel_sha256": wheel and wheel["sha256"],
+            "simple_index_url": None,
+            "package_url": f"{call.base}/rehearsal/files/{found['id']}/source.tar.gz",
+        }
+    }  # fmt: skip
+
+
+def inspect(call: Call) -> Answer:
+    found = version(call, _named(call), call.path["version"])
+    wanted = call.query.get("path", "").strip("/")
+    limit = call.number("max_bytes", 100_000, low=1, high=500_000)
+    files = _source_files(call, found)
+    answer: Body = {"version_id": found["id"], "path": wanted or "/", "truncated": False}
+    if wanted in files:
+        content = files[wanted]
+        return {
+            "data": answer | {
+                "kind": "file", "content": content[:limit].decode("utf-8", "replace"),
+                "truncated": len(content) > limit, "total_bytes": len(content),
+            }
+        }  # fmt: skip
+    entries: dict[str, Body] = {}
+    base = PurePosixPath(wanted)
+    for name, content in files.items():
+        path = PurePosixPath(name)
+        if not path.is_relative_to(base):
+            continue
+        child = base / path.relative_to(base).parts[0]
+        folder = child != path
+        entries[str(child)] = {
+            "path": str(child), "is_directory": folder, "size": None if folder else len(content)
+        }  # fmt: skip
+    if not entries:
+        raise Refusal(404, f"Path {wanted} not found in this version")
+    return {"data": answer | {"kind": "directory", "entries": list(entries.values())}}
+
+
+def _source_files(call: Call, found: Body) -> dict[str, bytes]:
+    archive = call.store.blob(found["source"]["sha256"])
+    if archive is None:
+        raise Refusal(404, "No source archive for this version")
+    files: dict[str, bytes] = {}
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+        for member in tar.getmembers():
+            stream = tar.extractfile(member) if member.isfile() else None
+            if stream is not None:
+                files[member.name.removeprefix("./")] = stream.read()
+    return dict(sorted(files.items()))
+
+
+def download(call: Call) -> Answer:
+    found = call.session.get("version", call.path["version"])
+    environment = found and call.session.get("environment", found["environment"])
+    if not found or not environment:
+        raise Refusal(404, "File not found")
+    find(call, environment["owner"], environment["name"])
+    part = found["source"] if call.path["filename"] == "source.tar.gz" else found["wheel"]
+    content = call.store.blob(part["sha256"]) if part else None
+    if content is None:
+        raise Refusal(404, "File not found")
+    return Raw(content, "application/octet-stream")
+
+
+def lookup(call: Call) -> Answer:
+    environment = call.session.get("environment", str(call.body.get("id", "")))
+    if environment is None:
+        raise Refusal(404, "Environment not found")
+    return {"data": {"id": environment["id"]}}
+
+
+HUB = "/environmentshub"
+ENDPOINTS = (
+    Endpoint("GET", f"{HUB}/", listing, public=True),
+    Endpoint("POST", f"{HUB}/lookup", lookup),
+    Endpoint("GET", f"{HUB}/{{owner}}/{{name}}/status", status, public=True),
+    Endpoint("GET", f"{HUB}/{{owner}}/{{name}}/versions", version_list, public=True),
+    Endpoint("GET", f"{HUB}/{{owner}}/{{name}}/@{{version}}", details, public=True),
+    Endpoint("GET", f"{HUB}/{{owner}}/{{name}}/@{{version}}/inspect", inspect, public=True),
+)
+FILES = (Endpoint("GET", "/rehearsal/files/{version}/{filename}", download, public=True),)

@@ -1,0 +1,195 @@
+"""The scripted model: reads how the reply should look, solves a prompt with the chance its skill gives, else errs.
+
+The n-th call with the same messages always gives the same reply, so groups have mixed outcomes and every rehearsal
+can be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from prime_lab_mcp.rehearsal.answers import AnswerBook, Gold, solve, text_of, wrong
+from prime_lab_mcp.rehearsal.skill import chance, quantile, skill_of
+from prime_lab_mcp.rehearsal.store import Body
+
+Finish = Literal["stop", "length", "tool_calls"]
+MALFORMED_SHARE = 0.12
+"""Of the replies that are not right: without the asked form."""
+CUT_SHARE = 0.06
+"""Of the replies that are not right: ended by the token limit."""
+_TAG = re.compile(r"<([A-Za-z][\w-]*)>")
+_THINKING = frozenset({"think", "thinking", "reasoning", "scratchpad", "thought"})
+_NOT_REPLY = frozenset({"tag", "tags", "question", "tool_call", "br", "code"})
+_IN_QUESTION = frozenset({
+    "answer", "final_answer", "final", "solution", "result", "output", "label", "response",
+    "reversed_text",
+})  # fmt: skip
+"""Tags that a question may ask for; any other in it is taken for data, such as HTML."""
+_FENCE = re.compile(r"```(\w*)")
+_JSON_KEY = re.compile(r'\{\s*"(\w+)"\s*:')
+_FILLER = (
+    "Let me work through this step by step.", "First I note what is given.",
+    "Then I combine the quantities.", "Checking the result once more.",
+    "That leaves the final value.", "I keep the units consistent throughout.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    text: str
+    finish: Finish = "stop"
+    calls: tuple[Body, ...] = ()
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The parts of a request that matter."""
+
+    instructions: str
+    questions: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+    """Tool calls already made: name and arguments as canonical JSON."""
+    characters: int
+
+    @property
+    def question(self) -> str:
+        return self.questions[-1] if self.questions else ""
+
+    @classmethod
+    def of(cls, messages: Sequence[Body]) -> Conversation:
+        system = [text_of(m) for m in messages if m.get("role") in ("system", "developer")]
+        users = [text_of(m) for m in messages if m.get("role") == "user"]
+        return cls(
+            "\n".join(system), tuple(users), tuple(_calls_in(messages)),
+            sum(len(text_of(m)) for m in messages),
+        )  # fmt: skip
+
+
+def _calls_in(messages: Sequence[Body]) -> Iterator[tuple[str, str]]:
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or {}
+            try:
+                arguments = json.loads(function.get("arguments") or "{}")
+            except ValueError:
+                arguments = None
+            yield str(function.get("name")), json.dumps(arguments, sort_keys=True)
+
+
+def tokens(characters: int) -> int:
+    """About four characters make a token."""
+    return max(1, math.ceil(characters / 4))
+
+
+def answer(
+    model: str,
+    talk: Conversation,
+    book: AnswerBook,
+    *,
+    nth: int,
+    limit: int | None = None,
+    tools: bool = False,
+) -> Reply:
+    """The reply to the `nth` call with these messages (from 0). `limit`: most completion tokens."""
+    first = talk.questions[0] if talk.questions else ""
+    gold = book.find(talk.questions[::-1] or ("",)) or solve(talk.instructions, talk.question)
+    rng = random.Random("\0".join([model, talk.instructions, *talk.questions, str(nth)]))
+    solved = rng.random() < chance(skill_of(model), quantile(talk.instructions, first))
+    reply = _compose(talk, gold, solved, book, rng, tools=tools)
+    prompt, length = tokens(talk.characters), tokens(len(reply.text) + 40 * len(reply.calls))
+    if limit is not None and length > limit:
+        cut = reply.text[: 4 * limit]
+        return Reply(cut, "length", (), prompt, limit)
+    return replace(reply, prompt_tokens=prompt, completion_tokens=length)
+
+
+def _compose(
+    talk: Conversation,
+    gold: Gold | None,
+    solved: bool,
+    book: AnswerBook,
+    rng: random.Random,
+    *,
+    tools: bool,
+) -> Reply:
+    if gold is None:
+        # Nothing here can know the answer, so whatever the skill is, this is a guess.
+        gold, solved = Gold(str(rng.randint(2, 99))), True
+        return Reply(form(talk, gold.answer, rng))
+    if talk.calls and gold.calls:
+        # What was called decides: a wrong call leads to a wrong answer, a right one to the right answer.
+        wanted = [(c["name"], json.dumps(c.get("arguments") or {}, sort_keys=True)) for c in gold.calls]
+        solved = list(talk.calls) == wanted
+    elif tools and gold.calls:
+        calls = gold.calls if solved else tuple(_spoil(c, book, rng) for c in gold.calls)
+        return Reply("", "tool_calls", calls)
+    if solved:
+        return Reply(gold.reply if gold.reply is not None else form(talk, gold.answer, rng))
+    if gold.reply is not None:
+        return Reply(_spoil_reply(gold, book, rng))
+    said = wrong(gold.answer, book.pool, rng)
+    fate = rng.random()
+    if fate < MALFORMED_SHARE:
+        return Reply(f"{_working(rng)}\nI believe it comes to {said} or so, I am not certain")
+    text = form(talk, said, rng)
+    if fate < MALFORMED_SHARE + CUT_SHARE:
+        return Reply(f"{_working(rng)} {_working(rng)} {text}"[: rng.randint(20, 60)], "length")
+    return Reply(text)
+
+
+def form(talk: Conversation, said: str, rng: random.Random) -> str:
+    """An answer dressed as the instructions ask."""
+    asked = f"{talk.instructions}\n{talk.question}"
+    thinking, tag = _tags(talk)
+    before = f"<{thinking}>{_working(rng)}</{thinking}>\n" if thinking else ""
+    if tag is not None:
+        return f"{before}<{tag}>{said}</{tag}>"
+    if "\\boxed" in asked:
+        return f"{before}{_working(rng)} \\boxed{{{said}}}"
+    if "####" in asked:
+        return f"{before}{_working(rng)}\n#### {said}"
+    if "json" in asked.lower() and (found := _JSON_KEY.search(asked)):
+        return said if said.startswith(("{", "[")) else json.dumps({found.group(1): said})
+    if fence := _FENCE.search(asked):
+        return f"{before}```{fence.group(1)}\n{said}\n```"
+    if re.search(r"\banswer:", asked, re.I):
+        return f"{before}{_working(rng)}\nAnswer: {said}"
+    return f"{before}{said}"
+
+
+def _tags(talk: Conversation) -> tuple[str | None, str | None]:
+    """The tags to think in and to answer in, where such are asked for."""
+    names = [n for n in _TAG.findall(talk.instructions) if n.lower() not in _NOT_REPLY]
+    names += [n for n in _TAG.findall(talk.question) if n.lower() in _IN_QUESTION | _THINKING]
+    asked = f"{talk.instructions}\n{talk.question}"
+    thinking = next((n for n in names if n.lower() in _THINKING), None)
+    replies = [n for n in names if n.lower() not in _THINKING and f"</{n}>" in asked]
+    return thinking, "answer" if "answer" in names else next(iter(replies), None)
+
+
+def _working(rng: random.Random) -> str:
+    return " ".join(rng.sample(_FILLER, rng.randint(1, 4)))
+
+
+def _spoil(call: Body, book: AnswerBook, rng: random.Random) -> Body:
+    """A tool call with one argument changed."""
+    arguments = dict(call.get("arguments") or {})
+    if not arguments:
+        return {**call, "name": f"{call.get('name', 'tool')}_old"}
+    name = sorted(arguments)[0]
+    arguments[name] = wrong(str(arguments[name]), book.pool, rng)
+    return {**call, "arguments": arguments}
+
+
+def _spoil_reply(gold: Gold, book: AnswerBook, rng: random.Random) -> str:
+    said = wrong(gold.answer, book.pool, rng)
+    reply = gold.reply or ""
+    return reply.replace(gold.answer, said) if gold.answer and gold.answer in reply else said

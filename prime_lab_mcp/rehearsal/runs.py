@@ -1,0 +1,185 @@
+"""Where a training run stands: a pure function of what was recorded about it and the time now.
+
+Nothing runs in the background, so a killed platform loses no progress and two processes tell the same story. Times
+are rehearsal seconds since creation: real seconds times the speed stored on the run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prime_lab_mcp.rehearsal.store import Body
+
+Status = Literal["QUEUED", "PENDING", "RUNNING", "COMPLETED", "FAILED", "STOPPED", "PAUSING", "PAUSED"]
+TERMINAL: frozenset[Status] = frozenset({"COMPLETED", "FAILED", "STOPPED", "PAUSED"})
+RunFault = Literal[
+    "no-signal", "collapse", "jump", "entropy", "off-policy", "length", "truncation",
+    "gradient-nan", "errors", "dies-in-queue", "fails", "stall", "gaps", "queue",
+]  # fmt: skip
+RUN_FAULTS: tuple[RunFault, ...] = (
+    "no-signal", "collapse", "jump", "entropy", "off-policy", "length", "truncation",
+    "gradient-nan", "errors", "dies-in-queue", "fails", "stall", "gaps", "queue",
+)  # fmt: skip
+DEFAULT_ONSET = 5
+
+QUEUE_SECONDS = 0.4
+PENDING_SECONDS = 0.4
+STEP_SECONDS = 0.25
+"""A 20-step run takes about six seconds at speed 1."""
+PAUSE_SECONDS = 0.4
+BILLED_SECONDS_PER_STEP = 120.0
+"""A step is billed as if it took this long, so that prices and spend look like those of a real run."""
+GPU_PRICES = {"H200_141GB": 3.5, "H100_80GB": 2.4, "A100_80GB": 1.4}
+"""Made-up US dollars per GPU-hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """`step` is the newest finished step, -1 before the first. Times are seconds since the epoch."""
+
+    status: Status
+    step: int
+    started: float | None
+    ended: float | None
+    updated: float
+    error: str | None = None
+
+    @property
+    def steps_done(self) -> int:
+        return self.step + 1
+
+
+def fault(run: Body, kind: RunFault) -> Body | None:
+    found: Body | None = run["faults"].get(kind)
+    return found
+
+
+def onset(options: Body) -> int:
+    """The step at which a fault sets in."""
+    return int(options.get("step", DEFAULT_ONSET))
+
+
+def checkpoint_interval(run: Body) -> int:
+    """Steps between checkpoints; a run without a `ckpt` table writes only the last one."""
+    settings = run["config"].get("ckpt")
+    if not isinstance(settings, dict):
+        return int(run["max_steps"] or 10**9)
+    return max(1, int(settings.get("interval") or run["max_steps"] or 10**9))
+
+
+def state(run: Body, now: float) -> RunState:
+    """Where the run stands at `now`."""
+    return _Walk(run, now).state()
+
+
+def cost(run: Body, at: RunState) -> float:
+    """US dollars that the run has used."""
+    steps = max(0, at.steps_done - int(run["first_step"]))
+    hours = steps * BILLED_SECONDS_PER_STEP / 3600
+    return float(round(hours * run["gpu_count"] * run["price_per_gpu_hour"], 4))
+
+
+class _Walk:
+    """Follows a run from its creation through its control events."""
+
+    def __init__(self, run: Body, now: float) -> None:
+        self.run = run
+        self.speed = float(run["speed"])
+        self.elapsed = (now - run["created"]) * self.speed
+        queue = QUEUE_SECONDS
+        if (waits := fault(run, "queue")) is not None:
+            queue += float(waits.get("seconds", 30))
+        self.queue = queue
+        self.begin = queue + PENDING_SECONDS
+        self.first_begin = self.begin
+        self.base = int(run["first_step"])
+
+    def state(self) -> RunState:
+        for event in self.run["events"]:
+            at = (event["at"] - self.run["created"]) * self.speed
+            if at > self.elapsed:
+                break
+            ended = self._ended_by(at)
+            if ended is not None:
+                return ended
+            if event["kind"] == "stop":
+                return self._at("STOPPED", at, ended=at)
+            if event["kind"] == "pause":
+                done = at + PAUSE_SECONDS
+                if self.elapsed >= done:
+                    return self._at("PAUSED", at, ended=done)
+                return self._at("PAUSING", at)
+            interval = checkpoint_interval(self.run)
+            self.base = max(int(self.run["first_step"]), self._done(at) // interval * interval)
+            self.begin = at + PENDING_SECONDS
+        ended = self._ended_by(self.elapsed)
+        if ended is not None:
+            return ended
+        if self.elapsed < self.queue:
+            return self._at("QUEUED", self.elapsed)
+        if self.elapsed < self.begin:
+            return self._at("PENDING", self.elapsed)
+        return self._at("RUNNING", self.elapsed)
+
+    def _done(self, at: float) -> int:
+        """Steps finished at a time."""
+        if at < self.begin:
+            return self.base
+        # The tiny amount keeps a time that is exactly a step's end from being rounded below it.
+        done = self.base + math.floor((at - self.begin) / STEP_SECONDS + 1e-9)
+        if (stalls := fault(self.run, "stall")) is not None:
+            done = min(done, max(self.base, onset(stalls)))
+        if limit := self.run["max_steps"]:
+            done = min(done, int(limit))
+        return done
+
+    def _ended_by(self, at: float) -> RunState | None:
+        if fault(self.run, "dies-in-queue") is not None and at >= 3 * self.queue:
+            return self._at("FAILED", 3 * self.queue, ended=3 * self.queue, error=NO_CAPACITY)
+        if (breaks := fault(self.run, "fails")) is not None:
+            step = max(self.base, onset(breaks))
+            end = self.begin + (step - self.base) * STEP_SECONDS
+            if at >= end:
+                return self._at("FAILED", end, ended=end, error=failure(self.run, step))
+        limit = self.run["max_steps"]
+        if limit and fault(self.run, "stall") is None:
+            end = self.begin + (int(limit) - self.base) * STEP_SECONDS
+            if at >= end:
+                return self._at("COMPLETED", end, ended=end)
+        return None
+
+    def _at(
+        self,
+        status: Status,
+        at: float,
+        *,
+        ended: float | None = None,
+        error: str | None = None,
+    ) -> RunState:
+        never = fault(self.run, "dies-in-queue") is not None
+        started = self.first_begin if at >= self.first_begin and not never else None
+        step = -1 if never else self._done(at) - 1
+        done_at = self.begin + max(0, step + 1 - self.base) * STEP_SECONDS
+        return RunState(
+            status, step, self._real(started), self._real(ended),
+            updated=self._real(ended if ended is not None else min(at, max(0.0, done_at))) or 0.0,
+            error=error,
+        )  # fmt: skip
+
+    def _real(self, elapsed: float | None) -> float | None:
+        return None if elapsed is None else float(self.run["created"] + elapsed / self.speed)
+
+
+NO_CAPACITY = "rehearsal: no capacity for this GPU type became free; the run left the queue"
+
+
+def failure(run: Body, step: int) -> str:
+    """What a failing run says, by the cause its fault names."""
+    causes: dict[str, str] = {
+        "out-of-memory": "CUDA out of memory in the trainer",
+        "environment": "the environment server raised ModuleNotFoundError: No module named 'sympy'",
+    }
+    cause: Any = (fault(run, "fails") or {}).get("cause", "out-of-memory")
+    return f"rehearsal: {causes.get(str(cause), str(cause))} at step {step}"

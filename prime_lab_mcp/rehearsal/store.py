@@ -1,0 +1,169 @@
+"""All state of the rehearsal platform, in one SQLite file and a folder of uploads.
+
+One HTTP request is one transaction, so several platform processes on the same folder agree, and a killed one leaves
+either the whole request or nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+Body = dict[str, Any]
+Kind = Literal["account", "environment", "version", "upload", "evaluation", "sample", "run", "answer", "fault"]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS documents (
+  kind TEXT NOT NULL, id TEXT NOT NULL, parent TEXT NOT NULL DEFAULT '', created REAL NOT NULL,
+  body TEXT NOT NULL, PRIMARY KEY (kind, id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS documents_parent ON documents (kind, parent);
+CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS requests (
+  id INTEGER PRIMARY KEY, at REAL NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL,
+  status INTEGER NOT NULL, fault TEXT
+);
+"""
+_BUSY_SECONDS = 15.0
+_REQUESTS_KEPT = 20_000
+_SKEW = "clock-skew"
+
+
+def new_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(6)}"
+
+
+class Session:
+    """What one request may read and change. Valid only inside `Store.session`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    def now(self) -> float:
+        """Seconds since the epoch on the rehearsal's clock, which the admin surface can move forward."""
+        return time.time() + self.value(_SKEW)
+
+    def advance_clock(self, seconds: float) -> float:
+        self.add(_SKEW, seconds)
+        return self.now()
+
+    def get(self, kind: Kind, id: str) -> Body | None:
+        row = self._db.execute("SELECT body FROM documents WHERE kind = ? AND id = ?", (kind, id)).fetchone()
+        return None if row is None else _load(row[0])
+
+    def put(self, kind: Kind, id: str, body: Body, *, parent: str = "") -> None:
+        self._db.execute(
+            "INSERT INTO documents (kind, id, parent, created, body) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body, parent = excluded.parent",
+            (kind, id, parent, self.now(), json.dumps(body)),
+        )
+
+    def all(self, kind: Kind, parent: str | None = None) -> list[Body]:
+        """Oldest first."""
+        where, values = "kind = ?", [str(kind)]
+        if parent is not None:
+            where, values = "kind = ? AND parent = ?", [str(kind), parent]
+        rows = self._db.execute(f"SELECT body FROM documents WHERE {where} ORDER BY created, id", values)
+        return [_load(row[0]) for row in rows]
+
+    def count(self, kind: Kind) -> int:
+        row = self._db.execute("SELECT count(*) FROM documents WHERE kind = ?", (kind,)).fetchone()
+        return int(row[0])
+
+    def remove(self, kind: Kind, id: str | None = None) -> int:
+        """How many documents went; without `id`, every one of the kind."""
+        if id is None:
+            return self._db.execute("DELETE FROM documents WHERE kind = ?", (kind,)).rowcount
+        return self._db.execute("DELETE FROM documents WHERE kind = ? AND id = ?", (kind, id)).rowcount
+
+    def value(self, name: str) -> float:
+        row = self._db.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
+        return 0.0 if row is None else float(row[0])
+
+    def add(self, name: str, amount: float = 1.0) -> float:
+        """Add to a counter; returns what it held before."""
+        row = self._db.execute(
+            "INSERT INTO counters (name, value) VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = value + excluded.value RETURNING value",
+            (name, amount),
+        ).fetchone()
+        return float(row[0]) - amount
+
+    def note_request(self, method: str, path: str, status: int, fault: str | None) -> None:
+        self._db.execute(
+            "INSERT INTO requests (at, method, path, status, fault) VALUES (?, ?, ?, ?, ?)",
+            (self.now(), method, path, status, fault),
+        )
+        self._db.execute("DELETE FROM requests WHERE id <= (SELECT max(id) FROM requests) - ?", (_REQUESTS_KEPT,))
+
+    def requests(self, contains: str = "") -> list[Body]:
+        rows = self._db.execute(
+            "SELECT at, method, path, status, fault FROM requests WHERE instr(path, ?) ORDER BY id",
+            (contains,),
+        )
+        return [
+            {"at": at, "method": method, "path": path, "status": status, "fault": fault}
+            for at, method, path, status, fault in rows
+        ]
+
+
+class Store:
+    """The state folder. `speed` is how many rehearsal seconds pass for runs and evaluations in one second."""
+
+    def __init__(self, folder: Path, *, speed: float = 1.0) -> None:
+        self.folder = folder
+        self.speed = speed
+        self._blobs = folder / "uploads"
+        self._blobs.mkdir(parents=True, exist_ok=True)
+        self._file = folder / "platform.sqlite3"
+        with self._connect() as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_SCHEMA)
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(self._file, timeout=_BUSY_SECONDS, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = NORMAL")
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def session(self, *, writes: bool = True) -> Iterator[Session]:
+        """One transaction: kept when the block ends well, undone when it raises."""
+        with self._connect() as connection:
+            connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+            try:
+                yield Session(connection)
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def keep_blob(self, content: bytes) -> str:
+        """Store bytes under their sha256, atomically; returns it."""
+        digest = hashlib.sha256(content).hexdigest()
+        target = self._blobs / digest
+        if not target.exists():
+            partial = self._blobs / f"{digest}.{os.getpid()}.{secrets.token_hex(4)}.partial"
+            partial.write_bytes(content)
+            partial.replace(target)
+        return digest
+
+    def blob(self, digest: str) -> bytes | None:
+        target = self._blobs / Path(digest).name
+        return target.read_bytes() if target.is_file() else None
+
+
+def _load(text: str) -> Body:
+    body: Body = json.loads(text)
+    return body
