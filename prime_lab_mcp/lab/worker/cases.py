@@ -1,0 +1,202 @@
+"""What goes to a worker and what comes back, as values; and the decoding of a child's replies.
+
+Apart from the host because tools and checks use these types without ever starting a process. A reply comes from a
+process that runs foreign code: anything in it that is not as agreed is `worker-nonsense`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.errors import LabError, WorkerError
+from prime_lab_mcp.lab.interpreter import Api
+from prime_lab_mcp.lab.text import quote
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RewardInfo:
+    """One scoring function. Metrics are recorded and not summed; a group reward sees all rollouts of a task."""
+
+    name: str
+    weight: float
+    kind: Literal["reward", "metric", "group"]
+    is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A loaded environment. `tasks` is None where they are infinite or too many to count (200,000 or 20 seconds)."""
+
+    api: Api
+    kind: str
+    """Class name of the taskset (v1) or environment (v0)."""
+    tasks: int | None
+    infinite: bool
+    rewards: tuple[RewardInfo, ...]
+    fields: tuple[str, ...]
+    system_prompt: str | None
+    verifiers_version: str
+    python_version: str
+    seconds: float
+    shadowed_by: str | None = None
+    """A built-in taskset of verifiers with the same name: `vf-eval` would load that one instead (v1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One task. `index` is its position in the taskset, `key` a hash that changes with its content."""
+
+    index: int
+    key: str
+    prompt: tuple[Message, ...]
+    answer: Any
+    info: Any
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A sample of tasks, in task order. `total` is None where it is not known."""
+
+    rows: tuple[Row, ...]
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A completion to be scored for one task: `messages` are what the model and its tools said; empty: no reply."""
+
+    id: str
+    row: int
+    messages: Sequence[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    score: float | None
+    """None: not computed, or not finite."""
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class CaseError:
+    """What a scoring function raised. All of it is foreign text."""
+
+    type: str
+    message: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One scored case. `reward` is None when it was not computed as the environment would, or is not finite.
+
+    `problems` are codes: nonfinite, not-a-float:TYPE, sync-reward, sync-metric, swallowed, group-reward,
+    needs-container, no-such-row, task-changed, timeout, exited, flood, memory, nonsense, not-run.
+    """
+
+    id: str
+    reward: float | None
+    components: Mapping[str, Component] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    errors: tuple[CaseError, ...] = ()
+    problems: tuple[str, ...] = ()
+    ms: float = 0.0
+
+
+_CREDENTIAL = re.compile(r"api_key|_KEY\b|_TOKEN\b|MissingKeyError|GatedRepo|\b401\b", re.I)
+_WITHOUT_CREDENTIAL = (
+    "Read the credential only when it is used; if loading needs it, a person restarts the server with --allow-env NAME."
+)
+
+
+class LoadFailed(LabError):
+    """The environment's own code raised while it was imported or loaded: a flaw of the environment.
+
+    `type`, `reason` and `traceback` are foreign text; the message quotes them.
+    """
+
+    default_code = "environment-load-failed"
+
+    def __init__(self, type: str, reason: str, traceback: str, where: str, doing: str = "loading") -> None:
+        place = f" at {where}" if where else ""
+        secret = _CREDENTIAL.search(f"{type} {reason}")
+        super().__init__(
+            f"the environment's code raised {type}{place} while {doing}: {quote(reason)}",
+            fix=_WITHOUT_CREDENTIAL if secret else "Mend the code that raises, then call check_environment.",
+            where=where or None,
+        )
+        self.type = type
+        self.reason = reason
+        self.traceback = traceback
+
+
+def nonsense(what: str, reply: object) -> WorkerError:
+    """The child answered something that no worker program says."""
+    return WorkerError(
+        f"the process that runs the environment answered nonsense ({what}): {quote(reply)}",
+        fix="Keep the environment's code from writing to file descriptors that it did not open.",
+        code="worker-nonsense",
+    )
+
+
+def decode_loaded(reply: Any, api: Api, versions: Mapping[str, Any]) -> Loaded:
+    """A `load` reply as a value. Raises WorkerError."""
+    try:
+        return Loaded(
+            api=api,
+            kind=str(reply["kind"]),
+            tasks=None if reply["tasks"] is None else int(reply["tasks"]),
+            infinite=bool(reply["infinite"]),
+            rewards=tuple(
+                RewardInfo(str(r["name"]), float(r["weight"] or 0.0), r["kind"], bool(r["is_async"]))
+                for r in reply["rewards"]
+            ),
+            fields=tuple(map(str, reply["fields"])),
+            system_prompt=reply["system_prompt"],
+            verifiers_version=str(versions.get("verifiers")),
+            python_version=str(versions.get("python")),
+            seconds=float(reply["seconds"]),
+            shadowed_by=reply.get("shadowed_by"),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise nonsense("load", reply) from error
+
+
+def decode_rows(reply: Any) -> Rows:
+    """A `rows` reply as a value. Raises WorkerError."""
+    try:
+        rows = tuple(
+            Row(int(r["index"]), str(r["key"]), tuple(r["prompt"]), r["answer"], r["info"], dict(r["fields"]))
+            for r in reply["rows"]
+        )
+        return Rows(rows, None if reply["total"] is None else int(reply["total"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise nonsense("rows", reply) from error
+
+
+def decode_scored(reply: Any, case: Case) -> Scored:
+    """One reply of `score` as a value. Raises WorkerError."""
+    try:
+        return Scored(
+            id=case.id,
+            reward=_float(reply["reward"]),
+            components={
+                str(n): Component(_float(c["score"]), float(c["weight"] or 0.0)) for n, c in reply["components"].items()
+            },
+            metrics={str(n): _float(v) for n, v in reply["metrics"].items()},
+            errors=tuple(CaseError(str(e["type"]), str(e["message"]), str(e["where"])) for e in reply["errors"]),
+            problems=tuple(map(str, reply["problems"])),
+            ms=float(reply["ms"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise nonsense("score", reply) from error
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)

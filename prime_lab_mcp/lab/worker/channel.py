@@ -1,0 +1,119 @@
+"""A socket that carries one JSON object per line, read with a limit.
+
+Apart because three conversations use it: with the zygote, with a child, with its supervisor.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+LINE = 32 << 20
+"""Bytes in one reply; more is a flood (worker programs stop at 24 MiB)."""
+
+
+class ChannelClosed(Exception):
+    """The other end is gone."""
+
+
+class ChannelFlood(Exception):
+    """The other end sent a line longer than the limit."""
+
+
+class ChannelGarbage(Exception):
+    """The other end sent a line that is not a JSON object."""
+
+
+class Channel:
+    """The server's end. Not safe for two tasks at once."""
+
+    def __init__(self, end: socket.socket, limit: int = LINE) -> None:
+        end.setblocking(False)
+        self._end = end
+        self._limit = limit
+        self._buffer = bytearray()
+        self._searched = 0
+
+    async def send(self, message: object, fds: tuple[int, ...] = ()) -> None:
+        """Raises ChannelClosed."""
+        data = memoryview(json.dumps(message).encode() + b"\n")
+        try:
+            while data:
+                try:
+                    sent = socket.send_fds(self._end, [data], list(fds)) if fds else self._end.send(data)
+                    fds = ()
+                    data = data[sent:]
+                except BlockingIOError:
+                    await anyio.wait_writable(self._end)
+        except (OSError, ValueError, anyio.ClosedResourceError) as error:
+            raise ChannelClosed from error
+
+    async def receive(self) -> dict[str, Any]:
+        """The next object. Raises ChannelClosed, ChannelFlood, ChannelGarbage."""
+        while (end := self._buffer.find(b"\n", self._searched)) < 0:
+            self._searched = len(self._buffer)
+            if len(self._buffer) > self._limit:
+                raise ChannelFlood
+            self._buffer += await self._more()
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        self._searched = 0
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ChannelGarbage(line[:300].decode("utf-8", "replace"))
+        return found
+
+    async def _more(self) -> bytes:
+        while True:
+            try:
+                chunk = self._end.recv(1 << 20)
+            except BlockingIOError:
+                await anyio.wait_readable(self._end)
+                continue
+            except (OSError, ValueError, anyio.ClosedResourceError) as error:
+                raise ChannelClosed from error
+            if not chunk:
+                raise ChannelClosed
+            return chunk
+
+    @property
+    def silent(self) -> bool:
+        """True while the other end is open and has said nothing that was not read."""
+        if self._buffer:
+            return False
+        try:
+            self._end.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return False
+
+    async def wait(self, seconds: float) -> None:
+        """Until there is something to read, or the other end is gone, or the time is over."""
+        with anyio.move_on_after(seconds), suppress(OSError, ValueError, anyio.ClosedResourceError):
+            await anyio.wait_readable(self._end)
+
+    def finish(self) -> None:
+        """Say that nothing more will be sent."""
+        with suppress(OSError):
+            self._end.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Safe while another task waits for it: that one gets ChannelClosed."""
+        if self._end.fileno() >= 0:
+            anyio.notify_closing(self._end)
+        self._end.close()
+
+
+def pair() -> tuple[Channel, socket.socket]:
+    """A channel and the other end, to be given away and closed."""
+    ours, theirs = socket.socketpair()
+    return Channel(ours), theirs

@@ -1,0 +1,365 @@
+"""Runs environment code for the server: a pool of warm children, one environment snapshot each.
+
+The first call for a snapshot forks a child from the zygote of its interpreter and loads the environment there; later
+calls reuse it. What hangs, dies or floods is killed with everything below it, reported, and replaced by a fresh child
+on the next request. Nothing here ever runs environment code in the server's process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.errors import WorkerError
+from prime_lab_mcp.lab.interpreter import Api, Interpreter
+from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.worker.cases import (
+    Case,
+    CaseError,
+    Component,
+    Loaded,
+    LoadFailed,
+    RewardInfo,
+    Row,
+    Rows,
+    Scored,
+    decode_loaded,
+    decode_rows,
+    decode_scored,
+    nonsense,
+)
+from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
+from prime_lab_mcp.lab.worker.zygote import Ended, Seat, Zygote
+
+__all__ = [
+    "Case", "CaseError", "Component", "LoadFailed", "Loaded", "RewardInfo", "Row", "Rows", "Scored", "Worker",
+    "Workers",
+]  # fmt: skip
+
+_IDLE = 4
+_ZYGOTES = 3
+_FAULTS = 5
+"""Cases that may kill their child in one call; what is left then is reported as not run."""
+_GRACE = 2.0
+_FIRST_GRACE = 8.0
+_PATIENCE = 0.5
+_SIGKILL = 9
+
+
+class Workers:
+    """The pool. Owned by the lab; `close` ends every process of it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._scratch = settings.state_dir / "scratch"
+        self._zygotes: OrderedDict[tuple[str, Api], Zygote] = OrderedDict()
+        self._idle: OrderedDict[int, Worker] = OrderedDict()
+        self._open: set[Worker] = set()
+        self._closed = False
+
+    async def warm(self, interpreter: Interpreter, api: Api) -> None:
+        """Begin importing verifiers, so that the first load need not wait for it."""
+        await self._zygote(interpreter, api).start()
+
+    @asynccontextmanager
+    async def open(
+        self,
+        tree: Path,
+        source_key: str,
+        interpreter: Interpreter,
+        *,
+        api: Api,
+        module: str,
+        env_args: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[Worker]:
+        """A worker for one snapshot. Nothing runs before the first request; leaving keeps it warm for the next call.
+
+        `env_args` are arguments of `load_environment` (v0) or fields of the taskset's config (v1).
+        """
+        zygote = self._zygote(interpreter, api)
+        key = json.dumps(
+            [interpreter.key, str(tree), source_key, api, module, dict(env_args or {})], sort_keys=True, default=str
+        )
+        worker = self._reuse(key) or Worker(zygote, key, tree, api, module, dict(env_args or {}))
+        self._open.add(worker)
+        try:
+            yield worker
+        except BaseException:
+            await worker.close()
+            raise
+        finally:
+            self._open.discard(worker)
+        await self._keep(worker)
+
+    def _zygote(self, interpreter: Interpreter, api: Api) -> Zygote:
+        if self._closed:
+            raise WorkerError("the server is shutting down", fix="Start the server again.")
+        key = (interpreter.key, api)
+        if key not in self._zygotes:
+            self._zygotes[key] = Zygote(interpreter, api, self._scratch, self._settings.allow_env)
+        self._zygotes.move_to_end(key)
+        return self._zygotes[key]
+
+    def _reuse(self, key: str) -> Worker | None:
+        for number, worker in reversed(self._idle.items()):
+            if worker.key == key:
+                return self._idle.pop(number)
+        return None
+
+    async def _keep(self, worker: Worker) -> None:
+        if self._closed or not worker.warm:
+            await worker.close()
+            return
+        self._idle[id(worker)] = worker
+        while len(self._idle) > _IDLE:
+            await self._idle.popitem(last=False)[1].close()
+        while len(self._zygotes) > _ZYGOTES:
+            await self._zygotes.popitem(last=False)[1].close()
+
+    async def close(self) -> None:
+        """End everything; a request that is under way fails with WorkerError."""
+        self._closed = True
+        for worker in tuple(self._open):
+            await worker.close()
+        while self._idle:
+            await self._idle.popitem()[1].close()
+        while self._zygotes:
+            await self._zygotes.popitem()[1].close()
+
+
+class Worker:
+    """One environment, loaded in a child when first needed. One call at a time."""
+
+    def __init__(self, zygote: Zygote, key: str, tree: Path, api: Api, module: str, env_args: dict[str, Any]) -> None:
+        self.key = key
+        self._zygote = zygote
+        self._tree = tree
+        self._api: Api = api
+        self._module = module
+        self._env_args = env_args
+        self._seat: Seat | None = None
+        self._loaded: Loaded | None = None
+        self._keys: dict[int, str] = {}
+        self._lock = anyio.Lock()
+        self._number = 0
+
+    @property
+    def warm(self) -> bool:
+        return self._seat is not None and self._loaded is not None and self._seat.alive
+
+    async def load(self, *, timeout: float = 60) -> Loaded:
+        """Import and load the environment, unless that is done. Raises LoadFailed, WorkerError, InterpreterError."""
+        async with self._lock:
+            return await self._ensure(timeout)
+
+    async def rows(self, *, limit: int, seed: int = 0, split: str | None = None, timeout: float = 60) -> Rows:
+        """A seeded sample of at most `limit` tasks; of an infinite taskset, its first ones.
+
+        `split` is `train` or `eval`, for v0 only: a v1 taskset chooses its split by `env_args`.
+        """
+        async with self._lock:
+            await self._ensure(timeout)
+            asked = {"op": "rows", "limit": limit, "seed": seed, "split": split}
+            found = decode_rows(await self._ask(asked, timeout, "listing its tasks"))
+            if split is None:
+                self._keys.update((row.index, row.key) for row in found.rows)
+            return found
+
+    async def score(
+        self, cases: Sequence[Case], *, case_timeout: float = 5, timeout: float | None = None
+    ) -> list[Scored]:
+        """Score completions through the environment's own path, in order.
+
+        What a reward does wrong is in the result of its case, hanging and ending the process included; the cases
+        after it are scored by a fresh child. Raises LoadFailed, or WorkerError when all together exceed `timeout`
+        (default: what the cases may take).
+        """
+        limit = timeout if timeout is not None else 120 + len(cases) * (case_timeout + 1)
+        async with self._lock:
+            try:
+                with anyio.fail_after(limit):
+                    return await self._score_all(cases, case_timeout)
+            except TimeoutError:
+                await self._drop()
+                raise _timed_out("scoring all cases", limit, "") from None
+
+    async def _score_all(self, cases: Sequence[Case], case_timeout: float) -> list[Scored]:
+        done: list[Scored] = []
+        faults = 0
+        while len(done) < len(cases):
+            await self._ensure(60)
+            try:
+                # Only the very first case may import what rewards import late.
+                grace = _GRACE if done else _FIRST_GRACE
+                await self._score_some(cases, done, case_timeout, grace)
+            except WorkerError as error:
+                if error.code not in _PROBLEMS:
+                    raise
+                case = cases[len(done)]
+                told = CaseError(error.code, error.message, "")
+                done.append(Scored(case.id, None, errors=(told,), problems=(_PROBLEMS[error.code],)))
+                faults += 1
+                if faults >= _FAULTS:
+                    told = CaseError("not-run", f"{faults} earlier cases ended their process", "")
+                    done += [Scored(c.id, None, errors=(told,), problems=("not-run",)) for c in cases[len(done) :]]
+        return done
+
+    async def _score_some(self, cases: Sequence[Case], done: list[Scored], case_timeout: float, grace: float) -> None:
+        asked = [
+            {"row": c.row, "key": self._keys.get(c.row), "messages": [dict(m) for m in c.messages]}
+            for c in cases[len(done) :]
+        ]
+        await self._tell({"op": "score", "cases": asked, "case_timeout": case_timeout})
+        for number in range(len(asked)):
+            reply = await self._hear(case_timeout + grace, "scoring a case")
+            if reply.get("case") != number:
+                raise await self._broken(nonsense("score", reply))
+            try:
+                done.append(decode_scored(reply.get("result"), cases[len(done)]))
+            except WorkerError as error:
+                raise await self._broken(error) from error
+            grace = _GRACE
+        await self._hear(_GRACE, "scoring")
+
+    async def _ensure(self, timeout: float) -> Loaded:
+        if self.warm and self._loaded is not None:
+            return self._loaded
+        await self._drop()
+        self._seat = await self._zygote.fork()
+        asked = {
+            "op": "load",
+            "tree": str(self._tree),
+            "module": self._module,
+            "env_args": self._env_args,
+            "scratch": str(self._seat.scratch),
+        }
+        reply = await self._ask(asked, timeout, "loading")
+        try:
+            self._loaded = decode_loaded(reply, self._api, self._seat.versions)
+        except WorkerError as error:
+            raise await self._broken(error) from error
+        return self._loaded
+
+    async def _ask(self, request: dict[str, Any], timeout: float, doing: str) -> Any:
+        await self._tell(request)
+        return (await self._hear(timeout, doing)).get("result")
+
+    async def _tell(self, request: dict[str, Any]) -> None:
+        assert self._seat is not None
+        self._number += 1
+        try:
+            await self._seat.channel.send({"id": self._number, **request})
+        except ChannelClosed:
+            raise await self._fault("starting") from None
+        except BaseException:
+            await self._drop()
+            raise
+
+    async def _hear(self, timeout: float, doing: str) -> dict[str, Any]:
+        """The next reply. Whatever goes wrong ends the child first."""
+        assert self._seat is not None
+        try:
+            with anyio.fail_after(timeout):
+                reply = await self._seat.channel.receive()
+        except TimeoutError:
+            ended = await self._drop()
+            raise _timed_out(doing, timeout, ended.output) from None
+        except ChannelClosed:
+            raise await self._fault(doing) from None
+        except ChannelFlood:
+            raise await self._broken(_flooded(doing, "")) from None
+        except ChannelGarbage as garbage:
+            raise await self._broken(nonsense(doing, str(garbage))) from None
+        except BaseException:
+            await self._drop()
+            raise
+        if reply.get("id") != self._number:
+            raise await self._broken(nonsense(doing, reply))
+        if "failed" in reply:
+            raise await self._failed(reply["failed"], doing)
+        return reply
+
+    async def _failed(self, told: Any, doing: str) -> LabErrorOfChild:
+        await self._drop()
+        if not isinstance(told, dict):
+            return nonsense(doing, told)
+        if told.get("type") == "MemoryError":
+            return _out_of_memory(doing)
+        told = {k: str(told.get(k, "")) for k in ("type", "message", "traceback", "where")}
+        return LoadFailed(told["type"], told["message"], told["traceback"], told["where"], doing)
+
+    async def _fault(self, doing: str) -> WorkerError:
+        ended = await self._drop(_PATIENCE)
+        if ended.flood:
+            return _flooded(doing, ended.output)
+        if ended.signal == _SIGKILL:
+            return _out_of_memory(doing)
+        return _exited(doing, ended)
+
+    async def _broken(self, error: WorkerError) -> WorkerError:
+        await self._drop()
+        return error
+
+    async def _drop(self, patience: float = 0.0) -> Ended:
+        seat, self._seat, self._loaded = self._seat, None, None
+        return await seat.close(patience) if seat is not None else Ended(None, None, False, "")
+
+    async def close(self) -> None:
+        """End the child and everything it started."""
+        await self._drop()
+
+
+LabErrorOfChild = WorkerError | LoadFailed
+
+_PROBLEMS = {
+    "worker-timeout": "timeout",
+    "worker-exited": "exited",
+    "worker-flood": "flood",
+    "worker-memory": "memory",
+    "worker-nonsense": "nonsense",
+}
+
+
+def _timed_out(doing: str, limit: float, output: str) -> WorkerError:
+    said = f"; its last output: {quote(output[-300:])}" if output.strip() else ""
+    return WorkerError(
+        f"the environment did not end {doing} within {limit:g} seconds and was stopped{said}",
+        fix="Look for a loop, a wait for input or a download in the environment's code; then call check_environment.",
+        code="worker-timeout",
+    )
+
+
+def _flooded(doing: str, output: str) -> WorkerError:
+    said = f": {quote(output[-100:])}" if output.strip() else ""
+    return WorkerError(
+        f"the environment wrote far too much output while {doing} and was stopped{said}",
+        fix="Remove what it prints or returns in bulk; then call check_environment.",
+        code="worker-flood",
+    )
+
+
+def _out_of_memory(doing: str) -> WorkerError:
+    return WorkerError(
+        f"the environment was out of memory while {doing} (4 GiB more than verifiers itself are allowed)",
+        fix="Load the data lazily or in smaller parts; then call check_environment.",
+        code="worker-memory",
+    )
+
+
+def _exited(doing: str, ended: Ended) -> WorkerError:
+    how = f"with signal {ended.signal}" if ended.signal is not None else f"with exit code {ended.code}"
+    if ended.signal is None and ended.code is None:
+        how = "leaving no exit code"
+    said = f"; its last output: {quote(ended.output[-300:])}" if ended.output.strip() else ""
+    return WorkerError(
+        f"the environment ended its own process while {doing}, {how}{said}",
+        fix="Remove the call that ends the process or the crash in native code; then call check_environment.",
+        code="worker-exited",
+    )

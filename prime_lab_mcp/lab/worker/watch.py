@@ -1,0 +1,85 @@
+"""What scoring functions really did, collected while the environment's own path runs them.
+
+Both generations hide it: v0 swallows exceptions into 0.0, v1 stops at the first one, both convert what is returned and
+let NaN through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+_ERRORS = 20
+
+
+def _sibling(name: str) -> Any:
+    return sys.modules["_prime_lab_worker_program"].sibling(name)
+
+
+class Seen:
+    """Errors and problems of one case."""
+
+    def __init__(self) -> None:
+        self.errors: list[dict[str, str]] = []
+        self.problems: list[str] = []
+        self.raised: list[BaseException] = []
+        self.waiting = ""
+
+    def problem(self, code: str) -> None:
+        """Note a kind of misbehaviour once."""
+        if code not in self.problems:
+            self.problems.append(code)
+
+    def say(self, kind: str, message: str, where: str) -> None:
+        """Note an error that is no exception."""
+        self.errors.append({"type": kind, "message": message, "where": where})
+
+    def error(self, error: BaseException, where: str) -> None:
+        """Note an exception, with the line of the environment's code that raised it."""
+        if isinstance(error, asyncio.CancelledError):
+            self.waiting = self.waiting or where  # we cancelled it; `failed` says why
+            return
+        self.raised.append(error)
+        told = _sibling("serve").failure(error)
+        place = ":".join(p for p in (where, told["where"]) if p)
+        self.say(told["type"], told["message"], place)
+
+    def failed(self, error: BaseException, seconds: float, limit: float) -> None:
+        """The scoring as a whole failed after so many seconds; said once, if a function already told why."""
+        if isinstance(error, TimeoutError) and seconds >= limit * 0.98:
+            self.problem("timeout")
+            self.say("TimeoutError", f"no score within {limit:g} seconds", self.waiting)
+            return
+        chain: BaseException | None = error
+        while chain is not None:
+            if any(chain is known for known in self.raised):
+                return
+            chain = chain.__cause__ or chain.__context__
+        if not self.errors:
+            self.error(error.__cause__ or error, "")
+
+    def look(self, value: Any, name: str) -> None:
+        """Judge what a scoring function returned: a number, or a mapping of numbers (v1)."""
+        for part in value.values() if isinstance(value, Mapping) else (value,):
+            number = _sibling("plain").number(part)
+            if isinstance(part, bool | int | float) or type(part).__module__ == "numpy":
+                if number is None:
+                    self.problem("nonfinite")
+                continue
+            self.problem(f"not-a-float:{type(part).__name__}")
+            if number is None:
+                self.say("TypeError", f"{name} returned {type(part).__name__}, not a number", name)
+
+    def told(self) -> dict[str, Any]:
+        """For the reply."""
+        return {"errors": self.errors[:_ERRORS], "problems": self.problems}
+
+
+def no_row(row: int) -> dict[str, Any]:
+    """The reply for a case of a task that is not there."""
+    seen = Seen()
+    seen.say("IndexError", f"there is no task {row}", "")
+    seen.problem("no-such-row")
+    return {"reward": None, "components": {}, "metrics": {}, **seen.told(), "ms": 0.0}

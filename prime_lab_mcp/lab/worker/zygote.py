@@ -1,0 +1,230 @@
+"""The server's handle on one zygote process and on the children it forks.
+
+Apart from the host because it knows sockets and processes and nothing of environments. A zygote lives as long as the
+server needs it; a seat is one forked child with its supervisor, and closing it leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab import process
+from prime_lab_mcp.lab.errors import InterpreterError, WorkerError
+from prime_lab_mcp.lab.interpreter import Api, Interpreter
+from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.worker.channel import Channel, ChannelClosed, ChannelFlood, ChannelGarbage, pair
+
+PROGRAM = Path(__file__).with_name("program.py")
+WARM = 180.0
+"""Seconds for verifiers to be imported; the first import of a fresh environment compiles all of it."""
+_FORK = 20.0
+_END = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended. Both numbers are None when we killed it."""
+
+    code: int | None
+    signal: int | None
+    flood: bool
+    output: str
+
+
+class Seat:
+    """One child that may run environment code, and its supervisor."""
+
+    def __init__(self, channel: Channel, control: Channel, scratch: Path, versions: dict[str, Any]) -> None:
+        self.channel = channel
+        self.scratch = scratch
+        self.versions = versions
+        self._control = control
+        self._ended: Ended | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self._ended is None and self._control.silent and self.channel.silent
+
+    async def close(self, patience: float = 0.0) -> Ended:
+        """Kill the child with everything below it, wait for that, and say how it had ended before.
+
+        A child that has just closed its socket may still be about to end by itself: `patience` seconds are left for it.
+        """
+        if self._ended is not None:
+            return self._ended
+        self._ended = Ended(None, None, False, "")
+        with anyio.CancelScope(shield=True):
+            if patience:
+                await self._control.wait(patience)
+            self._control.finish()
+            with (
+                suppress(ChannelClosed, ChannelFlood, ChannelGarbage),
+                anyio.move_on_after(_END),
+            ):
+                said = await self._control.receive()
+                self._ended = Ended(said["code"], said["signal"], bool(said["flood"]), str(said["output"]))
+            self._control.close()
+            self.channel.close()
+            await anyio.to_thread.run_sync(lambda: shutil.rmtree(self.scratch, ignore_errors=True))
+        return self._ended
+
+
+class Zygote:
+    """A process of one interpreter with verifiers of one generation imported."""
+
+    def __init__(self, interpreter: Interpreter, api: Api, scratch: Path, allow: tuple[str, ...]) -> None:
+        self.interpreter = interpreter
+        self.api = api
+        self._root = scratch
+        self._allow = allow
+        self._lock = anyio.Lock()
+        self._child: process.Child | None = None
+        self._channel: Channel | None = None
+        self._home: Path | None = None
+        self._versions: dict[str, Any] | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self._child is not None and self._child.returncode is None
+
+    async def start(self) -> None:
+        """Start it; importing goes on in the background. Raises ProcessError."""
+        async with self._lock:
+            if not self.alive:
+                await self._start()
+
+    async def _start(self) -> None:
+        await self._stop()
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._home = Path(tempfile.mkdtemp(prefix="zygote-", dir=self._root))
+        channel, theirs = pair()
+        try:
+            with (self._home / "log").open("wb") as log:
+                self._child = await process.spawn(
+                    [str(self.interpreter.python), "-P", str(PROGRAM), self.api],
+                    cwd=self._home,
+                    env=_environment(self.interpreter.python, self._home, self._allow),
+                    stdin=theirs.fileno(),
+                    stdout=log.fileno(),
+                    stderr=log.fileno(),
+                )
+        except BaseException:
+            channel.close()
+            raise
+        finally:
+            theirs.close()
+        self._channel = channel
+        self._versions = None
+
+    async def fork(self) -> Seat:
+        """A fresh child. Raises InterpreterError, WorkerError, ProcessError."""
+        async with self._lock:
+            for last in (False, True):
+                if not self.alive:
+                    await self._start()
+                try:
+                    return await self._fork()
+                except InterpreterError:
+                    await self._stop()
+                    raise
+                except (ChannelClosed, ChannelFlood, ChannelGarbage, TimeoutError) as error:
+                    log = self._log()
+                    await self._stop()
+                    if last:
+                        raise WorkerError(
+                            f"the process that holds verifiers ended or hangs ({type(error).__name__}): {quote(log)}",
+                            fix="Call again; if it repeats, run preflight(install=true).",
+                            code="worker-failed",
+                        ) from error
+        raise AssertionError("unreachable")
+
+    async def _fork(self) -> Seat:
+        assert self._channel is not None
+        if self._versions is None:
+            with anyio.fail_after(WARM):
+                self._versions = await self._ready(self._channel)
+        ours, theirs = pair()
+        control, their_control = pair()
+        scratch = Path(tempfile.mkdtemp(prefix="child-", dir=self._root))
+        seat = Seat(ours, control, scratch, self._versions)
+        try:
+            # Shielded: a half-told request would be answered to the next one.
+            with theirs, their_control, anyio.fail_after(_FORK, shield=True):
+                await self._channel.send({"op": "fork"}, (theirs.fileno(), their_control.fileno()))
+                await self._channel.receive()
+        except BaseException:
+            ours.close()
+            control.close()
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+        return seat
+
+    async def _ready(self, channel: Channel) -> dict[str, Any]:
+        said = await channel.receive()
+        if "ready" in said:
+            return dict(said["ready"])
+        raise InterpreterError(
+            f"verifiers cannot be imported for {self.api} environments: {quote(said.get('broken'))}",
+            fix="Check the verifiers requirement in the package's pyproject.toml, then run preflight(install=true).",
+        )
+
+    def _log(self) -> str:
+        if self._home is None:
+            return ""
+        with suppress(OSError):
+            return (self._home / "log").read_bytes()[-400:].decode("utf-8", "replace")
+        return ""
+
+    async def _stop(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        if self._child is not None:
+            await self._child.close()
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+        self._channel = self._child = self._home = self._versions = None
+
+    async def close(self) -> None:
+        with anyio.CancelScope(shield=True):
+            async with self._lock:
+                await self._stop()
+
+
+def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, str]:
+    own = os.environ
+    cache = Path(own.get("XDG_CACHE_HOME") or Path(own.get("HOME", "/")) / ".cache")
+    hub = Path(own.get("HF_HOME") or cache / "huggingface")
+    extra = {
+        "PATH": f"{python.parent}{os.pathsep}{own.get('PATH', os.defpath)}",
+        # The caches are the user's; HF_HOME is not, because the login token lies in it.
+        "HF_HOME": str(home / "huggingface"),
+        "HF_HUB_CACHE": own.get("HF_HUB_CACHE", str(hub / "hub")),
+        "HF_DATASETS_CACHE": own.get("HF_DATASETS_CACHE", str(hub / "datasets")),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "DO_NOT_TRACK": "1",
+        "TQDM_DISABLE": "1",
+        # One thread, so that forking is safe.
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    }
+    for name in ("HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        if name in own:
+            extra[name] = own[name]
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        for spelled in (name, name.lower()):
+            if spelled in own and "@" not in own[spelled]:  # a password may stand before the @
+                extra[spelled] = own[spelled]
+    extra.update({name: own[name] for name in allow if name in own})
+    return process.clean_environment(extra, home=home, allow=allow)
