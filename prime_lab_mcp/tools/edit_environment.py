@@ -1,0 +1,134 @@
+"""`edit_environment`: one atomic change of one text file, its diff, and the evidence it made stale."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.files import MOST, inside, read_text
+from prime_lab_mcp.lab.manifest import parse, write_atomic
+from prime_lab_mcp.lab.report import Finding, Next, Outcome
+from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.text import clip, count, quote
+from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
+
+DIFF = 4_000
+"""Characters of the diff that are shown."""
+OF_SOURCE = ("check_environment", "test_reward", "run_eval", "check_reward_distribution", "push_environment")
+OF_CONTENT = ("check_environment", "push_environment")
+
+
+class Args(Arguments):
+    environment: EnvironmentName
+    path: Annotated[str, Field(min_length=1, max_length=500, description="Relative to the environment's folder.")]
+    new: Annotated[str, Field(max_length=400_000, description="Text to put in.")]
+    old: Annotated[
+        str | None,
+        Field(min_length=1, description="Text to replace, exact and found once; without it, the whole file."),
+    ] = None
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    folder = call.lab.workspace.environment(args.environment)
+    path = inside(folder.path, args.path)
+    before = read_text(path) if path.exists() and not path.is_dir() else None
+    after = edited(before, args)
+    if path.is_dir():
+        raise BadInput(f"{quote(args.path)} is a folder", fix="Give the path of a file.", code="not-a-file")
+    if "\0" in after or len(after.encode("utf-8", "surrogatepass")) > MOST:
+        raise BadInput("the text is too big or not text", fix="Put data into a dataset instead.", code="not-text")
+    was = await call.lab.snapshot(args.environment)
+    if after != before:
+        _write(path, after, args.path)
+    now = await call.lab.snapshot(args.environment)
+    stale = staled(was, now)
+    data = {
+        "path": args.path,
+        "created": before is None,
+        "diff": clip(_diff(before or "", after, args.path), DIFF),
+        "source_changed": was.source != now.source,
+        "content_changed": was.content != now.content,
+        "stale": list(stale),
+    }
+    next = (Next(stale[0], "its evidence is stale now", {"environment": args.environment}),) if stale else ()
+    return Outcome("passed", _summary(before, after, args.path, stale), tuple(_findings(args.path, after)), data, next)
+
+
+def edited(before: str | None, args: Args) -> str:
+    """The file's new text. Raises BadInput when `old` is not there exactly once."""
+    if args.old is None:
+        return args.new
+    if before is None:
+        raise BadInput(
+            f"there is no file {quote(args.path)} to replace text in",
+            fix="Leave old out to create it, or call read_environment for the list of files.",
+            code="not-found",
+        )
+    times = before.count(args.old)
+    if times != 1:
+        raise BadInput(
+            f"old occurs {count(times, 'time')} in {quote(args.path)}, not exactly once",
+            fix="Copy it exactly from read_environment, white space included"
+            + (", with more lines around it." if times else "."),
+            code="old-not-unique" if times else "old-not-found",
+        )
+    return before.replace(args.old, args.new)
+
+
+def staled(was: Snapshot, now: Snapshot) -> tuple[str, ...]:
+    """The tools whose evidence an edit invalidates (facts/validation 5.2)."""
+    if was.source != now.source:
+        return OF_SOURCE
+    return OF_CONTENT if was.content != now.content else ()
+
+
+def _write(path: Path, text: str, named: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, text)
+    except (OSError, UnicodeEncodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadInput(
+            f"{quote(named)} cannot be written: {reason}", fix="Choose another path.", code="unwritable-file"
+        ) from error
+
+
+def _diff(before: str, after: str, path: str) -> str:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{path}", f"b/{path}", lineterm="", n=2)
+    return "\n".join(lines)
+
+
+def _findings(path: str, text: str) -> Iterator[Finding]:
+    if path.endswith(".py"):
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            line = getattr(error, "lineno", None)
+            reason = getattr(error, "msg", None) or "it cannot be parsed"
+            where = f"{path}:{line}" if line else path
+            yield Finding("syntax-error", "warning", f"the file is no valid Python now: {reason}.", "Mend it.", where)
+    elif path == "pyproject.toml" and (problem := parse(text.encode("utf-8", "replace")).problem):
+        yield Finding("syntax-error", "warning", f"pyproject.toml cannot be read now: {problem}.", "Mend it.", path)
+
+
+def _summary(before: str | None, after: str, path: str, stale: tuple[str, ...]) -> str:
+    if before == after:
+        return f"{quote(path, 120)} already has this text; nothing was written."
+    did = "Created" if before is None else "Changed"
+    return f"{did} {quote(path, 120)}; " + (f"stale now: {', '.join(stale)}." if stale else "no evidence is stale.")
+
+
+TOOL = Tool(
+    name="edit_environment",
+    title="Edit environment",
+    description="Replace text in one file of an environment, or write it; shows the diff and what became stale.",
+    args=Args,
+    run=run,
+    effect="writes",
+)

@@ -1,0 +1,71 @@
+"""`read_environment`: the files of an environment and their text, for clients without a file system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.files import inside, read_text
+from prime_lab_mcp.lab.report import Outcome
+from prime_lab_mcp.lab.snapshot import collect
+from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
+
+PAGE = 8_000
+"""Characters of one page: what is left of a result after its frame."""
+_LISTED = 100
+
+
+class Args(Arguments):
+    environment: EnvironmentName
+    path: Annotated[str | None, Field(max_length=500, description="File to read; without it, the list.")] = None
+    offset: Annotated[int, Field(ge=0, description="Characters to skip.")] = 0
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    folder = call.lab.workspace.environment(args.environment)
+    if args.path is None:
+        return _listing(folder.path, folder.relative)
+    path = inside(folder.path, args.path)
+    if not path.is_file():
+        raise BadInput(
+            f"{folder.relative} has no file {quote(args.path)}",
+            fix="Call read_environment without path for the list.",
+            code="not-found",
+        )
+    text = read_text(path)
+    shown = text[args.offset : args.offset + PAGE]
+    end = args.offset + len(shown)
+    data: dict[str, Any] = {"path": args.path, "characters": len(text), "offset": args.offset, "text": shown}
+    if end < len(text):
+        data["next_offset"] = end
+    part = "" if len(shown) == len(text) else f", characters {args.offset:,} to {end:,}"
+    return Outcome("passed", f"{quote(args.path, 120)} has {count(len(text), 'character')}{part}.", data=data)
+
+
+def _listing(root: Path, relative: str) -> Outcome:
+    pushed, left_out = collect(root)
+    files: list[dict[str, Any]] = [{"path": p, "bytes": (root / p).stat().st_size, "pushed": True} for p in pushed]
+    files += [{"path": out.path, "bytes": _size(root / out.path), "pushed": False, "why": out.why} for out in left_out]
+    data: dict[str, Any] = {"files": files[:_LISTED]}
+    if len(files) > _LISTED:
+        data["more"] = len(files) - _LISTED
+    told = f"{relative} has {count(len(pushed), 'file')} that the push uploads"
+    return Outcome("passed", f"{told}, {len(left_out)} that it leaves out." if left_out else f"{told}.", data=data)
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None
+
+
+TOOL = Tool(
+    name="read_environment",
+    title="Read environment",
+    description="List an environment's files and whether a push uploads them, or read one.",
+    args=Args,
+    run=run,
+    effect="reads",
+)

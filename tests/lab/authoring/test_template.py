@@ -1,0 +1,114 @@
+"""Templates are whole packages, and become other packages name by name."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.authoring.names import names_for
+from prime_lab_mcp.lab.authoring.placing import building
+from prime_lab_mcp.lab.authoring.template import Fit, instantiate, literal, rename_code, set_constants, set_section
+from prime_lab_mcp.lab.errors import BadInput
+
+TEMPLATES = Path(__file__).parents[3] / "prime_lab_mcp" / "resources" / "templates"
+KINDS = sorted(p.name for p in TEMPLATES.iterdir() if (p / "pyproject.toml").is_file())
+OLD = names_for("numeric-template")
+# verifiers and datasets publish no types, so what comes from them is Any.
+MYPY = """\
+[mypy]
+strict = True
+ignore_missing_imports = True
+disallow_subclassing_any = False
+disallow_untyped_decorators = False
+"""
+
+
+def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *argv], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_template_lints_and_type_checks_as_it_is(kind: str, tmp_path: Path) -> None:
+    copy = shutil.copytree(TEMPLATES / kind, tmp_path / kind)
+    (tmp_path / "mypy.ini").write_text(MYPY, encoding="utf-8")
+    linted = run(
+        "ruff", "check", "--isolated", "--line-length", "120", "--select", "E,F,I,UP,B,SIM,RUF", str(copy), cwd=tmp_path
+    )
+    checked = run("mypy", "--config-file", str(tmp_path / "mypy.ini"), "-p", f"{kind}_template", cwd=copy)
+    assert linted.returncode == 0, linted.stdout
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_an_instance_has_nothing_of_the_templates_name_left(tmp_path: Path) -> None:
+    written = instantiate(TEMPLATES / "numeric", tmp_path / "x", Fit(names_for("sums-2")))
+    for path in written:
+        text = (tmp_path / "x" / path).read_text(encoding="utf-8")
+        assert "numeric_template" not in text
+        assert "numeric-template" not in text
+        assert "NumericTemplate" not in text
+    assert "sums_2/taskset.py" in written
+
+
+def test_names_are_replaced_whole_and_only_as_names() -> None:
+    source = 'from numeric_template.x import NumericTemplateA\nnumeric_template_2 = "a numeric_template"\n'
+    expected = 'from sums.x import SumsA\nnumeric_template_2 = "a numeric_template"\n'
+    assert rename_code(source, OLD, names_for("sums")) == expected
+    assert rename_code('B = ["NumericTemplateA"]\n', OLD, names_for("sums")) == 'B = ["SumsA"]\n'
+
+
+@pytest.mark.parametrize("value", ['a "b" \\ \n {c} \u2028 é 𝄞', None, ("one",), ("a", "b"), 3, True])
+def test_a_constant_gets_exactly_the_value_whatever_is_in_it(value: object) -> None:
+    space: dict[str, object] = {}
+    exec(set_constants('é = "é"; X: object = ("old",\n  "older")\nY = 1\n', {"X": value}), space)  # type: ignore[dict-item]
+    assert (space["X"], space["Y"], space["é"]) == (value, 1, "é")
+
+
+def test_an_unknown_constant_or_section_is_a_bug_not_a_silence() -> None:
+    with pytest.raises(KeyError):
+        set_constants("X = 1\n", {"Z": 1})
+    with pytest.raises(KeyError):
+        set_section("# t\n\n## A\n\nx\n", "B", "y")
+
+
+def test_literals_are_python() -> None:
+    assert literal(("a",)) == '("a",)'
+    assert literal(None) == "None"
+
+
+@pytest.mark.parametrize("name", ["json", "harbor", "nemo-gym", "class", "verifiers", "Datasets"])
+def test_names_that_would_hide_or_be_hidden_by_a_module_are_refused(name: str) -> None:
+    with pytest.raises(BadInput):
+        names_for(name)
+
+
+def test_what_fails_while_building_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "environments" / "x"
+
+    def broken() -> None:
+        with building(target) as folder:
+            (folder / "half").write_text("", encoding="utf-8")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broken()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_came_into_being_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    target = tmp_path / "environments" / "x"
+
+    def meanwhile() -> None:
+        with building(target) as folder:
+            (folder / "new").write_text("", encoding="utf-8")
+            target.mkdir()
+
+    with pytest.raises(BadInput, match="could not be put in place"):
+        meanwhile()
+    assert list(target.parent.iterdir()) == [target]
+    assert list(target.iterdir()) == []

@@ -1,0 +1,87 @@
+"""Single golds: empty ones, numbers, boxes; and that the template reads numbers as the inspection does."""
+
+from __future__ import annotations
+
+import importlib.util
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prime_lab_mcp.lab.datasets import golds
+
+TEMPLATE = Path(__file__).parents[3] / "prime_lab_mcp" / "resources" / "templates" / "numeric"
+
+
+@pytest.fixture(scope="module")
+def numbers() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("numbers_of_template", TEMPLATE / "numeric_template" / "numbers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1,200", "1200"), ("$1,200.50", "1200.50"), ("-$5", "-5"), ("−3", "-3"), ("12 apples", "12"), ("15%", "15"),
+        ("1e20", "1E+20"), (".5", "0.5"), ("7.", "7"), ("60 km per hour", "60"),
+    ],
+)  # fmt: skip
+def test_numbers_are_read_through_separators_currency_and_units(text: str, expected: str) -> None:
+    assert golds.number(text) == Decimal(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1,2", "40+2", "2^5", "3/4", "nan", "inf", "1e999", "5 million", "42²", "1 2 3", "sqrt(42)", "x", "--4", "5k"],
+)
+def test_what_is_not_one_number_is_none(text: str) -> None:
+    assert golds.number(text) is None
+
+
+def test_the_last_balanced_box_counts() -> None:
+    assert golds.boxed(r"\boxed{1} then \boxed{\frac{a}{b}}.") == r"\frac{a}{b}"
+    assert golds.boxed(r"\boxed{1") is None
+
+
+def test_sentinels_are_empty_and_labels_are_not() -> None:
+    assert all(map(golds.is_empty, [None, " ", "N/A", "[]", [], {}, "proof"]))
+    assert not any(map(golds.is_empty, [0, False, "none", "0", ["a"]]))
+
+
+@given(st.one_of(st.text(alphabet="0123456789.,-+$%eE kmapples−", max_size=14), st.decimals(allow_nan=False).map(str)))
+def test_the_template_reads_every_gold_that_the_inspection_calls_readable(text: str) -> None:
+    spec = importlib.util.spec_from_file_location("numbers_again", TEMPLATE / "numeric_template" / "numbers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = _TEMPLATE_NUMBERS.setdefault("it", importlib.util.module_from_spec(spec))
+    if not hasattr(module, "read"):
+        spec.loader.exec_module(module)
+    found = golds.number(text)
+    if found is not None:
+        assert module.read(text) == found
+        assert module.show(found) == golds.canonical(found)
+
+
+_TEMPLATE_NUMBERS: dict[str, ModuleType] = {}
+
+
+@pytest.mark.parametrize(
+    ("given_", "gold", "expected"),
+    [
+        ("1200.0", "1200", True), ("10000001", "10000000", False), ("0.333333333", "0.3333333333", True),
+        ("66.67", "66.66666666666667", True), ("66.7", "66.66666666666667", False), ("67", "66.66666666666667", False),
+        ("3.1", "3.14", False), ("0.00", "0.0001234", False), ("-5", "5", False),
+        ("66." + "6" * 40, "66.66666666666667", True),
+    ],
+)  # fmt: skip
+def test_numbers_are_compared_exactly_or_within_what_rounding_explains(
+    numbers: ModuleType, given_: str, gold: str, expected: bool
+) -> None:
+    assert numbers.same(Decimal(given_), Decimal(gold)) is expected

@@ -1,0 +1,150 @@
+"""`edit_environment` and `read_environment`: exact, atomic, inside the folder, and clear about what became stale."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.report import Outcome, Report
+from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.tools import edit_environment, read_environment
+from prime_lab_mcp.tools.tool import Call
+
+pytestmark = pytest.mark.anyio
+
+
+def call(lab: Lab) -> Call:
+    async def progress(done: float, total: float | None, message: str) -> None: ...
+
+    async def prove(tool: str, snapshot: Snapshot) -> Report:
+        raise AssertionError(tool)
+
+    return Call(lab, None, progress, None, prove)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folder(lab: Lab) -> Path:
+    made = lab.workspace.root / "environments" / "sums"
+    (made / "sums").mkdir(parents=True)
+    (made / "pyproject.toml").write_text('[project]\nname = "sums"\nversion = "0.1.0"\n', encoding="utf-8")
+    (made / "README.md").write_text("# sums\n", encoding="utf-8")
+    (made / "sums" / "__init__.py").write_text("A = 1\nB = 1\n", encoding="utf-8")
+    return made
+
+
+async def edit(lab: Lab, path: str, new: str, old: str | None = None) -> Outcome:
+    args = edit_environment.Args(environment="sums", path=path, new=new, old=old)
+    return await edit_environment.run(call(lab), args)
+
+
+async def read(lab: Lab, **args: Any) -> Outcome:
+    return await read_environment.run(call(lab), read_environment.Args(environment="sums", **args))
+
+
+async def test_a_change_of_the_code_makes_all_evidence_stale_and_shows_the_diff(lab: Lab, folder: Path) -> None:
+    outcome = await edit(lab, "sums/__init__.py", "A = 2", "A = 1")
+    assert (folder / "sums/__init__.py").read_text(encoding="utf-8") == "A = 2\nB = 1\n"
+    assert outcome.data["stale"] == [
+        "check_environment", "test_reward", "run_eval", "check_reward_distribution", "push_environment",
+    ]  # fmt: skip
+    assert "-A = 1\n+A = 2" in outcome.data["diff"]
+    assert outcome.data["source_changed"]
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "old"), [("README.md", "# Sums\n", None), ("pyproject.toml", '"0.2.0"', '"0.1.0"')]
+)
+async def test_a_readme_or_version_change_leaves_the_evidence_about_the_source(
+    lab: Lab, folder: Path, path: str, new: str, old: str | None
+) -> None:
+    outcome = await edit(lab, path, new, old)
+    assert outcome.data["stale"] == ["check_environment", "push_environment"]
+    assert not outcome.data["source_changed"]
+
+
+async def test_writing_what_is_there_already_and_what_is_not_pushed_makes_nothing_stale(lab: Lab, folder: Path) -> None:
+    assert (await edit(lab, "README.md", "# sums\n")).data["stale"] == []
+    assert (await edit(lab, ".notes/todo", "x")).data["stale"] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "code", "told"), [("= 1", "old-not-unique", "2 times"), ("A  = 1", "old-not-found", "0 times")]
+)
+async def test_text_to_replace_must_be_there_exactly_once(
+    lab: Lab, folder: Path, old: str, code: str, told: str
+) -> None:
+    with pytest.raises(BadInput, match=told) as refused:
+        await edit(lab, "sums/__init__.py", "x", old)
+    assert refused.value.code == code
+    assert (folder / "sums/__init__.py").read_text(encoding="utf-8") == "A = 1\nB = 1\n"
+
+
+async def test_a_new_file_in_a_new_folder_is_created(lab: Lab, folder: Path) -> None:
+    outcome = await edit(lab, "sums/deep/rows.py", "ROWS = ()\n")
+    assert outcome.data["created"]
+    assert (folder / "sums/deep/rows.py").read_text(encoding="utf-8") == "ROWS = ()\n"
+
+
+async def test_line_endings_and_mode_stay_as_they_are(lab: Lab, folder: Path) -> None:
+    path = folder / "sums" / "run.py"
+    path.write_bytes(b"a = 1\r\nb = 2\r\n")
+    path.chmod(0o755)
+    await edit(lab, "sums/run.py", "b = 3", "b = 2")
+    assert path.read_bytes() == b"a = 1\r\nb = 3\r\n"
+    assert path.stat().st_mode & 0o777 == 0o755
+
+
+async def test_broken_python_is_written_with_a_warning_that_names_the_line(lab: Lab, folder: Path) -> None:
+    outcome = await edit(lab, "sums/__init__.py", "A = (\n")
+    assert [(f.code, f.severity) for f in outcome.findings] == [("syntax-error", "warning")]
+    assert outcome.findings[0].where == "sums/__init__.py:1"
+
+
+@pytest.mark.parametrize("path", ["../other.py", "/etc/passwd", "sums/../../x", "", ".", "a\0b"])
+async def test_paths_that_leave_the_folder_are_refused(lab: Lab, folder: Path, path: str) -> None:
+    with pytest.raises((BadInput, ValueError)):
+        await edit(lab, path, "x")
+    with pytest.raises(BadInput):
+        await read(lab, path=path)
+    assert sorted(p.name for p in lab.workspace.environments.iterdir()) == ["sums"]
+
+
+async def test_links_that_lead_outside_are_refused(lab: Lab, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    os.symlink(tmp_path / "outside", folder / "out")
+    for path in ("out/x.py", "out"):
+        with pytest.raises(BadInput) as refused:
+            await edit(lab, path, "x")
+        assert refused.value.code == "outside-environment"
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+async def test_binary_files_are_neither_shown_nor_edited(lab: Lab, folder: Path) -> None:
+    (folder / "sums" / "model.bin").write_bytes(b"\x00\xff\xfe")
+    with pytest.raises(BadInput) as refused:
+        await edit(lab, "sums/model.bin", "x")
+    assert refused.value.code == "not-text"
+    with pytest.raises(BadInput):
+        await read(lab, path="sums/model.bin")
+
+
+async def test_the_list_tells_what_the_push_leaves_out(lab: Lab, folder: Path) -> None:
+    (folder / "data.jsonl").write_text("{}\n", encoding="utf-8")
+    files = {f["path"]: f for f in (await read(lab)).data["files"]}
+    assert files["sums/__init__.py"] == {"path": "sums/__init__.py", "bytes": 12, "pushed": True}
+    assert files["data.jsonl"]["pushed"] is False
+
+
+async def test_a_long_file_is_read_in_pages(lab: Lab, folder: Path) -> None:
+    text = "".join(f"line {n}\n" for n in range(3000))
+    (folder / "sums" / "long.py").write_text(text, encoding="utf-8")
+    read_back, offset = "", 0
+    while offset is not None:
+        data = (await read(lab, path="sums/long.py", offset=offset)).data
+        read_back, offset = read_back + data["text"], data.get("next_offset")
+    assert read_back == text

@@ -1,0 +1,206 @@
+"""`inspect_dataset` on local data in the shape of well-known datasets, in every file format."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.report import Outcome, Report
+from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.worker import dataset_program
+from prime_lab_mcp.tools import inspect_dataset
+from prime_lab_mcp.tools.tool import Call
+
+pytestmark = pytest.mark.anyio
+Row = Mapping[str, Any]
+
+
+def call(lab: Lab) -> Call:
+    async def progress(done: float, total: float | None, message: str) -> None: ...
+
+    async def prove(tool: str, snapshot: Snapshot) -> Report:
+        raise AssertionError(tool)
+
+    return Call(lab, None, progress, None, prove)  # type: ignore[arg-type]
+
+
+async def inspected(lab: Lab, dataset: str, **more: Any) -> Outcome:
+    return await inspect_dataset.run(call(lab), inspect_dataset.Args(dataset=dataset, **more))
+
+
+def gsm8k(number: int = 120, start: int = 0) -> list[dict[str, Any]]:
+    return [
+        {
+            "question": f"Bo{n} packs {n + 2} crates with 31 jars each. How many jars are packed?",
+            "answer": f"He packs {n + 2}*31=<<{n + 2}*31={(n + 2) * 31}>>{(n + 2) * 31} jars.\n#### {(n + 2) * 31:,}",
+        }
+        for n in range(start, start + number)
+    ]
+
+
+def write(lab: Lab, name: str, rows: list[Any]) -> Path:
+    path = lab.workspace.root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    elif path.suffix in (".csv", ".tsv"):
+        with path.open("w", encoding="utf-8", newline="") as sink:
+            table = csv.DictWriter(sink, list(rows[0]), delimiter="\t" if path.suffix == ".tsv" else ",")
+            table.writeheader()
+            table.writerows(rows)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def write_arrow(lab: Lab, name: str, rows: list[Row]) -> None:
+    pa: Any = importlib.import_module("pyarrow")
+    table = pa.Table.from_pylist(rows)
+    path = str(lab.workspace.root / name)
+    if name.endswith(".parquet"):
+        importlib.import_module("pyarrow.parquet").write_table(table, path)
+    else:
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+
+
+@pytest.mark.parametrize("name", ["g.jsonl", "g.json", "g.csv", "g.tsv", "g.parquet", "g.arrow"])
+async def test_gsm8k_is_recognised_in_every_file_format(lab: Lab, name: str) -> None:
+    if name.endswith((".parquet", ".arrow")):
+        write_arrow(lab, name, gsm8k())
+    else:
+        write(lab, name, gsm8k())
+    outcome = await inspected(lab, name)
+    assert outcome.status == "passed", outcome.findings
+    assert outcome.data["rows_scanned"] == 120
+    assert outcome.data["prompt"]["columns"] == ["question"]
+    assert outcome.data["answer"]["format"] == "gsm8k_hash"
+    assert outcome.data["recommended_reward"]["kind"] == "numeric-match"
+
+
+async def test_the_fingerprint_is_of_the_rows_not_of_the_file(lab: Lab) -> None:
+    write(lab, "a.jsonl", gsm8k())
+    write(lab, "b.json", gsm8k())
+    write(lab, "c.jsonl", gsm8k(121))
+    prints = [(await inspected(lab, name)).data["fingerprint"] for name in ("a.jsonl", "b.json", "c.jsonl")]
+    assert prints[0] == prints[1] != prints[2]
+
+
+async def test_a_folder_with_split_names_is_a_dataset_with_those_splits(lab: Lab) -> None:
+    write(lab, "set/train.jsonl", gsm8k(100))
+    write(lab, "set/test.csv", gsm8k(20, 500))
+    outcome = await inspected(lab, "set")
+    assert {"name": "test", "rows": 20} in outcome.data["splits"]
+    assert outcome.data["dataset"]["split"] == "train"
+
+
+async def test_a_leak_between_the_splits_of_a_folder_fails(lab: Lab) -> None:
+    write(lab, "set/train.jsonl", gsm8k(100))
+    write(lab, "set/test.jsonl", gsm8k(20, 90))
+    outcome = await inspected(lab, "set")
+    assert outcome.status == "failed"
+    assert [f.code for f in outcome.blockers] == ["leak-exact"]
+
+
+async def test_a_passage_belongs_to_the_prompt_and_nested_answers_are_found(lab: Lab) -> None:
+    rows = [
+        {"context": f"Town {n} lies at the river R{n} in the hills.", "question": f"At which river is town {n}?",
+         "answers": {"text": [f"R{n}", f"the R{n}"], "answer_start": [3, 4]}}
+        for n in range(80)
+    ]  # fmt: skip
+    outcome = await inspected(lab, str(write(lab, "squad.jsonl", rows).name))
+    assert outcome.data["prompt"]["columns"] == ["context", "question"]
+    assert (outcome.data["answer"]["path"], outcome.data["answer"]["format"]) == ("answers.text", "multi_answer")
+
+
+async def test_a_short_answer_goes_before_a_long_solution(lab: Lab) -> None:
+    golds = [rf"\frac{{{n}}}{{9}}" for n in range(80)]
+    rows = [{"problem": f"Find value {g} of f", "solution": rf"\boxed{{{g}}}", "answer": g} for g in golds]
+    outcome = await inspected(lab, str(write(lab, "math.jsonl", rows).name))
+    assert (outcome.data["answer"]["path"], outcome.data["answer"]["format"]) == ("answer", "latex_math")
+
+
+async def test_the_caller_overrules_the_guesses(lab: Lab) -> None:
+    rows = [{"note": f"What is {n} and {n}, in words and figures?", "question": f"Title of the page {n} here",
+             "answer": "x" * (n % 7 + 1), "sum": n * 2 + 1000} for n in range(80)]  # fmt: skip
+    write(lab, "odd.jsonl", rows)
+    outcome = await inspected(lab, "odd.jsonl", prompt_column="note", answer_column="sum")
+    assert outcome.data["prompt"] == {"columns": ["note"], "confidence": 1.0, "why": "you named it"}
+    assert (outcome.data["answer"]["path"], outcome.data["answer"]["format"]) == ("sum", "numeric")
+    with pytest.raises(BadInput, match="no column"):
+        await inspected(lab, "odd.jsonl", answer_column="total")
+
+
+async def test_answers_that_are_all_empty_fail_and_are_no_booleans(lab: Lab) -> None:
+    write(lab, "e.jsonl", [{"question": f"What is item {n} of the list?", "answer": ""} for n in range(80)])
+    outcome = await inspected(lab, "e.jsonl")
+    assert [f.code for f in outcome.blockers] == ["empty-gold"]
+    assert outcome.data["answer"] is None
+
+
+async def test_broken_lines_are_counted_and_named(lab: Lab) -> None:
+    path = write(lab, "b.jsonl", gsm8k())
+    path.write_text(path.read_text(encoding="utf-8") + '{"question": \n[1, 2]\n', encoding="utf-8")
+    outcome = await inspected(lab, "b.jsonl")
+    assert [(f.code, f.severity) for f in outcome.findings] == [("broken-rows", "blocker")]
+    assert [row["line"] for row in outcome.findings[0].rows] == [121, 122]
+
+
+async def test_an_endless_line_is_refused_without_reading_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset_program, "LINE", 10_000)
+    for name in ("long.jsonl", "long.csv"):
+        (lab.workspace.root / name).write_text("question,answer\n" + "x" * 30_000, encoding="utf-8")
+        with pytest.raises(BadInput) as refused:
+            await inspected(lab, name)
+        assert refused.value.code == "line-too-long"
+
+
+async def test_only_a_sample_of_many_rows_is_judged_and_it_is_not_the_head(lab: Lab) -> None:
+    rows = [{"text": f"The film number {n} was shown", "label": int(n >= 500)} for n in range(1000)]
+    write(lab, "imdb.jsonl", rows)
+    outcome = await inspected(lab, "imdb.jsonl", max_rows=100)
+    assert (outcome.data["rows_scanned"], outcome.data["rows_judged"]) == (1000, 100)
+    assert outcome.data["answer"]["format"] == "class_id"
+    assert next(c["distinct"] for c in outcome.data["columns"] if c["name"] == "label") == 2
+
+
+@pytest.mark.parametrize(
+    ("dataset", "code"),
+    [
+        ("../secret.jsonl", "outside-workspace"),
+        ("gone.jsonl", "dataset-not-found"),
+        ("environment:gsm8k", "source-not-supported"),
+    ],
+)
+async def test_what_is_no_dataset_is_refused(lab: Lab, dataset: str, code: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        await inspected(lab, dataset)
+    assert refused.value.code == code
+
+
+async def test_the_hub_out_of_reach_is_a_failure_of_machinery_with_a_way_on(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with pytest.raises(LabError) as failed:
+        await inspected(lab, "openai/gsm8k")
+    assert failed.value.code == "hub-unreachable"
+    assert "workspace" in failed.value.fix
+
+
+async def test_foreign_text_is_quoted_and_the_result_stays_short(lab: Lab) -> None:
+    rows = [{f"c{c}": f"value {n} \u202e" + "long " * 500 for c in range(30)} | gsm8k(1, n)[0] for n in range(70)]
+    write(lab, "wide.jsonl", rows)
+    outcome = await inspected(lab, "wide.jsonl")
+    text = json.dumps(outcome.data)
+    assert "\\\\u202e" in text
+    assert len(text) < 8_000
