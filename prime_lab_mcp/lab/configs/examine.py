@@ -1,0 +1,202 @@
+"""Judges a config as far as that goes before it is paid for: offline first, then by the platform's own schema."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from prime_lab_mcp.lab.configs.evidence import observe, pushed
+from prime_lab_mcp.lab.configs.observed import Estimate, estimate, price_per_hour
+from prime_lab_mcp.lab.configs.read import Config, Source
+from prime_lab_mcp.lab.configs.rules import judge
+from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import Models, ValidateAnswer
+from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.text import quote
+
+Validation = Literal["valid", "invalid", "not-offered", "unavailable", "not-asked"]
+
+_KEY = re.compile(r"^([A-Za-z_][\w.\[\]-]*): ")
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """`asked`: the verdict rests on an answer of the platform."""
+
+    config: Config
+    findings: tuple[Finding, ...]
+    validation: Validation
+    estimate: Estimate | None
+    price_per_hour: float | None
+    platform_schema: str | None
+    asked: bool
+
+
+async def examine(lab: Lab, config: Config) -> Examined:
+    """The platform is asked only about what is sound offline, and never about a config for one's own GPUs."""
+    trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
+    seen = observe(lab, trained, config.model, None)
+    findings = [*judge(config, seen), *_local_v0(lab, config), *_env_files(config)]
+    answer: ValidateAnswer | None = None
+    models: list[Models] = []
+    if config.target == "hosted" and not any(f.severity == "blocker" for f in findings):
+        abroad: list[Finding] = []
+        answers: list[ValidateAnswer] = []
+
+        async def validate() -> None:
+            answers.append(await lab.prime.train_validate(config.path))
+
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(validate)
+            asking.start_soon(_models, lab, models)
+            for source in {s.id: s for s in config.sources if s.owner}.values():
+                asking.start_soon(_hub, lab, source, abroad)
+        answer = answers[0]
+        findings += [*abroad, *_validated(answer), *_listed(config, models)]
+    if models:
+        seen = observe(lab, trained, config.model, models[0].price(config.gpu_type))
+    return Examined(
+        config=config,
+        findings=tuple(sorted(findings, key=lambda f: ("blocker", "warning", "info").index(f.severity))),
+        validation=answer.outcome if answer else "not-asked",
+        estimate=estimate(config, seen),
+        price_per_hour=price_per_hour(config, seen),
+        platform_schema=answer.schema_commit if answer else None,
+        asked=answer is not None,
+    )
+
+
+def verdict(findings: tuple[Finding, ...]) -> Literal["passed", "failed", "inconclusive"]:
+    """Inconclusive only when nothing but the platform's silence stands in the way."""
+    blockers = {f.code for f in findings if f.severity == "blocker"}
+    if not blockers:
+        return "passed"
+    return "inconclusive" if blockers == {"config-validation-unavailable"} else "failed"
+
+
+def _local_v0(lab: Lab, config: Config) -> list[Finding]:
+    """v0 environments, as far as this machine knows without asking: by the push, or by the last check."""
+    found = []
+    for source in {s.id: s for s in config.sources if s.id}.values():
+        if source.owner is not None:
+            push = pushed(lab, source.owner, source.env_name, source.version)
+            api = push.api if push else None
+        else:
+            names = {source.env_name, source.env_name.replace("-", "_"), source.env_name.replace("_", "-")}
+            rows = lab.ledger.evidence(lab.key, tool="check_environment")
+            api = next((str(r.data.get("api")) for r in rows if r.environment in names), None)
+        if api == "v0":
+            found.append(_v0(source))
+    return found
+
+
+def _env_files(config: Config) -> list[Finding]:
+    """`prime train` ends before it sends anything when a file named here, relative to the config, is not there."""
+    if config.shape == "shared-lora":
+        return []  # it is refused before that; migrating it drops what is missing
+    named = [config.at(key) for key in ("env_file", "env_files")]
+    files = [f for n in named for f in (n if isinstance(n, list) else [n]) if isinstance(f, str)]
+    return [
+        Finding(
+            "config-env-file-missing",
+            "blocker",
+            f"env_files names {quote(file, limit=120)}, and there is no such file beside the config.",
+            "Create it with WANDB_API_KEY or HF_TOKEN in it, correct the path (relative to the config), or remove it.",
+            "env_files",
+        )
+        for file in files
+        if not (config.path.parent / file).is_file()
+    ]
+
+
+async def _hub(lab: Lab, source: Source, found: list[Finding]) -> None:
+    """What the Hub says of a source. That it could not be asked is no finding: the gate of a submission asks again."""
+    from prime_lab_mcp.lab.hub import fact
+
+    assert source.owner is not None
+    known = await fact(lab.prime, source.owner, source.env_name, source.version)
+    if known.exists is False:
+        found.append(
+            Finding(
+                "config-environment-missing",
+                "blocker",
+                f"The Hub does not hold {quote(source.id, limit=100)}.",
+                "Correct the name or version (search_hub lists them), or call push_environment.",
+                f"orchestrator.{source.kind}.source",
+            )
+        )
+    elif known.runtime == "v0":
+        found.append(_v0(source))
+
+
+async def _models(lab: Lab, found: list[Models]) -> None:
+    try:
+        found.append(await lab.prime.models())
+    except LabError:
+        return
+
+
+def _listed(config: Config, models: list[Models]) -> list[Finding]:
+    """A model that no cluster lists may still run on rented GPUs: a warning."""
+    if not models or not models[0].trainable or config.model in models[0].trainable:
+        return []
+    names = ", ".join(sorted(models[0].trainable)[:5])
+    return [
+        Finding(
+            "config-model-not-listed",
+            "warning",
+            f"The platform does not list {quote(config.model, limit=100)} among the models it trains ({quote(names)}).",
+            "Call search_hub(kind=\"model\") for the list, or make sure that you mean this model.",
+            "model.name",
+        )
+    ]  # fmt: skip
+
+
+def _validated(answer: ValidateAnswer) -> list[Finding]:
+    if answer.outcome == "valid":
+        return []
+    said = quote(" ".join(answer.problems), limit=300) if answer.problems else "no reason given"
+    if answer.outcome == "not-offered":
+        return [
+            Finding(
+                "config-not-validated-by-platform",
+                "warning",
+                "The platform offers no validation: only the offline checks were made.",
+                "Nothing to do; the run itself will tell. Start with few steps.",
+            )
+        ]
+    if answer.outcome == "unavailable":
+        return [
+            Finding(
+                "config-validation-unavailable",
+                "blocker",
+                f"Offline all is well, but the platform could not be asked whether it accepts this config: {said}",
+                "Call preflight to see what is missing (login, network, uv), mend it and check again.",
+            )
+        ]
+    return [_refused(problem) for problem in answer.problems[:20]] or [_refused("no reason given")]
+
+
+def _refused(problem: str) -> Finding:
+    key = _KEY.match(problem)
+    return Finding(
+        "config-refused-by-platform",
+        "blocker",
+        f"`prime train validate` refuses it: {quote(problem)}",
+        "Correct the key it names; where its prime-rl is newer than ours, the platform is right.",
+        key[1] if key else None,
+    )
+
+
+def _v0(source: Source) -> Finding:
+    return Finding(
+        "v0-not-trainable",
+        "blocker",
+        f"{quote(source.id, limit=100)} is a v0 environment (load_environment), which the platform cannot train.",
+        "Port it to v1 with the migrate_environment prompt (lab://guide/migration), push it and name the new version.",
+        f"orchestrator.{source.kind}.source",
+    )

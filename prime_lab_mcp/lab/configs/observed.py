@@ -1,0 +1,130 @@
+"""What is known about a run beside its file (evals, pushes, prices, renderers), and what follows for its cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from prime_lab_mcp.lab.configs.read import Config
+from prime_lab_mcp.lab.report import Finding
+
+MIN_BATCH = 64
+"""Rollouts with a gradient a step below which prime-rl's docs call a batch too small."""
+MIN_GROUPS = 8
+"""Groups with a gradient a step that we ask for (our judgement)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Measurements of the environments and the model of a config. None: not measured."""
+
+    tasks: int | None = None
+    """Distinct training tasks, of all sources together."""
+    infinite: bool = False
+    duplicate_tasks: bool = False
+    prompt_tokens: int | None = None
+    """99th percentile."""
+    completion_tokens: int | None = None
+    """95th percentile of a whole rollout."""
+    temperature: float | None = None
+    """At which the eval sampled."""
+    usable: float | None = None
+    """Share of groups with a gradient, at `usable_group` rollouts a group."""
+    usable_group: int | None = None
+    learnability: float | None = None
+    """Mean over tasks of p(1-p)."""
+    price_per_gpu_hour: float | None = None
+    ours: frozenset[str] = frozenset()
+    """`owner/name` of environments published from this machine."""
+    renderers: Mapping[str, str] = field(default_factory=lambda: known_renderers())
+
+
+Rule = Callable[[Config, Observed], Iterable[Finding]]
+
+
+@cache
+def renderer_data() -> Mapping[str, Any]:
+    """The vendored map with its provenance."""
+    text = (resources.files(__package__) / "renderers.json").read_text(encoding="utf-8")
+    loaded: Mapping[str, Any] = json.loads(text)
+    return loaded
+
+
+def known_renderers() -> Mapping[str, str]:
+    """Model name to renderer, for the models that prime-rl renders without being told how."""
+    models: Mapping[str, str] = renderer_data()["models"]
+    return models
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the settings buy. Shares and tokens are per step; only for comparing settings with each other."""
+
+    rollouts: int
+    gradient_rollouts: float
+    gradient_groups: float
+    generation_factor: float
+    tokens: int | None
+    discarded_share: float
+    signal_per_dollar: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "rollouts_per_step": self.rollouts,
+            "gradient_rollouts_per_step": round(self.gradient_rollouts, 1),
+            "gradient_groups_per_step": round(self.gradient_groups, 1),
+            "generation_factor": round(self.generation_factor, 2),
+            "discarded_share": round(self.discarded_share, 3),
+        }
+        if self.tokens is not None:
+            shown["tokens_per_step"] = self.tokens
+        return shown
+
+
+ASSUMED_TOKENS_PER_GPU_SECOND = 2500.0
+"""Decoding speed of one inference GPU in `signal_per_dollar`: a stated assumption, the same for every config, so that
+two of them can be compared. It is no forecast of a run's length."""
+
+
+def gates_resample(config: Config) -> bool:
+    """True when every training source resamples groups without a gradient (`advantage_range`)."""
+    return bool(config.train_sources) and all(
+        isinstance(curriculum := source.table.get("curriculum"), Mapping) and bool(curriculum.get("gates"))
+        for source in config.train_sources
+    )
+
+
+def estimate(config: Config, seen: Observed) -> Estimate | None:
+    """None without a batch in rollouts or without a measured share of usable groups."""
+    batch, group = config.batch_size, config.group_size
+    if not batch or seen.usable is None or group < 1:
+        return None
+    gated = gates_resample(config)
+    usable = max(seen.usable, 1e-3)
+    factor = 1 / usable if gated else 1.0
+    effective = batch if gated else batch * seen.usable
+    prompt, completion = seen.prompt_tokens or 0, seen.completion_tokens
+    tokens = round(batch * factor * (prompt + completion)) if completion else None
+    signal = None
+    if tokens and seen.learnability is not None and seen.price_per_gpu_hour and config.infer_gpus:
+        hours = tokens / (ASSUMED_TOKENS_PER_GPU_SECOND * config.infer_gpus) / 3600
+        cost = hours * config.gpus * seen.price_per_gpu_hour
+        signal = batch * factor * seen.learnability / cost if cost else None
+    return Estimate(
+        rollouts=batch,
+        gradient_rollouts=effective,
+        gradient_groups=effective / group,
+        generation_factor=factor,
+        tokens=tokens,
+        discarded_share=1 - seen.usable,
+        signal_per_dollar=signal,
+    )
+
+
+def price_per_hour(config: Config, seen: Observed) -> float | None:
+    """US dollars an hour for all GPUs of the run."""
+    return round(config.gpus * seen.price_per_gpu_hour, 4) if seen.price_per_gpu_hour is not None else None

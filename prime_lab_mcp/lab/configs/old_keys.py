@@ -1,0 +1,107 @@
+"""What configs of earlier platforms call things, and what became of each: one table for checking and for migrating.
+
+Sources: the shared-LoRA shape of prime 0.12 and earlier, prime-rl's own renames, and `prime` 0.18 (commands/rl.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_GATE = 'curriculum.gates.signal = {type = "advantage_range"} of each training source'
+_POOL = 'curriculum.sampler = {type = "difficulty_pool"} of each training source'
+
+
+@dataclass(frozen=True, slots=True)
+class OldKey:
+    """`path` may end in `.*` (the table and all below it). `to` is the present key, None where there is none."""
+
+    path: str
+    to: str | None
+    why: str
+
+
+OLD_KEYS: tuple[OldKey, ...] = (
+    OldKey("batch_size", "orchestrator.batch_size", "the batch belongs to the orchestrator"),
+    OldKey("group_size", "orchestrator.group_size", "the group belongs to the orchestrator"),
+    OldKey("rollouts_per_example", "orchestrator.group_size", "renamed: rollouts of one task"),
+    OldKey("orchestrator.rollouts_per_example", "orchestrator.group_size", "renamed: rollouts of one task"),
+    OldKey("orchestrator.train.group_size", "orchestrator.group_size", "the group is set once, or per source"),
+    OldKey("learning_rate", "trainer.optim.lr", "the learning rate belongs to the optimizer"),
+    OldKey("lr", "trainer.optim.lr", "the learning rate belongs to the optimizer"),
+    OldKey("lora_alpha", "trainer.model.lora.alpha", "LoRA is a table of the trainer's model"),
+    OldKey("lora_rank", "trainer.model.lora.rank", "LoRA is a table of the trainer's model"),
+    OldKey("model.lora", "trainer.model.lora", "LoRA is a table of the trainer's model"),
+    OldKey("max_tokens", "orchestrator.train.sampling.max_completion_tokens", "renamed, and set where sampling is"),
+    OldKey("sampling.max_tokens", "orchestrator.train.sampling.max_completion_tokens", "renamed"),
+    OldKey("sampling.temperature", "orchestrator.train.sampling.temperature", "moved"),
+    OldKey("sampling.extra_body", "orchestrator.train.sampling.extra_body", "moved"),
+    OldKey("sampling.enable_thinking", None, "the renderer of the model decides how it thinks"),
+    OldKey("sampling.*", None, "train sampling knows temperature, max_completion_tokens and extra_body"),
+    OldKey("orchestrator.sampling.max_tokens", "orchestrator.train.sampling.max_completion_tokens", "renamed"),
+    OldKey("orchestrator.sampling.temperature", "orchestrator.train.sampling.temperature", "moved"),
+    OldKey("orchestrator.sampling.*", None, "train sampling is [orchestrator.train.sampling] now"),
+    OldKey("orchestrator.train.sampling.max_tokens", "orchestrator.train.sampling.max_completion_tokens", "renamed"),
+    OldKey("orchestrator.eval.sampling.max_tokens", "orchestrator.eval.sampling.max_completion_tokens", "renamed"),
+    OldKey("orchestrator.eval.rollouts_per_example", "orchestrator.eval.group_size", "renamed"),
+    OldKey("orchestrator.eval.eval_base_model", "orchestrator.eval.skip_first_step", "renamed with the opposite sense"),
+    OldKey("orchestrator.env", "[[orchestrator.train.source]]", "environments are sources now"),
+    OldKey("orchestrator.train.env", "[[orchestrator.train.source]]", "environments are sources with an env table now"),
+    OldKey("orchestrator.eval.env", "[[orchestrator.eval.source]]", "environments are sources with an env table now"),
+    OldKey("orchestrator.oversampling_factor", None, "concurrency adapts by itself"),
+    OldKey("oversampling_factor", None, "concurrency adapts by itself"),
+    OldKey("max_inflight_rollouts", "orchestrator.concurrency.max_inflight", "moved"),
+    OldKey("orchestrator.max_inflight_rollouts", "orchestrator.concurrency.max_inflight", "moved"),
+    OldKey("max_off_policy_steps", "orchestrator.max_off_policy_steps", "moved"),
+    OldKey("max_async_level", "orchestrator.max_off_policy_steps", "staleness is bounded in steps now"),
+    OldKey("orchestrator.max_async_level", "orchestrator.max_off_policy_steps", "staleness is bounded in steps now"),
+    OldKey("trainer.max_async_level", None, "staleness is bounded by orchestrator.max_off_policy_steps"),
+    OldKey("trajectory_strategy", None, "trajectories are always interleaved"),
+    OldKey("orchestrator.trajectory_strategy", None, "trajectories are always interleaved"),
+    OldKey("buffer.online_difficulty_filtering", _GATE, "the difficulty buffer was removed; a gate resamples instead"),
+    OldKey("orchestrator.buffer.online_difficulty_filtering", _GATE, "`prime train` drops the removed buffer unsaid"),
+    OldKey("buffer.*", _POOL, "the difficulty buffer was removed; pools weigh tasks by difficulty instead"),
+    OldKey("orchestrator.buffer.*", _POOL, "the difficulty buffer was removed"),
+    OldKey("online_difficulty_filtering", _GATE, "the difficulty buffer was removed; a gate resamples instead"),
+    OldKey("wandb", "monitors.wandb", "monitors share one table"),
+    OldKey("checkpoints", "ckpt", "renamed"),
+    OldKey("checkpoints.*", "ckpt", "renamed"),
+    OldKey("eval.eval_base_model", "orchestrator.eval.skip_first_step", "renamed with the opposite sense"),
+    OldKey("eval.*", "orchestrator.eval", "evaluation belongs to the orchestrator"),
+    OldKey("val.*", "[[orchestrator.eval.source]]", "there is no validation block in RL; an eval source does its work"),
+    OldKey("adapters.*", None, "an adapter is written with each checkpoint"),
+    OldKey("infrastructure.*", "deployment", "GPUs are chosen in [deployment]"),
+    OldKey("checkpoint_id", None, "continuing is `submit_training(resume_from=...)` now"),
+    OldKey("loss", "orchestrator.algo.type", "the algorithm is named in [orchestrator.algo]"),
+    OldKey("type", None, "every run is a dedicated one now; the key is ignored"),
+)  # fmt: skip
+
+_BY_PATH = {key.path: key for key in OLD_KEYS}
+
+
+def translate(path: str) -> OldKey | None:
+    """What became of a dotted path, indices in brackets ignored."""
+    plain = "".join(part.split("]")[-1] for part in path.split("["))
+    if plain in _BY_PATH:
+        return _BY_PATH[plain]
+    head = plain
+    while head:
+        if found := _BY_PATH.get(f"{head}.*"):
+            return found
+        head = head.rpartition(".")[0]
+    return None
+
+
+def found_in(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, OldKey]]:
+    """Every old key of a table with its dotted path; below a translated key nothing more is reported."""
+    for name, value in table.items():
+        path = f"{prefix}.{name}" if prefix else name
+        exact = _BY_PATH.get(path)
+        deeper = any(key.path.startswith(f"{path}.") for key in OLD_KEYS)
+        if exact and not (deeper and isinstance(value, Mapping) and value):
+            yield path, exact
+        elif isinstance(value, Mapping) and deeper:
+            yield from found_in(value, path)
+        elif found := translate(path):
+            yield path, found

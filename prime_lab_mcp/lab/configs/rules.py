@@ -1,0 +1,29 @@
+"""All that can be told of a config offline: every rule, and the one call that applies them.
+
+A rule is a pure function of the parsed file and of what was observed; it yields findings whose codes start with
+`config-` (and `migration` for a shape that the platform retired).
+"""
+
+from __future__ import annotations
+
+from prime_lab_mcp.lab.configs import rules_form, rules_hosted, rules_learning, rules_tokens
+from prime_lab_mcp.lab.configs.observed import Observed, Rule
+from prime_lab_mcp.lab.configs.read import Config
+from prime_lab_mcp.lab.report import Finding
+
+RULES: tuple[Rule, ...] = (*rules_form.RULES, *rules_hosted.RULES, *rules_tokens.RULES, *rules_learning.RULES)
+
+_SEVERITY = {"blocker": 0, "warning": 1, "info": 2}
+
+
+def judge(config: Config, seen: Observed | None = None) -> tuple[Finding, ...]:
+    """Findings of every rule that applies to this shape of file, blockers first."""
+    seen = seen or Observed()
+    if config.shape == "shared-lora":
+        rules: tuple[Rule, ...] = (rules_form.lenient_toml, rules_form.retired_shape, rules_form.secrets)
+    elif config.shape == "sft":
+        rules = (*rules_form.SFT_RULES, *rules_hosted.SFT_RULES, rules_learning.steps)
+    else:
+        rules = RULES
+    findings = [finding for rule in rules for finding in rule(config, seen)]
+    return tuple(sorted(findings, key=lambda f: _SEVERITY[f.severity]))

@@ -1,0 +1,260 @@
+"""Rules about the file itself: its TOML, its keys, and which environments it names."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prime_lab_mcp.lab.configs.observed import Observed, Rule
+from prime_lab_mcp.lab.configs.old_keys import OldKey, found_in, translate
+from prime_lab_mcp.lab.configs.read import Config
+from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT, Kind, SchemaProblem, check, homes
+from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.text import quote, redact
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.I)
+_SHOWN = 20
+"""Findings of one code beyond which the rest is counted, so that a hopeless file stays readable."""
+
+
+def retired_shape(config: Config, seen: Observed) -> Iterator[Finding]:
+    """`prime train` refuses this shape itself (exit 1)."""
+    what = 'a top-level model = "..."' if isinstance(config.table.get("model"), str) else "[[env]] tables"
+    yield Finding(
+        "migration",
+        "blocker",
+        f"This is a shared-LoRA config ({what}), a shape that Hosted Training no longer accepts; "
+        "it runs prime-rl configs on dedicated clusters now.",
+        "Call write_training_config(based_on=this file): it writes the present shape and lists every change.",
+        config.path.name,
+        tuple({"key": path, "to": old.to or "dropped", "why": old.why} for path, old in found_in(config.table))[
+            :_SHOWN
+        ],
+    )
+
+
+def lenient_toml(config: Config, seen: Observed) -> Iterator[Finding]:
+    """`prime train` parses with the old `toml` package, which accepts garbage (`x = [`) and refuses valid TOML 1.0."""
+    try:
+        toml = importlib.import_module("toml")
+    except ImportError:
+        yield Finding(
+            "config-toml-unchecked",
+            "info",
+            "The parser that `prime train` uses (package toml) is not installed here, so its reading was not compared.",
+            "Nothing to do; preflight(install=true) installs it if you want the comparison.",
+        )
+        return
+    try:
+        theirs = toml.loads(config.text)
+    except Exception as error:
+        yield Finding(
+            "config-toml-dialect",
+            "blocker",
+            f"The file is valid TOML, but the older parser of `prime train` refuses it: {quote(str(error), limit=160)}",
+            "Write it plainer: no arrays of mixed types, one key per line, tables as [table] headers.",
+            config.path.name,
+        )
+        return
+    if (where := _difference(config.table, theirs, "")) is not None:
+        yield Finding(
+            "config-toml-dialect",
+            "blocker",
+            f"`prime train` reads this file differently from TOML 1.0: the two disagree at {quote(where, limit=120)}.",
+            f"Write {where or 'the file'} plainer: tables as [table] headers, one key per line.",
+            config.path.name,
+        )
+
+
+def schema_keys(config: Config, seen: Observed) -> Iterator[Finding]:
+    """Unknown keys, wrong types and old names: prime-rl forbids every key it does not know."""
+    kind: Kind = "sft" if config.shape == "sft" else "rl"
+    old = dict(found_in(config.table)) if kind == "rl" else {}
+    old.pop("type", None)
+    for path, key in list(old.items())[:_SHOWN]:
+        yield _old_key(config, path, key)
+    problems = [p for p in check(config.table, kind) if not any(_covers(path, p.key) for path in old)]
+    for problem in problems[:_SHOWN]:
+        yield _schema_finding(config, problem, kind)
+    if len(problems) > _SHOWN:
+        yield Finding(
+            "config-unknown-key",
+            "blocker",
+            f"{len(problems) - _SHOWN} more keys do not fit the schema.",
+            "Mend the ones shown first, then check again; or write the file anew with write_training_config.",
+            config.path.name,
+        )
+
+
+def sources_present(config: Config, seen: Observed) -> Iterator[Finding]:
+    """The real validator accepts a config without any training source."""
+    if not config.train_sources and config.at("trainer.data.fake") is None:
+        yield Finding(
+            "config-no-train-source",
+            "blocker",
+            "The config names no training environment: there is no [[orchestrator.train.source]].",
+            "Add one, or call write_training_config(environments=[...], based_on=this file).",
+            config.path.name,
+        )
+    if isinstance(config.at("orchestrator.eval"), Mapping) and not config.eval_sources:
+        yield Finding(
+            "config-no-eval-source",
+            "blocker",
+            "[orchestrator.eval] is there but names no [[orchestrator.eval.source]], which prime-rl refuses.",
+            "Add an eval source with held-out tasks, or remove the [orchestrator.eval] table.",
+            "orchestrator.eval",
+        )
+
+
+def source_names(config: Config, seen: Observed) -> Iterator[Finding]:
+    """Names are unique within training and within evaluation, and `agg` is taken."""
+    for kind, sources in (("train", config.train_sources), ("eval", config.eval_sources)):
+        for source in sources:
+            where = f"orchestrator.{kind}.source"
+            if not source.id:
+                yield Finding(
+                    "config-source-without-id",
+                    "blocker",
+                    "A source names no environment: env.taskset.id is missing.",
+                    'Set env.taskset.id = "owner/name@version".',
+                    where,
+                )
+            elif source.name == "agg":
+                yield Finding(
+                    "config-source-name",
+                    "blocker",
+                    'A source may not be named "agg": prime-rl uses it for totals.',
+                    "Give the source another name.",
+                    where,
+                )
+        for name, count in Counter(s.name for s in sources if s.name).items():
+            if count > 1:
+                yield Finding(
+                    "config-duplicate-source",
+                    "blocker",
+                    f"{count} {kind} sources are named {quote(name, limit=80)}; names must be unique.",
+                    "Give each its own name = \"...\".",
+                    f"orchestrator.{kind}.source",
+                )  # fmt: skip
+
+
+def source_pinned(config: Config, seen: Observed) -> Iterator[Finding]:
+    """A source without version trains on whatever is newest when the run starts, not on what was checked."""
+    if config.target != "hosted":
+        return
+    for source in config.sources:
+        where = f"orchestrator.{source.kind}.source {quote(source.name, limit=60)}"
+        if source.id and source.owner is None:
+            yield Finding(
+                "config-unpublished-source",
+                "blocker",
+                f"{quote(source.id, limit=80)} is no environment on the Hub: hosted training loads owner/name@version.",
+                "Call push_environment first, then name it as owner/name@version.",
+                where,
+            )
+        elif source.owner is not None and source.version in (None, "latest"):
+            ours = source.hub_name in seen.ours
+            yield Finding(
+                "config-unpinned-source",
+                "warning" if ours else "blocker",
+                f"{quote(source.id, limit=80)} has no version: the run would take whatever is newest when it starts.",
+                "Pin it: id = \"owner/name@version\" (search_hub lists the versions).",
+                where,
+            )  # fmt: skip
+
+
+def secrets(config: Config, seen: Observed) -> Iterator[Finding]:
+    """The whole file is sent to the platform and kept with the run."""
+    for path, value in _strings(config.table, ""):
+        named = ".env_vars." in f".{path}" and bool(_SECRET_NAME.search(path)) and bool(value)
+        if named or redact(value) != value:
+            yield Finding(
+                "config-secret",
+                "blocker",
+                f"The value of {path} looks like a secret; the file is stored with the run.",
+                "Remove it. WANDB_API_KEY and HF_TOKEN are passed from your environment; other secrets belong to the "
+                "environment on the Hub (`prime env secret create`).",
+                path,
+            )
+
+
+RULES: tuple[Rule, ...] = (lenient_toml, schema_keys, sources_present, source_names, source_pinned, secrets)
+SFT_RULES: tuple[Rule, ...] = (lenient_toml, schema_keys, secrets)
+
+
+def _old_key(config: Config, path: str, key: OldKey) -> Finding:
+    to = f"write {key.to} instead" if key.to else "remove it"
+    return Finding(
+        "config-old-key",
+        "blocker",
+        f"{path} is a key of an earlier platform: {key.why}.",
+        f"{to[0].upper()}{to[1:]}, or call write_training_config(based_on={config.path.name!r}) to have it done.",
+        path,
+    )
+
+
+def _schema_finding(config: Config, problem: SchemaProblem, kind: Kind) -> Finding:
+    if problem.kind == "unknown":
+        if kind == "rl" and (key := translate(problem.key)):
+            return _old_key(config, problem.key, key)
+        name = problem.key.rpartition(".")[2]
+        elsewhere = [h for h in homes(kind).get(name, ()) if h != problem.key]
+        fix = "Remove it: prime-rl refuses every key it does not know."
+        if problem.near:
+            fix = f"Did you mean {problem.near}? Else remove it."
+        elif elsewhere:
+            fix = f"It belongs to {elsewhere[0]}; move it there, or remove it."
+        code = "config-unknown-key"
+    else:
+        code = {"type": "config-wrong-type", "missing": "config-missing-table"}.get(problem.kind, "config-bad-value")
+        fix = f"Did you mean {problem.near}?" if problem.near else f"Correct the value of {problem.key}."
+        if problem.kind == "missing":
+            fix = f"Add [{problem.key}]; the table may be empty."
+    return Finding(
+        code,
+        "blocker",
+        f"{quote(problem.key, limit=120)} {problem.problem} (prime-rl schema {SCHEMA_COMMIT[:8]}).",
+        fix,
+        problem.key,
+    )
+
+
+def _covers(path: str, key: str) -> bool:
+    return key == path or path.startswith(f"{key}.") or key.startswith((f"{path}.", f"{path}["))
+
+
+def _difference(ours: Any, theirs: Any, path: str) -> str | None:
+    """Where two readings of one file part, or None."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        for name in [*ours, *(k for k in theirs if k not in ours)]:
+            here = f"{path}.{name}" if path else str(name)
+            if name not in ours or name not in theirs:
+                return here
+            if (found := _difference(ours[name], theirs[name], here)) is not None:
+                return found
+        return None
+    if isinstance(ours, list) and isinstance(theirs, list):
+        if len(ours) != len(theirs):
+            return path
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return next((d for i, (a, b) in pairs if (d := _difference(a, b, f"{path}[{i}]")) is not None), None)
+    if isinstance(ours, float) and isinstance(theirs, float) and math.isnan(ours) and math.isnan(theirs):
+        return None
+    if type(ours) is type(theirs) or (isinstance(ours, (int, float)) and isinstance(theirs, (int, float))):
+        return None if ours == theirs else path
+    return None if str(ours) == str(theirs) else path
+
+
+def _strings(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _strings(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _strings(inner, f"{path}[{index}]")
+    elif isinstance(value, str):
+        yield path, value

@@ -1,0 +1,226 @@
+"""Judges a parsed config against prime-rl's own schema, vendored as JSON.
+
+prime-rl-configs is on no package index, so the schema of one commit lies beside this file. It knows keys, types and
+bounds; relations between keys are rules (rules.py). What prime-rl narrows by plugin (`env` of a source) is judged
+loosely, as its own validator does.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.text import quote
+
+SCHEMA_COMMIT = "559b44772e471d1538537b8805cc77f3824a5e64"
+"""Commit of PrimeIntellect-ai/prime-rl that the schemas were exported from."""
+
+Kind = Literal["rl", "sft"]
+Problem = Literal["unknown", "type", "missing", "value"]
+
+PLATFORM_KEYS: Mapping[str, type] = {
+    "name": str,
+    "image_tag": str,
+    "gpu_type": str,
+    "volume": str,
+    "volume_size": str,
+    "source_ref": str,
+    "env_file": object,
+    "env_files": object,
+    "type": object,
+}
+"""Top-level keys that `prime train` takes for itself before the rest reaches prime-rl."""
+
+_OPEN = frozenset({"EnvConfig", "TasksetConfig", "TaskConfig"})
+"""Narrowed to the environment's own config class once its package is imported: further keys are its business."""
+
+_SWITCHABLE = ".full_offload"
+"""A table that may also be written as `true`, for its defaults."""
+
+_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+_WORDS = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false",
+          "array": "an array", "object": "a table"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaProblem:
+    """`key` is the dotted path (`orchestrator.train.source[0].ratio`); `near` the key probably meant."""
+
+    key: str
+    problem: str
+    kind: Problem = "value"
+    near: str | None = None
+
+
+def check(table: Mapping[str, Any], kind: Kind = "rl") -> list[SchemaProblem]:
+    """Every key the schema does not know or whose value it does not take, in file order."""
+    schema = load(kind)
+    body = {key: value for key, value in table.items() if key not in PLATFORM_KEYS}
+    problems = [
+        SchemaProblem(key, f"must be text, not {_shown(table[key])}", "type")
+        for key, wanted in PLATFORM_KEYS.items()
+        if key in table and not isinstance(table[key], wanted)
+    ]
+    return [*problems, *_Walk(schema).table(body, schema, "")]
+
+
+@cache
+def load(kind: Kind) -> dict[str, Any]:
+    """The vendored schema of one mode."""
+    text = (resources.files(__package__) / "schemas" / f"{kind}.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+@cache
+def homes(kind: Kind) -> Mapping[str, tuple[str, ...]]:
+    """Key name to the dotted tables it is known in, shallowest first: to say where a misplaced key belongs."""
+    found: dict[str, list[str]] = {}
+    schema = load(kind)
+    walk = _Walk(schema)
+    queue: list[tuple[str, Mapping[str, Any], int]] = [("", schema, 0)]
+    while queue:
+        path, node, depth = queue.pop(0)
+        for name, child in node.get("properties", {}).items():
+            here = f"{path}.{name}" if path else name
+            found.setdefault(name, []).append(here)
+            if depth < 4:
+                queue += [(here, branch, depth + 1) for branch in walk.branches(child)]
+    return {name: tuple(paths) for name, paths in found.items()}
+
+
+class _Walk:
+    """One descent through a table along its schema."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._definitions: Mapping[str, Any] = schema.get("$defs", {})
+
+    def table(self, value: Mapping[str, Any], node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
+        known = node.get("properties", {})
+        extra = node.get("additionalProperties", True)
+        for name, inner in value.items():
+            here = f"{path}.{name}" if path else name
+            if name in known:
+                yield from self.value(inner, known[name], here)
+            elif isinstance(extra, Mapping):
+                yield from self.value(inner, extra, here)
+            elif extra is False:
+                near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.72)
+                yield SchemaProblem(here, "is no key of this table", "unknown", near[0] if near else None)
+        for name in node.get("required", ()):
+            if name not in value:
+                here = f"{path}.{name}" if path else name
+                yield SchemaProblem(here, "is required and missing", "missing")
+
+    def value(self, value: Any, node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
+        branches = self.branches(node)
+        nullable = any(b.get("type") == "null" for b in branches)
+        candidates = [b for b in branches if b.get("type") != "null"]
+        if value == "None":
+            if not nullable:
+                yield SchemaProblem(path, 'is "None", which prime-rl reads as null, and it may not be null', "value")
+            return
+        if value is True and path.endswith(_SWITCHABLE):
+            return
+        tag = self._tag(node)
+        if isinstance(value, dict) and tag is not None:
+            known = {b["properties"][tag]["const"]: b for b in candidates if "const" in b["properties"].get(tag, {})}
+            name = value.get(tag, self._default_tag(node, tag))
+            if not isinstance(name, str) or name not in known:
+                listed = ", ".join(sorted(known))
+                said = "is missing" if name is None else f"is {_shown(name)}"
+                yield SchemaProblem(f"{path}.{tag}", f"{said}; it must be one of {listed}", "value")
+                return
+            candidates = [known[name]]
+        elif len(candidates) > 1:
+            candidates = [b for b in candidates if "type" not in b or _fits(value, str(b["type"]))] or candidates
+        attempts = [list(self._one(value, branch, path)) for branch in candidates]
+        if attempts:
+            yield from min(attempts, key=len)
+
+    def branches(self, node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The alternatives of a node, references followed."""
+        if "$ref" in node:
+            name = str(node["$ref"]).rsplit("/", 1)[-1]
+            target = self._definitions[name]
+            return self.branches({**target, "additionalProperties": True} if name in _OPEN else target)
+        for union in ("anyOf", "oneOf"):
+            if union in node:
+                return [found for branch in node[union] for found in self.branches(branch)]
+        return [node]
+
+    def _default_tag(self, node: Mapping[str, Any], tag: str) -> str | None:
+        """prime-rl fills in a missing `type` from the field's default; any other tag must be written."""
+        default = node.get("default")
+        found = default.get(tag) if tag == "type" and isinstance(default, dict) else None
+        return str(found) if found is not None else None
+
+    def _tag(self, node: Mapping[str, Any]) -> str | None:
+        if "discriminator" in node:
+            return str(node["discriminator"]["propertyName"])
+        for union in ("anyOf", "oneOf"):
+            for branch in node.get(union, ()):
+                if found := self._tag(branch):
+                    return found
+        return None
+
+    def _one(self, value: Any, node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
+        wanted = node.get("type")
+        if isinstance(wanted, str) and not _fits(value, wanted):
+            yield SchemaProblem(path, f"must be {_WORDS.get(wanted, wanted)}, not {_shown(value)}", "type")
+            return
+        if "const" in node and value != node["const"]:
+            yield SchemaProblem(path, f"must be {node['const']!r}, not {_shown(value)}", "value")
+        if "enum" in node and value not in node["enum"]:
+            near = difflib.get_close_matches(str(value), [str(e) for e in node["enum"]], n=1)
+            listed = ", ".join(map(str, node["enum"]))
+            yield SchemaProblem(
+                path, f"must be one of {listed}, not {_shown(value)}", "value", near[0] if near else None
+            )
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield from _bounds(value, node, path)
+        if isinstance(value, dict):
+            yield from self.table(value, node, path)
+        if isinstance(value, list):
+            if len(value) < node.get("minItems", 0):
+                yield SchemaProblem(path, f"needs at least {node['minItems']} entries", "value")
+            for index, inner in enumerate(value):
+                yield from self.value(inner, node.get("items", {}), f"{path}[{index}]")
+
+
+def _bounds(value: float, node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
+    broken = (
+        ("minimum", "at least", "minimum" in node and value < node["minimum"]),
+        ("exclusiveMinimum", "more than", "exclusiveMinimum" in node and value <= node["exclusiveMinimum"]),
+        ("maximum", "at most", "maximum" in node and value > node["maximum"]),
+        ("exclusiveMaximum", "less than", "exclusiveMaximum" in node and value >= node["exclusiveMaximum"]),
+    )
+    for name, words, found in broken:
+        if found:
+            yield SchemaProblem(path, f"must be {words} {node[name]}, not {value}", "value")
+
+
+def _fits(value: Any, wanted: str) -> bool:
+    if isinstance(value, bool):
+        return wanted == "boolean"
+    if wanted == "integer" and isinstance(value, float):
+        return value.is_integer()  # as pydantic takes it
+    return isinstance(value, _JSON_TYPES.get(wanted, (object,)))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (bool, int, float)):
+        return str(value).lower()
+    return quote(value if isinstance(value, str) else json.dumps(value, default=str), limit=60)

@@ -1,0 +1,153 @@
+"""A plan as a draft: which value goes to which key of a prime-rl config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab.configs.draft import Draft, KeyPath, Lineage, render
+from prime_lab_mcp.lab.configs.observed import Observed
+from prime_lab_mcp.lab.configs.plan import Plan, SourceChoice, Value
+from prime_lab_mcp.lab.configs.read import Config, parse
+from prime_lab_mcp.lab.configs.rules_form import lenient_toml
+from prime_lab_mcp.lab.errors import BadInput
+
+_POOLS = {"hard": (0.25, 0.2), "normal": (0.75, 1.0), "easy": (1.0, 0.2)}
+
+
+def compose(plan: Plan, name: str, draft: Draft | None = None) -> Draft:
+    """Put every value of a plan into a draft: a new one, or one that holds what an older file said besides."""
+    draft = draft or Draft()
+    choices = plan.choices
+    hosted = choices.target == "hosted"
+    _put(draft, "name" if hosted else "run.name", Value(name, "name of the run"))
+    if hosted and choices.gpu_type:
+        _put(draft, "gpu_type", Value(choices.gpu_type, "as asked"))
+    _put(draft, "max_steps", plan.steps)
+    _put(draft, "seq_len", plan.seq_len)
+    _put(draft, "model.name", plan.model)
+    if draft.get("deployment.type") != "multi_node":
+        _put(draft, "deployment.num_train_gpus", plan.train_gpus)
+        _put(draft, "deployment.num_infer_gpus", plan.infer_gpus)
+    _put(draft, "ckpt.interval", plan.ckpt_interval)
+    if draft.get("ckpt.keep_last") is None:
+        _put(draft, "ckpt.keep_last", Value(2, "the newest two; without [ckpt] nothing is kept"))
+    if choices.wandb:
+        _put(
+            draft,
+            "monitors.wandb.project",
+            Value(choices.wandb, "the key is passed beside this file, as WANDB_API_KEY"),
+        )
+    if draft.get("monitors.wandb") is not None and draft.get("monitors.wandb.name") is None:
+        _put(draft, "monitors.wandb.name", Value(name, "name of the run there"))
+    _trainer(draft, plan)
+    _orchestrator(draft, plan)
+    if not isinstance(draft.get("inference"), dict):
+        draft.put("inference", {}, "rollouts come from a vLLM server of its own, with its defaults")
+    return draft
+
+
+def finish(draft: Draft, lineage: Lineage, file: Path) -> tuple[str, Config]:
+    """The text and what it reads back as. Raises BadInput when the two TOML parsers would not agree on it."""
+    refusal = BadInput(
+        "the environment arguments hold a key or value that the TOML parser of `prime train` would read differently",
+        fix="Use plain text and numbers: no null, no date, no list of mixed types.",
+        code="config-bad-value",
+    )
+    text = render(draft, lineage)
+    try:
+        config = parse(text, file)
+    except BadInput as error:
+        raise refusal from error
+    if dict(config.table) != draft.table or any(f.severity == "blocker" for f in lenient_toml(config, Observed())):
+        raise refusal
+    return text, config
+
+
+def source_name(source: SourceChoice) -> str:
+    """The label of a source: its environment's bare name unless it was given one."""
+    return source.name or source.id.rpartition("/")[2].partition("@")[0]
+
+
+def _put(draft: Draft, path: str | KeyPath, chosen: Value) -> None:
+    draft.put(path, chosen.value, chosen.why)
+
+
+def _trainer(draft: Draft, plan: Plan) -> None:
+    if plan.lora_rank and plan.lora_alpha:
+        _put(draft, "trainer.model.lora.rank", plan.lora_rank)
+        _put(draft, "trainer.model.lora.alpha", plan.lora_alpha)
+    elif draft.get("trainer.model.lora") is not None:
+        draft.pop("trainer.model.lora")
+    _put(draft, "trainer.optim.lr", plan.lr)
+
+
+def _orchestrator(draft: Draft, plan: Plan) -> None:
+    choices = plan.choices
+    _put(draft, "orchestrator.batch_size", plan.batch)
+    _put(draft, "orchestrator.group_size", plan.group)
+    for key, default in (("max_inflight", 1024), ("initial_inflight", None)):
+        bound = draft.get(f"orchestrator.concurrency.{key}") or default
+        if isinstance(bound, int) and bound < int(plan.group.value):
+            _put(draft, f"orchestrator.concurrency.{key}", Value(plan.group.value, "room for one whole group"))
+    if plan.renderer:
+        _put(draft, "orchestrator.renderer.name", plan.renderer)
+    _put(draft, "orchestrator.train.sampling.max_completion_tokens", plan.max_tokens)
+    _put(draft, "orchestrator.train.sampling.temperature", plan.temperature)
+    if draft.get("orchestrator.train.source") is None:
+        draft.put("orchestrator.train.source", [{} for _ in choices.sources], "")
+        for index, source in enumerate(choices.sources):
+            _source(
+                draft, ("orchestrator", "train", "source", index), source, source.args, "pinned to what was checked"
+            )
+    if choices.curriculum is not None:
+        for index in range(len(draft.get("orchestrator.train.source"))):
+            _curriculum(draft, ("orchestrator", "train", "source", index, "curriculum"), choices.curriculum)
+    _evaluation(draft, plan)
+
+
+def _evaluation(draft: Draft, plan: Plan) -> None:
+    held_out = [s for s in plan.choices.sources if s.held_out is not None]
+    if held_out:
+        draft.put("orchestrator.eval.source", [{} for _ in held_out], "")
+        for index, source in enumerate(held_out):
+            args = {**source.args, **(source.held_out or {})}
+            path: KeyPath = ("orchestrator", "eval", "source", index)
+            _source(draft, path, source, args, "the same environment, held-out tasks", suffix="-eval")
+    if draft.get("orchestrator.eval.source"):
+        _put(draft, "orchestrator.eval.interval", plan.eval_interval)
+        _put(draft, "orchestrator.eval.num_examples", plan.eval_tasks)
+        if draft.get("orchestrator.eval.sampling.max_completion_tokens") is None:
+            limit = Value(plan.max_tokens.value, "as in training")
+            _put(draft, "orchestrator.eval.sampling.max_completion_tokens", limit)
+
+
+def _source(
+    draft: Draft, path: KeyPath, source: SourceChoice, args: Mapping[str, Any], why: str, suffix: str = ""
+) -> None:
+    _put(draft, (*path, "name"), Value(source_name(source) + suffix, "labels its metrics"))
+    _put(draft, (*path, "env", "taskset", "id"), Value(source.id, why))
+    for key, value in args.items():
+        if key != "id":
+            _put(draft, (*path, "env", "taskset", key), Value(value, "a key of this taskset"))
+    if source.harness:
+        reason = (
+            "the model answers directly, as in the recipes of prime-rl" if source.harness == "null" else "as evaluated"
+        )
+        _put(draft, (*path, "env", "agent", "harness", "id"), Value(source.harness, reason))
+    if source.runtime:
+        reason = "needs no sandbox" if source.runtime == "subprocess" else "as evaluated"
+        _put(draft, (*path, "env", "agent", "runtime", "type"), Value(source.runtime, reason))
+
+
+def _curriculum(draft: Draft, path: KeyPath, kind: str) -> None:
+    if kind in ("pools", "both"):
+        _put(draft, (*path, "sampler", "type"), Value("difficulty_pool", "tasks of middling difficulty are drawn most"))
+        for name, (threshold, weight) in _POOLS.items():
+            pool = (*path, "sampler", "pools", name)
+            _put(draft, (*pool, "threshold"), Value(threshold, "mean reward of the group up to here"))
+            _put(draft, (*pool, "weight"), Value(weight, "the default of prime-rl"))
+    if kind in ("gate", "both"):
+        reason = "groups without a gradient are sampled anew, so the batch stays full"
+        _put(draft, (*path, "gates", "signal", "type"), Value("advantage_range", reason))

@@ -1,0 +1,113 @@
+"""`check_training_config`: the last free step before money: keys, relations, environments, then the platform's word."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from prime_lab_mcp.lab.configs.examine import Examined, examine, verdict
+from prime_lab_mcp.lab.configs.read import read
+from prime_lab_mcp.lab.configs.registry import REGISTRY, Entry, load
+from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.report import Facts, Next, Outcome
+from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+
+_SHOWN = 40
+
+
+class Args(Arguments):
+    path: Annotated[str, Field(min_length=1, max_length=500, description="TOML file, e.g. configs/rl/NAME.toml.")]
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    path = call.lab.workspace.resolve(args.path, must_exist=True)
+    examined = await examine(call.lab, read(path))
+    relative = path.relative_to(call.lab.workspace.root).as_posix()
+    status = verdict(examined.findings)
+    findings = examined.findings[:_SHOWN]
+    return Outcome(
+        status,
+        _summary(relative, examined, status),
+        findings,
+        _data(call, relative, examined),
+        next=_next(relative, examined, status),
+        facts=Facts(config_sha256=examined.config.sha256, model=examined.config.model, touches_platform=examined.asked),
+    )
+
+
+def _summary(relative: str, examined: Examined, status: str) -> str:
+    blockers = sum(f.severity == "blocker" for f in examined.findings)
+    warnings = sum(f.severity == "warning" for f in examined.findings)
+    if status == "failed":
+        return f"{relative} cannot be submitted: {count(blockers, 'blocker')}, {count(warnings, 'warning')}."
+    if status == "inconclusive":
+        return f"{relative} is sound offline, but the platform could not be asked."
+    judged = {
+        "valid": "and the platform's schema accepts it",
+        "not-offered": "judged offline only, as the platform offers no validation",
+        "not-asked": "judged offline only, as it is for one's own GPUs",
+    }.get(examined.validation, "")
+    return f"{relative} is sound, {judged}; {count(warnings, 'warning')}."
+
+
+def _data(call: Call, relative: str, examined: Examined) -> dict[str, Any]:
+    config = examined.config
+    entry = _entry(call, relative)
+    values: dict[str, Any] = {
+        "path": relative,
+        "sha256": config.sha256,
+        "version": entry.version if entry else None,
+        "based_on": entry.based_on if entry else None,
+        "schema_commit": SCHEMA_COMMIT,
+        "platform_schema_commit": examined.platform_schema,
+        "validation": examined.validation,
+        "target": config.target,
+        "changes": [],
+        "model": config.model,
+        "environments": [s.id for s in config.train_sources],
+        "max_steps": config.max_steps,
+        "batch_size": config.batch_size,
+        "group_size": config.group_size,
+        "gpus": config.gpus,
+        "price_per_hour": examined.price_per_hour,
+    }
+    if examined.estimate is not None:
+        values["estimate"] = examined.estimate.as_json()
+        values["signal_per_dollar"] = examined.estimate.signal_per_dollar
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _entry(call: Call, relative: str) -> Entry | None:
+    try:
+        entries = load(call.lab.workspace.resolve(REGISTRY))
+    except BadInput:
+        return None  # the lineage is an ornament here; writing a config insists on it
+    return next((e for e in reversed(entries) if e.path == relative), None)
+
+
+def _next(relative: str, examined: Examined, status: str) -> tuple[Next, ...]:
+    codes = {f.code for f in examined.findings if f.severity == "blocker"}
+    if status == "passed" and examined.config.target == "hosted":
+        return (Next("submit_training", "trains with it, after asking", {"config": relative}),)
+    if codes & {"migration", "config-old-key"}:
+        return (Next("write_training_config", "migrates it to the present shape", {"based_on": relative}),)
+    if "v0-not-trainable" in codes:
+        return (Next("read_reference", "how to port a v0 environment", {"topic": "guide/migration"}),)
+    if status == "inconclusive":
+        return (Next("preflight", "says why the platform cannot be asked"),)
+    return () if status == "passed" else (Next("check_training_config", "again, once mended", {"path": relative}),)
+
+
+TOOL = Tool(
+    name="check_training_config",
+    title="Check training config",
+    description="Judge a training config offline (schema, rules, environments), then by `prime train validate`. Free.",
+    args=Args,
+    run=run,
+    effect="reads",
+    records="config",
+    open_world=True,
+)

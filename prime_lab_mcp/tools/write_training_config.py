@@ -1,0 +1,135 @@
+"""`write_training_config`: a current prime-rl config with a reason for every value, new or from an older file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from prime_lab_mcp.lab.configs.author import Wish, Written, author
+from prime_lab_mcp.lab.configs.plan import Choices
+from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
+from prime_lab_mcp.lab.report import Facts, Next, Outcome
+from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+
+_CHANGES = 24
+"""Changes shown in a report; the rest is counted (the file's comments name them all)."""
+
+
+def _short(text: str) -> str:
+    if not 1 <= len(text) <= 300:
+        raise ValueError("must have 1 to 300 characters")
+    return text
+
+
+def _sane(number: int) -> int:
+    if number > 10_000_000:
+        raise ValueError("is beyond any run")
+    return number
+
+
+Positive = Annotated[int, Field(ge=1), AfterValidator(_sane)]
+Text = Annotated[str, AfterValidator(_short)]
+"""Bounded without a word in the schema, which every client reads at every start."""
+
+
+class Args(Arguments):
+    environments: Annotated[list[Text] | None, Field(description="Folders, or owner/name@version.")] = None
+    model: Text | None = None
+    target: Literal["hosted", "self-managed"] = "hosted"
+    name: Text | None = None
+    steps: Positive | None = None
+    batch: Annotated[Positive | None, Field(description="Rollouts a step.")] = None
+    group: Annotated[int | None, Field(ge=2, description="Rollouts a task.")] = None
+    max_tokens: Annotated[Positive | None, Field(description="Per completion.")] = None
+    lora: bool | None = None
+    lr: Annotated[float | None, Field(gt=0, le=1)] = None
+    gpus: Annotated[int | None, Field(ge=2, le=8, description="Training plus inference.")] = None
+    gpu_type: Text | None = None
+    wandb: Annotated[Text | None, Field(description="Project.")] = None
+    curriculum: Literal["gate", "pools", "both"] | None = None
+    env_args: Annotated[dict[str, Any] | None, Field(description="Taskset keys.")] = None
+    eval: Annotated[dict[str, Any] | None, Field(description="Taskset keys of held-out tasks; {} for no eval.")] = None
+    extra: Annotated[dict[str, Any] | None, Field(description='More prime-rl keys: {"seq_len": 8192}.')] = None
+    based_on: Annotated[Text | None, Field(description="Older config of any shape, to migrate.")] = None
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    written = await author(call.lab, wish_of(args), datetime.now(UTC).date())
+    return Outcome(
+        "passed",
+        _summary(written),
+        written.findings,
+        _data(written),
+        next=(Next("check_training_config", "judges it before it is paid for", {"path": written.relative}),),
+        facts=Facts(config_sha256=written.config.sha256, model=written.config.model),
+    )
+
+
+def wish_of(args: Args) -> Wish:
+    """The arguments as the domain takes them."""
+    choices = Choices(
+        sources=(),
+        **args.model_dump(
+            include={"model", "target", "steps", "batch", "group", "max_tokens", "lora", "lr", "gpus", "gpu_type",
+                     "wandb", "curriculum"}
+        ),
+    )  # fmt: skip
+    return Wish(
+        environments=tuple(args.environments or ()),
+        choices=choices,
+        env_args=args.env_args or {},
+        extra=args.extra or {},
+        held_out=args.eval,
+        name=args.name,
+        based_on=args.based_on,
+    )
+
+
+def _summary(written: Written) -> str:
+    plan, config = written.made.plan, written.config
+    how = "exists already with the same values" if written.existed else "written"
+    mode = "LoRA" if plan.lora_rank else "full fine-tuning"
+    based = (
+        f", migrated from {written.based_on} with {count(len(written.changes), 'change')}" if written.based_on else ""
+    )
+    price = f", {written.price_per_hour:.2f} dollars an hour" if written.price_per_hour is not None else ""
+    return (
+        f"{written.relative} is {how}{based}: {config.max_steps} steps of {config.batch_size} rollouts in groups of "
+        f"{config.group_size}, {mode}, on {count(config.gpus, 'GPU')}{price}."
+    )
+
+
+def _data(written: Written) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "path": written.relative,
+        "sha256": written.config.sha256,
+        "version": written.version,
+        "schema_commit": SCHEMA_COMMIT,
+        "target": written.config.target,
+        "model": written.config.model,
+        "environments": [s.id for s in written.config.train_sources],
+        "eval_sources": [{"id": s.id, **dict(s.args)} for s in written.config.eval_sources],
+        "existed": written.existed,
+        "changes": [change.as_json() for change in written.changes[:_CHANGES]],
+    }
+    if written.based_on:
+        data["based_on"] = written.based_on
+    if len(written.changes) > _CHANGES:
+        data["changes_not_shown"] = len(written.changes) - _CHANGES
+    if written.price_per_hour is not None:
+        data["price_per_hour"] = written.price_per_hour
+    return data
+
+
+TOOL = Tool(
+    name="write_training_config",
+    title="Write training config",
+    description="Write configs/rl/NAME.toml for prime-rl, each value with its reason.",
+    args=Args,
+    run=run,
+    effect="writes",
+    open_world=True,
+)

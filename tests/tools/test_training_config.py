@@ -1,0 +1,352 @@
+"""Writing and checking a training config, as an agent meets it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.errors import BadInput, PrimeError
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import Models, Offer, ValidateAnswer
+from prime_lab_mcp.lab.records import Evidence, Push
+from prime_lab_mcp.lab.report import Outcome
+from prime_lab_mcp.tools import check_training_config, write_training_config
+from prime_lab_mcp.tools.tool import Call
+from tests.lab.configs.examples import SHARED_LORA, SOUND
+
+pytestmark = pytest.mark.anyio
+PINNED = "alice/tiny-env@0.1.0"
+
+
+@dataclass
+class Platform:
+    """What `prime` would say. `hub` maps `owner/name` to its status; an absent name is not found."""
+
+    answer: ValidateAnswer = field(default_factory=lambda: ValidateAnswer("valid", (), "f" * 40))
+    hub: dict[str, dict[str, Any]] = field(default_factory=dict)
+    online: bool = True
+    asked: list[Path] = field(default_factory=list)
+
+    async def train_validate(self, path: Path) -> ValidateAnswer:
+        self.asked.append(path)
+        return self.answer
+
+    async def models(self) -> Models:
+        self._reach()
+        return Models({"Qwen/Qwen3-4B-Instruct-2507": ("H200",)}, (Offer("H200", 2.5, True, False),))
+
+    async def env_status(self, ref: str) -> dict[str, Any]:
+        self._reach()
+        if ref not in self.hub:
+            raise PrimeError("the platform has no such thing", fix="x", code="platform-not-found")
+        return self.hub[ref]
+
+    async def env_versions(self, ref: str) -> dict[str, str]:
+        return {"0.1.0": "h"} if ref in self.hub else {}
+
+    async def env_inspect(self, ref: str, path: str | None = None) -> dict[str, Any]:
+        return {}
+
+    def _reach(self) -> None:
+        if not self.online:
+            raise PrimeError("nobody is logged in", fix="x", code="not-logged-in")
+
+
+def on_hub(runtime: str = "VERIFIERS_V1") -> dict[str, Any]:
+    return {"latest_version": {"semantic_version": "0.1.0", "content_hash": "h"}, "runtime": runtime}
+
+
+@pytest.fixture
+def platform(lab: Lab) -> Platform:
+    found = Platform(hub={"alice/tiny-env": on_hub()})
+    lab.__dict__["prime"] = found
+    return found
+
+
+async def nothing(*_: Any) -> Any:
+    return None
+
+
+def call(lab: Lab) -> Call:
+    return Call(lab=lab, snapshot=None, progress=nothing, references=None, prove=nothing)  # type: ignore[arg-type]
+
+
+async def write(lab: Lab, **given: Any) -> Outcome:
+    return await write_training_config.run(call(lab), write_training_config.Args(**given))
+
+
+async def check(lab: Lab, path: str) -> Outcome:
+    return await check_training_config.run(call(lab), check_training_config.Args(path=path))
+
+
+def put(lab: Lab, path: str, text: str) -> str:
+    file = lab.workspace.resolve(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return path
+
+
+def environment(lab: Lab, name: str = "tiny_env", split: str | None = None) -> Path:
+    folder = lab.workspace.environments / name
+    (folder / name).mkdir(parents=True)
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "{name}"\nversion = "0.1.0"\n', encoding="utf-8")
+    body = f"    split: {split}\n" if split else "    pass\n"
+    (folder / name / "taskset.py").write_text(f"class Config(vf.TasksetConfig):\n{body}", encoding="utf-8")
+    return folder
+
+
+def pushed(lab: Lab, api: str = "v1", version: str = "0.1.0") -> None:
+    lab.ledger.record_push(
+        Push(lab.key, "tiny_env", "alice", "tiny-env", version, "s", "c", "h", lab.platform, api=api)
+    )
+
+
+def codes(outcome: Outcome, severity: str = "blocker") -> set[str]:
+    return {f.code for f in outcome.findings if f.severity == severity}
+
+
+# Writing
+
+
+async def test_a_written_config_passes_its_check(lab: Lab, platform: Platform) -> None:
+    written = await write(lab, environments=[PINNED], eval={"split": "eval"})
+    checked = await check(lab, written.data["path"])
+    assert (written.status, written.data["path"], written.data["version"]) == ("passed", "configs/rl/tiny-env.toml", 1)
+    assert (checked.status, codes(checked)) == ("passed", set())
+    assert written.data["sha256"] == checked.data["sha256"] == checked.facts.config_sha256
+    assert checked.next[0].tool == "submit_training"
+
+
+async def test_the_same_call_again_writes_nothing_new(lab: Lab, platform: Platform) -> None:
+    first = await write(lab, environments=[PINNED])
+    again = await write(lab, environments=[PINNED])
+    assert (again.data["path"], again.data["sha256"], again.data["existed"]) == (
+        first.data["path"], first.data["sha256"], True,
+    )  # fmt: skip
+
+
+async def test_other_values_become_a_new_version_beside_the_old(lab: Lab, platform: Platform) -> None:
+    first = await write(lab, environments=[PINNED])
+    before = lab.workspace.resolve(first.data["path"]).read_bytes()
+    second = await write(lab, environments=[PINNED], steps=50)
+    assert (second.data["path"], second.data["version"]) == ("configs/rl/tiny-env-v2.toml", 2)
+    assert lab.workspace.resolve(first.data["path"]).read_bytes() == before
+    entries = json.loads(lab.workspace.resolve("configs/registry.json").read_text(encoding="utf-8"))["configs"]
+    assert [(e["version"], e["active"], e["environments"]) for e in entries] == [
+        (1, False, [PINNED]),
+        (2, True, [PINNED]),
+    ]
+
+
+async def test_a_file_of_the_user_s_own_is_never_overwritten(lab: Lab, platform: Platform) -> None:
+    put(lab, "configs/rl/mine.toml", "# mine\n")
+    written = await write(lab, environments=[PINNED], name="mine")
+    assert written.data["path"] == "configs/rl/mine-v2.toml"
+    assert lab.workspace.resolve("configs/rl/mine.toml").read_text(encoding="utf-8") == "# mine\n"
+
+
+async def test_an_unreadable_registry_stops_before_anything_is_written(lab: Lab, platform: Platform) -> None:
+    put(lab, "configs/registry.json", "{")
+    with pytest.raises(BadInput) as caught:
+        await write(lab, environments=[PINNED])
+    assert caught.value.code == "config-registry-unreadable"
+    assert not lab.workspace.resolve("configs/rl").exists()
+
+
+async def test_a_pushed_environment_is_named_as_it_was_pushed(lab: Lab, platform: Platform) -> None:
+    environment(lab, split='Literal["train", "eval"] = "train"')
+    pushed(lab)
+    written = await write(lab, environments=["tiny_env"])
+    assert written.data["environments"] == [PINNED]
+    assert written.data["eval_sources"] == [{"id": PINNED, "split": "eval"}]
+
+
+async def test_an_environment_that_is_not_published_is_refused_for_hosted_training(
+    lab: Lab, platform: Platform
+) -> None:
+    environment(lab)
+    with pytest.raises(BadInput) as caught:
+        await write(lab, environments=["tiny_env"])
+    assert caught.value.code == "environment-not-published"
+    own = await write(lab, environments=["tiny_env"], target="self-managed")
+    checked = await check(lab, own.data["path"])
+    assert (own.data["environments"], checked.status) == (["tiny-env"], "passed")
+    assert platform.asked == []
+
+
+async def test_a_name_on_the_hub_is_pinned_to_its_latest_version(lab: Lab, platform: Platform) -> None:
+    written = await write(lab, environments=["alice/tiny-env"])
+    assert written.data["environments"] == [PINNED]
+
+
+async def test_what_cannot_be_pinned_is_written_with_a_warning_and_blocked_by_the_check(
+    lab: Lab, platform: Platform
+) -> None:
+    platform.online = False
+    written = await write(lab, environments=["bob/unknown"])
+    assert codes(written, "warning") == {"config-unpinned-source"}
+    assert "config-unpinned-source" in codes(await check(lab, written.data["path"]))
+
+
+async def test_evidence_of_evals_decides_sizes(lab: Lab, platform: Platform) -> None:
+    environment(lab)
+    pushed(lab)
+    for tool, data, model in (
+        ("check_environment", {"tasks": 100, "api": "v1"}, None),
+        ("run_eval", {"distribution": {"completion_tokens": {"p95": 900}, "usable_groups": {"share": 0.3}}},
+         "Qwen/Qwen3-4B-Instruct-2507"),
+    ):  # fmt: skip
+        lab.ledger.record(
+            Evidence(
+                tool, "passed", lab.key, "tiny_env", "s", "c", data=data, model=model, sampling={"temperature": 0.7}
+            )
+        )
+    written = await write(lab, environments=["tiny_env"])
+    checked = await check(lab, written.data["path"])
+    text = lab.workspace.resolve(written.data["path"]).read_text(encoding="utf-8")
+    assert "max_completion_tokens = 1152  # 1.25 times the 900 tokens" in text
+    assert "max_steps = 125" in text
+    assert codes(checked, "warning") >= {"config-weak-signal", "config-eval-sampling"}
+    assert checked.data["estimate"]["gradient_rollouts_per_step"] == 38.4
+
+
+async def test_an_older_config_is_migrated_with_every_change_listed(lab: Lab, platform: Platform) -> None:
+    put(lab, "old/rl.toml", SHARED_LORA.replace("alice/tiny-env@0.1.0", "alice/tiny-env"))
+    assert codes(await check(lab, "old/rl.toml")) == {"migration"}
+    written = await write(lab, based_on="old/rl.toml")
+    assert (written.data["based_on"], written.data["path"]) == ("old/rl.toml", "configs/rl/rl.toml")
+    assert {c["key"] for c in written.data["changes"]} >= {"model", "rollouts_per_example", "buffer.easy_threshold"}
+    assert all({"key", "to", "why"} <= set(c) for c in written.data["changes"])
+    checked = await check(lab, written.data["path"])
+    assert (checked.status, checked.data["based_on"]) == ("passed", "old/rl.toml")
+
+
+async def test_files_with_secrets_are_still_found_from_where_the_new_config_lies(lab: Lab, platform: Platform) -> None:
+    secrets = put(lab, "old/secrets.env", "WANDB_API_KEY=x\n")
+    written = await write(lab, based_on=put(lab, "old/rl.toml", SHARED_LORA))
+    assert (await check(lab, written.data["path"])).status == "passed"
+    assert "../../old/secrets.env" in lab.workspace.resolve(written.data["path"]).read_text(encoding="utf-8")
+    lab.workspace.resolve(secrets).unlink()
+    assert codes(await check(lab, written.data["path"])) == {"config-env-file-missing"}
+
+
+async def test_files_with_secrets_that_are_gone_are_dropped_and_said(lab: Lab, platform: Platform) -> None:
+    written = await write(lab, based_on=put(lab, "old/rl.toml", SHARED_LORA))
+    assert (await check(lab, written.data["path"])).status == "passed"
+    assert "env_files" in {c["key"] for c in written.data["changes"]}
+
+
+async def test_a_price_is_told_where_the_platform_names_one(lab: Lab, platform: Platform) -> None:
+    written = await write(lab, environments=[PINNED])
+    assert written.data["price_per_hour"] == 5.0
+    platform.online = False
+    assert "price_per_hour" not in (await write(lab, environments=[PINNED])).data
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"environments": []}, {"environments": ["no-such-folder"]}, {"environments": [PINNED], "name": "../x"},
+     {"based_on": "missing.toml"}, {"based_on": "../outside.toml"}, {"based_on": "environments"}],
+)  # fmt: skip
+async def test_wishes_that_cannot_be_met_are_refused_with_a_fix(
+    lab: Lab, platform: Platform, given: dict[str, Any]
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        await write(lab, **given)
+    assert caught.value.fix
+    assert not lab.workspace.resolve("configs").exists()
+
+
+async def test_a_misspelt_model_is_warned_about_with_the_right_one(lab: Lab, platform: Platform) -> None:
+    written = await write(lab, environments=[PINNED], model="Qwen/Qwen3-4B-Instuct-2507")
+    (finding,) = [f for f in written.findings if f.code == "config-default-renderer"]
+    assert "Did you mean Qwen/Qwen3-4B-Instruct-2507" in finding.message
+
+
+# Checking
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "code", "severity"),
+    [
+        (ValidateAnswer("valid"), "passed", None, "blocker"),
+        (ValidateAnswer("not-offered", ("HTTP 405",)), "passed", "config-not-validated-by-platform", "warning"),
+        (ValidateAnswer("unavailable", ("not logged in",)), "inconclusive", "config-validation-unavailable", "blocker"),
+        (ValidateAnswer("invalid", ("trainer.x: Extra",)), "failed", "config-refused-by-platform", "blocker"),
+        (ValidateAnswer("invalid"), "failed", "config-refused-by-platform", "blocker"),
+    ],
+)
+async def test_the_platform_s_word_decides_what_offline_left_open(
+    lab: Lab, platform: Platform, answer: ValidateAnswer, status: str, code: str | None, severity: str
+) -> None:
+    platform.answer = answer
+    checked = await check(lab, put(lab, "c.toml", SOUND))
+    assert checked.status == status
+    assert code is None or code in codes(checked, severity)
+    assert checked.facts.touches_platform
+    assert (checked.status == "passed") == (not codes(checked))
+
+
+async def test_a_key_that_the_platform_names_is_shown_as_the_place(lab: Lab, platform: Platform) -> None:
+    platform.answer = ValidateAnswer("invalid", ("trainer.model.lora.rnk: Extra inputs are not permitted",))
+    checked = await check(lab, put(lab, "c.toml", SOUND))
+    assert checked.findings[0].where == "trainer.model.lora.rnk"
+
+
+async def test_the_platform_is_not_asked_about_what_fails_offline(lab: Lab, platform: Platform) -> None:
+    checked = await check(lab, put(lab, "c.toml", SOUND.replace("max_steps = 100\n", "")))
+    assert (checked.status, platform.asked, checked.facts.touches_platform) == ("failed", [], False)
+
+
+async def test_a_v0_environment_of_ours_is_not_trainable(lab: Lab, platform: Platform) -> None:
+    pushed(lab, api="v0")
+    checked = await check(lab, put(lab, "c.toml", SOUND))
+    assert (checked.status, codes(checked), platform.asked) == ("failed", {"v0-not-trainable"}, [])
+
+
+async def test_a_v0_environment_of_others_is_not_trainable(lab: Lab, platform: Platform) -> None:
+    platform.hub["alice/tiny-env"] = on_hub("VERIFIERS_V0")
+    checked = await check(lab, put(lab, "c.toml", SOUND))
+    assert "v0-not-trainable" in codes(checked)
+
+
+async def test_an_environment_that_the_hub_lacks_is_a_blocker(lab: Lab, platform: Platform) -> None:
+    platform.hub.clear()
+    checked = await check(lab, put(lab, "c.toml", SOUND))
+    assert "config-environment-missing" in codes(checked)
+
+
+async def test_a_hub_that_cannot_be_asked_is_left_to_the_gate(lab: Lab, platform: Platform) -> None:
+    platform.online = False
+    checked = await check(lab, put(lab, "c.toml", SOUND))
+    assert (checked.status, codes(checked)) == ("passed", set())
+
+
+async def test_a_model_that_no_cluster_lists_is_a_warning(lab: Lab, platform: Platform) -> None:
+    checked = await check(lab, put(lab, "c.toml", SOUND.replace("Qwen3-4B-Instruct-2507", "Qwen3-8B")))
+    assert codes(checked, "warning") == {"config-model-not-listed"}
+
+
+async def test_the_report_says_which_schema_judged(lab: Lab, platform: Platform) -> None:
+    checked = await check(lab, put(lab, "c.toml", SOUND))
+    assert checked.data["schema_commit"].startswith("559b4477")
+    assert checked.data["platform_schema_commit"] == "f" * 40
+    assert checked.data["price_per_hour"] == 5.0
+
+
+async def test_a_missing_file_and_one_outside_are_refused(lab: Lab, platform: Platform) -> None:
+    for path, code in (("none.toml", "not-found"), ("../x.toml", "outside-workspace")):
+        with pytest.raises(BadInput) as caught:
+            await check(lab, path)
+        assert caught.value.code == code
+
+
+async def test_reports_stay_short(lab: Lab, platform: Platform) -> None:
+    text = SHARED_LORA + "\n".join(f"[old_{i}]\nkey = {i}" for i in range(200))
+    written = await write(lab, based_on=put(lab, "old.toml", text))
+    assert len(json.dumps(written.data)) < 8_000
+    assert written.data["changes_not_shown"] > 150
