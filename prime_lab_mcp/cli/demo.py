@@ -6,6 +6,7 @@ Every step states which status it expects, some of them refusals; the exit code 
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -25,6 +26,10 @@ from prime_lab_mcp.cli.demo_data import write_problems
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 NAME = "harvest-sums"
 STEP_SECONDS = 240
+
+
+class Unexpected(Exception):
+    """A step had another status than it should have; what follows would mean nothing."""
 
 
 @dataclass(slots=True)
@@ -67,18 +72,18 @@ class Walk:
         status = str(report.get("status"))
         mark = "" if status == expected else f"   <- expected {expected}"
         print(f"  {tool:26} {status:12} {time.monotonic() - started:5.1f}s  {report.get('summary')}{mark}")
-        if status != expected:
-            self.show.wrong.append(f"{tool} was {status}, not {expected}")
         for finding in report.get("findings", ()):
             if finding["severity"] == "blocker" or status != expected:
                 self.show.line(f"{finding['severity']} {finding['code']}: {finding['message'][:160]}")
         for need in report.get("unmet", ()):
             self.show.line(f"needs {need['tool']} ({need['why']}): {need['detail']}")
+        if status != expected:
+            raise Unexpected(f"{tool} was {status}, not {expected}")
         return report
 
-    async def _progress(self, done: float, total: float | None, message: str | None) -> None:
+    async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
         if self.show.interactive:
-            share = f"{done / total:4.0%}" if total else "    "
+            share = f"{progress / total:4.0%}" if total else "    "
             print(f"\r\033[K    {share} {(message or '')[:90]}", end="", flush=True)
 
     async def states(self) -> dict[str, str]:
@@ -99,7 +104,7 @@ def demo(keep: str | None = None) -> int:
         try:
             anyio.run(_walk, workspace, state, show)
         except Exception as error:  # whatever it was, the demo did not do what it promises
-            show.wrong.append(f"{type(error).__name__}: {error}")
+            show.wrong.extend(_reasons(error))
         seconds = time.monotonic() - show.started
     if show.wrong:
         print(f"\nThe demo FAILED after {seconds:.0f} s:")
@@ -108,6 +113,12 @@ def demo(keep: str | None = None) -> int:
         return 1
     print(f"\nThe demo walked the whole workflow in {seconds:.0f} s; everything came out as expected.")
     return 0
+
+
+def _reasons(error: BaseException) -> list[str]:
+    if isinstance(error, BaseExceptionGroup):
+        return [reason for inner in error.exceptions for reason in _reasons(inner)]
+    return [str(error) if isinstance(error, Unexpected) else f"{type(error).__name__}: {error}"]
 
 
 @asynccontextmanager
@@ -120,6 +131,7 @@ async def _connected(workspace: Path, state: Path, show: Show) -> AsyncIterator[
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)],
+        env=dict(os.environ),  # a client passes little of it by itself; index and proxy settings are needed to build
     )
     async with Client(stdio_client(server), elicitation_callback=answer) as client:
         yield client
@@ -175,7 +187,8 @@ async def _break_and_mend(walk: Walk, workspace: Path) -> None:
     await walk.call("test_reward", "failed", environment=NAME)
     await walk.call("push_environment", "blocked", environment=NAME)
     walk.show.say("Mend it by undoing the edit: the old evidence is good again, nothing has to be paid twice.")
-    await walk.call("edit_environment", "passed", environment=NAME, path=path, old=flawed, new=sound)
+    mended = await walk.call("edit_environment", "passed", environment=NAME, path=path, old=flawed, new=sound)
+    walk.show.line(f"proven again: {', '.join(mended['data'].get('proven_again', ()))}")
     walk.show.expect("the evidence is as it was before the edit", await walk.states() == before)
 
 

@@ -154,6 +154,8 @@ class SourceFacts:
     """Source fingerprints of the folders that hold this project there today."""
     hub: HubFact
     waived: frozenset[tuple[str, str]] = frozenset()
+    trains: bool = True
+    """False for an eval source, whose held-out tasks need not be those that were evaluated."""
 
 
 def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
@@ -194,7 +196,7 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tu
 
 
 def _evaluation_fits(row: Evidence, facts: SourceFacts, model: str | None, cautions: list[str]) -> list[Unmet]:
-    if dict(row.env_args) != dict(facts.args):
+    if facts.trains and dict(row.env_args) != dict(facts.args):
         detail = f"{facts.id} was evaluated with other environment arguments than the config gives it"
         return [Unmet("run_eval", "stale", detail)]
     if model and row.model and row.model != model:

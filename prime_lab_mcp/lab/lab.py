@@ -10,7 +10,7 @@ import anyio
 
 from prime_lab_mcp.lab.ledger import Ledger
 from prime_lab_mcp.lab.settings import Platform, Settings
-from prime_lab_mcp.lab.snapshot import Snapshot, take
+from prime_lab_mcp.lab.snapshot import Snapshot, clean, take
 from prime_lab_mcp.lab.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -87,8 +87,11 @@ class Lab:
         return taken
 
     async def close(self) -> None:
-        """End every worker. Jobs go on: they hold their own lease."""
+        """End every worker and drop old snapshots. Jobs go on: they hold their own lease, and their snapshot."""
         if "workers" in self.__dict__:
             await self.workers.close()
         if "ledger" in self.__dict__:
+            unfinished = ("starting", "running")
+            in_use = frozenset(job.content for job in self.ledger.jobs() if job.state in unfinished)
+            clean(self.settings.snapshots, in_use)
             self.ledger.close()

@@ -48,6 +48,7 @@ def _facts(lab: Lab, source: Source, found: HubFact, records: set[str]) -> Sourc
         history=lab.ledger.evidence(push.workspace) if push else (),
         on_disk=tuple(_on_disk(lab, push)) if push else (),
         hub=found,
+        trains=source.kind == "train",
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
 

@@ -12,16 +12,14 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.files import MOST, inside, read_text
+from prime_lab_mcp.lab.line import proven
 from prime_lab_mcp.lab.manifest import parse, write_atomic
 from prime_lab_mcp.lab.report import Finding, Next, Outcome
-from prime_lab_mcp.lab.snapshot import Snapshot
 from prime_lab_mcp.lab.text import clip, count, quote
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 DIFF = 4_000
 """Characters of the diff that are shown."""
-OF_SOURCE = ("check_environment", "test_reward", "run_eval", "check_reward_distribution", "push_environment")
-OF_CONTENT = ("check_environment", "push_environment")
 
 
 class Args(Arguments):
@@ -47,17 +45,22 @@ async def run(call: Call, args: Args) -> Outcome:
     if after != before:
         _write(path, after, args.path)
     now = await call.lab.snapshot(args.environment)
-    stale = staled(was, now)
+    held, holds = proven(call.lab, was), proven(call.lab, now)
+    stale = [tool for tool in held if tool not in holds]
+    again = [tool for tool in holds if tool not in held]
     data = {
         "path": args.path,
         "created": before is None,
         "diff": clip(_diff(before or "", after, args.path), DIFF),
         "source_changed": was.source != now.source,
         "content_changed": was.content != now.content,
-        "stale": list(stale),
+        "stale": stale,
+        "proven_again": again,
     }
     next = (Next(stale[0], "its evidence is stale now", {"environment": args.environment}),) if stale else ()
-    return Outcome("passed", _summary(before, after, args.path, stale), tuple(_findings(args.path, after)), data, next)
+    return Outcome(
+        "passed", _summary(before, after, args.path, stale, again), tuple(_findings(args.path, after)), data, next
+    )
 
 
 def edited(before: str | None, args: Args) -> str:
@@ -79,13 +82,6 @@ def edited(before: str | None, args: Args) -> str:
             code="old-not-unique" if times else "old-not-found",
         )
     return before.replace(args.old, args.new)
-
-
-def staled(was: Snapshot, now: Snapshot) -> tuple[str, ...]:
-    """The tools whose evidence an edit invalidates (facts/validation 5.2)."""
-    if was.source != now.source:
-        return OF_SOURCE
-    return OF_CONTENT if was.content != now.content else ()
 
 
 def _write(path: Path, text: str, named: str) -> None:
@@ -117,11 +113,13 @@ def _findings(path: str, text: str) -> Iterator[Finding]:
         yield Finding("syntax-error", "warning", f"pyproject.toml cannot be read now: {problem}.", "Mend it.", path)
 
 
-def _summary(before: str | None, after: str, path: str, stale: tuple[str, ...]) -> str:
+def _summary(before: str | None, after: str, path: str, stale: list[str], again: list[str]) -> str:
     if before == after:
         return f"{quote(path, 120)} already has this text; nothing was written."
     did = "Created" if before is None else "Changed"
-    return f"{did} {quote(path, 120)}; " + (f"stale now: {', '.join(stale)}." if stale else "no evidence is stale.")
+    said = [f"stale now: {', '.join(stale)}"] if stale else []
+    said += [f"proven again: {', '.join(again)}"] if again else []
+    return f"{did} {quote(path, 120)}; {'; '.join(said) or 'no evidence is stale'}."
 
 
 TOOL = Tool(

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.gates import FREE, LINE, NEEDS, Standing, Subject, standing
-from prime_lab_mcp.lab.generation import detect
+from prime_lab_mcp.lab.checks.generation import detect
+from prime_lab_mcp.lab.gates import FREE, NEEDS, Standing
+from prime_lab_mcp.lab.line import standings
 from prime_lab_mcp.lab.report import Next, Outcome
 from prime_lab_mcp.lab.snapshot import Snapshot
 from prime_lab_mcp.lab.text import count
@@ -59,14 +60,7 @@ async def run(call: Call, args: Args) -> Outcome:
 
 
 def _environment(call: Call, snapshot: Snapshot) -> dict[str, Any]:
-    lab = call.lab
-    subject = Subject(snapshot.name, snapshot.source, snapshot.content)
-    waived = lab.ledger.overrides(lab.key)
-    rows = lab.ledger.evidence(lab.key, environment=snapshot.name) + [
-        row for row in lab.ledger.evidence(lab.key, source=snapshot.source) if row.environment != snapshot.name
-    ]
-    rows.sort(key=lambda row: (row.at, row.id), reverse=True)
-    line = [standing(need, rows, subject, lab.platform, waived) for need in LINE]
+    line = standings(call.lab, snapshot)
     gates = [_gate(tool, line) for tool in ("test_reward", "run_eval", "push_environment")]
     evidence = [_shown(call, found, snapshot) for found in line]
     step = next((found for found in line if found.why), None)

@@ -153,3 +153,7 @@ def test_a_hub_environment_of_somebody_else_goes_the_fast_path() -> None:
 def test_the_fast_path_needs_existence_a_version_and_v1(changes: Mapping[str, Any], tool: str) -> None:
     foreign = ours(ours=False, push=None, history=(), on_disk=(), **changes)
     assert [name for name, _ in missing(foreign)] == [tool]
+
+
+def test_an_eval_source_may_hold_other_tasks_than_those_evaluated() -> None:
+    assert missing(ours(args={"split": "eval"}, trains=False)) == []

@@ -10,7 +10,8 @@ import pytest
 
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Outcome, Report
+from prime_lab_mcp.lab.records import evidence_from
+from prime_lab_mcp.lab.report import Facts, Outcome, Report
 from prime_lab_mcp.lab.snapshot import Snapshot
 from prime_lab_mcp.tools import edit_environment, read_environment
 from prime_lab_mcp.tools.tool import Call
@@ -46,12 +47,21 @@ async def read(lab: Lab, **args: Any) -> Outcome:
     return await read_environment.run(call(lab), read_environment.Args(environment="sums", **args))
 
 
+LINE = ["check_environment", "test_reward", "check_reward_distribution", "push_environment"]
+
+
+async def prove_all(lab: Lab) -> None:
+    """Passing verdicts of the whole line for the files as they are."""
+    snapshot = await lab.snapshot("sums")
+    for tool in LINE:
+        lab.ledger.record(evidence_from(tool, "passed", lab.key, snapshot, (), Facts(), "prime", {}, {}))
+
+
 async def test_a_change_of_the_code_makes_all_evidence_stale_and_shows_the_diff(lab: Lab, folder: Path) -> None:
+    await prove_all(lab)
     outcome = await edit(lab, "sums/__init__.py", "A = 2", "A = 1")
     assert (folder / "sums/__init__.py").read_text(encoding="utf-8") == "A = 2\nB = 1\n"
-    assert outcome.data["stale"] == [
-        "check_environment", "test_reward", "run_eval", "check_reward_distribution", "push_environment",
-    ]  # fmt: skip
+    assert outcome.data["stale"] == LINE
     assert "-A = 1\n+A = 2" in outcome.data["diff"]
     assert outcome.data["source_changed"]
 
@@ -62,9 +72,21 @@ async def test_a_change_of_the_code_makes_all_evidence_stale_and_shows_the_diff(
 async def test_a_readme_or_version_change_leaves_the_evidence_about_the_source(
     lab: Lab, folder: Path, path: str, new: str, old: str | None
 ) -> None:
+    await prove_all(lab)
     outcome = await edit(lab, path, new, old)
-    assert outcome.data["stale"] == ["check_environment", "push_environment"]
+    assert outcome.data["stale"] == ["check_environment"]
     assert not outcome.data["source_changed"]
+
+
+async def test_undoing_an_edit_proves_again_what_it_made_stale(lab: Lab, folder: Path) -> None:
+    await prove_all(lab)
+    await edit(lab, "sums/__init__.py", "A = 2", "A = 1")
+    outcome = await edit(lab, "sums/__init__.py", "A = 1", "A = 2")
+    assert (outcome.data["stale"], outcome.data["proven_again"]) == ([], LINE)
+
+
+async def test_an_edit_of_what_was_never_proven_makes_nothing_stale(lab: Lab, folder: Path) -> None:
+    assert (await edit(lab, "sums/__init__.py", "A = 2", "A = 1")).data["stale"] == []
 
 
 async def test_writing_what_is_there_already_and_what_is_not_pushed_makes_nothing_stale(lab: Lab, folder: Path) -> None:

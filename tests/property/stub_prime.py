@@ -1,0 +1,143 @@
+#!/usr/bin/env -S python3 -S -E
+"""A stand-in for the program `prime`: the same verbs and answers, instant, with its whole memory in one folder.
+
+Used by the property test, where hundreds of pushes and submissions would take hours with the real one. What the real
+one says and does is tested elsewhere, against the rehearsal platform.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+
+HOME = Path(os.environ["PRIME_STUB_HOME"])
+
+
+def load(name, default):
+    path = HOME / name
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
+
+
+def save(name, value):
+    temporary = HOME / f"{name}.{os.getpid()}"
+    temporary.write_text(json.dumps(value), encoding="utf-8")
+    os.replace(temporary, HOME / name)
+
+
+def fail(text):
+    print(f"Error: {text}")
+    raise SystemExit(1)
+
+
+def files_of(folder):
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        hidden = any(part.startswith(".") or part == "dist" for part in relative.parts)
+        if path.is_file() and not hidden:
+            found[relative.as_posix()] = path.read_bytes().decode("utf-8", "replace")
+    return found
+
+
+def content_hash(files):
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(f"file:{path}".encode())
+        digest.update(files[path].encode())
+    return digest.hexdigest()
+
+
+def option(args, name):
+    return args[args.index(name) + 1] if name in args else None
+
+
+def versions(ref):
+    return [push for push in load("pushes", []) if push["ref"] == ref]
+
+
+def env(args):
+    if args[0] == "push":
+        folder = Path(option(args, "--path"))
+        files = files_of(folder)
+        text = files["pyproject.toml"]
+        field = lambda key: text.split(f'{key} = "')[1].split('"')[0]  # noqa: E731
+        ref, digest = f"me/{field('name')}", content_hash(files)
+        if any(push["hash"] == digest for push in versions(ref)):
+            fail(f"content hash {digest} already exists")
+        pushes = load("pushes", [])
+        pushes.append({"ref": ref, "version": field("version"), "hash": digest, "files": files})
+        save("pushes", pushes)
+        record = {"environment_id": "e", "owner": "me", "name": field("name"), "version": field("version")}
+        (folder / ".prime").mkdir(exist_ok=True)
+        (folder / ".prime" / ".env-metadata.json").write_text(
+            json.dumps(record | {"pushed_at": "now", "wheel_sha256": "0" * 64}), encoding="utf-8"
+        )
+        print(f"Successfully pushed {ref}")
+        return
+    ref = args[2] if args[0] == "version" else args[1]
+    ref = ref.split("@")[0]
+    found = versions(ref)
+    if not found:
+        fail("HTTP 404: not found")
+    if args[0] == "status":
+        last = found[-1]
+        latest = {"semantic_version": last["version"], "content_hash": last["hash"], "runtime": "VERIFIERS_V1"}
+        print(json.dumps({"name": ref.split("/")[1], "visibility": "PRIVATE", "latest_version": latest}))
+    elif args[0] == "version":
+        for push in reversed(found):
+            print(f"{push['version']}  2026-01-01  {push['hash']}")
+    else:
+        print(json.dumps({"kind": "file", "path": "pyproject.toml", "content": found[-1]["files"]["pyproject.toml"]}))
+
+
+def train(args):
+    if args[0] == "models":
+        offers = [{"gpu_type": "H100_80GB", "price_per_gpu_hour": 2.0, "available_now": True, "is_beta": False}]
+        models = [{"name": "Qwen/Qwen3-4B-Instruct-2507", "clusters": []}]
+        print(json.dumps({"available_fft_models": models, "on_demand": offers}))
+    elif args[0] == "gpus":
+        print(json.dumps({"gpuTypes": ["H100_80GB"]}))
+    elif args[0] == "validate":
+        print(json.dumps({"error": "HTTP 404: prepare is not offered"}))
+        raise SystemExit(1)
+    elif args[0] == "run":
+        config = Path(args[1]).read_text(encoding="utf-8")
+        runs = load("runs", [])
+        name = next(line for line in config.splitlines() if line.startswith("name = ")).split('"')[1]
+        runs.append({"id": f"run-{len(runs) + 1}", "name": name, "config": config, "status": "RUNNING"})
+        save("runs", runs)
+        print(json.dumps({"run": {"runId": runs[-1]["id"], "pricePerGpuHour": 2.0, "estimatedCostPerHour": 4.0}}))
+    elif args[0] == "list":
+        runs = [{k: run[k] for k in ("id", "name", "status")} for run in load("runs", [])]
+        print(json.dumps({"runs": runs if "-p" not in args or option(args, "-p") == "1" else [], "total": len(runs)}))
+    elif args[0] == "get":
+        run = next((run for run in load("runs", []) if run["id"] == args[1]), None)
+        if run is None:
+            fail("HTTP 404: no such run")
+        print(json.dumps({"run": {k: run[k] for k in ("id", "name", "status")}}))
+    else:
+        print(json.dumps({}))
+
+
+def main():
+    args = [arg for arg in sys.argv[1:] if arg != "--plain"]
+    with (HOME / "log").open("a", encoding="utf-8") as log:
+        log.write(" ".join(args) + "\n")
+    if args == ["--version"]:
+        print("Prime CLI version: 0.18.0")
+    elif args[0] == "whoami":
+        print("Type  User\nUser ID  u1\nUsername  me\nName  Me")
+    elif args[0] == "wallet":
+        print(json.dumps({"wallet_id": "w", "balance_usd": 100.0, "currency": "USD"}))
+    elif args[0] == "teams":
+        print(json.dumps({"teams": []}))
+    elif args[0] == "env":
+        env(args[1:])
+    elif args[0] == "train":
+        train(args[1:])
+    else:
+        fail(f"unknown {args}")
+
+
+main()

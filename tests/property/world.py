@@ -1,0 +1,181 @@
+"""The world of the property test: workspaces, servers on one ledger, and what really reached the stub `prime`.
+
+Real: the call path, gates, ledger, snapshots, approval, push_environment, write/check_training_config,
+submit_training, edit_environment. In place of the slow programs: a stub `prime`, and tools of the right names whose
+verdict is a function of the files alone (a reward that says FLAW is flawed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.report import Facts, Finding, Outcome, Report
+from prime_lab_mcp.lab.settings import Platform, Settings
+from prime_lab_mcp.lab.snapshot import Snapshot, take
+from prime_lab_mcp.lab.workspace import EnvironmentFolder
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools import (
+    check_training_config,
+    edit_environment,
+    push_environment,
+    submit_training,
+    workflow_status,
+    write_training_config,
+)
+from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+
+MODEL = "Qwen/Qwen3-4B-Instruct-2507"
+PYPROJECT = """[project]
+name = "sums"
+version = "0.1.0"
+description = "Sums."
+requires-python = ">=3.11"
+dependencies = ["verifiers>=0.4.0,<0.5"]
+"""
+TASKSET = '''"""Sums."""
+import verifiers.v1 as vf
+
+
+class SumsTask(vf.Task):
+    reward = "{word}"
+
+
+class Sums(vf.Taskset):
+    pass
+'''
+WORDS = ("sound", "sound too", "FLAW", "DEAD", "BROKEN")
+"""FLAW: the reward test finds it. DEAD: the distribution does. BROKEN: the environment check does."""
+FOREIGN = "primeintellect/other@1.0.0"
+
+
+class OnEnvironment(Arguments):
+    environment: str = Field(min_length=1)
+    group_size: int = 16
+
+
+def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool:
+    async def run(call: Call, args: OnEnvironment) -> Outcome:
+        tree = call.environment.tree
+        text = "".join(p.read_text(encoding="utf-8") for p in sorted(tree.rglob("*.py")))
+        findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if fatal in text else ()
+        return Outcome("failed" if findings else "passed", name, findings, facts=Facts(model=model))
+
+    return Tool(name, name, name, OnEnvironment, run, "executes", snapshot=True, records="environment")
+
+
+TOOLS = (
+    workflow_status.TOOL,
+    edit_environment.TOOL,
+    _verdict_tool("check_environment", "BROKEN"),
+    _verdict_tool("test_reward", "FLAW"),
+    _verdict_tool("run_eval", "NEVER", model=MODEL),
+    _verdict_tool("check_reward_distribution", "DEAD", model=MODEL),
+    push_environment.TOOL,
+    write_training_config.TOOL,
+    check_training_config.TOOL,
+    submit_training.TOOL,
+)
+
+
+class StubToolchain:
+    """Says where the stub `prime` is."""
+
+    def __init__(self, prime: Path) -> None:
+        self._prime = prime
+
+    def programs(self, name: str) -> tuple[Path, ...]:
+        return (self._prime,) if name == "prime" else ()
+
+
+class World:
+    """One machine: a state directory, two workspaces, any number of servers."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.hub = root / "hub"
+        self.hub.mkdir(parents=True)
+        os.environ["PRIME_STUB_HOME"] = str(self.hub)
+        self.prime = root / "prime"
+        stub = (Path(__file__).parent / "stub_prime.py").read_text(encoding="utf-8").split("\n", 1)[1]
+        self.prime.write_text(f"#!{sys.executable} -SE\n{stub}", encoding="utf-8")
+        self.prime.chmod(0o755)
+        self.loop = asyncio.new_event_loop()
+        self.labs: list[Lab] = []
+        self.publish_foreign()
+
+    def workspace(self, name: str) -> Path:
+        path = self.root / name
+        (path / "environments").mkdir(parents=True, exist_ok=True)
+        return path
+
+    def server(self, workspace: str, platform: Platform = "prime") -> Calls:
+        settings = Settings(
+            workspace=self.workspace(workspace), state_dir=self.root / "state", rehearsal=platform == "rehearsal"
+        )
+
+        async def variables() -> Mapping[str, str]:
+            return {"PRIME_STUB_HOME": str(self.hub)}
+
+        lab = Lab(settings, variables)
+        lab.__dict__["toolchain"] = StubToolchain(self.prime)
+        self.labs.append(lab)
+        return Calls(lab, TOOLS, References())
+
+    def call(self, server: Calls, tool: str, **arguments: Any) -> Report:
+        async def ask(question: str) -> Any:
+            return "approved"
+
+        return self.loop.run_until_complete(server.execute(tool, arguments, ask=ask))
+
+    def write(
+        self, workspace: str, folder: str, word: str = "sound", version: str = "0.1.0", readme: str = "a"
+    ) -> Path:
+        path = self.workspace(workspace) / "environments" / folder
+        (path / "sums").mkdir(parents=True, exist_ok=True)
+        (path / "pyproject.toml").write_text(PYPROJECT.replace("0.1.0", version, 1), encoding="utf-8")
+        (path / "README.md").write_text(f"# Sums\n{readme}\n", encoding="utf-8")
+        (path / "sums" / "__init__.py").write_text(
+            'from sums.taskset import Sums\n\n__all__ = ["Sums"]\n', encoding="utf-8"
+        )
+        (path / "sums" / "taskset.py").write_text(TASKSET.replace("{word}", word), encoding="utf-8")
+        return path
+
+    def on_disk(self, workspace: str, folder: str) -> Snapshot:
+        path = self.workspace(workspace) / "environments" / folder
+        return take(EnvironmentFolder(folder, path, f"environments/{folder}"), self.root / "state" / "snapshots")
+
+    def pushes(self) -> list[dict[str, Any]]:
+        return [push for push in self._load("pushes") if push["ref"] != FOREIGN.split("@")[0]]
+
+    def runs(self) -> list[dict[str, Any]]:
+        return self._load("runs")
+
+    def end_runs(self) -> None:
+        """Every run so far has completed."""
+        ended = [run | {"status": "COMPLETED"} for run in self.runs()]
+        (self.hub / "runs").write_text(json.dumps(ended), encoding="utf-8")
+
+    def publish_foreign(self) -> None:
+        """Somebody else's environment, on the Hub before anything happens here."""
+        files = {"pyproject.toml": PYPROJECT.replace('"sums"', '"other"').replace("0.1.0", "1.0.0")}
+        entry = {"ref": "primeintellect/other", "version": "1.0.0", "hash": "f" * 64, "files": files}
+        (self.hub / "pushes").write_text(json.dumps([entry]), encoding="utf-8")
+
+    def _load(self, name: str) -> list[dict[str, Any]]:
+        path = self.hub / name
+        return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+
+    def close(self) -> None:
+        for lab in self.labs:
+            self.loop.run_until_complete(lab.close())
+        self.loop.close()

@@ -1,0 +1,92 @@
+"""The public surface: names, sizes and annotations of what a client lists."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.app import INSTRUCTIONS, describe
+from prime_lab_mcp.server.arguments import OUTPUT_SCHEMA
+from prime_lab_mcp.tools.registry import TOOLS
+
+ROOT = Path(__file__).parents[2]
+NAMES = [tool.name for tool in TOOLS]
+MAIN_LINE = [
+    "preflight",
+    "inspect_dataset",
+    "create_environment",
+    "check_environment",
+    "test_reward",
+    "run_eval",
+    "check_reward_distribution",
+    "push_environment",
+    "write_training_config",
+    "check_training_config",
+    "submit_training",
+    "watch_run",
+]
+TOOL_BUDGET, ALL_BUDGET, OUTPUT_BUDGET = 350, 4_500, 100
+"""Tokens (characters / 4) of DESIGN section 3."""
+
+
+def tokens(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) // 4
+
+
+def model_facing(index: int) -> dict[str, object]:
+    shown = describe(TOOLS[index])
+    return {"name": shown.name, "description": shown.description, "inputSchema": shown.input_schema}
+
+
+def test_tool_names_are_unique_and_the_main_line_is_in_its_order() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    positions = [NAMES.index(name) for name in MAIN_LINE]
+    assert positions == sorted(positions)
+
+
+def test_definitions_stay_within_the_token_budgets(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = {name: tokens(model_facing(index)) for index, name in enumerate(NAMES)}
+    with capsys.disabled():
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        print(f"\ntokens per tool: {listed}; all {sum(sizes.values())} of {ALL_BUDGET}; output {tokens(OUTPUT_SCHEMA)}")
+    assert {name: size for name, size in sizes.items() if size > TOOL_BUDGET} == {}
+    assert sum(sizes.values()) <= ALL_BUDGET
+    assert tokens(OUTPUT_SCHEMA) <= OUTPUT_BUDGET
+
+
+@pytest.mark.parametrize("index", range(len(TOOLS)), ids=NAMES)
+def test_schemas_refuse_unknown_arguments_and_hold_no_titles_or_nulls(index: int) -> None:
+    schema = describe(TOOLS[index]).input_schema
+    assert schema["additionalProperties"] is False
+    assert schema["type"] == "object"
+    text = json.dumps(schema)
+    assert '"null"' not in text
+    assert not [name for name, field in schema["properties"].items() if "title" in field]
+    assert not any(key in schema for key in ("anyOf", "oneOf", "allOf"))
+
+
+@pytest.mark.parametrize("index", range(len(TOOLS)), ids=NAMES)
+def test_annotations_say_what_a_tool_does(index: int) -> None:
+    tool, hints = TOOLS[index], describe(TOOLS[index]).annotations
+    assert hints is not None
+    assert hints.read_only_hint == (tool.effect == "reads")
+    if tool.effect in ("publishes", "spends"):
+        assert hints.destructive_hint
+        assert hints.open_world_hint
+        assert tool.intent is not None
+
+
+def test_texts_name_only_tools_that_exist() -> None:
+    texts = [INSTRUCTIONS, *(tool.description for tool in TOOLS)]
+    texts += [page.text for page in References().pages()]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "prime_lab_mcp/prompts").glob("*.md")]
+    pattern = r"`([a-z]+(?:_[a-z]+)+)(?:\(|`)"
+    known = {*NAMES, *(name for tool in TOOLS for name in tool.args.model_fields)}
+    allowed = known | {"load_environment", "rollouts_per_example", "max_completion_tokens", "seq_len", "max_steps"}
+    allowed |= {"check_args", "max_tokens", "trainer_data", "nemo_gym"}
+    named = {name for text in texts for name in re.findall(pattern, text)}
+    assert sorted(named - allowed) == []
