@@ -1,0 +1,113 @@
+"""What a reward did with every probe, as plain values: the input of checks/reward.py and checks/hacks.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from prime_lab_mcp.lab.rewards.probes import Kind, Probe, Style
+from prime_lab_mcp.lab.worker.cases import RewardInfo, Scored
+
+Expected = float | Literal["high", "low"]
+EPSILON = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One probe and what it earned."""
+
+    probe: Probe
+    scored: Scored
+
+    @property
+    def reward(self) -> float | None:
+        return self.scored.reward
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The same probe scored among all others, then in the same order again, and in reverse."""
+
+    probe: Probe
+    first: Scored
+    again: Scored
+    reverse: Scored
+
+
+@dataclass(frozen=True, slots=True)
+class Supplied:
+    """A case that the caller gave, and what it must earn: a number, `high` (half of the maximum or more) or `low`."""
+
+    shot: Shot
+    expected: Expected
+
+    @property
+    def high(self) -> bool:
+        return self.expected == "high" or (isinstance(self.expected, int | float) and self.expected >= 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Everything one call observed. `style` is None where the tasks hold no gold that a completion could say."""
+
+    rewards: tuple[RewardInfo, ...]
+    style: Style | None
+    asked: bool
+    golds: tuple[Shot, ...] = ()
+    """The gold of every task of the sample, rendered in `style`."""
+    shots: tuple[Shot, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
+    supplied: tuple[Supplied, ...] = ()
+    unmatched: tuple[str, ...] = ()
+    """Names of supplied cases whose answer no task has."""
+    faults: tuple[Shot, ...] = ()
+    """Completions that hung or ended their process, those included that only looked for the right way to write."""
+    gave_up: bool = False
+    tasks: int | None = None
+    renderings: int = 0
+    """How many ways to say the gold were tried."""
+
+    @property
+    def declared(self) -> float:
+        """The sum of the positive weights: what is attainable when every reward is at most 1."""
+        return sum(r.weight for r in self.rewards if r.kind != "metric" and r.weight > 0) or 1.0
+
+    @property
+    def max_reward(self) -> float:
+        """The highest reward that a right completion earned. 0 where none earned anything."""
+        right = [s.reward for s in (*self.golds, *self.of("gold"), *self.of("verbose")) if s.reward is not None]
+        right += [s.shot.reward for s in self.supplied if s.high and s.shot.reward is not None]
+        return max(right, default=0.0) if max(right, default=0.0) > 0 else 0.0
+
+    @property
+    def everything(self) -> Iterator[Shot]:
+        """Every scored completion once."""
+        kept = (*self.golds, *self.shots, *(s.shot for s in self.supplied))
+        yield from kept
+        known = {(s.probe.row, s.probe.completion) for s in kept}
+        yield from (s for s in self.faults if (s.probe.row, s.probe.completion) not in known)
+
+    @property
+    def run(self) -> int:
+        """How many completions were scored."""
+        return sum("not-run" not in s.scored.problems for s in self.everything)
+
+    def of(self, *kinds: Kind) -> list[Shot]:
+        return [s for s in self.shots if s.probe.kind in kinds]
+
+    def named(self, prefix: str) -> list[Shot]:
+        return [s for s in self.shots if s.probe.name.startswith(prefix)]
+
+    def gold(self, row: int) -> float | None:
+        """What the shortest right completion of a task earned."""
+        return next((s.reward for s in self.shots if s.probe.row == row and s.probe.kind == "gold"), None)
+
+    def wrong(self, row: int) -> float | None:
+        """The most that a plainly wrong, well-formed completion of a task earned."""
+        paid = [
+            s.reward
+            for s in self.shots
+            if s.probe.row == row and s.probe.kind == "wrong" and not s.probe.near and s.reward is not None
+        ]
+        return max(paid, default=None)

@@ -1,0 +1,173 @@
+"""test_reward through the real worker: one sound reward, and flawed ones that must be found by their own code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.lab import Lab
+from tests.conftest import EXAMPLES, TEMPLATES
+from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
+
+pytestmark = pytest.mark.anyio
+
+FLAWS = {
+    "substring": (reward("return float(gold in reply)"), {"reward-wrong-passes"}),
+    "constant": (reward("return 0.5"), {"reward-constant"}),
+    "never_pays": (reward("return 0.0"), {"reward-constant"}),
+    "inverted": (reward("return 0.0 if last(reply) is None else 1.0 - sound(reply, gold)"), {"reward-gold-fails"}),
+    "raises": (reward("return float(float(last(reply)) == float(gold))"), {"reward-raises"}),
+    "not_a_number": (reward("return sound(reply, gold) if last(reply) else math.nan"), {"reward-nonfinite"}),
+    "text": (reward("return str(sound(reply, gold))"), {"reward-type"}),
+    "nothing": (reward("if last(reply): return sound(reply, gold)"), {"reward-type"}),
+    "form": (
+        SOUND + reward("return float('<answer>' in reply)", name="form"),
+        {"reward-format-dominates"},
+    ),
+    "any_tag": (
+        reward("return float(gold in re.findall(r'<answer>([^<]*)</answer>', reply))"),
+        {"reward-hackable"},
+    ),
+    "first_tag": (
+        reward("m = re.search(r'<answer>([^<]*)</answer>', reply)\nreturn float(bool(m) and m[1] == gold)"),
+        {"reward-hackable"},
+    ),
+    "silence": (
+        reward("return 1.0 if last(reply) is None else sound(reply, gold)"),
+        {"reward-malformed-beats-wrong", "reward-hackable"},
+    ),
+    "chance": (reward("return sound(reply, gold) * random.random()"), {"reward-nondeterministic"}),
+    "memory": (
+        reward("""
+        seen = Sums.__dict__.get("seen") or set()
+        new = (gold, reply) not in seen
+        Sums.seen = seen | {(gold, reply)}
+        return sound(reply, gold) * new
+        """),
+        {"reward-order-dependent"},
+    ),
+    "length": (
+        SOUND + reward("return min(1.0, len(reply) / 3000)", name="long", weight=0.5),
+        {"reward-length-bonus", "reward-hackable"},
+    ),
+    "evaluates": (
+        reward("""
+        try:
+            return float(eval(last(reply)) == float(gold))
+        except Exception:
+            return 0.0
+        """),
+        {"reward-evaluates-output"},
+    ),
+    "ends": (reward("import os\nos._exit(3)"), {"reward-raises"}),
+}
+
+
+async def test_a_sound_numeric_reward_passes_without_any_finding(lab: Lab) -> None:
+    write(lab, "sound", SOUND)
+    outcome = await try_reward(lab, "sound")
+    assert (outcome.status, outcome.findings) == ("passed", ())
+    assert outcome.data["gold_pass_rate"] == 1.0
+    assert outcome.data["max_reward"] == 1.0
+    assert outcome.data["components"] == [{"name": "correct", "weight": 1.0, "gold_mean": 1.0, "wrong_mean": 0.0}]
+    assert {c["name"]: c["passed"] for c in outcome.data["sanity_checks"]} == {
+        "Gold rewards > wrong rewards": True,
+        "At least one gold > 0.5": True,
+        "At least one wrong < 0.5": True,
+        "Not all rewards identical": True,
+    }
+
+
+async def test_each_flaw_is_found_by_its_own_code(lab: Lab) -> None:
+    found = {}
+    for name, (body, _) in FLAWS.items():
+        write(lab, name, body)
+        found[name] = codes(await try_reward(lab, name, examples=4))
+    assert found == {name: expected for name, (_, expected) in FLAWS.items()}
+
+
+async def test_a_finding_quotes_the_exact_completion_and_its_task(lab: Lab) -> None:
+    write(lab, "substring", FLAWS["substring"][0])
+    outcome = await try_reward(lab, "substring", examples=2)
+    case = outcome.data["failing_cases"][0]
+    assert case["reward"] == 1.0
+    assert case["completion"].startswith('"<answer>')
+    gold = str(4 * case["task"] + 7)
+    assert gold in case["completion"]
+    assert f"<answer>{gold}</answer>" not in case["completion"]
+
+
+async def test_a_reward_that_hangs_is_slow_and_never_a_low_score(lab: Lab) -> None:
+    write(lab, "hangs", reward("await asyncio.sleep(60)\nreturn 1.0"))
+    outcome = await try_reward(lab, "hangs", examples=1)
+    assert codes(outcome) == {"reward-slow"}
+    assert outcome.data["gold_pass_rate"] in (None, 0.0)
+    assert all(case["reward"] is None for case in outcome.data["failing_cases"])
+
+
+async def test_a_reward_that_hangs_only_on_long_replies_is_found(lab: Lab) -> None:
+    write(lab, "hangs", reward("if len(reply) > 9000: time.sleep(60)\nreturn sound(reply, gold)"))
+    outcome = await try_reward(lab, "hangs", examples=1)
+    assert codes(outcome) == {"reward-slow"}
+    assert outcome.data["gold_pass_rate"] == 1.0
+
+
+async def test_without_probes_no_hack_is_tried(lab: Lab) -> None:
+    write(lab, "any_tag", FLAWS["any_tag"][0])
+    assert codes(await try_reward(lab, "any_tag", probes=False)) == set()
+
+
+async def test_an_environment_without_golds_is_inconclusive_until_cases_are_supplied(lab: Lab) -> None:
+    folder = write(lab, "words", reward("return float(len(reply.split()) == self.data.number)"))
+    module = (folder / "words.py").read_text(encoding="utf-8")
+    module = module.replace("    answer: str", "    number: int").replace("answer=str(4 * n + 7)", "number=n + 1")
+    (folder / "words.py").write_text(module.replace(", self.data.answer", ", None"), encoding="utf-8")
+    outcome = await try_reward(lab, "words")
+    assert (outcome.status, codes(outcome)) == ("inconclusive", {"reward-no-gold"})
+    cases = [{"name": f"right {n}", "completion": "word " * (n + 1), "task": n, "expected": "high"} for n in range(4)]
+    cases += [{"name": f"wrong {n}", "completion": "word " * (n + 9), "task": n, "expected": 0.0} for n in range(4)]
+    outcome = await try_reward(lab, "words", cases=cases)
+    assert (outcome.status, outcome.data["max_reward"]) == ("passed", 1.0)
+
+
+async def test_supplied_cases_that_earn_something_else_fail(lab: Lab) -> None:
+    write(lab, "sound", SOUND)
+    (lab.workspace.root / "cases.json").write_text(
+        json.dumps([
+            {"name": "right", "completion": "<answer>7</answer>", "answer": "7", "expected_reward": 1.0},
+            {"name": "not right", "completion": "<answer>7</answer>", "answer": "11", "expected": 1.0},
+            {"name": "not wrong", "completion": "<answer>11</answer>", "answer": "11", "expected": "low"},
+        ]),
+        encoding="utf-8",
+    )  # fmt: skip
+    outcome = await try_reward(lab, "sound", cases_file="cases.json", examples=1)
+    assert codes(outcome) == {"reward-wrong-passes", "reward-too-strict"}
+    assert {case["case"] for case in outcome.data["failing_cases"]} == {"not right", "not wrong"}
+
+
+async def test_the_preset_tries_the_five_cases_of_the_seed(lab: Lab) -> None:
+    folder = write(lab, "sound", SOUND)
+    module = (folder / "sound.py").read_text(encoding="utf-8").replace("size: int = 70", "size: int = 400")
+    (folder / "sound.py").write_text(module, encoding="utf-8")
+    assert (await try_reward(lab, "sound", preset="gsm8k", examples=1)).status == "passed"
+    (folder / "sound.py").write_text(module.replace('.replace(",", "")', ""), encoding="utf-8")
+    outcome = await try_reward(lab, "sound", preset="gsm8k", examples=1)
+    assert "thousands comma" in {case["case"] for case in outcome.data["failing_cases"]}
+
+
+async def test_cases_that_cannot_be_read_are_refused_with_what_they_need(lab: Lab) -> None:
+    write(lab, "sound", SOUND)
+    with pytest.raises(BadInput, match="case 1") as refused:
+        await try_reward(lab, "sound", cases=[{"completion": "x"}])
+    assert "expected" in refused.value.fix
+
+
+@pytest.mark.parametrize("folder", [TEMPLATES / "numeric", EXAMPLES / "gsm8k"], ids=lambda path: path.name)
+async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) -> None:
+    shutil.copytree(folder, lab.workspace.environments / folder.name)
+    outcome = await try_reward(lab, folder.name)
+    assert (outcome.status, codes(outcome)) == ("passed", set())
