@@ -7,7 +7,7 @@ const answer = async (request) => {
   return { action: "accept", content: { approve: true } };
 };
 const info = { name: "typescript-walk", version: "1" };
-const server = { command: command[0], args: command.slice(1), stderr: "inherit" };
+const server = { command: command[0], args: command.slice(1), stderr: "inherit", env: process.env };
 const client = await (era === "modern" ? modern() : legacy());
 
 async function modern() {

@@ -13,9 +13,9 @@ import sys
 from typing import Any
 
 import aiohttp
-from verifiers.v1.dialects.chat import message_to_wire
-from verifiers.v1.harnesses.null import NullHarness, NullHarnessConfig
-from verifiers.v1.runtimes import ProgramResult, Runtime
+from verifiers.v1.dialects.chat import message_to_wire  # type: ignore[import-untyped, unused-ignore]
+from verifiers.v1.harnesses.null import NullHarness, NullHarnessConfig  # type: ignore[import-untyped, unused-ignore]
+from verifiers.v1.runtimes import ProgramResult, Runtime  # type: ignore[import-untyped, unused-ignore]
 
 __all__ = ["LabChatHarness", "LabChatHarnessConfig"]
 
@@ -25,11 +25,11 @@ _WAITS = (0.5, 1.5)
 _OVERFLOW = ("context_length", "context length", "maximum context", "too many tokens", "prompt is too long")
 
 
-class LabChatHarnessConfig(NullHarnessConfig):
+class LabChatHarnessConfig(NullHarnessConfig):  # type: ignore[misc, unused-ignore]
     """No settings of its own."""
 
 
-class LabChatHarness(NullHarness):
+class LabChatHarness(NullHarness):  # type: ignore[misc, unused-ignore]
     """`null` without a process per rollout."""
 
     async def setup(self, runtime: Runtime) -> None:

@@ -1,0 +1,127 @@
+"""What a judged distribution looks like, and its public form (DESIGN, result data of check_reward_distribution)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.report import Finding
+
+Status = Literal["passed", "failed", "inconclusive"]
+Basis = Literal["given", "weights", "observed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One of the seed's five checks. `passed` is None where it does not apply."""
+
+    name: str
+    value: float | None
+    threshold: str
+    passed: bool | None
+
+    def as_json(self) -> dict[str, Any]:
+        passed = "not-applicable" if self.passed is None else self.passed
+        return {"name": self.name, "value": _round(self.value), "threshold": self.threshold, "passed": passed}
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """Share of groups with two different rewards at `group_size`; None where too few rollouts tell."""
+
+    share: float | None
+    low: float | None
+    high: float | None
+    group_size: int
+
+    def as_json(self) -> dict[str, Any]:
+        numbers = {"share": _round(self.share), "low": _round(self.low), "high": _round(self.high)}
+        return numbers | {"group_size": self.group_size}
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """`mean` is of the score before its weight; `within_task_share` its part of the variance inside tasks."""
+
+    name: str
+    weight: float | None
+    mean: float
+    within_task_share: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "weight": self.weight,
+            "mean": _round(self.mean),
+            "within_task_share": _round(self.within_task_share),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The verdict with everything it rests on. Means and deviations are of reward / `attainable`."""
+
+    status: Status
+    findings: tuple[Finding, ...]
+    tasks: int
+    rollouts: int
+    scored: int
+    errors: int
+    attainable: float
+    attainable_from: Basis
+    mean: float | None
+    mean_low: float | None
+    mean_high: float | None
+    standard_error: float | None
+    std: float | None
+    checks: tuple[Check, ...]
+    usable_groups: Usable
+    zero_variance_share: float | None
+    signal_fraction: float | None
+    """Part of the reward's variance that lies inside tasks: the only part that trains."""
+    pass_at_k: Mapping[int, float]
+    pass_threshold: float
+    pass_rate: float | None
+    perfect_rate: float | None
+    difficulty: Mapping[str, int]
+    error_rate: float
+    truncation_rate: float
+    length_correlation: float | None
+    components: tuple[Component, ...]
+    learnability: float | None
+    """Mean variance of reward / attainable inside a task: p (1 - p) for a reward of 0 or 1."""
+    prompt_tokens: Mapping[str, int]
+    completion_tokens: Mapping[str, int]
+    """p50, p95, p99 and max, of scored rollouts whose endpoint reported tokens."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "tasks": self.tasks,
+            "rollouts": self.rollouts,
+            "scored": self.scored,
+            "mean": _round(self.mean),
+            "mean_interval": [_round(self.mean_low), _round(self.mean_high)],
+            "standard_error": _round(self.standard_error),
+            "std": _round(self.std),
+            "attainable": _round(self.attainable),
+            "attainable_from": self.attainable_from,
+            "checks": [check.as_json() for check in self.checks],
+            "usable_groups": self.usable_groups.as_json(),
+            "zero_variance_share": _round(self.zero_variance_share),
+            "signal_fraction": _round(self.signal_fraction),
+            "pass_at_k": {str(k): _round(v) for k, v in self.pass_at_k.items()},
+            "difficulty": dict(self.difficulty),
+            "error_rate": _round(self.error_rate),
+            "truncation_rate": _round(self.truncation_rate),
+            "length_correlation": _round(self.length_correlation),
+            "learnability": _round(self.learnability),
+            "prompt_tokens": dict(self.prompt_tokens),
+            "completion_tokens": dict(self.completion_tokens),
+            "components": [component.as_json() for component in self.components],
+        }
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else round(value, 4)

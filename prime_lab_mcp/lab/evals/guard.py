@@ -1,0 +1,87 @@
+"""Runs one program and leaves nothing of it behind, however this process or the one above it ends.
+
+`vf-eval` puts tool servers and harness programs into sessions of their own, so killing its process group is not enough.
+The guard adopts what they orphan, and ends everything when its standard input closes, which it also does when the
+supervisor is killed. Its working half leaves the group that `lab/process.py` kills, in order to outlive that moment.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from prime_lab_mcp.lab.worker import supervisor
+
+GRACE = 6.0
+"""Seconds that `vf-eval` gets to close its own servers and containers."""
+_TICK = 0.2
+
+
+def main(argv: list[str]) -> int:
+    """Run `argv`; the value is its exit code, 128 + N when signal N ended it."""
+    worker = os.fork()
+    if worker == 0:
+        os.setsid()
+        code = 70
+        try:
+            code = _guard(argv)
+        finally:
+            os._exit(code)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    _, status = os.waitpid(worker, 0)
+    return _code(os.waitstatus_to_exitcode(status))
+
+
+def _guard(argv: list[str]) -> int:
+    supervisor.adopt_orphans()
+    # Nothing but the closing of its input tells the guard to end.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    program = _start(argv)
+    status: int | None = None
+    asked = 0.0
+    while status is None:
+        ended, found = os.waitpid(program, os.WNOHANG)
+        if ended:
+            status = found
+        elif asked and time.monotonic() > asked + GRACE:
+            break
+        elif asked:
+            time.sleep(_TICK / 4)
+        elif select.select([0], [], [], _TICK)[0] and not os.read(0, 1):
+            asked = time.monotonic()
+            with suppress(ProcessLookupError):
+                os.kill(program, signal.SIGTERM)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(program, signal.SIGKILL)
+    supervisor.kill_descendants()
+    return _code(os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL)
+
+
+def _start(argv: list[str]) -> int:
+    program = os.fork()
+    if program == 0:
+        code = 127
+        try:
+            os.setsid()
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
+            os.execvp(argv[0], argv)
+        finally:
+            os._exit(code)
+    return program
+
+
+def _code(returned: int) -> int:
+    return returned if returned >= 0 else 128 - returned
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

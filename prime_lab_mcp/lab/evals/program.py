@@ -1,0 +1,183 @@
+"""The command line, environment and files of the real `vf-eval`, which is two different programs under one name.
+
+verifiers 0.4 (v1) takes one JSON config; the lines before it (v0) take flags. Facts about both: they exit 0 even when
+every rollout failed, and both upload results or read the user's login unless told otherwise: they get a scratch HOME.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab import process
+from prime_lab_mcp.lab.evals.spec import EvalSpec, shuffles
+
+HARNESSES = Path(__file__).parents[1] / "worker" / "harness"
+"""On PYTHONPATH of v1 evaluations: holds the package `vf_lab_chat` and nothing else that could be imported."""
+IN_PROCESS_ID = "vf-lab-chat"
+KEY_VARIABLE = "PRIME_LAB_RELAY_API_KEY"
+"""verifiers keeps variables with API_KEY in their name from the processes that it starts."""
+RUN = "run"
+_INFINITE_SPREAD = 10
+"""Tasks drawn from per task wanted, of a taskset without end: shuffling needs a bound."""
+
+
+def ours(module: str, *arguments: str) -> list[str]:
+    """Run a module of `prime_lab_mcp.lab` under our own interpreter, whatever PYTHONPATH says."""
+    root = str(Path(__file__).parents[3])
+    start = (
+        f"import sys; sys.path.insert(0, {root!r}); from prime_lab_mcp.lab.{module} import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    return [sys.executable, "-I", "-c", start, *arguments]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFiles:
+    """Where everything of one job lies."""
+
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.root / "job.json"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "supervisor.log"
+
+    @property
+    def errors(self) -> Path:
+        """The end of what `vf-eval` wrote to standard error."""
+        return self.root / "vf-eval.log"
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def work(self) -> Path:
+        return self.root / "work"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "eval.json"
+
+    @property
+    def output(self) -> Path:
+        return self.root / "results"
+
+    @property
+    def saved_config(self) -> Path:
+        """What v1 `vf-eval` resumes from."""
+        return self.output / RUN / "configs" / "resolved" / "eval.json"
+
+    def results(self) -> Path | None:
+        """The results file, once there is one."""
+        v1 = self.output / RUN / "traces.jsonl"
+        if v1.is_file():
+            return v1
+        found = sorted(self.output.glob("evals/*/*/results.jsonl"), key=lambda p: p.stat().st_mtime)
+        return found[-1] if found else None
+
+
+def command(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
+    """The program and its arguments; writes the config it reads. What a run before this one finished is kept (v1)."""
+    if spec.api == "v0":
+        return [str(spec.python), str(spec.program), *_flags(spec, files, url)]
+    resumes = _resumable(files)
+    config = files.saved_config if resumes else files.config
+    settings = json.loads(config.read_text(encoding="utf-8")) if resumes else _config(spec, files)
+    # The relay's port is new in every run, and resuming compares whole configs.
+    settings["client"]["base_url"] = url
+    config.write_text(json.dumps(settings), encoding="utf-8")
+    return [str(spec.python), str(spec.program), "@", str(config), "--resume" if resumes else "--clean"]
+
+
+def _resumable(files: JobFiles) -> bool:
+    found = files.results()
+    return files.saved_config.is_file() and found is not None and found.stat().st_size > 0
+
+
+def _config(spec: EvalSpec, files: JobFiles) -> dict[str, Any]:
+    select: dict[str, Any] = {"shuffle": True, "seed": spec.seed, "limit": spec.num_examples}
+    if spec.infinite:
+        select["include"] = {"idx": [f"0:{spec.num_examples * _INFINITE_SPREAD}"]}
+    harness = IN_PROCESS_ID if spec.in_process else spec.harness
+    return {
+        "env": {
+            "taskset": {"id": spec.module, **spec.env_args},
+            "agent": {"harness": {"id": harness}, "runtime": {"type": spec.runtime}},
+        },
+        "model": spec.model,
+        "client": {"api_key_var": KEY_VARIABLE},
+        "sampling": spec.sampling,
+        "select": select,
+        "num_rollouts": spec.rollouts,
+        "max_concurrent": spec.concurrency,
+        "rich": None,
+        "push": False,
+        "output_dir": str(files.output),
+        "run": {"name": RUN},
+    }
+
+
+def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
+    flags = [
+        spec.module, "-m", spec.model, "-b", url, "-k", KEY_VARIABLE, "-n", str(spec.num_examples),
+        "-r", str(spec.rollouts), "-c", str(spec.concurrency), "-T", str(spec.temperature),
+        "-s", "-d", "-A", "--disable-env-server", "-o", str(files.output), "--max-retries", "0",
+    ]  # fmt: skip
+    if spec.max_tokens is not None:
+        flags += ["-t", str(spec.max_tokens)]
+    if spec.env_args:
+        flags += ["-a", json.dumps(dict(spec.env_args))]
+    if shuffles(spec.verifiers):
+        flags += ["--shuffle", "--shuffle-seed", str(spec.seed)]
+    return flags
+
+
+def environment(spec: EvalSpec, files: JobFiles, url: str, secret: str, allow: tuple[str, ...]) -> dict[str, str]:
+    """Variables of `vf-eval`: every key in it is the relay's, every endpoint the relay."""
+    judges = {"OPENAI_API_KEY": secret, "OPENAI_BASE_URL": url, "PRIME_API_KEY": secret, "PRIME_INFERENCE_URL": url}
+    extra = {
+        "PATH": f"{spec.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PYTHONPATH": os.pathsep.join(map(str, _search_path(spec))),
+        "PRIME_RUNS_MODE": "disabled",
+        KEY_VARIABLE: secret,
+        "TQDM_DISABLE": "1",
+        "NO_PROXY": "127.0.0.1,localhost",
+        **_caches(files),
+        # Judges inside environments name these; one that a person allowed stays what it is.
+        **{name: value for name, value in judges.items() if name not in allow or name not in os.environ},
+    }
+    return process.clean_environment(extra, home=files.home, allow=allow)
+
+
+def _search_path(spec: EvalSpec) -> list[Path]:
+    places = [spec.tree, spec.tree / "src"]
+    if spec.in_process:
+        places.insert(0, HARNESSES)
+    return [p for p in places if p.is_dir()]
+
+
+def _caches(files: JobFiles) -> Mapping[str, str]:
+    """The user's caches of downloaded data; not HF_HOME, because the login token lies in it."""
+    own = os.environ
+    cache = Path(own.get("XDG_CACHE_HOME") or Path(own.get("HOME", "/")) / ".cache")
+    hub = Path(own.get("HF_HOME") or cache / "huggingface")
+    found = {
+        "HF_HOME": str(files.home / "huggingface"),
+        "HF_HUB_CACHE": own.get("HF_HUB_CACHE", str(hub / "hub")),
+        "HF_DATASETS_CACHE": own.get("HF_DATASETS_CACHE", str(hub / "datasets")),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "DO_NOT_TRACK": "1",
+    }
+    passed = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy")
+    return found | {name: own[name] for name in passed if name in own}

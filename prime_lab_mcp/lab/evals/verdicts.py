@@ -1,0 +1,259 @@
+"""What a finished evaluation proves: judged from its raw results, recorded exactly once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import prime_lab_mcp
+from prime_lab_mcp.lab.distribution import Distribution, judge
+from prime_lab_mcp.lab.errors import EvalError, LabError
+from prime_lab_mcp.lab.evals.program import JobFiles
+from prime_lab_mcp.lab.evals.results import read
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.supervisor import file_sha256
+from prime_lab_mcp.lab.records import Evidence, Job
+from prime_lab_mcp.lab.report import Facts, Finding, Outcome, Verdict
+from prime_lab_mcp.lab.text import count
+
+if TYPE_CHECKING:
+    from prime_lab_mcp.lab.lab import Lab
+
+GROUP_SIZE = 16
+TRAINING_TEMPERATURE = 1.0
+"""What prime-rl samples with unless told otherwise; the share of usable groups holds for it only."""
+_GREEDY = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict on one finished job."""
+
+    status: Verdict
+    findings: tuple[Finding, ...]
+    distribution: Distribution | None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return self.distribution.as_json() if self.distribution is not None else {}
+
+
+def settle(lab: Lab) -> list[int]:
+    """Judge and record every finished job of this workspace that was not; returns ids of the new evidence.
+
+    Recording and marking happen in one transaction, so a crash loses nothing and two processes never both record.
+    """
+    recorded: list[int] = []
+    for job in lab.ledger.jobs(lab.key, state="finished"):
+        if not job.judged:
+            recorded += _record(lab, job, judge_job(lab, job))
+    return recorded
+
+
+def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE) -> Judged:
+    """Judge the raw results of a finished job, after checking that they are what its supervisor saw."""
+    try:
+        spec = lab.evals.spec(job)
+        files = lab.evals.files(job.id)
+        changed = _changed(files, job)
+        if changed is not None:
+            return Judged("inconclusive", (changed,), None)
+        found = files.results()
+        assert found is not None
+        distribution = judge(read(found), group_size=group_size, weights=spec.weights)
+    except EvalError as error:
+        return Judged("inconclusive", (error.as_finding(),), None)
+    return _with_facts(spec, job, distribution)
+
+
+def facts(spec: EvalSpec, job: Job) -> Facts:
+    """What the verdict on a job rests on."""
+    return Facts(
+        model=spec.model,
+        endpoint_host=spec.endpoint.host,
+        sampling=spec.sampling,
+        harness=spec.harness_name,
+        runtime=spec.runtime if spec.api == "v1" else None,
+        env_args=dict(spec.env_args),
+        toolchain={"verifiers": spec.verifiers, "prime_lab_mcp": prime_lab_mcp.__version__},
+        results_sha256=job.progress.get("results_sha256"),
+        touches_platform=job.platform is not None,
+    )
+
+
+def summary_of(spec: EvalSpec, judged: Judged) -> str:
+    """One sentence on a finished evaluation."""
+    d = judged.distribution
+    if d is None or d.mean is None:
+        return f"The evaluation of {spec.environment} with {spec.model} says nothing: {judged.findings[0].message}."
+    usable = d.usable_groups
+    groups = f", {usable.share:.0%} of groups of {usable.group_size} usable" if usable.share is not None else ""
+    return (
+        f"{spec.environment} with {spec.model}: mean reward {d.mean:.2f} of attainable over {count(d.tasks, 'task')} x "
+        f"{spec.rollouts}{groups}; {judged.status}."
+    )
+
+
+def eval_data(spec: EvalSpec, job: Job, judged: Judged | None, path: str | None) -> dict[str, Any]:
+    """Result data of run_eval (DESIGN)."""
+    progress = job.progress
+    d = judged.distribution if judged is not None else None
+    data: dict[str, Any] = {
+        "id": job.id,
+        "state": job.state,
+        "model": spec.model,
+        "tasks": d.tasks if d else spec.planned_tasks,
+        "rollouts": spec.rollouts,
+        "planned": spec.planned,
+        "completed": (d.rollouts - d.errors) if d else int(progress.get("completed") or 0) - _errors(progress),
+        "errors": d.errors if d else _errors(progress),
+        "mean_reward": d.mean * d.attainable if d and d.mean is not None else progress.get("mean_reward"),
+        "tokens": {name: progress.get(f"{name}_tokens", 0) for name in ("prompt", "completion")},
+        "harness": spec.harness_name,
+        "order": spec.order,
+        "sampling": spec.sampling,
+        "results_path": path,
+    }
+    if progress.get("request_errors"):
+        data["request_errors"] = progress["request_errors"]
+    if "cost" in progress:
+        data["cost"] = round(float(progress["cost"]), 4)
+    if progress.get("reason"):
+        data["reason"] = progress["reason"]
+    if d is not None:
+        data["pass_rate"] = {"threshold": d.pass_threshold, "share": _round(d.pass_rate)}
+        data["perfect_rate"] = _round(d.perfect_rate)
+        data["distribution"] = d.as_json()
+    if isinstance(data["mean_reward"], float):
+        data["mean_reward"] = round(data["mean_reward"], 4)
+    return data
+
+
+def outcome(lab: Lab, job: Job, judged: Judged) -> Outcome:
+    """A finished evaluation as run_eval reports it."""
+    from prime_lab_mcp.lab.distribution.decide import next_calls
+
+    spec = lab.evals.spec(job)
+    found = lab.evals.files(job.id).results()
+    following = next_calls(judged.distribution, spec.environment, job.id) if judged.distribution is not None else ()
+    return Outcome(
+        judged.status,
+        summary_of(spec, judged),
+        judged.findings,
+        eval_data(spec, job, judged, str(found) if found else None),
+        following,
+        facts=dataclasses.replace(facts(spec, job), proves=False),
+    )
+
+
+def _changed(files: JobFiles, job: Job) -> Finding | None:
+    found, expected = files.results(), job.progress.get("results_sha256")
+    if found is None or expected is None:
+        return Finding(
+            "eval-results-missing", "blocker", "the results of this evaluation are gone", "Run run_eval again."
+        )
+    if file_sha256(found) != expected:
+        return Finding(
+            "eval-results-changed", "blocker", "the results of this evaluation were changed after it ended",
+            "Run run_eval again.",
+        )  # fmt: skip
+    return None
+
+
+def _with_facts(spec: EvalSpec, job: Job, distribution: Distribution) -> Judged:
+    """The distribution's verdict, with what the way it was sampled takes away from it."""
+    findings = [*distribution.findings]
+    status: Verdict = distribution.status
+    if job.progress.get("capped"):
+        findings.append(
+            Finding(
+                "eval-capped", "blocker",
+                f"the relay refused {count(int(job.progress['capped']), 'request')} beyond this evaluation's cap",
+                "Ask for fewer examples or a lower max_tokens, or have the user raise --max-spend.",
+            )
+        )  # fmt: skip
+        status = "inconclusive" if status == "passed" else status
+    if spec.temperature != TRAINING_TEMPERATURE:
+        greedy = spec.temperature < _GREEDY and status == "failed"
+        findings.append(
+            Finding(
+                "distribution-other-sampling", "blocker" if greedy else "warning",
+                f"sampled at temperature {spec.temperature:g}, while training samples at {TRAINING_TEMPERATURE:g}: the "
+                "share of usable groups does not carry over",
+                "Run run_eval without temperature.",
+            )
+        )  # fmt: skip
+        status = "inconclusive" if greedy else status
+    if spec.order == "file":
+        findings.append(
+            Finding(
+                "eval-file-order", "info", f"verifiers {spec.verifiers} takes tasks in file order, not a random sample",
+                "Shuffle the data in the environment if its order means something.",
+            )
+        )  # fmt: skip
+    return Judged(status, tuple(findings), distribution)
+
+
+def _record(lab: Lab, job: Job, judged: Judged) -> list[int]:
+    try:
+        spec = lab.evals.spec(job)
+    except LabError:
+        spec = None
+    with lab.ledger._transaction() as db:
+        claimed = db.execute("UPDATE jobs SET judged = 1 WHERE id = ? AND judged = 0", (job.id,))
+        if claimed.rowcount != 1 or spec is None:
+            return []
+        ids = []
+        for tool in ("run_eval", "check_reward_distribution"):
+            row = _row(_evidence(tool, job, spec, judged))
+            columns, marks = ", ".join(row), ", ".join("?" * len(row))
+            inserted = db.execute(f"INSERT INTO evidence ({columns}) VALUES ({marks})", tuple(row.values()))
+            ids.append(inserted.lastrowid or 0)
+        return ids
+
+
+def _evidence(tool: str, job: Job, spec: EvalSpec, judged: Judged) -> Evidence:
+    rests_on = facts(spec, job)
+    path = job.progress.get("results")
+    data = eval_data(spec, job, judged, str(path) if path else None) if tool == "run_eval" else judged.data
+    return Evidence(
+        tool=tool,
+        status=judged.status,
+        workspace=job.workspace,
+        environment=job.environment,
+        source=job.source,
+        content=job.content,
+        arguments={
+            "id": job.id, "model": spec.model, "num_examples": spec.num_examples, "rollouts": spec.rollouts,
+            "seed": spec.seed,
+        },
+        platform=job.platform,
+        model=rests_on.model,
+        endpoint_host=rests_on.endpoint_host,
+        sampling=rests_on.sampling,
+        harness=rests_on.harness,
+        runtime=rests_on.runtime,
+        env_args=rests_on.env_args,
+        toolchain=rests_on.toolchain,
+        findings=[f.as_json() | {"rows": []} for f in judged.findings],
+        data=data,
+        results_sha256=rests_on.results_sha256,
+        at=time.time(),
+    )  # fmt: skip
+
+
+def _row(evidence: Evidence) -> dict[str, Any]:
+    row = {f.name: getattr(evidence, f.name) for f in dataclasses.fields(evidence) if f.name != "id"}
+    return {k: json.dumps(v, default=str) if isinstance(v, Mapping | list | tuple) else v for k, v in row.items()}
+
+
+def _errors(progress: Mapping[str, Any]) -> int:
+    return int(progress.get("errors") or 0)
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

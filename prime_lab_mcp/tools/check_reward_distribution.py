@@ -1,0 +1,153 @@
+"""check_reward_distribution: judge an evaluation's rewards, again or with another group size, or a file of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+from pydantic import Field
+
+from prime_lab_mcp.lab.distribution import Distribution, judge
+from prime_lab_mcp.lab.distribution.decide import next_calls
+from prime_lab_mcp.lab.errors import EvalError, LabError
+from prime_lab_mcp.lab.evals import results, verdicts
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.records import Job
+from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
+from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
+
+
+class Args(Arguments):
+    environment: EnvironmentName | None = None
+    results: Annotated[
+        str | None, Field(max_length=1000, description="Eval id, results file or folder; default: the latest eval.")
+    ] = None
+    group_size: Annotated[int, Field(ge=2, le=128, description="Rollouts per task in training.")] = 16
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    lab = call.lab
+    job = _job(lab, call.snapshot, args.results)
+    if job is None:
+        return await _file(lab, lab.workspace.resolve(args.results or "", must_exist=True), args.group_size)
+    if job.state != "finished":
+        raise EvalError(
+            f"evaluation {job.id} has not finished (it is {job.state})",
+            fix="Wait for it with watch_run, or run run_eval with the same arguments to resume it.",
+            code="eval-not-finished",
+            next=(Next("watch_run", "see how it stands", {"id": job.id}),),
+        )
+    judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job, args.group_size)
+    return await _of_job(call, job, judged, args.group_size)
+
+
+def _job(lab: Lab, snapshot: Snapshot | None, wanted: str | None) -> Job | None:
+    """The evaluation that is meant; None for a file that is none of ours."""
+    finished = [j for j in lab.evals.list() if j.platform in (None, lab.platform)]
+    if wanted is not None:
+        if wanted.startswith("eval-") and "/" not in wanted:
+            return lab.evals.get(wanted)
+        return next((j for j in finished if _holds(lab, j, Path(wanted))), None)
+    finished = [j for j in finished if j.state == "finished" and (snapshot is None or j.source == snapshot.source)]
+    if finished:
+        return finished[0]
+    name = snapshot.name if snapshot else "this workspace"
+    raise EvalError(
+        f"there is no finished evaluation of {name} as it is now",
+        fix="Run run_eval with the model you will train.",
+        code="eval-missing",
+        next=(Next("run_eval", "evaluate it", {"environment": snapshot.name} if snapshot else None),),
+    )
+
+
+def _holds(lab: Lab, job: Job, path: Path) -> bool:
+    return path.is_absolute() and path.is_relative_to(lab.evals.files(job.id).root)
+
+
+async def _of_job(call: Call, job: Job, judged: verdicts.Judged, group_size: int) -> Outcome:
+    lab = call.lab
+    spec = lab.evals.spec(job)
+    snapshot = call.snapshot or await _present(lab, job)
+    notes = _not_evidence(lab, job, snapshot)
+    findings = [*judged.findings, *notes]
+    if group_size > verdicts.GROUP_SIZE:
+        findings.append(
+            Finding(
+                "distribution-group-size", "warning",
+                f"this holds for training with groups of {group_size} or more",
+                f"Set group_size={group_size} in the training config.",
+            )
+        )  # fmt: skip
+    return Outcome(
+        judged.status,
+        verdicts.summary_of(spec, judged),
+        tuple(findings),
+        {"id": job.id, "model": spec.model, **judged.data},
+        next_calls(judged.distribution, spec.environment, job.id) if judged.distribution else (),
+        facts=_proving(verdicts.facts(spec, job), proves=not notes),
+        snapshot=snapshot,
+    )
+
+
+def _proving(facts: Facts, *, proves: bool) -> Facts:
+    import dataclasses
+
+    return dataclasses.replace(facts, proves=proves)
+
+
+async def _present(lab: Lab, job: Job) -> Snapshot | None:
+    """The environment of a job as it is on disk now, if it is still there."""
+    try:
+        return await lab.snapshot(job.environment)
+    except LabError:
+        return None
+
+
+def _not_evidence(lab: Lab, job: Job, snapshot: Snapshot | None) -> list[Finding]:
+    """Why this verdict is shown and opens no gate; empty when it does."""
+    if snapshot is None or snapshot.source != job.source:
+        said = f"evaluation {job.id} ran on other files than {job.environment} has now"
+        return [Finding("distribution-not-evidence", "info", said, "Run run_eval on the present files.")]
+    spec = lab.evals.spec(job)
+    for other in lab.evals.list(job.environment):
+        same = other.source == job.source and other.state == "finished" and other.at > job.at
+        if same and other.spec.get("model") == spec.model and other.spec.get("env_args") == dict(spec.env_args):
+            said = f"evaluation {other.id} with the same model is newer, and the latest counts, not the best"
+            return [Finding("distribution-not-evidence", "info", said, "Judge the newer one: leave results out.")]
+    return []
+
+
+async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
+    """Results that no job of this workspace wrote: judged and shown, never evidence."""
+    judged: Distribution = await anyio.to_thread.run_sync(lambda: judge(results.read(path), group_size=group_size))
+    note = Finding(
+        "distribution-not-evidence", "info",
+        f"{quote(path.name, 100)} was not written by run_eval here, so the verdict opens no gate",
+        "Run run_eval for evidence.",
+    )  # fmt: skip
+    mean = f"mean reward {judged.mean:.2f} of attainable" if judged.mean is not None else "no scored rollout"
+    return Outcome(
+        judged.status,
+        f"{mean} over {count(judged.tasks, 'task')}, {count(judged.rollouts, 'rollout')}; {judged.status}.",
+        (*judged.findings, note),
+        judged.as_json(),
+        next_calls(judged, "", None) if judged.status != "passed" else (Next("run_eval", "for evidence"),),
+        facts=Facts(proves=False),
+    )
+
+
+TOOL = Tool(
+    name="check_reward_distribution",
+    title="Check the reward distribution",
+    description="Judge whether the rewards of an evaluation can be trained on: the five basic checks, share of groups "
+    "with a gradient, difficulty, errors, truncation. run_eval does this by itself; use it for another group size, "
+    "an earlier eval or a results file.",
+    args=Args,
+    run=run,
+    effect="reads",
+    snapshot=True,
+    records="environment",
+)

@@ -1,0 +1,204 @@
+"""run_eval: evaluate a model on an environment with the real vf-eval, as a job that outlives the call."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+import anyio
+from pydantic import ConfigDict, Field
+
+from prime_lab_mcp.lab.errors import BadInput, EvalError
+from prime_lab_mcp.lab.evals import endpoints, verdicts
+from prime_lab_mcp.lab.evals.golds import register_golds
+from prime_lab_mcp.lab.evals.jobs import LIVE
+from prime_lab_mcp.lab.evals.plan import Wanted, plan
+from prime_lab_mcp.lab.evals.spec import EvalSpec, canonical
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.opening import opened
+from prime_lab_mcp.lab.records import Job
+from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
+from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Tool
+
+_ASK_FROM = 1.0
+"""US dollars from which an evaluation is asked about first (DESIGN section 3)."""
+_GOLDS = 5000
+_REFUSED = {
+    "hosted": "Leave hosted out: a local evaluation with the same model opens the same gates.",
+    "upload": "Leave upload out; the results stay on this machine, and read_eval reads them.",
+    "rescore": "Leave rescore out and run the evaluation again.",
+}
+
+
+def _unadvertised(schema: dict[str, Any]) -> None:
+    """Arguments of the design that this version refuses with advice are not offered to the model."""
+    for name in _REFUSED:
+        schema["properties"].pop(name, None)
+
+
+class Args(Arguments):
+    model_config = ConfigDict(json_schema_extra=_unadvertised)
+
+    environment: EnvironmentName
+    model: Annotated[str, Field(description="The model to be trained.")]
+    num_examples: Annotated[int, Field(ge=1, le=20_000, description="Tasks, sampled.")] = 50
+    rollouts: Annotated[int, Field(ge=1, le=128, description="Per task.")] = 8
+    endpoint: Annotated[
+        str | None, Field(description="prime (default), openai, openrouter, vllm, ollama, URL or URL|KEY_VARIABLE.")
+    ] = None
+    hosted: bool = False
+    max_tokens: Annotated[int | None, Field(ge=1, description="Per completion (2048).")] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2, description="Default 1, as in training.")] = None
+    env_args: dict[str, Any] | None = None
+    harness: str = "null"
+    runtime: Literal["subprocess", "docker", "podman", "apptainer"] = "subprocess"
+    concurrency: Annotated[int | None, Field(ge=1, le=512)] = None
+    upload: bool = False
+    wait_seconds: Annotated[int, Field(ge=0, le=600)] = 45
+    rescore: str | None = None
+    confirm: str | None = None
+
+    def wanted(self) -> Wanted:
+        return Wanted(
+            model=self.model,
+            num_examples=self.num_examples,
+            rollouts=self.rollouts,
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            env_args=self.env_args or {},
+            harness=self.harness,
+            runtime=self.runtime,
+            concurrency=self.concurrency or 32,
+        )
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    """Start or attach, wait a while, and judge when it has ended."""
+    _supported(args)
+    lab, evals = call.lab, call.lab.evals
+    spec, key = await _prepare(call, args)
+    job = await evals.start(spec, key)
+    if spec.price is not None:
+        cost = args.wanted().estimate(spec.price)
+        lab.ledger.commit_spend(job.id, cost, f"evaluation {job.id} of {spec.environment}", lab.platform)
+    job = await evals.wait(job.id, args.wait_seconds, call.progress)
+    if job.state in LIVE:
+        return _running(lab, job)
+    if job.state != "finished":
+        return _broken(lab, job)
+    await anyio.to_thread.run_sync(verdicts.settle, lab)
+    judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job)
+    return verdicts.outcome(lab, job, judged)
+
+
+def _supported(args: Args) -> None:
+    for name, instead in _REFUSED.items():
+        if getattr(args, name):
+            raise BadInput(f"{name} is not in this version", fix=instead, code="not-in-this-version")
+
+
+async def _prepare(call: Call, args: Args) -> tuple[EvalSpec, str | None]:
+    """The evaluation that is meant, once environment, endpoint and model were found to work."""
+    lab = call.lab
+
+    async def say(message: str) -> None:
+        await call.progress(0, None, message)
+
+    access, variables = await _access(lab, args)
+    async with opened(lab, _local(call, args), env_args=args.env_args or {}, progress=say) as env:
+        cap = lab.settings.max_spend
+        remaining = None if cap is None else max(0.0, cap - lab.ledger.spent(lab.platform))
+        spec = plan(env.snapshot, env.interpreter, env.loaded, access, args.wanted(), remaining)
+        if spec.endpoint.preset == "prime" and lab.settings.rehearsal:
+            rows = await env.worker.rows(limit=_GOLDS, seed=spec.seed)
+            await register_golds(variables, rows.rows)
+    return spec, access.key
+
+
+def _local(call: Call, args: Args) -> Any:
+    if call.snapshot is None:
+        raise BadInput(
+            f"{args.environment} is an environment on the Hub, and run_eval works on local ones",
+            fix="Pull it with create_environment(name=..., hub=...), then evaluate the copy.",
+            code="not-local",
+        )
+    return call.snapshot
+
+
+async def _access(lab: Lab, args: Args) -> tuple[endpoints.Access, dict[str, str]]:
+    variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}
+    access = endpoints.resolve(args.endpoint, variables)
+    complete = access.endpoint.preset != "url" and not lab.settings.rehearsal
+    return await endpoints.ask(access, args.model, exact=complete), variables
+
+
+async def intent(call: Call, args: Args) -> Intent | None:
+    """Ask first when the endpoint lists a price and the estimate reaches a dollar, or a cap is set."""
+    _supported(args)
+    try:
+        access, _ = await _access(call.lab, args)
+    except EvalError:
+        return None  # the body says the same, as the error of this call
+    if access.price is None:
+        return None
+    estimate = args.wanted().estimate(access.price)
+    if estimate < _ASK_FROM and call.lab.settings.max_spend is None:
+        return None
+    content = call.snapshot.content if call.snapshot else args.environment
+    what = [content, args.model, access.endpoint.url, args.num_examples, args.rollouts, args.max_tokens]
+    question = (
+        f"Evaluate {args.environment} with {args.model} at {access.endpoint.host}: {args.num_examples} tasks x "
+        f"{args.rollouts} rollouts, about ${estimate:.2f} at most for one turn each?"
+    )
+    key = hashlib.sha256(canonical(what).encode()).hexdigest()
+    return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM)
+
+
+def _running(lab: Lab, job: Job) -> Outcome:
+    spec = lab.evals.spec(job)
+    done, planned = job.progress.get("completed", 0), spec.planned
+    return Outcome(
+        "running",
+        f"Evaluation {job.id} goes on: {done} of {count(planned, 'rollout')} finished.",
+        data=verdicts.eval_data(spec, job, None, None),
+        next=(
+            Next("watch_run", "follow it", {"id": job.id}),
+            Next("run_eval", "the same call waits for it again"),
+            Next("control_run", "end it early", {"id": job.id, "action": "stop"}),
+        ),
+    )
+
+
+def _broken(lab: Lab, job: Job) -> Outcome:
+    """A crash of machinery: never a low score."""
+    spec = lab.evals.spec(job)
+    reason = str(job.progress.get("reason") or "no reason was recorded")
+    again = "resumes it without repeating finished rollouts" if spec.api == "v1" else "starts it anew"
+    found = Finding(
+        f"eval-{job.state}", "blocker", f"the evaluation {job.id} did not finish: {reason}",
+        f"Mend the cause if the message names one (check_environment, preflight); the same run_eval call {again}.",
+    )  # fmt: skip
+    return Outcome(
+        "inconclusive",
+        f"Evaluation {job.id} {job.state}: {reason}.",
+        (found,),
+        verdicts.eval_data(spec, job, None, None),
+        (Next("run_eval", again),),
+        facts=Facts(proves=False),
+    )
+
+
+TOOL = Tool(
+    name="run_eval",
+    title="Run an evaluation",
+    description="Evaluate a model on an environment with vf-eval, as a job, and judge the reward distribution. Still "
+    "running after wait_seconds: returns an id; the same call waits on, or resumes a broken job.",
+    args=Args,
+    run=run,
+    effect="executes",
+    snapshot=True,
+    intent=intent,
+    open_world=True,
+    idempotent=False,
+)

@@ -1,0 +1,247 @@
+"""Verdicts on whole sets of rollouts."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from prime_lab_mcp.lab.distribution import Distribution, judge
+from prime_lab_mcp.lab.evals.results import Rollout
+
+
+def rollout(task: int | str, reward: float | None, **more: object) -> Rollout:
+    return Rollout(task=str(task), reward=reward, **more)  # type: ignore[arg-type]
+
+
+def binary(p: float, tasks: int = 50, r: int = 8, seed: int = 0) -> list[Rollout]:
+    rng = random.Random(seed)
+    return [rollout(t, float(rng.random() < p)) for t in range(tasks) for _ in range(r)]
+
+
+def parts(correct: float, form: float, weight: float = 0.2) -> dict[str, object]:
+    return {"reward": correct + weight * form, "components": {"correct": (correct, 1.0), "format": (form, weight)}}
+
+
+def blockers(found: Distribution) -> list[str]:
+    return [f.code for f in found.findings if f.severity == "blocker"]
+
+
+def codes(found: Distribution) -> set[str]:
+    return {f.code for f in found.findings}
+
+
+def test_a_healthy_distribution_passes_with_all_five_checks() -> None:
+    found = judge(binary(0.4))
+
+    assert (found.status, blockers(found)) == ("passed", [])
+    assert [c.name for c in found.checks] == ["sample-count", "not-all-zero", "not-all-one", "variance", "format"]
+    assert [c.passed for c in found.checks] == [True, True, True, True, None]
+
+
+def test_half_always_and_half_never_passes_the_five_checks_and_fails_all_the_same() -> None:
+    def rows() -> Iterator[Rollout]:
+        for task in range(50):
+            for _ in range(4):
+                yield rollout(task, **parts(float(task % 2), 1.0))  # type: ignore[arg-type]
+
+    found = judge(rows())
+
+    assert all(c.passed for c in found.checks)
+    assert found.zero_variance_share == 1.0
+    assert (found.status, blockers(found)) == ("failed", ["distribution-no-signal"])
+
+
+@pytest.mark.parametrize(("tasks", "r"), [(29, 8), (50, 3), (5, 4)])
+def test_too_few_tasks_or_rollouts_never_pass(tasks: int, r: int) -> None:
+    found = judge(binary(0.5, tasks, r))
+
+    assert found.status == "inconclusive"
+    assert "distribution-too-small" in blockers(found)
+
+
+def test_twenty_zeros_decide_nothing_and_four_hundred_do() -> None:
+    few, many = judge(binary(0.0, 5, 4)), judge(binary(0.0, 50, 8))
+
+    assert few.status == "inconclusive"
+    assert many.status == "failed"
+    assert "distribution-all-zero" in blockers(many)
+    assert "distribution-unclear" not in blockers(many)
+
+
+def test_what_is_always_solved_fails() -> None:
+    found = judge(binary(1.0))
+
+    assert found.status == "failed"
+    assert {"distribution-all-one", "distribution-too-easy"} <= set(blockers(found))
+    assert found.difficulty == {"never": 0, "hard": 0, "normal": 0, "easy": 0, "always": 50}
+
+
+def test_an_interval_across_a_threshold_is_inconclusive_and_says_how_many_tasks_decide() -> None:
+    found = judge(binary(0.05, 40, 4, seed=3))
+
+    assert found.status == "inconclusive"
+    unclear = [f for f in found.findings if f.code == "distribution-unclear"]
+    assert unclear
+    assert "num_examples=" in unclear[0].fix or "no sample would decide" in unclear[0].fix
+
+
+def test_errors_are_no_wrong_answers() -> None:
+    rows = binary(0.5)
+    broken = [rollout(t, None, error="503") for t in range(50)]
+    with_errors, without = judge([*rows, *broken[:20]]), judge(rows)
+
+    assert with_errors.mean == without.mean
+    assert with_errors.error_rate == pytest.approx(20 / 420)
+    assert with_errors.status == "passed"
+    assert "eval-errors" in blockers(judge([*rows, *broken]))
+
+
+def test_only_errors_is_inconclusive_and_has_no_mean() -> None:
+    found = judge([rollout(t, None, error="503") for t in range(50)])
+
+    assert (found.status, blockers(found), found.mean) == ("inconclusive", ["eval-all-errors"], None)
+
+
+def test_nothing_at_all_is_inconclusive() -> None:
+    assert judge([]).status == "inconclusive"
+
+
+def test_a_reward_that_is_no_number_fails() -> None:
+    found = judge([*binary(0.5), rollout(0, None, nonfinite=True)])
+    assert blockers(found) == ["distribution-nonfinite"]
+
+
+@pytest.mark.parametrize(("share", "severity"), [(0.03, None), (0.1, "warning"), (0.3, "blocker")])
+def test_truncation_is_judged_by_its_share(share: float, severity: str | None) -> None:
+    rng = random.Random(0)
+    rows = [rollout(r.task, r.reward, truncated=rng.random() < share) for r in binary(0.5)]
+    found = {f.code: f.severity for f in judge(rows).findings}
+
+    assert found.get("distribution-truncated") == severity
+
+
+def test_rewards_are_normalised_by_what_is_attainable() -> None:
+    rng = random.Random(0)
+    rows = [rollout(t, **parts(float(rng.random() < 0.5), 1.0)) for t in range(50) for _ in range(8)]  # type: ignore[arg-type]
+    found = judge(rows)
+
+    assert found.attainable == pytest.approx(1.2)
+    assert found.attainable_from == "weights"
+    assert found.mean == pytest.approx((0.5 + 0.2) / 1.2, abs=0.05)
+    assert found.pass_rate == pytest.approx(0.5, abs=0.06)
+    assert found.perfect_rate == found.pass_rate
+
+
+def test_weights_of_a_v0_environment_come_from_the_environment() -> None:
+    rng = random.Random(0)
+    rows = []
+    for task in range(50):
+        for _ in range(8):
+            correct = float(rng.random() < 0.5)
+            known = {"correct": (correct, None), "form": (1.0, None), "tool_calls": (3.0, None)}
+            rows.append(rollout(task, correct + 0.2, components=known))
+    found = judge(rows, weights={"correct": 1.0, "form": 0.2})
+
+    assert found.attainable == pytest.approx(1.2)
+    assert {c.name: c.weight for c in found.components} == {"correct": 1.0, "form": 0.2}
+
+
+def test_scores_above_the_weights_raise_what_is_attainable() -> None:
+    rows = [rollout(t, 5.0 * (n % 2), components={"points": (5.0 * (n % 2), 1.0)}) for t in range(40) for n in range(4)]
+    found = judge(rows)
+
+    assert (found.attainable, found.attainable_from) == (5.0, "observed")
+
+
+def test_shares_of_components_inside_tasks_sum_to_one() -> None:
+    rng = random.Random(1)
+    rows = [
+        rollout(t, **parts(float(rng.random() < 0.4), float(rng.random() < 0.8)))  # type: ignore[arg-type]
+        for t in range(50)
+        for _ in range(8)
+    ]
+    found = {c.name: c.within_task_share or 0.0 for c in judge(rows).components}
+
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert found["correct"] > 0.9
+
+
+def test_a_run_that_could_only_learn_the_format_fails() -> None:
+    rng = random.Random(2)
+    rows = [rollout(t, **parts(0.0, float(rng.random() < 0.6), 1.0)) for t in range(50) for _ in range(8)]  # type: ignore[arg-type]
+    assert "distribution-format-dominates" in blockers(judge(rows))
+
+
+def test_a_model_that_ignores_the_format_fails_the_format_check() -> None:
+    rng = random.Random(3)
+    rows = [
+        rollout(t, **parts(float(rng.random() < 0.5), float(rng.random() < 0.1)))  # type: ignore[arg-type]
+        for t in range(50)
+        for _ in range(8)
+    ]
+    found = judge(rows)
+
+    assert "distribution-format-low" in blockers(found)
+    assert [c.passed for c in found.checks if c.name == "format"] == [False]
+
+
+def test_pass_at_k_is_the_unbiased_estimate() -> None:
+    rows = [rollout(t, float(n < 2)) for t in range(30) for n in range(4)]
+    found = judge(rows).pass_at_k
+
+    assert found == {1: pytest.approx(0.5), 2: pytest.approx(1 - 1 / 6), 4: pytest.approx(1.0)}
+
+
+def test_length_that_pays_is_warned_of() -> None:
+    rng = random.Random(4)
+    rows = []
+    for task in range(50):
+        for _ in range(8):
+            reward = float(rng.random() < 0.5)
+            rows.append(rollout(task, reward, completion_tokens=int(100 + 100 * reward + rng.random() * 50)))
+    found = judge(rows)
+
+    assert (found.length_correlation or 0) > 0.8
+    assert "distribution-length-correlation" in codes(found)
+    assert found.completion_tokens["p50"] > 100
+
+
+def test_a_model_no_better_than_a_trivial_policy_fails() -> None:
+    assert "distribution-at-floor" in blockers(judge(binary(0.5), floor=0.5))
+    assert judge(binary(0.5), floor=0.1).status == "passed"
+
+
+def test_rewards_that_differ_by_nothing_worth_naming_fail() -> None:
+    rng = random.Random(5)
+    rows = [rollout(t, 0.5 + 0.001 * rng.random()) for t in range(50) for _ in range(8)]
+    assert blockers(judge(rows)) == ["distribution-constant"]
+
+
+def test_continuous_rewards_are_judged() -> None:
+    rng = random.Random(6)
+    found = judge([rollout(t, rng.random()) for t in range(50) for _ in range(8)])
+
+    assert found.status == "passed"
+    assert found.usable_groups.share == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_hundred_thousand_rollouts_stream_in_seconds() -> None:
+    rng = random.Random(7)
+    started = time.perf_counter()
+    found = judge(rollout(n % 12_500, float(rng.random() < 0.4)) for n in range(100_000))
+
+    assert (found.status, found.rollouts, found.tasks) == ("passed", 100_000, 12_500)
+    assert time.perf_counter() - started < 30
+
+
+def test_every_blocker_has_a_fix_and_the_public_form_holds_only_plain_values() -> None:
+    import json
+
+    for rows in (binary(0.0), binary(1.0), binary(0.05, 40, 4), binary(0.5, 5, 2), []):
+        found = judge(rows)
+        assert all(f.fix for f in found.findings)
+        assert found.status == "passed" or blockers(found)
+        assert len(json.dumps(found.as_json())) < 4000

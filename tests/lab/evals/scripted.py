@@ -1,0 +1,120 @@
+"""A tiny OpenAI-compatible server on loopback, scripted by the test; answers plain and streamed."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Reply = Callable[[dict[str, Any], int], str | int]
+"""From the request and how often this prompt was asked before: the text, or an HTTP status to fail with."""
+
+
+class ScriptedModel(ThreadingHTTPServer):
+    request_queue_size = 256
+    daemon_threads = True
+
+    def __init__(self, reply: Reply, gate: threading.Event | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.reply = reply
+        self.gate = gate
+        self.lock = threading.Lock()
+        self.asked: Counter[str] = Counter()
+        self.keys: set[str] = set()
+        self.requests: list[dict[str, Any]] = []
+        self.arrived = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: ScriptedModel
+
+    def do_GET(self) -> None:
+        self._send(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        server = self.server
+        with server.lock:
+            server.keys.add(self.headers.get("authorization", ""))
+            server.requests.append(body)
+            prompt = str(body["messages"][-1]["content"])
+            before = server.asked[prompt]
+            server.asked[prompt] += 1
+        server.arrived.set()
+        if server.gate is not None:
+            server.gate.wait(60)
+        reply = server.reply(body, before)
+        if isinstance(reply, int):
+            key = self.headers.get("authorization", "")
+            self._send(reply, {"error": {"message": f"scripted {reply} for {key}", "code": reply}})
+        elif body.get("stream"):
+            self._stream(body, reply)
+        else:
+            self._send(200, _completion(body, reply))
+
+    def _stream(self, body: dict[str, Any], text: str) -> None:
+        head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
+        chunks: list[dict[str, Any]] = [
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": part}, "finish_reason": None}]}
+            for part in (text[: len(text) // 2], text[len(text) // 2 :])
+        ]
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        if (body.get("stream_options") or {}).get("include_usage"):
+            chunks.append({"choices": [], "usage": _usage()})
+        lines = [f"data: {json.dumps(head | chunk)}\n\n" for chunk in chunks]
+        self._raw(200, "text/event-stream", "".join([*lines, "data: [DONE]\n\n"]).encode())
+
+    def _send(self, status: int, body: dict[str, Any]) -> None:
+        self._raw(status, "application/json", json.dumps(body).encode())
+
+    def _raw(self, status: int, kind: str, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+def _usage() -> dict[str, int]:
+    return {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+
+
+def _completion(body: dict[str, Any], text: str) -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    head = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"]}
+    return head | {"choices": [choice], "usage": _usage()}
+
+
+@contextmanager
+def serving(reply: Reply, gate: threading.Event | None = None) -> Iterator[ScriptedModel]:
+    """The server, running in threads."""
+    server = ScriptedModel(reply, gate)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        if gate is not None:
+            gate.set()
+        server.shutdown()
+        server.server_close()
+
+
+def adds(body: dict[str, Any], before: int) -> str:
+    """Answers sums: right in every second try, always in the asked form."""
+    found = re.findall(r"(\d+)\+(\d+)", str(body["messages"][-1]["content"]))
+    value = sum(map(int, found[-1])) if found else 0
+    return f"<answer>{value if before % 2 == 0 else -1}</answer>"

@@ -1,0 +1,198 @@
+"""run_eval and check_reward_distribution as tools: from arguments to report."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.evals.jobs import LIVE
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.report import Outcome, Report
+from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.tools import check_reward_distribution, run_eval
+from prime_lab_mcp.tools.tool import Call
+from tests.lab.evals.conftest import write_environment
+from tests.lab.evals.scripted import adds, serving
+
+pytestmark = pytest.mark.anyio
+SATURATED = "distribution-format-saturated"
+"""The scripted model always keeps to the form."""
+
+
+class NoPages:
+    def topics(self) -> list[tuple[str, str]]:
+        return []
+
+    def page(self, topic: str) -> str | None:
+        return None
+
+
+async def heard(done: float, total: float | None, message: str) -> None:
+    """Progress that nobody follows."""
+
+
+async def unproven(name: str, snapshot: Snapshot) -> Report:
+    raise AssertionError("nothing is proven inside these tools")
+
+
+async def call_of(lab: Lab, name: str | None = "sums_v1") -> Call:
+    snapshot = await lab.snapshot(name) if name else None
+    return Call(lab=lab, snapshot=snapshot, progress=heard, references=NoPages(), prove=unproven)
+
+
+async def evaluate(lab: Lab, **given: Any) -> Outcome:
+    args = run_eval.Args.model_validate({"environment": "sums_v1", "model": "scripted", **given})
+    return await run_eval.run(await call_of(lab), args)
+
+
+async def check(lab: Lab, name: str | None = "sums_v1", **given: Any) -> Outcome:
+    args = check_reward_distribution.Args.model_validate({"environment": name, **given})
+    return await check_reward_distribution.run(await call_of(lab, name), args)
+
+
+def codes(found: Outcome) -> list[str]:
+    return [f.code for f in found.findings]
+
+
+@pytest.mark.slow
+async def test_an_evaluation_runs_to_a_verdict_which_is_judged_again_from_its_results(lab: Lab) -> None:
+    root = write_environment(lab.settings.workspace)
+    with serving(adds) as model:
+        found = await evaluate(lab, endpoint=model.url, num_examples=32, rollouts=4, wait_seconds=120)
+
+        assert (found.status, codes(found)) == ("passed", [SATURATED]), found
+        data = found.data
+        assert (data["state"], data["tasks"], data["completed"], data["errors"]) == ("finished", 32, 128, 0)
+        assert data["pass_rate"] == {"threshold": 0.5, "share": 0.5}
+        assert data["distribution"]["difficulty"]["normal"] == 32
+        assert data["sampling"] == {"temperature": 1.0, "max_tokens": 2048}
+        assert Path(data["results_path"]).is_file()
+        assert len(json.dumps(dict(data))) < 6000
+        assert [r.tool for r in lab.ledger.evidence(lab.key)] == ["check_reward_distribution", "run_eval"]
+        assert not found.facts.proves
+
+    again = await check(lab)
+    assert (again.status, again.facts.proves, again.facts.model) == ("passed", True, "scripted")
+    assert again.data["usable_groups"]["group_size"] == 16
+
+    by_path = await check(lab, results=data["results_path"], group_size=32)
+    assert (by_path.facts.proves, codes(by_path)) == (True, [SATURATED, "distribution-group-size"])
+
+    copy = lab.settings.workspace / "mine.jsonl"
+    copy.write_bytes(Path(data["results_path"]).read_bytes())
+    foreign = await check(lab, name=None, results="mine.jsonl")
+    assert (foreign.status, foreign.facts.proves) == ("passed", False)
+    assert codes(foreign) == [SATURATED, "distribution-not-evidence"]
+
+    taskset = root / "sums_v1" / "taskset.py"
+    taskset.write_text(taskset.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
+    stale = await check(lab, results=data["id"])
+    assert (stale.facts.proves, codes(stale)) == (False, [SATURATED, "distribution-not-evidence"])
+    with pytest.raises(LabError) as none:
+        await check(lab)
+    assert none.value.code == "eval-missing"
+
+
+@pytest.mark.slow
+async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_verdict(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    gate = threading.Event()
+    with serving(adds, gate) as model:
+        found = await evaluate(lab, endpoint=model.url, num_examples=2, rollouts=1, wait_seconds=0)
+        id = str(found.data["id"])
+
+        assert (found.status, found.data["state"] in LIVE) == ("running", True)
+        assert [n.tool for n in found.next] == ["watch_run", "run_eval", "control_run"]
+        with pytest.raises(LabError) as early:
+            await check(lab, results=id)
+        assert early.value.code == "eval-not-finished"
+        await lab.evals.stop(id)
+
+    assert lab.ledger.evidence(lab.key) == []
+
+
+@pytest.mark.slow
+async def test_a_rehearsal_model_knows_the_golds_and_its_evidence_counts_for_the_rehearsal_only(
+    tmp_path: Path,
+) -> None:
+    from prime_lab_mcp.server.rehearsing import RehearsalPlatform
+
+    settings = Settings(workspace=tmp_path / "workspace", state_dir=tmp_path / "state", rehearsal=True)
+    root = write_environment(settings.workspace)
+    taskset = root / "sums_v1" / "taskset.py"
+    code = taskset.read_text(encoding="utf-8")
+    # No arithmetic to read off the prompt: only registered answers help the model.
+    code = code.replace("What is {n}+{n + 1}? Put it in", "Name the capital of land number {n}. Put it in")
+    taskset.write_text(code.replace("answer=str(2 * n + 1)", 'answer=f"city{n}"'), encoding="utf-8")
+    platform = RehearsalPlatform(settings)
+    lab = Lab(settings, platform.variables)
+    try:
+        found = await evaluate(lab, model="rehearsal/skill-50", num_examples=32, rollouts=4, wait_seconds=120)
+
+        assert found.data["errors"] == 0, found
+        assert 0.2 < found.data["pass_rate"]["share"] < 0.8
+        assert found.data["cost"] > 0
+        assert {r.platform for r in lab.ledger.evidence(lab.key)} == {"rehearsal"}
+        assert lab.ledger.spent("rehearsal") > 0
+    finally:
+        await lab.close()
+        if platform._child is not None:
+            await platform._child.close()
+
+
+@pytest.mark.parametrize("given", [{"hosted": True}, {"upload": True}, {"rescore": "eval-1"}])
+async def test_what_this_version_lacks_is_refused_with_advice(lab: Lab, given: dict[str, Any]) -> None:
+    write_environment(lab.settings.workspace)
+    with pytest.raises(BadInput) as refused:
+        await evaluate(lab, **given)
+    assert refused.value.code == "not-in-this-version"
+    assert not set(given) & set(run_eval.Args.model_json_schema()["properties"])
+
+
+async def test_an_unset_key_is_an_error_before_anything_starts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_environment(lab.settings.workspace)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(LabError) as refused:
+        await evaluate(lab, endpoint="openai")
+    assert refused.value.code == "endpoint-no-key"
+    assert lab.evals.list() == []
+
+
+async def test_a_file_outside_the_workspace_is_refused(lab: Lab) -> None:
+    with pytest.raises(LabError) as refused:
+        await check(lab, name=None, results=os.devnull)
+    assert refused.value.code == "outside-workspace"
+
+
+async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prime_lab_mcp.lab.evals import endpoints
+    from prime_lab_mcp.lab.evals.spec import Endpoint, Price
+
+    write_environment(lab.settings.workspace)
+
+    priced_access = endpoints.Access(Endpoint("prime", "https://models.example/v1"), "k", Price(1.0, 1.0))
+
+    async def priced(*_: object, **__: object) -> endpoints.Access:
+        return priced_access
+
+    monkeypatch.setattr(endpoints, "resolve", lambda *_: priced_access)
+    monkeypatch.setattr(endpoints, "ask", priced)
+    call = await call_of(lab)
+
+    def asked(**given: Any) -> run_eval.Args:
+        return run_eval.Args.model_validate({"environment": "sums_v1", "model": "m", **given})
+
+    cheap = await run_eval.intent(call, asked(num_examples=10, rollouts=4))
+    dear = await run_eval.intent(call, asked(num_examples=1000, rollouts=8))
+
+    assert cheap is None
+    assert dear is not None
+    assert (dear.kind, dear.ask) == ("eval", True)
+    assert dear.max_cost == pytest.approx(24.4, abs=0.1)
