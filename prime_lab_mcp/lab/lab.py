@@ -34,6 +34,8 @@ class Lab:
     def __init__(self, settings: Settings, platform_variables: PlatformVariables = _no_variables) -> None:
         self.settings = settings
         self.platform_variables = platform_variables
+        self.closing: list[Callable[[], Awaitable[None]]] = []
+        """Run when the lab closes, e.g. to end the rehearsal platform."""
         self.workspace = Workspace(settings.workspace.resolve())
 
     @property
@@ -87,11 +89,12 @@ class Lab:
         return taken
 
     async def close(self) -> None:
-        """End every worker and drop old snapshots. Jobs go on: they hold their own lease, and their snapshot."""
+        """End every worker and drop old snapshots. Jobs go on; a broken one can be resumed on its snapshot."""
+        for close in self.closing:
+            await close()
         if "workers" in self.__dict__:
             await self.workers.close()
         if "ledger" in self.__dict__:
-            unfinished = ("starting", "running")
-            in_use = frozenset(job.content for job in self.ledger.jobs() if job.state in unfinished)
+            in_use = frozenset(job.content for job in self.ledger.jobs() if job.state != "finished")
             clean(self.settings.snapshots, in_use)
             self.ledger.close()

@@ -41,7 +41,8 @@ CREATE TABLE snapshots (
 CREATE TABLE pushes (
   id INTEGER PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, environment TEXT NOT NULL,
   owner TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL, source TEXT NOT NULL,
-  content TEXT NOT NULL, cli_hash TEXT NOT NULL, hub_hash TEXT, api TEXT, verified TEXT NOT NULL, platform TEXT NOT NULL);
+  content TEXT NOT NULL, cli_hash TEXT NOT NULL, hub_hash TEXT, api TEXT, verified TEXT NOT NULL,
+  platform TEXT NOT NULL);
 CREATE TABLE runs (
   id TEXT NOT NULL, at REAL NOT NULL, workspace TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
   intent TEXT NOT NULL, config_path TEXT, config_sha256 TEXT, price_per_hour REAL, max_cost REAL,
@@ -85,7 +86,7 @@ class Ledger:
         except sqlite3.Error as error:
             raise LedgerError(
                 f"the ledger cannot be opened: {error}",
-                fix="Check that the state directory is writable and its disk not full, or name another with --state-dir.",
+                fix="Check that the state directory is writable and its disk not full, or name another (--state-dir).",
             ) from error
 
     def close(self) -> None:
@@ -172,7 +173,7 @@ class Ledger:
 
     def commit_spend(self, intent: str, amount: float, what: str, platform: Platform) -> None:
         """Count an upper-bound estimate against the cap, once per intent."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             seen = db.execute("SELECT 1 FROM spend WHERE intent = ? AND platform = ?", (intent, platform)).fetchone()
             if seen is None:
                 db.execute(
@@ -193,7 +194,7 @@ class Ledger:
         `open` and `mine`: this caller may send now (and must `settle` or `release`). `sent`: somebody sent it and its
         outcome is unknown: look it up, never resend. `done`: here is the result.
         """
-        with self._transaction() as db:
+        with self.transaction() as db:
             row = db.execute("SELECT * FROM intents WHERE key = ? AND platform = ?", (key, platform)).fetchone()
             if row is None or row["state"] == "open":
                 attempt = (row["attempt"] if row else 0) + 1
@@ -263,7 +264,7 @@ class Ledger:
 
     def create_job(self, job: Job) -> Job:
         """Insert a job, or return the live one with the same intent (attach)."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             row = db.execute(
                 "SELECT * FROM jobs WHERE intent = ? AND workspace = ? AND state IN ('starting', 'running')"
                 " AND lease > ? ORDER BY at DESC LIMIT 1",
@@ -285,11 +286,12 @@ class Ledger:
         assignments = ", ".join(f"{k} = ?" for k in values)
         self._write(f"UPDATE jobs SET {assignments} WHERE id = ?", (*values.values(), id))
 
-    def claim_judgement(self, id: str) -> bool:
-        """True for exactly one caller: it records what the job proved."""
-        with self._transaction() as db:
-            changed = db.execute("UPDATE jobs SET judged = 1 WHERE id = ? AND judged = 0", (id,))
-            return changed.rowcount == 1
+    def judge(self, id: str, verdicts: Sequence[Evidence]) -> list[int]:
+        """Record what a job proved, for exactly one caller and in one step: marked as judged only with its verdicts."""
+        with self.transaction() as db:
+            if db.execute("UPDATE jobs SET judged = 1 WHERE id = ? AND judged = 0", (id,)).rowcount != 1:
+                return []
+            return [self.record(verdict) for verdict in verdicts]
 
     def job(self, id: str) -> Job | None:
         row = self._db.execute("SELECT * FROM jobs WHERE id = ?", (id,)).fetchone()
@@ -337,7 +339,7 @@ class Ledger:
         return row
 
     def _migrate(self) -> None:
-        with self._transaction() as db:
+        with self.transaction() as db:
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version == SCHEMA_VERSION:
                 return
@@ -351,8 +353,15 @@ class Ledger:
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._lock.acquire()
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One step that happens whole or not at all; inside another one, a part of that."""
+        with self._lock:
+            if self._db.in_transaction:
+                yield self._db
+                return
+            yield from self._outermost()
+
+    def _outermost(self) -> Iterator[sqlite3.Connection]:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -366,11 +375,9 @@ class Ledger:
                 f"the ledger could not be written: {error}",
                 fix="Check that the state directory is writable and its disk not full, then call again.",
             ) from error
-        finally:
-            self._lock.release()
 
     def _write(self, statement: str, values: Sequence[Any]) -> int:
-        with self._transaction() as db:
+        with self.transaction() as db:
             return db.execute(statement, tuple(values)).lastrowid or 0
 
     def _insert(self, table: str, row: Mapping[str, Any]) -> int:

@@ -59,7 +59,10 @@ def open_lab(chosen: Settings) -> Lab:
         return Lab(chosen)
     from prime_lab_mcp.server.rehearsing import RehearsalPlatform
 
-    return Lab(chosen, RehearsalPlatform(chosen).variables)
+    platform = RehearsalPlatform(chosen)
+    lab = Lab(chosen, platform.variables)
+    lab.closing.append(platform.close)
+    return lab
 
 
 def serve(chosen: Settings, http: str | None = None) -> None:

@@ -30,3 +30,9 @@ class RehearsalPlatform:
         home = self._settings.rehearsal_dir / "home"
         home.mkdir(parents=True, exist_ok=True)
         return connection.environment(self._url, home)
+
+    async def close(self) -> None:
+        """End it; its state stays."""
+        if self._child is not None:
+            await self._child.close()
+            self._child = None

@@ -91,7 +91,7 @@ class Evals:
             return None
         job, now = same[0], time.time()
         deadline, lease = now + spec.deadline_s, now + _START_LEASE
-        with ledger._transaction() as db:
+        with ledger.transaction() as db:
             taken = db.execute(
                 "UPDATE jobs SET state = 'starting', pid = NULL, lease = ?, deadline = ?, spec = ?"
                 " WHERE id = ? AND state IN ('crashed', 'stopped')",
@@ -122,7 +122,7 @@ class Evals:
             self._crashed(job, "its supervisor could not be started")
             raise
         # The supervisor may have written its own row by now: only a row without a pid is completed.
-        with self._lab.ledger._transaction() as db:
+        with self._lab.ledger.transaction() as db:
             db.execute("UPDATE jobs SET pid = ? WHERE id = ? AND pid IS NULL", (pid, job.id))
         return self.get(job.id)
 
@@ -221,7 +221,7 @@ class Evals:
         return job
 
     def _crashed(self, job: Job, reason: str) -> Job:
-        with self._lab.ledger._transaction() as db:
+        with self._lab.ledger.transaction() as db:
             row = db.execute("SELECT state, pid, lease FROM jobs WHERE id = ?", (job.id,)).fetchone()
             # What was looked at may be outdated: the job ended properly, or was started anew, since.
             if row is not None and row["state"] in LIVE and (row["pid"], row["lease"]) == (job.pid, job.lease):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -203,17 +202,11 @@ def _record(lab: Lab, job: Job, judged: Judged) -> list[int]:
         spec = lab.evals.spec(job)
     except LabError:
         spec = None
-    with lab.ledger._transaction() as db:
-        claimed = db.execute("UPDATE jobs SET judged = 1 WHERE id = ? AND judged = 0", (job.id,))
-        if claimed.rowcount != 1 or spec is None:
-            return []
-        ids = []
-        for tool in ("run_eval", "check_reward_distribution"):
-            row = _row(_evidence(tool, job, spec, judged))
-            columns, marks = ", ".join(row), ", ".join("?" * len(row))
-            inserted = db.execute(f"INSERT INTO evidence ({columns}) VALUES ({marks})", tuple(row.values()))
-            ids.append(inserted.lastrowid or 0)
-        return ids
+    if spec is None:
+        return lab.ledger.judge(job.id, ())  # a newer version wrote it: nothing here can say what it proves
+    return lab.ledger.judge(
+        job.id, [_evidence(t, job, spec, judged) for t in ("run_eval", "check_reward_distribution")]
+    )
 
 
 def _evidence(tool: str, job: Job, spec: EvalSpec, judged: Judged) -> Evidence:
@@ -244,11 +237,6 @@ def _evidence(tool: str, job: Job, spec: EvalSpec, judged: Judged) -> Evidence:
         results_sha256=rests_on.results_sha256,
         at=time.time(),
     )  # fmt: skip
-
-
-def _row(evidence: Evidence) -> dict[str, Any]:
-    row = {f.name: getattr(evidence, f.name) for f in dataclasses.fields(evidence) if f.name != "id"}
-    return {k: json.dumps(v, default=str) if isinstance(v, Mapping | list | tuple) else v for k, v in row.items()}
 
 
 def _errors(progress: Mapping[str, Any]) -> int:
