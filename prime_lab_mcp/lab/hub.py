@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
@@ -66,31 +65,16 @@ class Entry:
 async def look_up(prime: Prime, owner: str, name: str, *, versions: bool = False) -> Entry:
     """What the Hub holds under `owner/name`. Never raises: what could not be asked is `exists=None`."""
     ref = f"{owner}/{name}"
-    answer: dict[str, Any] = {}
+    try:
+        answer = await prime.env_status(ref)
+    except LabError as error:
+        return Entry(owner, name, False if error.code == "platform-not-found" else None, problem=error)
     listed: dict[str, str] = {}
-    problems: list[LabError] = []
-
-    async def status() -> None:
+    if versions and answer.get("latest_version"):
         try:
-            answer.update(await prime.env_status(ref))
+            listed = await prime.env_versions(ref)
         except LabError as error:
-            problems.append(error)
-
-    async def all_versions() -> None:
-        try:
-            listed.update(await prime.env_versions(ref))
-        except LabError as error:
-            # A name without any version has a status but no list; then the status alone decides.
-            if error.code != "platform-not-found":
-                problems.append(error)
-
-    async with anyio.create_task_group() as asking:
-        asking.start_soon(status)
-        if versions:
-            asking.start_soon(all_versions)
-    if problems:
-        missing = any(p.code == "platform-not-found" for p in problems)
-        return Entry(owner, name, False if missing else None, problem=problems[0])
+            return Entry(owner, name, None, problem=error)
     latest = answer.get("latest_version")
     latest = latest if isinstance(latest, Mapping) else {}
     return Entry(

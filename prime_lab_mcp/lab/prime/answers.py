@@ -1,0 +1,197 @@
+"""What the platform answers, as values, and the readers of what `prime` prints only as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+KeySource = Literal["PRIME_API_KEY", "prime login", "rehearsal"]
+Runtime = Literal["v0", "v1"]
+
+_VERSION = re.compile(r"\b(\d+(?:\.\d+)+\S*)")
+_ROW = re.compile(r"^(Type|Team ID|Team Name|Role|User ID|Username|Name|Email)\s{2,}(.+?)\s*$", re.M)
+_SCOPE = re.compile(r"^([a-z][\w-]*)\s{2,}([✓✗-])\s{2,}([✓✗-])\s*$", re.M)
+_HASH = re.compile(r"\b[0-9a-f]{64}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who the key belongs to. `user` is the public name, None where none was chosen yet."""
+
+    user: str | None
+    user_id: str
+    name: str | None
+    team: str | None
+    """Name of the team that pushes and runs are billed to; None: the personal account."""
+    team_id: str | None
+    key_source: KeySource
+    rights: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
+    """Scope to (may read, may write), where the platform tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    id: str
+    slug: str
+    name: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wallet:
+    """`balance` in `currency` (US dollars so far)."""
+
+    balance: float
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What `prime env push` wrote down after a success."""
+
+    owner: str
+    name: str
+    version: str | None
+    wheel_sha256: str | None
+    environment_id: str | None
+    url: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateAnswer:
+    """`not-offered`: the platform has no validation. `unavailable`: it could not be asked; `problems` says why."""
+
+    outcome: Literal["valid", "invalid", "not-offered", "unavailable"]
+    problems: tuple[str, ...] = ()
+    schema_commit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A run that was created. Prices in US dollars; None where the platform names none (reserved clusters)."""
+
+    id: str
+    price_per_gpu_hour: float | None
+    estimated_cost_per_hour: float | None
+    gpu_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """GPUs that can be rented by the hour for a run."""
+
+    gpu_type: str
+    price_per_gpu_hour: float | None
+    available_now: bool | None
+    beta: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What can be trained and on what: model name to GPU types of its clusters, and what is rented on demand."""
+
+    trainable: Mapping[str, tuple[str, ...]]
+    offers: tuple[Offer, ...]
+
+    def price(self, gpu_type: str | None) -> float | None:
+        """US dollars per GPU-hour of this type; without a type the highest that could be chosen."""
+        prices = [
+            o.price_per_gpu_hour
+            for o in self.offers
+            if o.price_per_gpu_hour is not None and gpu_type in (None, o.gpu_type)
+        ]
+        return max(prices, default=None)
+
+
+def version_of(text: str) -> str | None:
+    """Of `Prime CLI version: 0.18.0`."""
+    found = _VERSION.search(text)
+    return found[1] if found else None
+
+
+def account_of(text: str, key_source: KeySource) -> Account | None:
+    """Of the plain table of `prime whoami`; None where it holds no user."""
+    rows = {key: value for key, value in _ROW.findall(text) if value not in ("Unknown", "Not set")}
+    if "User ID" not in rows:
+        return None
+    rights = {scope: (read == "✓", write == "✓") for scope, read, write in _SCOPE.findall(text)}
+    return Account(
+        user=rows.get("Username"),
+        user_id=rows["User ID"],
+        name=rows.get("Name"),
+        team=rows.get("Team Name") or rows.get("Team ID"),
+        team_id=rows.get("Team ID"),
+        key_source=key_source,
+        rights=rights,
+    )
+
+
+def hashes_of(text: str) -> dict[str, str]:
+    """Version to content hash ("" where it shows none), newest first, of `prime env version list --full-hashes`."""
+    found: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    if any(re.match(r"\s*Version\s{2,}Created\b", line) for line in lines):
+        for line in lines:
+            version = line.split()[0] if line.strip() else ""
+            if not version or line.startswith("Latest version"):
+                break
+            digest = _HASH.search(line)
+            found.setdefault(version, digest[0] if digest else "")
+    return found
+
+
+def runtime_of(entry: Mapping[str, Any]) -> Runtime | None:
+    """The label the Hub keeps of the verifiers generation, wherever it puts it."""
+    latest = entry.get("latest_version")
+    holders = [entry, *([latest] if isinstance(latest, Mapping) else [])]
+    for holder in holders:
+        label = str(holder.get("runtime") or holder.get("runtime_hint") or "").upper()
+        if label.endswith("V1"):
+            return "v1"
+        if label.endswith("V0"):
+            return "v0"
+    return None
+
+
+def models_of(answer: Mapping[str, Any]) -> Models:
+    trainable = {
+        str(m.get("name")): tuple(
+            sorted({str(c.get("gpu_type")) for c in m.get("clusters") or () if c.get("gpu_type")})
+        )
+        for m in answer.get("available_fft_models") or ()
+        if m.get("name")
+    }
+    offers = tuple(
+        Offer(
+            str(o.get("gpu_type")),
+            number(o.get("price_per_gpu_hour")),
+            o.get("available_now") if isinstance(o.get("available_now"), bool) else None,
+            bool(o.get("is_beta")),
+        )
+        for o in answer.get("on_demand") or ()
+    )
+    return Models(trainable, offers)
+
+
+def submitted_of(answer: Mapping[str, Any]) -> Submitted | None:
+    run = answer.get("run")
+    if not isinstance(run, Mapping) or not run.get("runId"):
+        return None
+    return Submitted(
+        str(run["runId"]),
+        number(run.get("pricePerGpuHour")),
+        number(run.get("estimatedCostPerHour")),
+        str(run["gpuType"]) if run.get("gpuType") else None,
+    )
+
+
+def number(value: Any) -> float | None:
+    """A number the platform sent, also as text; None for anything else."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None

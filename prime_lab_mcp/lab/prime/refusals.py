@@ -1,0 +1,194 @@
+"""What went wrong when `prime` ends with a failure, told from its text.
+
+prime 0.18.0 exits with 1 for everything and prints errors on stdout (`-o json` too), so the text is all there is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from prime_lab_mcp.lab.errors import PrimeError
+from prime_lab_mcp.lab.process import Completed
+from prime_lab_mcp.lab.text import quote
+
+OLDEST = "0.18.0"
+"""First release with `train validate` and with prime-rl configs only."""
+
+Effect = Literal["none", "unknown"]
+
+_LOGIN = "Ask the user to run `prime login` in a terminal (on a machine without a browser: `prime login --headless`)"
+_NOISE = re.compile(r"^(?:Upload failed|Unexpected error): \d+$|^\s*$")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_STATUS = re.compile(r"HTTP (\d{3})\b")
+_PROBLEM = re.compile(r"^\s*- (.+)$", re.M)
+
+
+class Refusal(PrimeError):
+    """A verb of `prime` failed. `effect` says whether what it asked for may have happened all the same."""
+
+    def __init__(
+        self, message: str, *, fix: str, code: str, effect: Effect = "none", problems: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, fix=fix, code=code)
+        self.effect = effect
+        self.problems = problems
+        """The platform's list of what it does not accept, as it words it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One class of failure: `says` begins our sentence, the platform's words follow it quoted."""
+
+    code: str
+    says: str
+    fix: str
+    effect: Effect = "none"
+
+
+MISSING = _Kind("prime-missing", "prime is not installed", "Run preflight(install=true); it installs prime.")
+TOO_OLD = _Kind(
+    "prime-too-old",
+    f"prime is older than {OLDEST}",
+    "Run preflight(install=true), or ask the user to upgrade prime (`uv tool upgrade prime`).",
+)
+SLOW = _Kind(
+    "platform-slow",
+    "prime did not answer in time",
+    "Wait a minute and call again; what was sent is looked up first.",
+    "unknown",
+)
+GARBLED = _Kind(
+    "prime-failed",
+    "prime answered something that could not be read",
+    "Call again; if it repeats, ask the user to run the same `prime` command in a terminal.",
+    "unknown",
+)
+_BROKEN = _Kind(
+    "platform-failed",
+    "the platform had a fault of its own",
+    "Wait a minute and call again; what was sent is looked up first.",
+    "unknown",
+)
+_FAILED = _Kind(
+    "prime-failed",
+    "prime failed",
+    "Read what it says; if it is no matter of the files, ask the user to run the same `prime` command in a terminal.",
+    "unknown",
+)
+_UNREACHABLE = _Kind(
+    "platform-unreachable",
+    "the platform could not be reached",
+    "Check the network connection, then call again.",
+    "unknown",
+)
+_REJECTED = _Kind(
+    "platform-rejected",
+    "the platform did not accept it",
+    "Correct what it names, then call again.",
+)
+_BY_STATUS = {
+    400: _REJECTED,
+    401: _Kind(
+        "unauthorized",
+        "the platform does not accept the API key",
+        f"{_LOGIN}, or to replace PRIME_API_KEY where the server gets it from.",
+    ),
+    402: _Kind(
+        "payment-required",
+        "the platform asks for payment first",
+        "Ask the user to add funds at https://app.primeintellect.ai/dashboard/billing.",
+    ),
+    403: _Kind(
+        "platform-forbidden",
+        "the account has no right to this",
+        "Use an owner or team of the account (preflight shows them), or ask the user for the right.",
+    ),
+    404: _Kind(
+        "platform-not-found",
+        "the platform has no such thing",
+        "Check the name or id (search_hub lists environments, watch_run lists runs).",
+    ),
+    409: _Kind(
+        "platform-conflict",
+        "the platform says it conflicts with what is there",
+        "Look at what is there first (search_hub or watch_run), then change the name, version or content.",
+    ),
+    422: _REJECTED,
+    429: _Kind(
+        "platform-busy",
+        "the platform asks for fewer requests",
+        "Wait a minute, then call again.",
+    ),
+}
+_BY_TEXT: tuple[tuple[str, _Kind], ...] = (
+    ("No API key configured", _Kind("not-logged-in", "nobody is logged in to Prime Intellect", f"{_LOGIN}.")),
+    ("API key unauthorized", _BY_STATUS[401]),
+    ("Payment required", _BY_STATUS[402]),
+    ("Validation failed:", _REJECTED),
+    ("Shared LoRA training", _REJECTED),
+    ("content hash", _BY_STATUS[409]),
+    ("Failed to parse pyproject.toml", _Kind("push-unbuildable", "the package could not be built",
+                                             "Run check_environment and mend what it names.")),
+    ("Build failed!", _Kind("push-unbuildable", "the package could not be built",
+                            "Run check_environment and mend what it names.")),
+    ("Build tool not found", _Kind("uv-missing", "prime found no uv to build the package with",
+                                   "Run preflight(install=true).")),
+    ("Enter your desired username", _Kind(
+        "username-missing", "the account has no public user name yet, which publishing needs",
+        "Ask the user to run `prime env push` once in a terminal and choose one, or name a team as owner.")),
+    ("No such command", TOO_OLD),
+    ("No such option", TOO_OLD),
+)  # fmt: skip
+
+
+def refusal(completed: Completed, doing: str) -> Refusal:
+    """The failure of a program that ended with an exit code other than 0. `doing` names what was tried."""
+    text = clean(f"{completed.stdout}\n{completed.stderr}")
+    kind = _kind(text)
+    problems = tuple(_PROBLEM.findall(text)) if kind is _REJECTED else ()
+    return of(kind, doing, _last_words(text), problems)
+
+
+def of(kind: _Kind, doing: str, said: str = "", problems: tuple[str, ...] = ()) -> Refusal:
+    heard = f": {quote(said, limit=600 if problems else 300)}" if said else ""
+    return Refusal(
+        f"{doing}: {kind.says}{heard}", fix=kind.fix, code=kind.code, effect=kind.effect, problems=problems[:20]
+    )
+
+
+def clean(text: str) -> str:
+    """prime's words without colours and without the lines that only repeat an exit code."""
+    lines = (line.rstrip() for line in _ANSI.sub("", text).splitlines())
+    return "\n".join(line for line in lines if not _NOISE.match(line))
+
+
+def _kind(text: str) -> _Kind:
+    # A request that was made is the last thing said; ConnectError means that it never reached the platform.
+    if "ConnectError" in text:
+        return _Kind(_UNREACHABLE.code, _UNREACHABLE.says, _UNREACHABLE.fix, "none")
+    for marker, kind in _BY_TEXT:
+        if marker in text:
+            return kind
+    if re.search(r"Expecting value|not a dictionary|Unexpected response|validation errors? for", text):
+        return GARBLED
+    if found := _STATUS.findall(text):
+        status = int(found[-1])
+        return _BROKEN if status >= 500 else _BY_STATUS.get(status, _REJECTED)
+    if re.search(r"Request (?:failed|timed out)|Connection error|Download failed|Failed to upload|timed out", text):
+        return _UNREACHABLE
+    return _FAILED
+
+
+def _last_words(text: str) -> str:
+    """From the last line that announces an error; a traceback's last line; else the end."""
+    lines = [line for line in text.splitlines() if not re.match(r"^[\s╭╰│─]*$", line)]
+    if not lines:
+        return ""
+    if any("Traceback (most recent call last)" in line for line in lines):
+        return lines[-1]
+    starts = [i for i, line in enumerate(lines) if re.search(r"\b(?:[Ee]rror|[Ff]ailed)\b", line)]
+    first = next((i for i in starts if "Unexpected error" not in lines[i]), starts[0] if starts else len(lines) - 3)
+    said = "\n".join(line for line in lines[max(0, first) :] if not line.startswith(("Tip:", "Alternatively")))
+    return re.sub(r"^(?:Unexpected error|API Error|Error): ?", "", said)

@@ -1,0 +1,242 @@
+"""`push_environment`: publish exactly what was validated, once, and check that the Hub holds it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from prime_lab_mcp.lab import hub, publish
+from prime_lab_mcp.lab.checks.generation import detect
+from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.manifest import set_version
+from prime_lab_mcp.lab.prime.answers import Runtime
+from prime_lab_mcp.lab.publish import Published, Target, Wish
+from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
+from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.tools.names import Slug, Text
+from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Tool
+
+
+class Args(Arguments):
+    environment: EnvironmentName
+    owner: Annotated[Slug | None, Field(description="User or team to publish under.")] = None
+    team: Slug | None = None
+    visibility: Annotated[
+        Literal["PUBLIC", "PRIVATE"] | None, Field(description="Default: as it is; PRIVATE when new.")
+    ] = None
+    bump: Annotated[
+        Literal["patch", "minor", "major"] | None, Field(description="Raise the version when it is taken.")
+    ] = None
+    confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
+
+
+def _wish(args: Args) -> Wish:
+    return Wish(args.owner, args.team, args.visibility, args.bump)
+
+
+def _local(call: Call) -> Snapshot:
+    if call.snapshot is None:
+        raise BadInput(
+            "only an environment of the workspace can be pushed",
+            fix="Name a folder under environments/; pull one from the Hub with create_environment(hub=...).",
+            code="environment-not-found",
+        )
+    return call.snapshot
+
+
+def _runtime(snapshot: Snapshot) -> Runtime:
+    """What the Hub is told: by the code, else by the requirement on verifiers as prime itself would."""
+    return detect(snapshot).api or hub.runtime_required(snapshot.manifest.requirements) or "v1"
+
+
+async def intent(call: Call, args: Args) -> Intent:
+    snapshot = _local(call)
+    target = await publish.plan(call.lab, snapshot, _wish(args))
+    key = publish.key(call.lab, snapshot, target)
+    if target.present is not None or target.problem is not None:
+        return Intent("push", key, f"{target.ref}: nothing is sent.", ask=False)
+    return Intent("push", key, _question(snapshot, target))
+
+
+def _question(snapshot: Snapshot, target: Target) -> str:
+    if target.entry.exists:
+        seen = target.visibility or target.entry.visibility or "as it is"
+        place = f"as the next version after {target.entry.version} (visibility: {seen})"
+    else:
+        place = f"as a new environment (visibility: {target.visibility})"
+    bump = (
+        f" The version in its pyproject.toml is raised from {target.bumped_from} to {target.version}."
+        if target.bumped_from
+        else ""
+    )
+    return (
+        f"Publish {snapshot.name} on the Environments Hub as {target.ref} version {target.version} {place}: "
+        f"{count(len(snapshot.files), 'file')}, verifiers {_runtime(snapshot)}, source {snapshot.source[:12]}.{bump} "
+        "A published version cannot be changed afterwards."
+    )
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    snapshot, wish = _local(call), _wish(args)
+    target = await publish.plan(call.lab, snapshot, wish)
+    key = publish.key(call.lab, snapshot, target)
+    if call.intent is not None and key != call.intent.key:
+        raise LabError(
+            "the files, the account or the Hub changed while this was being approved",
+            fix="Call push_environment again; it asks about what would be sent now.",
+            code="intent-changed",
+        )
+    if target.problem is not None:
+        return _failed(snapshot, target, (target.problem,))
+    runtime = _runtime(snapshot)
+    if target.present is not None:
+        there = Published(target.present, target.entry, False)
+        return _outcome(call, snapshot, target, there, runtime, args)
+    if target.bumped_from is not None:
+        await call.progress(0.0, 3.0, f"raising the version to {target.version}")
+        snapshot = await _bumped(call, snapshot, target)
+        report = await call.prove("check_environment", snapshot)
+        if report.status != "passed":
+            return _failed(snapshot, target, tuple(f for f in report.findings if f.severity == "blocker"))
+    await call.progress(1.0, 3.0, f"pushing {target.ref} {target.version}")
+    published = await publish.send(call.lab, snapshot, target, key, runtime, wish)
+    await call.progress(3.0, 3.0, "comparing with what the Hub holds")
+    return _outcome(call, snapshot, target, published, runtime, args)
+
+
+async def _bumped(call: Call, before: Snapshot, target: Target) -> Snapshot:
+    """The version raised in the user's pyproject.toml, and the files as they are then. Raises LabError."""
+    folder = call.lab.workspace.environment(before.relative)
+    set_version(folder.path / "pyproject.toml", target.version)
+    after = await call.lab.snapshot(before.relative)
+    same = all(after.files.get(p) == digest for p, digest in before.files.items() if p != "pyproject.toml")
+    if after.source != before.source or not same or len(after.files) != len(before.files):
+        raise LabError(
+            f"{before.name} was edited while it was being pushed; only its version was raised, nothing was sent",
+            fix="Call push_environment again when the files are still.",
+            code="edited-meanwhile",
+        )
+    return after
+
+
+def _failed(snapshot: Snapshot, target: Target, findings: tuple[Finding, ...]) -> Outcome:
+    findings = findings or (
+        Finding(
+            "check-after-bump",
+            "blocker",
+            "check_environment did not pass after the version was raised",
+            "Call check_environment.",
+        ),
+    )
+    calls = [Next("check_environment", "see what it names", {"environment": snapshot.name})]
+    if findings[0].code == "version-taken":
+        arguments = {"environment": snapshot.name, "bump": "patch"}
+        calls = [Next("push_environment", "as the next version", arguments)]
+    return Outcome(
+        "failed",
+        f"{target.ref} was not pushed: {findings[0].message}.",
+        findings,
+        {"owner": target.owner, "name": target.name, "version": target.version, "content": snapshot.content},
+        tuple(calls),
+        facts=Facts(touches_platform=True, proves=False),
+        snapshot=snapshot,
+    )
+
+
+def _outcome(
+    call: Call, snapshot: Snapshot, target: Target, published: Published, runtime: Runtime, args: Args
+) -> Outcome:
+    push = publish.record(call.lab, snapshot, target, published, runtime)
+    findings = _doubts(snapshot, target, published, push.hub_hash, args)
+    data: dict[str, Any] = {
+        "owner": target.owner,
+        "name": target.name,
+        "version": published.version,
+        "content": snapshot.content,
+        "hub_hash": push.hub_hash,
+        "verified": push.verified,
+        "visibility": published.entry.visibility or target.visibility,
+        "runtime": runtime,
+        "deduplicated": not published.sent,
+    }
+    if target.bumped_from:
+        data["bumped_from"] = target.bumped_from
+    if published.pushed is not None:
+        data |= {"url": published.pushed.url, "wheel_sha256": published.pushed.wheel_sha256}
+    failed = any(f.severity == "blocker" for f in findings)
+    pinned = f"{target.ref}@{published.version}"
+    how = "is on the Hub already" if not published.sent else "was pushed"
+    sure = (
+        "the Hub holds exactly what was validated" if push.verified == "hub" else "the Hub returned no hash to compare"
+    )
+    return Outcome(
+        "failed" if failed else "passed",
+        f"{pinned} {how}, but the Hub holds other content." if failed else f"{pinned} {how}; {sure}.",
+        tuple(findings),
+        data,
+        _next(pinned, runtime, failed),
+        facts=Facts(runtime=runtime, touches_platform=True),
+        snapshot=snapshot,
+    )
+
+
+def _doubts(
+    snapshot: Snapshot, target: Target, published: Published, hub_hash: str | None, args: Args
+) -> list[Finding]:
+    findings: list[Finding] = []
+    if hub_hash and hub_hash != snapshot.cli_hash:
+        findings.append(
+            Finding(
+                "hub-content-differs",
+                "blocker",
+                f"the Hub holds {target.ref} {published.version} with content hash {hub_hash[:12]}, "
+                f"not {snapshot.cli_hash[:12]} as was validated",
+                'Somebody else may push to this name. Call push_environment with bump="patch".',
+            )
+        )
+    elif not hub_hash:
+        reason = "it could not be asked" if published.entry.exists is None else "it returned none"
+        findings.append(
+            Finding(
+                "hub-hash-unknown",
+                "warning",
+                f"the Hub's content hash of {target.ref} {published.version} is not known: {reason}",
+                "Compare version and wheel_sha256 on the Hub's page, or call push_environment again.",
+            )
+        )
+    wanted = args.visibility
+    if wanted and published.entry.visibility and published.entry.visibility != wanted:
+        findings.append(
+            Finding(
+                "visibility-unchanged",
+                "warning",
+                f"{target.ref} is {published.entry.visibility}, not {wanted} as asked",
+                "Ask the user to change it on the Hub's page.",
+            )
+        )
+    return findings
+
+
+def _next(pinned: str, runtime: Runtime, failed: bool) -> tuple[Next, ...]:
+    if failed:
+        return (Next("search_hub", "see what the Hub holds", {"kind": "environment", "query": pinned}),)
+    if runtime == "v0":
+        return (Next("read_reference", "v0 cannot be trained; how to port it", {"topic": "guide/migration"}),)
+    return (Next("write_training_config", "a config to train on it", {"environments": [pinned]}),)
+
+
+TOOL = Tool(
+    name="push_environment",
+    title="Push environment",
+    description="Publish a validated environment to the Hub, then verify that the Hub holds exactly what was tested. "
+    "Asks first. Repeating it sends nothing twice.",
+    args=Args,
+    run=run,
+    effect="publishes",
+    snapshot=True,
+    records="environment",
+    intent=intent,
+    open_world=True,
+)

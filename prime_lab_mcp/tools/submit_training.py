@@ -1,0 +1,231 @@
+"""`submit_training`: start a hosted run of a checked config, at most once per intent, with price and cap agreed on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from prime_lab_mcp.lab import runs
+from prime_lab_mcp.lab.configs.author import Wish, author
+from prime_lab_mcp.lab.configs.plan import Choices
+from prime_lab_mcp.lab.configs.read import Config, read
+from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.records import Run
+from prime_lab_mcp.lab.report import Facts, Finding, Link, Next, Outcome
+from prime_lab_mcp.lab.runs import Cost, Standing
+from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.tools.names import Slug, Text
+from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
+
+
+class Args(Arguments):
+    environment: Annotated[Text | None, Field(description="Without config: name or owner/name@version.")] = None
+    config: Annotated[Text | None, Field(description="TOML path.")] = None
+    model: Annotated[Text | None, Field(description="Without config.")] = None
+    steps: Annotated[int | None, Field(ge=1, description="Without config.")] = None
+    resume_from: Annotated[Slug | None, Field(description="Id of a PAUSED run.")] = None
+    again: Annotated[bool, Field(description="Once more after the last run ended.")] = False
+    yes: Annotated[bool, Field(description="Skip the question; needs --max-spend.")] = False
+    confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
+
+
+async def config(call: Call, args: Args) -> Path:
+    """The config the call is about; written for `environment` when none was named. Writes nothing twice."""
+    if args.config is not None:
+        if args.environment or args.model or args.steps:
+            raise BadInput(
+                "a config says itself which environment, model and steps it has",
+                fix="Pass config alone, or write a changed one with write_training_config(based_on=...).",
+            )
+        return _existing(call, args.config)
+    if args.environment is None:
+        raise BadInput("neither a config nor an environment was named", fix="Pass config or environment.")
+    choices = Choices((), model=args.model, steps=args.steps)
+    written = await author(call.lab, Wish((args.environment,), choices), datetime.now(UTC).date())
+    return written.config.path
+
+
+def _existing(call: Call, path: str) -> Path:
+    workspace = call.lab.workspace
+    for candidate in (path, f"configs/rl/{path}", f"configs/rl/{path}.toml"):
+        found = workspace.resolve(candidate)
+        if found.is_file():
+            return found
+    return workspace.resolve(path, must_exist=True)
+
+
+def _config(call: Call) -> Config:
+    if call.config is None:
+        raise RuntimeError("submit_training declares a config")
+    return read(call.config)
+
+
+async def intent(call: Call, args: Args) -> Intent:
+    lab, found = call.lab, _config(call)
+    at = await runs.standing(lab, found, resume_from=args.resume_from, again=args.again)
+    if at.state == "existing":
+        return Intent("submit", at.key, f"Run {at.id} of this config exists; nothing is sent.", ask=False)
+    if args.resume_from is not None:
+        await _require_paused(call, args.resume_from)
+    cost = await runs.cost_of(lab, found)
+    wallet = await lab.prime.wallet()
+    return Intent("submit", at.key, _question(found, at, cost, wallet.balance, args, call), cost.max_cost)
+
+
+async def _require_paused(call: Call, id: str) -> None:
+    status = await runs.status_of(call.lab, id)
+    if status != "PAUSED":
+        raise BadInput(
+            f"run {id} is {status}, and only a PAUSED run can be resumed",
+            fix="Pause it with control_run and wait until it is PAUSED, or submit without resume_from.",
+            code="run-not-paused",
+        )
+
+
+def _question(found: Config, at: Standing, cost: Cost, balance: float, args: Args, call: Call) -> str:
+    sources = ", ".join(dict.fromkeys(s.id for s in found.train_sources)) or "no environment"
+    steps = "without end" if found.max_steps is None else count(found.max_steps, "step")
+    gpu = f" of type {found.gpu_type}" if found.gpu_type else ""
+    price = f"${cost.price_per_hour:.2f} per hour" if cost.price_per_hour is not None else "an unknown price per hour"
+    limit = f"at most ${cost.max_cost:.2f} ({cost.why})" if cost.max_cost is not None else f"no upper bound: {cost.why}"
+    keys = runs.secrets(call.lab, found)
+    handed = f" {' and '.join(keys)} of this machine is handed to the run." if keys else ""
+    resumed = f" It continues from the checkpoint of {args.resume_from}." if args.resume_from else ""
+    return (
+        f"Start training run {at.name}: {found.model} on {sources}, {steps}, {count(found.gpus, 'GPU')}{gpu}, {price}; "
+        f"{limit}. Billing is by the hour until the run ends. The wallet holds ${balance:.2f}.{resumed}{handed}"
+    )
+
+
+async def run(call: Call, args: Args) -> Outcome:
+    lab, found = call.lab, _config(call)
+    at = await runs.standing(lab, found, resume_from=args.resume_from, again=args.again)
+    if at.state == "existing":
+        return await _known(call, found, at)
+    if call.intent is not None and (call.intent.key != at.key or not call.intent.ask):
+        raise LabError(
+            "the config or its last run changed while this was being approved",
+            fix="Call submit_training again; it asks about what would be started now.",
+            code="intent-changed",
+        )
+    copy = runs.write_copy(lab, found, at.name, at.key)
+    await call.progress(0.0, 2.0, "asking the platform whether it accepts the config")
+    findings, invalid = await _validated(call, found, copy)
+    if invalid:
+        return _rejected(call, found, findings)
+    cost = await runs.cost_of(lab, found)
+    await call.progress(1.0, 2.0, f"submitting {at.name}")
+    try:
+        started, _ = await runs.submit(lab, found, at, cost, args.resume_from, copy)
+    except LabError as error:
+        if error.code != "platform-rejected":
+            raise
+        return _rejected(call, found, (*findings, _refused(error)))
+    return await _outcome(call, found, started, tuple(findings), deduplicated=False)
+
+
+async def _validated(call: Call, found: Config, copy: Path) -> tuple[tuple[Finding, ...], bool]:
+    answer = await call.lab.prime.train_validate(copy)
+    if answer.outcome == "invalid":
+        rows = tuple({"problem": quote(problem)} for problem in answer.problems)
+        message = f"the platform's schema does not accept {found.path.name} ({count(len(rows), 'problem')})"
+        fix = "Correct it with write_training_config(based_on=...), then check_training_config."
+        return (Finding("config-rejected", "blocker", message, fix, found.path.name, rows),), True
+    if answer.outcome == "unavailable":
+        said = quote(answer.problems[0]) if answer.problems else "no reason given"
+        message = f"the platform could not be asked whether it accepts the config before it was submitted: {said}"
+        return (Finding("config-not-validated", "warning", message, "Watch the first minutes with watch_run."),), False
+    return (), False
+
+
+def _refused(error: LabError) -> Finding:
+    problems = getattr(error, "problems", ())
+    rows = tuple({"problem": quote(problem)} for problem in problems)
+    fix = "Correct it with write_training_config(based_on=...), then check_training_config."
+    return Finding("config-rejected", "blocker", error.message, fix, rows=rows)
+
+
+def _rejected(call: Call, found: Config, findings: tuple[Finding, ...]) -> Outcome:
+    path = _relative(call, found)
+    return Outcome(
+        "failed",
+        "The platform does not accept the config; no run was created.",
+        findings,
+        {"config_path": path, "config_sha256": found.sha256},
+        (Next("write_training_config", "write a corrected one", {"based_on": path}),),
+        facts=Facts(config_sha256=found.sha256, model=found.model, touches_platform=True),
+    )
+
+
+async def _known(call: Call, found: Config, at: Standing) -> Outcome:
+    """A run of this intent exists: return it, and say how to run once more when it has ended."""
+    listed = call.lab.ledger.runs(id=at.id, platform=call.lab.platform)
+    started = listed[0] if listed else Run(
+        str(at.id), "training", at.name, call.lab.key, at.key, call.lab.platform,
+        config_path=_relative(call, found), config_sha256=found.sha256,
+    )  # fmt: skip
+    findings: tuple[Finding, ...] = ()
+    if at.ended:
+        message = f"the run of this config ended: {at.status}"
+        findings = (Finding("run-ended", "warning", message, "Pass again=true to start another run of it."),)
+    return await _outcome(call, found, started, findings, deduplicated=True, status=at.status)
+
+
+async def _outcome(
+    call: Call,
+    found: Config,
+    started: Run,
+    findings: tuple[Finding, ...],
+    *,
+    deduplicated: bool,
+    status: str | None = None,
+) -> Outcome:
+    data: dict[str, Any] = {
+        "id": started.id,
+        "name": started.name,
+        "url": f"{await call.lab.prime.frontend()}/dashboard/training/{started.id}",
+        "config_path": started.config_path,
+        "config_sha256": started.config_sha256,
+        "run_config_sha256": started.data.get("copy_sha256"),
+        "price_per_hour": started.price_per_hour,
+        "max_cost": started.max_cost,
+        "deduplicated": deduplicated,
+    }
+    if status is not None:
+        data["status"] = status
+    calls = [Next("watch_run", "status, reward and anomalies; look again after a few minutes", {"id": started.id})]
+    if any(f.code == "run-ended" for f in findings):
+        calls.append(Next("submit_training", "run it once more", {"config": started.config_path, "again": True}))
+    price = f" at ${started.price_per_hour:.2f} per hour" if started.price_per_hour is not None else ""
+    said = "exists already" if deduplicated else f"was started{price}"
+    return Outcome(
+        "passed",
+        f"Run {started.id} ({started.name}) {said}.",
+        findings,
+        data,
+        tuple(calls),
+        (Link(f"lab://runs/{started.id}", "the run"),),
+        facts=Facts(config_sha256=found.sha256, model=found.model, touches_platform=True),
+    )
+
+
+def _relative(call: Call, found: Config) -> str:
+    return found.path.resolve().relative_to(call.lab.workspace.root).as_posix()
+
+
+TOOL = Tool(
+    name="submit_training",
+    title="Submit training",
+    description="Start a hosted run of a checked config (or one written for `environment`). Asks first, with price and "
+    "bound. A live run of the same config is returned, not repeated.",
+    args=Args,
+    run=run,
+    effect="spends",
+    records="config",
+    config=config,
+    intent=intent,
+    open_world=True,
+)

@@ -1,0 +1,38 @@
+"""The README's table of tools, made from the registry. `python -m tests.server.readme` writes it anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prime_lab_mcp.tools.registry import TOOLS
+
+README = Path(__file__).parents[2] / "README.md"
+BEGIN, END = "<!-- tools: made by python -m tests.server.readme -->", "<!-- end of tools -->"
+
+
+def table() -> str:
+    lines = ["| tool | what it does | reaches |", "|---|---|---|"]
+    reach = {
+        "reads": "reads only",
+        "executes": "runs environment code or a model",
+        "writes": "writes in the workspace",
+        "publishes": "publishes, asks first",
+        "spends": "spends, asks first",
+    }
+    lines += [f"| `{t.name}` | {t.description.replace('|', '/')} | {reach[t.effect]} |" for t in TOOLS]
+    return "\n".join(lines)
+
+
+def current() -> str:
+    text = README.read_text(encoding="utf-8")
+    return text.split(BEGIN)[1].split(END)[0].strip()
+
+
+def main() -> None:
+    text = README.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    README.write_text(f"{head}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
