@@ -30,7 +30,7 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint .venv-newest/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 	$(NEWEST)/python -m pytest tests/protocol
 
 bench: setup

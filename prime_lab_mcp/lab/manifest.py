@@ -84,7 +84,7 @@ def parse(raw: bytes) -> Manifest:
 def next_version(current: str, bump: str) -> str:
     """`current` with its major, minor or patch part raised by one."""
     try:
-        release = list(Version(current).release) + [0, 0]
+        release = [*Version(current).release, 0, 0]
     except InvalidVersion as error:
         raise BadInput(
             f"version {current!r} is no PEP 440 version",

@@ -53,8 +53,18 @@ def _existing(call: Call, path: str) -> Path:
     for candidate in (path, f"configs/rl/{path}", f"configs/rl/{path}.toml"):
         found = workspace.resolve(candidate)
         if found.is_file():
-            return found
+            return _hosted(found)
     return workspace.resolve(path, must_exist=True)
+
+
+def _hosted(path: Path) -> Path:
+    if read(path).target != "hosted":
+        raise BadInput(
+            f"{path.name} is written for GPUs of one's own; its checks are not those of hosted training",
+            fix='Write a hosted one with write_training_config(based_on=..., target="hosted").',
+            code="config-not-hosted",
+        )
+    return path
 
 
 def _config(call: Call) -> Config:

@@ -24,7 +24,7 @@ async def run(call: Call, args: Args) -> Outcome:
     lab = call.lab
     names = (
         [lab.workspace.environment(args.environment).relative]
-        if args.environment
+        if args.environment is not None
         else [folder.relative for folder in lab.workspace.list_environments()]
     )
     environments = [_environment(call, await lab.snapshot(name)) for name in names]

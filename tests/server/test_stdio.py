@@ -120,9 +120,9 @@ def test_a_killed_server_leaves_no_process_and_keeps_what_was_recorded(
     os.kill(server.process.pid, kind)
     server.process.wait(timeout=20)
     deadline = time.monotonic() + 10
-    while _mentioning(tmp_path) and time.monotonic() < deadline:
+    while mentioning(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert _mentioning(tmp_path) == []
+    assert mentioning(tmp_path) == []
     again = Server(tmp_path)
     again.start()
     evidence = again.call(2, "workflow_status")["data"]["environments"][0]["evidence"]
@@ -130,7 +130,7 @@ def test_a_killed_server_leaves_no_process_and_keeps_what_was_recorded(
     assert again.stop() == 0
 
 
-def _mentioning(path: Path) -> list[str]:
+def mentioning(path: Path) -> list[str]:
     """Command lines of live processes that name a folder of this test."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):

@@ -143,8 +143,7 @@ async def test_a_rehearsal_model_knows_the_golds_and_its_evidence_counts_for_the
         assert lab.ledger.spent("rehearsal") > 0
     finally:
         await lab.close()
-        if platform._child is not None:
-            await platform._child.close()
+        await platform.close()
 
 
 @pytest.mark.parametrize("given", [{"hosted": True}, {"upload": True}, {"rescore": "eval-1"}])

@@ -244,7 +244,7 @@ async def test_a_recording_that_fails_leaves_the_job_to_be_judged_again(
         raise sqlite3.OperationalError("disk full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(verdicts, "_row", full)
+        broken.setattr(lab.ledger, "record", full)
         with pytest.raises(Exception, match="disk full"):
             verdicts.settle(lab)
 
