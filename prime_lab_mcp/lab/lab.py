@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from prime_lab_mcp.lab.ledger import Ledger
 from prime_lab_mcp.lab.settings import Platform, Settings
-from prime_lab_mcp.lab.snapshot import Snapshot, clean, take
 from prime_lab_mcp.lab.workspace import Workspace
 
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.evals.jobs import Evals
     from prime_lab_mcp.lab.interpreter import Interpreters
+    from prime_lab_mcp.lab.ledger import Ledger
     from prime_lab_mcp.lab.prime import Prime
+    from prime_lab_mcp.lab.snapshot import Snapshot
     from prime_lab_mcp.lab.toolchain import Toolchain
     from prime_lab_mcp.lab.worker.host import Workers
 
@@ -49,6 +49,8 @@ class Lab:
 
     @cached_property
     def ledger(self) -> Ledger:
+        from prime_lab_mcp.lab.ledger import Ledger
+
         return Ledger(self.settings.ledger)
 
     @cached_property
@@ -83,6 +85,8 @@ class Lab:
 
     async def snapshot(self, environment: str) -> Snapshot:
         """A fresh snapshot of a local environment, remembered in the ledger. Raises BadInput."""
+        from prime_lab_mcp.lab.snapshot import take
+
         folder = self.workspace.environment(environment)
         taken = await anyio.to_thread.run_sync(take, folder, self.settings.snapshots)
         self.ledger.remember(self.key, taken)
@@ -95,6 +99,8 @@ class Lab:
         if "workers" in self.__dict__:
             await self.workers.close()
         if "ledger" in self.__dict__:
+            from prime_lab_mcp.lab.snapshot import clean
+
             in_use = frozenset(job.content for job in self.ledger.jobs() if job.state != "finished")
             clean(self.settings.snapshots, in_use)
             self.ledger.close()

@@ -7,12 +7,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import InvalidVersion, Version
+from typing import TYPE_CHECKING, Any
 
 from prime_lab_mcp.lab.errors import BadInput
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _VERSION_LINE = re.compile(r"""^(\s*version\s*=\s*)(["'])([^"'\n]*)\2""")
 _UNSOURCED = ("version", "description", "readme", "tags")
@@ -54,6 +54,8 @@ class Manifest:
     @property
     def verifiers(self) -> Requirement | None:
         """The package's own requirement on verifiers, if it states a readable one."""
+        from packaging.requirements import InvalidRequirement, Requirement
+
         for text in self.requirements:
             try:
                 requirement = Requirement(text)
@@ -83,6 +85,8 @@ def parse(raw: bytes) -> Manifest:
 
 def next_version(current: str, bump: str) -> str:
     """`current` with its major, minor or patch part raised by one."""
+    from packaging.version import InvalidVersion, Version
+
     try:
         release = [*Version(current).release, 0, 0]
     except InvalidVersion as error:

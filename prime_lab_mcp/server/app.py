@@ -1,11 +1,15 @@
-"""The MCP server: tools from the registry, resources and prompts from their catalogs, one call path for all tools."""
+"""The MCP server: tools from the registry, resources and prompts from their catalogs, one call path for all tools.
+
+The tools are imported when they are first listed or called, so that the first request is answered at once.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
@@ -14,14 +18,14 @@ from mcp_types import Tool as ToolDescription
 
 from prime_lab_mcp import __version__
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Report
 from prime_lab_mcp.resources.catalog import References
-from prime_lab_mcp.server import arguments, rendering
-from prime_lab_mcp.server.call import Calls, Progress
-from prime_lab_mcp.server.elicitation import ClientMustAnswer, asker
 from prime_lab_mcp.server.prompts import add_prompts
 from prime_lab_mcp.server.resources import add_resources
-from prime_lab_mcp.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from prime_lab_mcp.lab.report import Report
+    from prime_lab_mcp.server.call import Calls, Progress
+    from prime_lab_mcp.tools.tool import Tool
 
 log = logging.getLogger("prime_lab_mcp")
 
@@ -38,16 +42,30 @@ REHEARSAL = " REHEARSAL: a loopback stand-in of the platform; nothing is publish
 
 
 class LabServer(MCPServer[None]):
-    """MCPServer whose tools come from the registry. Definitions are made on the first `tools/list`."""
+    """MCPServer whose tools come from the registry, or from `tools`."""
 
-    def __init__(self, calls: Calls, **options: Any) -> None:
+    def __init__(self, lab: Lab, tools: tuple[Tool, ...] | None, references: References, **options: Any) -> None:
         super().__init__(**options)
-        self.calls = calls
-        self._described: list[ToolDescription] | None = None
+        self._lab = lab
+        self._tools = tools
+        self._references = references
+
+    @cached_property
+    def calls(self) -> Calls:
+        """The call path, with every tool imported."""
+        from prime_lab_mcp.server.call import Calls
+
+        if self._tools is None:
+            from prime_lab_mcp.tools.registry import TOOLS
+
+            self._tools = TOOLS
+        return Calls(self._lab, self._tools, self._references)
+
+    @cached_property
+    def _described(self) -> list[ToolDescription]:
+        return [describe(tool) for tool in self.calls.tools.values()]
 
     async def list_tools(self) -> list[ToolDescription]:
-        if self._described is None:
-            self._described = [describe(tool) for tool in self.calls.tools.values()]
         return self._described
 
     async def call_tool(
@@ -55,6 +73,8 @@ class LabServer(MCPServer[None]):
     ) -> CallToolResult | InputRequiredResult:
         if context is None:
             return result(await self.calls.execute(name, arguments))
+        from prime_lab_mcp.server.elicitation import ClientMustAnswer, asker
+
         try:
             report = await self.calls.execute(name, arguments, ask=asker(context), progress=_forward(context))
         except ClientMustAnswer as waiting:
@@ -64,10 +84,6 @@ class LabServer(MCPServer[None]):
 
 def build_server(lab: Lab, tools: tuple[Tool, ...] | None = None) -> LabServer:
     """A server over one lab, with the registry's tools. The lab is closed when the server ends."""
-    if tools is None:
-        from prime_lab_mcp.tools.registry import TOOLS
-
-        tools = TOOLS
     references = References()
 
     @asynccontextmanager
@@ -79,7 +95,9 @@ def build_server(lab: Lab, tools: tuple[Tool, ...] | None = None) -> LabServer:
                 await lab.close()
 
     server = LabServer(
-        Calls(lab, tools, references),
+        lab,
+        tools,
+        references,
         name="prime-lab-mcp",
         title="Prime Lab",
         version=__version__,
@@ -94,6 +112,8 @@ def build_server(lab: Lab, tools: tuple[Tool, ...] | None = None) -> LabServer:
 
 def describe(tool: Tool) -> ToolDescription:
     """What `tools/list` says of a tool."""
+    from prime_lab_mcp.server import arguments
+
     reaches_out = tool.effect in ("publishes", "spends")
     return ToolDescription(
         name=tool.name,
@@ -112,6 +132,8 @@ def describe(tool: Tool) -> ToolDescription:
 
 def result(report: Report) -> CallToolResult:
     """A report as the protocol's result: structured, and the same as text."""
+    from prime_lab_mcp.server import rendering
+
     found = rendering.structured(report)
     return CallToolResult(
         content=[TextContent(type="text", text=rendering.text(found))],

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import TextResource
 
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Report
 from prime_lab_mcp.resources.catalog import References
 
-Execute = Callable[[str, Mapping[str, Any]], Awaitable[Report]]
+if TYPE_CHECKING:
+    from prime_lab_mcp.lab.report import Report
+
+Execute = Callable[[str, Mapping[str, Any]], Awaitable["Report"]]
 
 
 def add_resources(server: MCPServer[Any], lab: Lab, references: References, execute: Execute) -> None:
