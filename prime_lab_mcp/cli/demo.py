@@ -26,6 +26,7 @@ from prime_lab_mcp.cli.demo_data import write_problems
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 NAME = "harvest-sums"
 STEP_SECONDS = 240
+QUIET_SECONDS = 2.0
 
 
 class Unexpected(Exception):
@@ -39,12 +40,14 @@ class Show:
     started: float = field(default_factory=time.monotonic)
     wrong: list[str] = field(default_factory=list)
     interactive: bool = field(default_factory=sys.stdout.isatty)
+    told: float = 0.0
+    """When progress was last printed, where there is no terminal to overwrite a line in."""
 
     def say(self, text: str) -> None:
-        print(f"\n{text}")
+        print(f"\n{text}", flush=True)
 
     def line(self, text: str) -> None:
-        print(f"    {text}")
+        print(f"    {text}", flush=True)
 
     def expect(self, what: str, true: bool) -> None:
         """Note a claim of the demo; a false one makes it fail."""
@@ -82,9 +85,12 @@ class Walk:
         return report
 
     async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
+        share = f"{progress / total:4.0%}" if total else "    "
         if self.show.interactive:
-            share = f"{progress / total:4.0%}" if total else "    "
             print(f"\r\033[K    {share} {(message or '')[:90]}", end="", flush=True)
+        elif time.monotonic() - self.show.told > QUIET_SECONDS:
+            self.show.told = time.monotonic()
+            self.show.line(f"{share} {(message or '')[:90]}")
 
     async def states(self) -> dict[str, str]:
         """Evidence of the demo's environment: tool to proven, stale, never-run, ..."""

@@ -81,7 +81,7 @@ def no_signal(rows: Sequence[Row]) -> Anomaly | None:
         return Anomaly(
             "no-signal", "stop", start,
             f"{mean(points[-FEW:]):.0%} of the groups score all the same, so almost nothing is learned",
-            "Stop it. Choose tasks of middling difficulty (read_eval difficulty), larger groups or a finer reward.",
+            "Stop it. Choose tasks of middling difficulty (as run_eval counts it), larger groups or a finer reward.",
         )  # fmt: skip
     if len(dull) >= min(WINDOW, len(points)) or mean(points[-WINDOW:]) > 0.6:
         return Anomaly(

@@ -156,6 +156,8 @@ class SourceFacts:
     waived: frozenset[tuple[str, str]] = frozenset()
     trains: bool = True
     """False for an eval source, whose held-out tasks need not be those that were evaluated."""
+    group_size: int | None = None
+    """Rollouts per task that the config trains with."""
 
 
 def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
@@ -199,12 +201,25 @@ def _evaluation_fits(row: Evidence, facts: SourceFacts, model: str | None, cauti
     if facts.trains and dict(row.env_args) != dict(facts.args):
         detail = f"{facts.id} was evaluated with other environment arguments than the config gives it"
         return [Unmet("run_eval", "stale", detail)]
+    judged_for = _group_size(row)
+    if facts.trains and facts.group_size and judged_for and judged_for > facts.group_size:
+        detail = (
+            f"{facts.id} was judged for groups of {judged_for}, and smaller ones have less signal; "
+            f"judge it with group_size={facts.group_size}"
+        )
+        return [Unmet("check_reward_distribution", "stale", detail)]
     if model and row.model and row.model != model:
         cautions.append(
             f"{facts.id} was evaluated with {row.model}, not with {model} that is to be trained: "
             "that shows a ceiling, not whether this model can learn it"
         )
     return []
+
+
+def _group_size(row: Evidence) -> int | None:
+    groups = row.data.get("usable_groups")
+    size = groups.get("group_size") if isinstance(groups, Mapping) else None
+    return size if isinstance(size, int) else None
 
 
 def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:

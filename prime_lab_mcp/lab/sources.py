@@ -30,10 +30,13 @@ async def gather(lab: Lab, config: Config) -> list[SourceFacts]:
         for source in {s.id: s for s in config.sources if s.owner}.values():
             asking.start_soon(ask, source)
     records = await anyio.to_thread.run_sync(_push_records, lab)
-    return [_facts(lab, source, facts.get(source.id, HubFact(None)), records) for source in config.sources]
+    return [
+        _facts(lab, source, facts.get(source.id, HubFact(None)), records, config.group_of(source))
+        for source in config.sources
+    ]
 
 
-def _facts(lab: Lab, source: Source, found: HubFact, records: set[str]) -> SourceFacts:
+def _facts(lab: Lab, source: Source, found: HubFact, records: set[str], group_size: int) -> SourceFacts:
     pushes = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform) if source.owner else []
     known = bool(found.content_hash and lab.ledger.knows_content(found.content_hash))
     push = next((p for p in pushes if p.version == source.version), None)
@@ -49,6 +52,7 @@ def _facts(lab: Lab, source: Source, found: HubFact, records: set[str]) -> Sourc
         on_disk=tuple(_on_disk(lab, push)) if push else (),
         hub=found,
         trains=source.kind == "train",
+        group_size=group_size,
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
 

@@ -157,3 +157,11 @@ def test_the_fast_path_needs_existence_a_version_and_v1(changes: Mapping[str, An
 
 def test_an_eval_source_may_hold_other_tasks_than_those_evaluated() -> None:
     assert missing(ours(args={"split": "eval"}, trains=False)) == []
+
+
+@pytest.mark.parametrize(("trained", "expected"), [(8, [("check_reward_distribution", "stale")]), (16, []), (32, [])])
+def test_a_distribution_judged_for_larger_groups_does_not_speak_for_smaller_ones(
+    trained: int, expected: list[tuple[str, str]]
+) -> None:
+    judged = replace(CHAIN[1], data={"usable_groups": {"share": 0.9, "group_size": 16}})
+    assert missing(ours(history=(CHAIN[0], judged), group_size=trained)) == expected

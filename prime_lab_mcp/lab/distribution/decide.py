@@ -176,8 +176,7 @@ def _on_signal(facts: Distribution, sample: Sample, signal: Interval | None) -> 
                 "distribution-no-signal", "blocker",
                 f"about {signal.value:.0%} of groups of {group} would have a gradient ({_range(signal)}), wholly below "
                 f"{USABLE_FAIL:.0%}; {wasted}",
-                "Choose tasks that the model solves sometimes (read_eval view=\"difficulty\" lists them), or a larger "
-                "group; then run run_eval again.",
+                "Choose tasks that the model solves sometimes, or a larger group; then run run_eval again.",
             )  # fmt: skip
         elif signal.side(USABLE_FAIL) == "across":
             yield _unclear(f"the share of usable groups of {group}", signal, USABLE_FAIL, facts.tasks, _HARDER)
@@ -186,7 +185,7 @@ def _on_signal(facts: Distribution, sample: Sample, signal: Interval | None) -> 
                 "distribution-weak-signal", "warning",
                 f"about {signal.value:.0%} of groups of {group} would have a gradient ({_range(signal)}): the rest of "
                 "what a run costs is discarded",
-                "Filter tasks by difficulty (read_eval view=\"difficulty\") or raise the group size.",
+                "Leave out tasks that are always or never solved, or raise the group size.",
             )  # fmt: skip
     yield from _on_pools(facts, sample)
     if facts.signal_fraction is not None and facts.signal_fraction < SIGNAL_WARN:
