@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 from mcp import Client, StdioServerParameters
@@ -23,6 +23,7 @@ from mcp_types import ElicitResult
 
 from prime_lab_mcp.cli.demo_data import write_problems
 
+Era = Literal["auto", "legacy"]
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 NAME = "harvest-sums"
 STEP_SECONDS = 240
@@ -99,8 +100,8 @@ class Walk:
         return {entry["tool"]: entry["state"] for entry in found}
 
 
-def demo(keep: str | None = None) -> int:
-    """Run the whole workflow. 0: everything happened as it should."""
+def demo(keep: str | None = None, era: Era = "auto") -> int:
+    """Run the whole workflow. 0: everything happened as it should. `legacy`: the handshake era of the protocol."""
     with tempfile.TemporaryDirectory(prefix="prime-lab-demo-") as scratch:
         home = Path(keep).resolve() if keep else Path(scratch)
         workspace, state = home / "workspace", home / "state"
@@ -108,7 +109,7 @@ def demo(keep: str | None = None) -> int:
         show = Show()
         print("prime-lab-mcp demo: the whole workflow in rehearsal (no account, no network, no spend)")
         try:
-            anyio.run(_walk, workspace, state, show)
+            anyio.run(_walk, workspace, state, show, era)
         except Exception as error:  # whatever it was, the demo did not do what it promises
             show.wrong.extend(_reasons(error))
         seconds = time.monotonic() - show.started
@@ -128,7 +129,7 @@ def _reasons(error: BaseException) -> list[str]:
 
 
 @asynccontextmanager
-async def _connected(workspace: Path, state: Path, show: Show) -> AsyncIterator[Client]:
+async def _connected(workspace: Path, state: Path, show: Show, era: Era) -> AsyncIterator[Client]:
     async def answer(context: Any, params: Any) -> ElicitResult:
         show.line(f"the user is asked: {params.message}")
         show.line("the user says yes")
@@ -139,13 +140,13 @@ async def _connected(workspace: Path, state: Path, show: Show) -> AsyncIterator[
         args=["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)],
         env=dict(os.environ),  # a client passes little of it by itself; index and proxy settings are needed to build
     )
-    async with Client(stdio_client(server), elicitation_callback=answer) as client:
+    async with Client(stdio_client(server), mode=era, elicitation_callback=answer) as client:
         yield client
 
 
-async def _walk(workspace: Path, state: Path, show: Show) -> None:
+async def _walk(workspace: Path, state: Path, show: Show, era: Era) -> None:
     write_problems(workspace / "harvest.jsonl", 160)
-    async with _connected(workspace, state, show) as client:
+    async with _connected(workspace, state, show, era) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         show.say(f"Connected over stdio ({client.protocol_version}); {len(tools)} tools.")
         walk = Walk(client, show)

@@ -36,7 +36,7 @@ def _dispatch(args: argparse.Namespace, rest: list[str]) -> int:
     if args.command == "demo":
         from prime_lab_mcp.cli.demo import demo
 
-        return demo(keep=args.keep)
+        return demo(keep=args.keep, era=args.era)
     from prime_lab_mcp.server.main import serve, settings
 
     chosen = settings(
@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     call.add_argument("--json", metavar="ARGS", help="arguments as one JSON object")
     demo = commands.add_parser("demo", help="the whole workflow in rehearsal, through a real client")
     demo.add_argument("--keep", metavar="DIR", help="keep the scratch workspace and state here")
+    demo.add_argument("--era", choices=("auto", "legacy"), default="auto", help="protocol era of the client")
     commands.add_parser("install", parents=[shared], help="install the toolchain (verifiers, datasets, prime)")
     commands.add_parser("doctor", parents=[shared], help="what is installed, logged in and missing")
     approve = commands.add_parser("approve", parents=[shared], help="approve one pending question as a person")
