@@ -107,7 +107,9 @@ def demo(keep: str | None = None, era: Era = "auto") -> int:
         workspace, state = home / "workspace", home / "state"
         workspace.mkdir(parents=True, exist_ok=True)
         show = Show()
-        print("prime-lab-mcp demo: the whole workflow in rehearsal (no account, no network, no spend)")
+        print(
+            "prime-lab-mcp demo: the whole workflow in rehearsal (no account, no spend; only the package index is used)"
+        )
         try:
             anyio.run(_walk, workspace, state, show, era)
         except Exception as error:  # whatever it was, the demo did not do what it promises

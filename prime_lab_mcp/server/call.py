@@ -123,7 +123,8 @@ class Calls:
         if again.report is not None:
             return again.report
         lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
-        with anyio.CancelScope(shield=True):  # a lost client must not leave a half-known push or submission
+        # A lost client must not leave a half-known push or submission; an eval is a job and goes on by itself.
+        with anyio.CancelScope(shield=intent.kind != "eval"):
             async with lock:
                 report = await self._finish(tool, args, call, call.progress)
         return report

@@ -48,7 +48,7 @@ async def run(call: Call, args: Args) -> Outcome:
 TOOL = Tool(
     name="read_reference",
     title="Read reference",
-    description="Guides, API references and finding pages. Without topic: the list.",
+    description="Guides, references and template files. Without topic: the list.",
     args=Args,
     run=run,
     effect="reads",

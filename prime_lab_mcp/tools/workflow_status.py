@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from prime_lab_mcp.lab.checks.generation import detect
-from prime_lab_mcp.lab.gates import FREE, NEEDS, Standing
+from prime_lab_mcp.lab.gates import FREE, LINE, NEEDS, Standing
 from prime_lab_mcp.lab.line import standings
 from prime_lab_mcp.lab.report import Next, Outcome
 from prime_lab_mcp.lab.snapshot import Snapshot
@@ -54,38 +54,30 @@ async def run(call: Call, args: Args) -> Outcome:
             Next("inspect_dataset", "start from a dataset"),
             Next("search_hub", "or find an environment that exists", {"kind": "environment", "query": "..."}),
         )
-    ready = sum(all(gate["state"] == "open" for gate in e["gates"]) for e in environments)
+    ready = sum(g["state"] == "open" for e in environments for g in e["gates"] if g["tool"] == "push_environment")
     summary = f"{count(len(environments), 'environment')} here, {ready} ready to push; {count(len(runs), 'run')} known."
     return Outcome("passed", summary, data=data, next=next_calls)
 
 
 def _environment(call: Call, snapshot: Snapshot) -> dict[str, Any]:
     line = standings(call.lab, snapshot)
-    gates = [_gate(tool, line) for tool in ("test_reward", "run_eval", "push_environment")]
+    gates = [_gate(tool, line) for tool in ("test_reward", "run_eval", "push_environment", "submit_training")]
     evidence = [_shown(call, found, snapshot) for found in line]
-    step = next((found for found in line if found.why), None)
-    upcoming: dict[str, Any]
-    if step is None:
-        upcoming = {"tool": "write_training_config", "why": "everything is proven and pushed"}
-    else:
-        tool = step.need.tool if step.why != "failed" else _mend(step)
-        if tool == "check_reward_distribution" and step.why in ("never-run", "stale", "rehearsal"):
-            tool = "run_eval"
-        upcoming = {"tool": tool, "why": step.detail, "arguments": {"environment": snapshot.name}}
+    api = detect(snapshot).api
     return {
         "name": snapshot.name,
-        "api": detect(snapshot).api,
+        "api": api,
         "source": snapshot.source[:12],
         "content": snapshot.content[:12],
         "version": snapshot.manifest.version,
         "gates": gates,
         "evidence": evidence,
-        "next": upcoming,
+        "next": _upcoming(snapshot, api, line).as_json(),
     }
 
 
 def _gate(tool: str, line: list[Standing]) -> dict[str, str]:
-    needs = {need.tool for need in NEEDS[tool]}
+    needs = {need.tool for need in (LINE if tool == "submit_training" else NEEDS[tool])}
     missing = [found for found in line if found.need.tool in needs and found.why]
     paid_by_call = all(
         found.need.tool in FREE and found.why in ("never-run", "stale", "rehearsal") for found in missing
@@ -116,9 +108,22 @@ def _changed(call: Call, found: Standing, snapshot: Snapshot) -> list[str]:
     return sorted(p for p in before.keys() | now.keys() if before.get(p) != now.get(p))[:10]
 
 
-def _mend(found: Standing) -> str:
-    """After a failure the files change first; then the same tool runs again."""
-    return "edit_environment" if found.need.tool in ("check_environment", "test_reward") else found.need.tool
+def _upcoming(snapshot: Snapshot, api: str | None, line: list[Standing]) -> Next:
+    """The call that brings this environment further."""
+    step = next((found for found in line if found.why), None)
+    here = {"environment": snapshot.name}
+    if step is None and api == "v0":
+        return Next(
+            "read_reference", "a v0 environment cannot be trained; how to port it", {"topic": "guide/migration"}
+        )
+    if step is None:
+        return Next("write_training_config", "everything is proven and pushed", {"environments": [snapshot.name]})
+    tool, failed = step.need.tool, step.why in ("failed", "inconclusive")
+    if tool == "check_reward_distribution":
+        return Next("read_eval", step.detail, {"view": "zeros"}) if failed else Next("run_eval", step.detail, here)
+    if failed and tool != "push_environment":
+        return Next("read_environment", f"{step.detail}; mend it with edit_environment", here)
+    return Next(tool, step.detail, here)
 
 
 TOOL = Tool(

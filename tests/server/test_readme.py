@@ -15,7 +15,7 @@ def test_the_table_of_tools_is_the_registry() -> None:
 
 
 def test_its_make_targets_exist() -> None:
-    targets = set(re.findall(r"make (\w+)", TEXT))
+    targets = set(re.findall(r"(?:^|`)make (\w+)", TEXT, re.M))
     makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
     assert {"demo", "test"} <= targets
     assert [target for target in targets if f"\n{target}:" not in makefile] == []

@@ -1,0 +1,90 @@
+"""`workflow_status` says what is proven, what is stale and through which files, and what to call next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.records import evidence_from
+from prime_lab_mcp.lab.report import Facts, Finding
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools.registry import TOOLS
+
+pytestmark = pytest.mark.anyio
+LINE = ("check_environment", "test_reward", "check_reward_distribution", "push_environment")
+
+
+@pytest.fixture
+def folder(lab: Lab) -> Path:
+    made = lab.workspace.root / "environments" / "sums"
+    (made / "sums").mkdir(parents=True)
+    (made / "pyproject.toml").write_text('[project]\nname = "sums"\nversion = "0.1.0"\n', encoding="utf-8")
+    (made / "README.md").write_text("# sums\n", encoding="utf-8")
+    (made / "sums" / "__init__.py").write_text("A = 1\n", encoding="utf-8")
+    return made
+
+
+async def record(lab: Lab, tool: str, status: Any = "passed") -> None:
+    findings = () if status == "passed" else (Finding("flaw", "blocker", "it is flawed", "Mend it."),)
+    snapshot = await lab.snapshot("sums")
+    lab.ledger.record(evidence_from(tool, status, lab.key, snapshot, findings, Facts(), "prime", {}, {}))
+
+
+async def shown(lab: Lab) -> dict[str, Any]:
+    report = await Calls(lab, TOOLS, References()).execute("workflow_status", {"environment": "sums"})
+    assert report.status == "passed", report
+    found: dict[str, Any] = report.data["environments"][0]
+    return found
+
+
+def states(found: dict[str, Any]) -> dict[str, str]:
+    return {gate["tool"]: gate["state"] for gate in found["gates"]}
+
+
+async def test_each_proof_opens_the_next_gate_and_names_the_next_call(lab: Lab, folder: Path) -> None:
+    called, opened = [], []
+    for tool in LINE:
+        found = await shown(lab)
+        called.append(found["next"]["tool"])
+        opened.append([name for name, state in states(found).items() if state == "open"])
+        await record(lab, tool)
+    assert called == ["check_environment", "test_reward", "run_eval", "push_environment"]
+    assert opened == [["test_reward"], ["test_reward"], ["test_reward", "run_eval"],
+                      ["test_reward", "run_eval", "push_environment"]]  # fmt: skip
+    found = await shown(lab)
+    assert set(states(found).values()) == {"open"}
+    assert found["next"]["tool"] == "write_training_config"
+
+
+async def test_stale_evidence_names_the_files_that_changed(lab: Lab, folder: Path) -> None:
+    for tool in LINE:
+        await record(lab, tool)
+    (folder / "sums" / "__init__.py").write_text("A = 2\n", encoding="utf-8")
+    evidence = {entry["tool"]: entry for entry in (await shown(lab))["evidence"]}
+    assert {entry["state"] for entry in evidence.values()} == {"stale"}
+    assert evidence["test_reward"]["changed"] == ["sums/__init__.py"]
+
+
+@pytest.mark.parametrize(
+    ("proven", "failed", "status", "expected"),
+    [
+        ((), "check_environment", "failed", "read_environment"),
+        (LINE[:1], "test_reward", "failed", "read_environment"),
+        (LINE[:2], "check_reward_distribution", "failed", "read_eval"),
+        (LINE[:2], "check_reward_distribution", "inconclusive", "read_eval"),
+    ],
+)
+async def test_after_a_failure_the_next_call_leads_to_its_cause(
+    lab: Lab, folder: Path, proven: tuple[str, ...], failed: str, status: str, expected: str
+) -> None:
+    for tool in proven:
+        await record(lab, tool)
+    await record(lab, failed, status)
+    found = await shown(lab)
+    assert found["next"]["tool"] == expected
+    assert states(found)["push_environment"] == "closed"
+    assert "flaw" in next(g["why"] for g in found["gates"] if g["tool"] == "push_environment")
