@@ -20,53 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.errors import LedgerError
+from prime_lab_mcp.lab.ledger_schema import SCHEMA_VERSION, statements
 from prime_lab_mcp.lab.records import Approval, Evidence, IntentState, Job, Push, Run
 from prime_lab_mcp.lab.settings import Platform
 from prime_lab_mcp.lab.snapshot import Snapshot
-
-SCHEMA_VERSION = 1
-_SCHEMA = """
-CREATE TABLE evidence (
-  id INTEGER PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, tool TEXT NOT NULL,
-  environment TEXT, source TEXT, content TEXT, config_sha256 TEXT, arguments TEXT NOT NULL,
-  status TEXT NOT NULL, platform TEXT, model TEXT, endpoint_host TEXT, sampling TEXT NOT NULL,
-  harness TEXT, runtime TEXT, env_args TEXT NOT NULL, toolchain TEXT NOT NULL,
-  findings TEXT NOT NULL, data TEXT NOT NULL, results_sha256 TEXT);
-CREATE INDEX evidence_by_subject ON evidence (workspace, tool, source);
-CREATE TRIGGER evidence_is_final BEFORE UPDATE ON evidence BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-CREATE TRIGGER evidence_stays BEFORE DELETE ON evidence BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-CREATE TABLE snapshots (
-  workspace TEXT NOT NULL, environment TEXT NOT NULL, content TEXT NOT NULL, source TEXT NOT NULL,
-  cli_hash TEXT NOT NULL, files TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (workspace, environment, content));
-CREATE TABLE pushes (
-  id INTEGER PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, environment TEXT NOT NULL,
-  owner TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL, source TEXT NOT NULL,
-  content TEXT NOT NULL, cli_hash TEXT NOT NULL, hub_hash TEXT, api TEXT, verified TEXT NOT NULL,
-  platform TEXT NOT NULL);
-CREATE TABLE runs (
-  id TEXT NOT NULL, at REAL NOT NULL, workspace TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
-  intent TEXT NOT NULL, config_path TEXT, config_sha256 TEXT, price_per_hour REAL, max_cost REAL,
-  platform TEXT NOT NULL, data TEXT NOT NULL, PRIMARY KEY (id, platform));
-CREATE TABLE intents (
-  key TEXT NOT NULL, platform TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, at REAL NOT NULL,
-  attempt INTEGER NOT NULL, holder TEXT, result TEXT NOT NULL, PRIMARY KEY (key, platform));
-CREATE TABLE approvals (
-  token TEXT PRIMARY KEY, at REAL NOT NULL, intent TEXT NOT NULL, question TEXT NOT NULL, max_cost REAL,
-  platform TEXT NOT NULL, approved_at REAL);
-CREATE TABLE overrides (
-  id INTEGER PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, environment TEXT NOT NULL,
-  fingerprint TEXT NOT NULL, code TEXT NOT NULL, reason TEXT NOT NULL);
-CREATE TABLE spend (
-  id INTEGER PRIMARY KEY, at REAL NOT NULL, intent TEXT NOT NULL, amount REAL NOT NULL, what TEXT NOT NULL,
-  platform TEXT NOT NULL);
-CREATE TABLE jobs (
-  id TEXT PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, environment TEXT NOT NULL, source TEXT NOT NULL,
-  content TEXT NOT NULL, intent TEXT NOT NULL, state TEXT NOT NULL, pid INTEGER, lease REAL NOT NULL,
-  deadline REAL NOT NULL, platform TEXT, spec TEXT NOT NULL, progress TEXT NOT NULL, judged INTEGER NOT NULL);
-CREATE TABLE calls (
-  id INTEGER PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, tool TEXT NOT NULL, status TEXT NOT NULL,
-  seconds REAL NOT NULL, summary TEXT NOT NULL);
-"""
 
 
 class Ledger:
@@ -348,7 +305,7 @@ class Ledger:
                     f"the ledger was written by a newer prime-lab-mcp (schema {version})",
                     fix="Upgrade prime-lab-mcp, or name another state directory with --state-dir.",
                 )
-            for statement in _statements(_SCHEMA):
+            for statement in statements():
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -399,14 +356,3 @@ class Ledger:
             {k: json.loads(v) if k in json_columns and isinstance(v, str) else v for k, v in dict(r).items()}
             for r in rows
         ]
-
-
-def _statements(script: str) -> list[str]:
-    """Split a schema at the statement ends sqlite itself recognises (triggers hold semicolons)."""
-    statements, current = [], ""
-    for line in script.splitlines():
-        current += line + "\n"
-        if sqlite3.complete_statement(current) and current.strip():
-            statements.append(current)
-            current = ""
-    return statements
