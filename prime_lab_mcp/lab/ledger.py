@@ -138,6 +138,18 @@ class Ledger:
                     (time.time(), intent, amount, what, platform),
                 )
 
+    def reserve(self, intent: str, amount: float, what: str, platform: Platform, cap: float | None) -> bool:
+        """Count an amount before it is sent, unless that exceeds the cap: of two calls at once only one may fit."""
+        with self.transaction():
+            if cap is not None and self.spent(platform) + amount > cap + 1e-9:
+                return False
+            self.commit_spend(intent, amount, what, platform)
+            return True
+
+    def unreserve(self, intent: str, platform: Platform) -> None:
+        """Nothing was sent after all."""
+        self._write("DELETE FROM spend WHERE intent = ? AND platform = ?", (intent, platform))
+
     def spent(self, platform: Platform) -> float:
         """US dollars committed so far in this state directory."""
         row = self._db.execute("SELECT sum(amount) FROM spend WHERE platform = ?", (platform,))

@@ -86,14 +86,19 @@ def _over_cap(lab: Lab, intent: Intent) -> Report | None:
             "no price is known for this, and the server was started with a spending cap",
             "Choose a GPU type with a listed price (search_hub kind=gpu), or ask the user to run it themselves.",
         )
-    spent = lab.ledger.spent(lab.platform)
-    if intent.max_cost is not None and spent + intent.max_cost > cap + 1e-9:
-        return _refused(
-            "over-cap",
-            f"this may cost up to ${intent.max_cost:.2f}; with ${spent:.2f} committed it exceeds the cap of ${cap:.2f}",
-            "Use fewer steps, a smaller batch or cheaper GPUs, or ask the user to raise --max-spend.",
-        )
+    if intent.max_cost is not None and lab.ledger.spent(lab.platform) + intent.max_cost > cap + 1e-9:
+        return over_cap(lab, intent.max_cost)
     return None
+
+
+def over_cap(lab: Lab, amount: float) -> Report:
+    """The refusal of what would exceed the cumulative cap."""
+    cap, spent = lab.settings.max_spend or 0.0, lab.ledger.spent(lab.platform)
+    return _refused(
+        "over-cap",
+        f"this may cost up to ${amount:.2f}; with ${spent:.2f} committed it exceeds the cap of ${cap:.2f}",
+        "Use fewer steps, a smaller batch or cheaper GPUs, or ask the user to raise --max-spend.",
+    )
 
 
 def _refused(code: str, message: str, fix: str) -> Report:

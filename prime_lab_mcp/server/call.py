@@ -126,7 +126,25 @@ class Calls:
         # A lost client must not leave a half-known push or submission; an eval is a job and goes on by itself.
         with anyio.CancelScope(shield=intent.kind != "eval"):
             async with lock:
-                report = await self._finish(tool, args, call, call.progress)
+                report = await self._reserved(tool, args, call, intent)
+        return report
+
+    async def _reserved(self, tool: Tool, args: Arguments, call: Call, intent: Intent) -> Report:
+        """Run with the intent's upper bound counted, so that calls at once stay under the cap together."""
+        ledger, platform = self.lab.ledger, self.lab.platform
+        if intent.kind not in ("submit", "control") or not intent.ask or intent.max_cost is None:
+            return await self._finish(tool, args, call, call.progress)
+        what = f"{tool.name} {intent.key[:8]}"
+        if not ledger.reserve(intent.key, intent.max_cost, what, platform, self.lab.settings.max_spend):
+            return approval.over_cap(self.lab, intent.max_cost)
+        sent = False
+        try:
+            report = await self._finish(tool, args, call, call.progress)
+            sent = report.status in ("passed", "running")
+        finally:
+            state = ledger.intent(intent.key, platform)
+            if not sent and (state is None or state.state == "open"):
+                ledger.unreserve(intent.key, platform)
         return report
 
     async def _finish(self, tool: Tool, args: Arguments, call: Call, progress: Progress) -> Report:

@@ -152,6 +152,27 @@ async def test_yes_is_honoured_only_under_a_spending_cap(settings: Settings, era
     assert over["findings"][0]["code"] == "over-cap"
 
 
+async def test_calls_at_once_stay_under_the_cap_together(settings: Settings, era: Era) -> None:
+    statuses: list[str] = []
+
+    async with connected(replace(settings, max_spend=10), era) as client:
+
+        async def spend(amount: float) -> None:
+            statuses.append(shown(await client.call_tool("spend", {"amount": amount, "yes": True}))["status"])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(spend, 6.0)
+            group.start_soon(spend, 5.5)
+    assert sorted(statuses) == ["blocked", "passed"]
+
+
+async def test_what_was_not_sent_is_not_counted_against_the_cap(settings: Settings, era: Era) -> None:
+    async with connected(replace(settings, max_spend=20), era) as client:
+        failed = shown(await client.call_tool("spend", {"amount": 13, "yes": True}))
+        after = shown(await client.call_tool("spend", {"amount": 19, "yes": True}))
+    assert (failed["status"], after["status"]) == ("error", "passed")
+
+
 async def test_approval_always_takes_no_token_that_no_person_approved(settings: Settings, era: Era) -> None:
     from prime_lab_mcp.cli.person import approve
 

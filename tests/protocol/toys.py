@@ -49,8 +49,11 @@ async def _flood(call: Call, args: Nothing) -> Outcome:
 
 
 async def _spend(call: Call, args: Paid) -> Outcome:
+    await anyio.sleep(0.05)
     marker = call.lab.settings.state_dir / "spent"
     marker.write_text(str(len(marker.read_text(encoding="utf-8")) if marker.exists() else 0), encoding="utf-8")
+    if args.amount == 13:
+        raise BadInput("an unlucky number", fix="Another.")
     return Outcome("passed", "sent", data={"amount": args.amount})
 
 
