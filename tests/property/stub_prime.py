@@ -99,7 +99,8 @@ def train(args):
     elif args[0] == "gpus":
         print(json.dumps({"gpuTypes": ["H100_80GB"]}))
     elif args[0] == "validate":
-        print(json.dumps({"error": "HTTP 404: prepare is not offered"}))
+        down = (HOME / "validation-is-down").exists()
+        print(json.dumps({"error": "Request failed: ConnectError" if down else "HTTP 404: prepare is not offered"}))
         raise SystemExit(1)
     elif args[0] == "run":
         config = Path(args[1]).read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import tomllib
@@ -282,6 +283,27 @@ def test_the_fast_path_of_a_foreign_environment_asks_for_nothing_more(world: Wor
     assert report.status == "passed", report
 
 
+def test_a_config_the_platform_could_not_be_asked_about_needs_a_confirmation_that_says_so(world: World) -> None:
+    server = world.server("one")
+    (world.hub / "validation-is-down").touch()
+    written = world.call(server, "write_training_config", environments=[FOREIGN], model=MODEL, steps=10)
+    checked = world.call(server, "check_training_config", path=written.data["path"])
+    submitted = world.call(server, "submit_training", config=written.data["path"], yes=True)
+    assert (checked.status, submitted.status) == ("inconclusive", "passed"), (checked, submitted)
+    assert "could not be asked whether it accepts this config" in world.questions[-1]
+
+
+def test_an_evaluation_of_another_model_is_named_in_the_question(world: World) -> None:
+    server = world.server("one")
+    world.write("one", "sums")
+    follow(world, server, "sums")
+    other = "Qwen/Qwen3-0.6B"
+    submitted = world.call(server, "submit_training", environment="sums", model=other, steps=10)
+    assert submitted.status == "passed", submitted
+    assert MODEL in world.questions[-1]
+    assert other in world.questions[-1]
+
+
 def test_a_foreign_name_is_refused_when_this_machine_pushed_its_content(world: World) -> None:
     server = world.server("one")
     world.write("one", "sums", "FLAW")
@@ -289,7 +311,7 @@ def test_a_foreign_name_is_refused_when_this_machine_pushed_its_content(world: W
     disk = world.on_disk("one", "sums")
     files = {p: (disk.tree / p).read_text(encoding="utf-8") for p in disk.files}
     entry = {"ref": "me/disguised", "version": "0.1.0", "hash": disk.cli_hash, "files": files}
-    (world.hub / "pushes").write_text(__import__("json").dumps([entry]), encoding="utf-8")
+    (world.hub / "pushes").write_text(json.dumps([entry]), encoding="utf-8")
     report = world.call(server, "submit_training", environment="me/disguised@0.1.0", model=MODEL, steps=10)
     assert report.status == "blocked"
     assert report.unmet[0].tool == "push_environment"

@@ -111,6 +111,7 @@ class World:
         self.prime.chmod(0o755)
         self.loop = asyncio.new_event_loop()
         self.labs: list[Lab] = []
+        self.questions: list[str] = []
         self.publish_foreign()
 
     def workspace(self, name: str) -> Path:
@@ -133,6 +134,7 @@ class World:
 
     def call(self, server: Calls, tool: str, **arguments: Any) -> Report:
         async def ask(question: str) -> Any:
+            self.questions.append(question)
             return "approved"
 
         return self.loop.run_until_complete(server.execute(tool, arguments, ask=ask))
