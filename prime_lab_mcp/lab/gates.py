@@ -69,6 +69,8 @@ class Subject:
     source: str | None = None
     content: str | None = None
     config_sha256: str | None = None
+    verifiers: str | None = None
+    """Version that would run the environment now, where that is known without building anything."""
 
     def fingerprint(self, by: By) -> str | None:
         return {"content": self.content, "source": self.source, "config": self.config_sha256}[by]
@@ -105,7 +107,8 @@ def standing(
     counting = [row for row in mine if row.platform in (None, platform)]
     for_model = [row for row in counting if row.model == model] if model else []
     if for_model or counting:
-        return _judged(need, (for_model or counting)[0], wanted or "", waived)
+        latest = (for_model or counting)[0]
+        return _outdated(need, latest, subject) or _judged(need, latest, wanted or "", waived)
     if mine:
         other = "rehearsal" if platform == "prime" else "the real platform"
         return Standing(need, "rehearsal", f"{need.tool} passed only against {other}; run it here", mine[0])
@@ -113,6 +116,14 @@ def standing(
     if earlier:
         return Standing(need, "stale", f"the files changed since {need.tool} last ran", earlier[0])
     return Standing(need, "never-run", f"{need.tool} has not run on this {_noun(need.by)}")
+
+
+def _outdated(need: Need, row: Evidence, subject: Subject) -> Standing | None:
+    """Stale when verifiers changed by a minor version or more since (facts/validation 5.2)."""
+    then, now = row.toolchain.get("verifiers"), subject.verifiers
+    if not then or not now or str(then).split(".")[:2] == now.split(".")[:2]:
+        return None
+    return Standing(need, "stale", f"{need.tool} ran on verifiers {then}, and {now} is installed now", row)
 
 
 def _judged(need: Need, row: Evidence, fingerprint: str, waived: set[tuple[str, str]]) -> Standing:

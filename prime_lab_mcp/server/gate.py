@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.gates import (
     standing,
 )
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.line import subject_of
 from prime_lab_mcp.lab.report import Finding, Next, Report, Unmet
 from prime_lab_mcp.lab.snapshot import Snapshot
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -76,7 +77,7 @@ class Gate:
 
     async def own_environment(self, tool: Tool, snapshot: Snapshot, call: Call) -> Report | None:
         """Before a config is written for an environment of ours: its whole line must be proven."""
-        subject = Subject(snapshot.name, snapshot.source, snapshot.content)
+        subject = subject_of(snapshot)
         call = replace(call, snapshot=snapshot)
         unmet: list[Unmet] = []
         findings: list[Finding] = []
@@ -102,8 +103,7 @@ class Gate:
     def _subject(self, call: Call) -> Subject:
         subject = Subject()
         if call.snapshot is not None:
-            taken = call.snapshot
-            subject = Subject(taken.name, taken.source, taken.content)
+            subject = subject_of(call.snapshot)
         if call.config is not None:
             subject = replace(subject, config_sha256=hashlib.sha256(call.config.read_bytes()).hexdigest())
         return subject

@@ -165,3 +165,14 @@ def test_a_distribution_judged_for_larger_groups_does_not_speak_for_smaller_ones
 ) -> None:
     judged = replace(CHAIN[1], data={"usable_groups": {"share": 0.9, "group_size": 16}})
     assert missing(ours(history=(CHAIN[0], judged), group_size=trained)) == expected
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "expected"),
+    [("0.4.0", "0.4.3", None), ("0.4.0", "0.5.0", "stale"), ("0.4.0", None, None), (None, "0.5.0", None)],
+)
+def test_evidence_is_stale_after_a_minor_version_of_verifiers(
+    then: str | None, now: str | None, expected: str | None
+) -> None:
+    history = [row(toolchain={"verifiers": then} if then else {})]
+    assert standing(REWARD, history, replace(HERE, verifiers=now), "prime", set()).why == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -43,6 +44,18 @@ async def test_template_files_complete_and_can_be_read(settings: Settings, era: 
         page = await client.read_resource(f"lab://template/{kinds[0]}/{paths[0]}")
     assert kinds == ["numeric"]
     assert page.contents
+
+
+async def test_the_status_of_an_environment_is_a_resource(settings: Settings, era: Any) -> None:
+    folder = settings.workspace / "environments" / "made"
+    folder.mkdir(parents=True)
+    (folder / "pyproject.toml").write_text('[project]\nname = "made"\nversion = "0.1.0"\n', encoding="utf-8")
+    reference = ResourceTemplateReference(type="ref/resource", uri="lab://environments/{name}/status")
+    async with Client(build_server(Lab(settings)), mode=era) as client:
+        names = (await client.complete(reference, {"name": "name", "value": "ma"})).completion.values
+        page = await client.read_resource(f"lab://environments/{names[0]}/status")
+    shown = json.loads(page.contents[0].text)  # type: ignore[union-attr]
+    assert shown["data"]["environments"][0]["name"] == "made"
 
 
 async def test_the_prompts_carry_the_users_words(settings: Settings, era: Any) -> None:
