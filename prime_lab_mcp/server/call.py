@@ -16,11 +16,12 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.errors import BadInput, LabError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import evidence_from
 from prime_lab_mcp.lab.report import Finding, Next, Outcome, Report
 from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.text import clip, quote
 from prime_lab_mcp.lab.workspace import HUB_NAME
 from prime_lab_mcp.server import approval, arguments
 from prime_lab_mcp.server.gate import Gate, Passage
@@ -195,8 +196,12 @@ class Calls:
         name = getattr(args, "environment", None)
         if not tool.snapshot or name is None:
             return None
-        if HUB_NAME.match(name) and not (self.lab.workspace.root / name).exists():
-            return None  # owner/name on the Hub: the tool says whether it can work with that
+        if self._on_hub(name):
+            raise BadInput(
+                f"{quote(name, 120)} is a name on the Hub, and {tool.name} works on environments of the workspace",
+                fix=f'Pull it with create_environment(name=..., hub="{clip(name, 120)}"), or train on it as it is.',
+                code="environment-not-local",
+            )
         return await self.lab.snapshot(name)
 
     async def _own(self, args: Arguments) -> Snapshot | None:
@@ -204,9 +209,12 @@ class Calls:
         name = getattr(args, "environment", None)
         if name is None or getattr(args, "config", None) is not None:
             return None
-        if HUB_NAME.match(name) and not (self.lab.workspace.root / name).exists():
-            return None
-        return await self.lab.snapshot(name)
+        return None if self._on_hub(name) else await self.lab.snapshot(name)
+
+    def _on_hub(self, name: str) -> bool:
+        """`owner/name[@version]` that is no path of the workspace."""
+        found = HUB_NAME.match(name)
+        return found is not None and found["owner"] != "environments" and not (self.lab.workspace.root / name).exists()
 
     async def _settle(self) -> None:
         """Record what jobs that ended since the last call have proven."""

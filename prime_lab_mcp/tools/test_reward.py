@@ -22,9 +22,13 @@ _SHOWN = 160
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
 
 
+EXAMPLES = 8
+"""Tasks that a pass has to rest on (facts/validation 2.1)."""
+
+
 class Args(Arguments):
     environment: EnvironmentName
-    examples: Annotated[int, Field(ge=1, le=200, description="Tasks to build cases from.")] = 8
+    examples: Annotated[int, Field(ge=1, le=200, description="Tasks to build cases from.")] = EXAMPLES
     cases: Annotated[
         list[dict[str, Any]] | None,
         Field(description='Your own: [{name, completion, answer? or task?, expected: number|"high"|"low"}].'),
@@ -68,10 +72,21 @@ def _outcome(seen: Trial, found: Opened, args: Args) -> Outcome:
     status: Verdict = "failed" if blockers else "passed"
     if blockers and seen.style is None and all(f.code in _INCONCLUSIVE for f in blockers):
         status = "inconclusive"
-    facts = Facts(env_args=found.env_args, toolchain=found.toolchain)
+    proves = status != "passed" or (args.probes and args.examples >= EXAMPLES)
+    if not proves:
+        findings = [*findings, _trial_only()]
+    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves)
     return Outcome(
         status, _summary(seen, status, blockers), tuple(findings), _data(seen, sanity, findings, args),
         (_next(found.snapshot.relative, status),), facts=facts,
+    )  # fmt: skip
+
+
+def _trial_only() -> Finding:
+    return Finding(
+        "reward-trial-only", "info",
+        f"a pass with fewer than {EXAMPLES} examples or without probes opens no gate",
+        "Call test_reward with its defaults when the reward is ready.",
     )  # fmt: skip
 
 

@@ -17,7 +17,21 @@ from prime_lab_mcp.tools.registry import TOOLS
 
 pytestmark = pytest.mark.anyio
 ON_ENVIRONMENTS = [t.name for t in TOOLS if "environment" in t.args.model_fields]
-NAMES = ["../outside", "/etc", "nope", "a\0b", "", "x" * 5000, "environments/link", ".", "environments", 5, ["a"], {}]
+NAMES = [
+    "../outside",
+    "/etc",
+    "nope",
+    "a\0b",
+    "",
+    "x" * 5000,
+    "environments/link",
+    ".",
+    "environments",
+    "owner/name@1.0",
+    5,
+    ["a"],
+    {},
+]
 REQUIRED: dict[str, dict[str, Any]] = {
     "run_eval": {"model": "m"},
     "edit_environment": {"path": "README.md", "new": "x"},

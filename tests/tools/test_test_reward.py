@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +120,16 @@ async def test_a_reward_that_hangs_only_on_long_replies_is_found(lab: Lab) -> No
 async def test_without_probes_no_hack_is_tried(lab: Lab) -> None:
     write(lab, "any_tag", FLAWS["any_tag"][0])
     assert codes(await try_reward(lab, "any_tag", probes=False)) == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "proves"), [({}, True), ({"probes": False}, False), ({"examples": 7}, False), ({"examples": 9}, True)]
+)
+async def test_a_pass_with_less_than_the_defaults_opens_no_gate(lab: Lab, given: dict[str, Any], proves: bool) -> None:
+    write(lab, "sound", SOUND)
+    outcome = await try_reward(lab, "sound", **given)
+    assert (outcome.status, outcome.facts.proves) == ("passed", proves)
+    assert ("reward-trial-only" in {f.code for f in outcome.findings}) is not proves
 
 
 async def test_an_environment_without_golds_is_inconclusive_until_cases_are_supplied(lab: Lab) -> None:
