@@ -27,7 +27,6 @@ NAMES = [
     "environments/link",
     ".",
     "environments",
-    "owner/name@1.0",
     5,
     ["a"],
     {},
@@ -60,6 +59,13 @@ def refused(report: Report) -> bool:
 async def test_names_that_are_no_environment_are_refused(calls: Calls, tool: str, name: Any) -> None:
     report = await calls.execute(tool, {"environment": name, **REQUIRED.get(tool, {})})
     assert refused(report), report
+
+
+@pytest.mark.parametrize("tool", [t.name for t in TOOLS if t.snapshot])
+async def test_a_name_on_the_hub_is_refused_where_a_local_environment_is_needed(calls: Calls, tool: str) -> None:
+    report = await calls.execute(tool, {"environment": "owner/name@1.0", **REQUIRED.get(tool, {})})
+    assert refused(report), report
+    assert "environment-not-local" in {finding.code for finding in report.findings}
 
 
 @pytest.mark.parametrize("tool", [t.name for t in TOOLS])
