@@ -59,9 +59,9 @@ def override(settings: Settings, environment: str, code: str, reason: str) -> in
             fix="Only a blocker that was found on exactly these files can be waived.",
             code="nothing-to-override",
         )
-    for row in rows[:1]:
-        for fingerprint in prints & {row.source, row.content, row.config_sha256}:
-            ledger.override(key, name, str(fingerprint), code, reason)
+    newest = rows[0]
+    for fingerprint in prints & {newest.source, newest.content, newest.config_sha256}:
+        ledger.override(key, name, str(fingerprint), code, reason)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime())
     print(f"{when}: {code} is waived for {name} until its files change. Recorded: {reason}")
     return 0

@@ -76,21 +76,14 @@ class Calls:
 
     async def _run(self, tool: Tool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         await self._settle()
-        snapshot = await self._snapshot(tool, args)
-        call = Call(
-            lab=self.lab,
-            snapshot=snapshot,
-            progress=progress,
-            references=self.references,
-            prove=lambda name, taken: self._prove(name, taken, progress),
-        )
+        call = self._call(await self._snapshot(tool, args), progress)
         if tool.config is not None:
             own = await self._own(args)
             refused = await self._gate(call).own_environment(tool, own, call) if own is not None else None
             if refused is not None:
                 return refused
             call = replace(call, config=await tool.config(call, args))
-        passage = await self._gate(call).check(tool, args, call)
+        passage = await self._gate(call).check(tool, call)
         if passage.report is not None:
             return passage.report
         if tool.intent is None:
@@ -120,7 +113,7 @@ class Calls:
         if refusal is not None:
             return refusal
         # Between the question and now the files may have changed: what goes out is what is proven now.
-        again = await self._gate(call).check(tool, args, call)
+        again = await self._gate(call).check(tool, call)
         if again.report is not None:
             return again.report
         lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
@@ -170,17 +163,20 @@ class Calls:
             )
         )
 
-    async def _prove(self, name: str, snapshot: Snapshot, progress: Progress) -> Report:
-        """Run a free prerequisite on a snapshot and record it."""
-        tool = self.tools[name]
-        args = tool.args.model_validate({"environment": snapshot.relative})
-        call = Call(
+    def _call(self, snapshot: Snapshot | None, progress: Progress) -> Call:
+        return Call(
             lab=self.lab,
             snapshot=snapshot,
             progress=progress,
             references=self.references,
-            prove=lambda other, taken: self._prove(other, taken, progress),
+            prove=lambda name, taken: self._prove(name, taken, progress),
         )
+
+    async def _prove(self, name: str, snapshot: Snapshot, progress: Progress) -> Report:
+        """Run a free prerequisite on a snapshot and record it."""
+        tool = self.tools[name]
+        args = tool.args.model_validate({"environment": snapshot.relative})
+        call = self._call(snapshot, progress)
         return await self._finish(tool, args, call, progress)
 
     async def _prove_config(self, call: Call) -> Report:

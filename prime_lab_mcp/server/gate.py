@@ -22,7 +22,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.line import subject_of
 from prime_lab_mcp.lab.report import Finding, Next, Report, Unmet
 from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+from prime_lab_mcp.tools.tool import Call, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +46,20 @@ class Gate:
         self._prove = prove
         self._prove_config = prove_config
 
-    async def check(self, tool: Tool, args: Arguments, call: Call) -> Passage:
+    async def check(self, tool: Tool, call: Call) -> Passage:
         """Refuse with everything that is missing at once, or let pass with what has to be said."""
         needs = NEEDS.get(tool.name, ())
         if not needs or (call.snapshot is None and call.config is None):
             return Passage()
-        subject = self._subject(call)
         unmet: list[Unmet] = []
         cautions: list[str] = []
         findings: list[Finding] = []
-        for need in needs:
-            found = self._standing(need, subject)
-            if found.why in ("never-run", "stale", "rehearsal") and need.tool in FREE and not unmet:
-                report = await self._free(need.tool, call)
-                findings.extend(f for f in report.findings if f.severity == "blocker")
-                found = self._standing(need, subject)
-            if found.unmet is not None:
-                caution = _as_caution(found)
-                if caution:
-                    cautions.append(caution)
-                else:
-                    unmet.append(found.unmet)
+        for found in await self._missing(needs, self._subject(call), call, findings):
+            caution = _as_caution(found)
+            if caution is not None:
+                cautions.append(caution)
+            elif found.unmet is not None:
+                unmet.append(found.unmet)
         if tool.name == "submit_training" and call.config is not None:
             await self._sources(call, unmet, cautions)
         if not unmet:
@@ -77,19 +70,26 @@ class Gate:
 
     async def own_environment(self, tool: Tool, snapshot: Snapshot, call: Call) -> Report | None:
         """Before a config is written for an environment of ours: its whole line must be proven."""
-        subject = subject_of(snapshot)
         call = replace(call, snapshot=snapshot)
-        unmet: list[Unmet] = []
         findings: list[Finding] = []
-        for need in LINE:
+        missing = await self._missing(LINE, subject_of(snapshot), call, findings)
+        unmet = [found.unmet for found in missing if found.unmet is not None]
+        return _blocked(tool, unmet, findings, call) if unmet else None
+
+    async def _missing(
+        self, needs: tuple[Need, ...], subject: Subject, call: Call, findings: list[Finding]
+    ) -> list[Standing]:
+        """The needs that are not met; a free one is run first, unless something before it is missing anyway."""
+        missing: list[Standing] = []
+        for need in needs:
             found = self._standing(need, subject)
-            if found.why in ("never-run", "stale", "rehearsal") and need.tool in FREE:
+            if found.why in ("never-run", "stale", "rehearsal") and need.tool in FREE and not missing:
                 report = await self._free(need.tool, call)
                 findings.extend(f for f in report.findings if f.severity == "blocker")
                 found = self._standing(need, subject)
-            if found.unmet is not None:
-                unmet.append(found.unmet)
-        return _blocked(tool, unmet, findings, call) if unmet else None
+            if found.why is not None:
+                missing.append(found)
+        return missing
 
     def _standing(self, need: Need, subject: Subject) -> Standing:
         history = self.lab.ledger.evidence(self.lab.key, tool=need.tool)
