@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import startup
+from benchmarks import dataset_scan, startup
 
-BENCHMARKS = {"startup": startup.main}
+BENCHMARKS = {"startup": startup.main, "dataset_scan": dataset_scan.main}
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from prime_lab_mcp.lab.text import quote
 
 HUB_NAME = re.compile(r"^(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?:@(?P<version>[\w.+-]+))?$")
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")
+
+_NAME_BYTES = 255
+"""Of one part of a path: what file systems take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class Workspace:
 
     def resolve(self, path: str, *, must_exist: bool = False) -> Path:
         """An absolute path inside the workspace. Raises BadInput for anything that leads outside, links included."""
-        if "\0" in path or not path.strip():
+        if "\0" in path or not path.strip() or any(len(os.fsencode(part)) > _NAME_BYTES for part in Path(path).parts):
             raise BadInput(f"{quote(path)} is no path", fix="Give a path relative to the workspace.")
         found = (self.root / path).resolve()
         if not found.is_relative_to(self.root):

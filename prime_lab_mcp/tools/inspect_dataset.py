@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
+import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.datasets.inspection import Inspection, inspect
-from prime_lab_mcp.lab.datasets.reading import Request
-from prime_lab_mcp.lab.report import Next, Outcome, verdict_of
+from prime_lab_mcp.lab import hub
+from prime_lab_mcp.lab.datasets.inspecting import inspect
+from prime_lab_mcp.lab.datasets.inspection import Inspection
+from prime_lab_mcp.lab.datasets.source import ENVIRONMENT, HubDataset, locate
+from prime_lab_mcp.lab.datasets.splits import HELD, TRAIN
+from prime_lab_mcp.lab.datasets.table import Request
+from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.hub import Entry
+from prime_lab_mcp.lab.report import Finding, Next, Outcome, verdict_of
 from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 Name = Annotated[str | None, Field(max_length=200)]
+LOOKED_UP = 3.0
+"""Seconds that the question whether an environment has the same name may delay an inspection."""
 
 
 class Args(Arguments):
     dataset: Annotated[
-        str, Field(min_length=1, max_length=500, description="Hugging Face id, or file or folder in the workspace.")
+        str,
+        Field(
+            min_length=1,
+            max_length=500,
+            description="Hugging Face id, file or folder in the workspace, or environment:NAME.",
+        ),
     ]
     config: Name = None
     split: Annotated[str | None, Field(max_length=200, description="To train on; default train.")] = None
@@ -31,10 +47,78 @@ class Args(Arguments):
 
 
 async def run(call: Call, args: Args) -> Outcome:
+    entry, found = await _both(call, args)
+    first = () if entry is None else (_also(entry),)
+    if isinstance(found, LabError):
+        if entry is None:
+            raise found
+        findings = (*first, found.as_finding())
+        told = f"{entry.ref} is an environment on the Hub; as a dataset it could not be read."
+        return Outcome("failed", told, findings, {}, next=(_look_at(entry),))
+    findings = (*first, *found.findings)
+    status = verdict_of(findings)
+    next = (*_next(found, args, status == "passed"), *(() if entry is None else (_look_at(entry),)))
+    return Outcome(status, summary(found), findings, found.as_json(), next=next)
+
+
+async def _both(call: Call, args: Args) -> tuple[Entry | None, Inspection | LabError]:
+    """The inspection, and what the Environments Hub has under the same name, asked beside it."""
     request = Request(args.dataset, args.config, args.split, args.eval_split, args.revision, args.max_rows)
-    found = await inspect(call.lab, request, prompt_column=args.prompt_column, answer_column=args.answer_column)
-    status = verdict_of(found.findings)
-    return Outcome(status, summary(found), found.findings, found.as_json(), next=_next(found, args, status == "passed"))
+    entries: list[Entry] = []
+    asked = anyio.Event()
+
+    async def ask(owner: str, name: str) -> None:
+        entries.append(await hub.look_up(call.lab.prime, owner, name))
+        asked.set()
+
+    found: Inspection | LabError
+    started = anyio.current_time()
+    async with anyio.create_task_group() as beside:
+        named = _hub_name(call, args)
+        if named is None:
+            asked.set()
+        else:
+            beside.start_soon(ask, *named)
+        try:
+            found = await inspect(
+                call.lab,
+                request,
+                prompt_column=args.prompt_column,
+                answer_column=args.answer_column,
+                progress=call.progress,
+            )
+        except LabError as error:
+            found = error
+        with anyio.move_on_after(max(0.0, LOOKED_UP - (anyio.current_time() - started))):
+            await asked.wait()
+        beside.cancel_scope.cancel()
+    exists = bool(entries) and entries[0].exists is True
+    return (entries[0] if exists else None), found
+
+
+def _hub_name(call: Call, args: Args) -> tuple[str, str] | None:
+    """Owner and name, where the argument is a name on a Hub and nothing in the workspace."""
+    matched = HUB_NAME.match(args.dataset)
+    try:
+        on_hub = matched is not None and isinstance(locate(call.lab.workspace, args.dataset, args.config), HubDataset)
+    except LabError:
+        return None
+    return (matched["owner"], matched["name"]) if matched is not None and on_hub else None
+
+
+def _also(entry: Entry) -> Finding:
+    return Finding(
+        "also-an-environment",
+        "warning",
+        f"{entry.ref} is also an environment on the Environments Hub; what is inspected here is the Hugging Face "
+        "dataset of that name.",
+        "To train on the environment as it is, or to change it, no dataset is needed: see search_hub.",
+    )
+
+
+def _look_at(entry: Entry) -> Next:
+    arguments = {"kind": "environment", "query": entry.ref}
+    return Next("search_hub", "shows the environment of the same name", arguments)
 
 
 def summary(found: Inspection) -> str:
@@ -52,10 +136,22 @@ def summary(found: Inspection) -> str:
 
 def _next(found: Inspection, args: Args, passed: bool) -> tuple[Next, ...]:
     given = {k: v for k, v in args.model_dump(exclude_none=True).items() if k != "max_rows"}
+    if found.table.origin == "environment":
+        named = {"environment": args.dataset.removeprefix(ENVIRONMENT)}
+        if passed:
+            return (Next("test_reward", "shows whether the reward pays for the right thing", named),)
+        return (Next("check_environment", "after mending the rows", named),)
     if passed:
-        name = args.dataset.rstrip("/").split("/")[-1].split(".")[0].replace("-", "_").lower() or "my_env"
-        return (Next("create_environment", "builds the environment from this dataset", {"name": name, **given}),)
+        named = {"name": _name_for(args.dataset), **given}
+        return (Next("create_environment", "builds the environment from this dataset", named),)
     return (Next("inspect_dataset", "again, once the blockers are mended", given),)
+
+
+def _name_for(dataset: str) -> str:
+    """A name for the environment: of the dataset, not of its split or of a folder that is called `data`."""
+    parts = [part.split(".")[0] for part in dataset.rstrip("/").split("/")]
+    said = [p for p in parts if p and p.lower() not in (*TRAIN, *HELD, "data", "datasets", "dataset")]
+    return re.sub(r"[^a-z0-9]+", "_", said[-1].lower()).strip("_") if said else "my_env"
 
 
 TOOL = Tool(
@@ -64,7 +160,7 @@ TOOL = Tool(
     description="First step with a dataset: columns, prompt and answer guesses, answer format, flaws, fitting reward.",
     args=Args,
     run=run,
-    effect="reads",
+    effect="executes",  # environment:NAME loads the environment, in a process of its own
     records="dataset",
     open_world=True,
 )

@@ -5,19 +5,26 @@ from __future__ import annotations
 import csv
 import importlib
 import json
+import shutil
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from prime_lab_mcp.lab.datasets import streams
+from prime_lab_mcp.lab.datasets.table import Request
 from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.hub import Entry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.report import Outcome, Report
 from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.lab.worker import dataset_program
 from prime_lab_mcp.tools import inspect_dataset
 from prime_lab_mcp.tools.tool import Call
+from tests.conftest import EXAMPLES
 
 pytestmark = pytest.mark.anyio
 Row = Mapping[str, Any]
@@ -49,7 +56,13 @@ def gsm8k(number: int = 120, start: int = 0) -> list[dict[str, Any]]:
 def write(lab: Lab, name: str, rows: list[Any]) -> Path:
     path = lab.workspace.root / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".json":
+    if path.suffix in (".gz", ".zst"):
+        plain = write(lab, path.stem, rows)
+        pa: Any = importlib.import_module("pyarrow")
+        codec = "gzip" if path.suffix == ".gz" else "zstd"
+        path.write_bytes(pa.compress(plain.read_bytes(), codec, asbytes=True))
+        plain.unlink()
+    elif path.suffix == ".json":
         path.write_text(json.dumps(rows), encoding="utf-8")
     elif path.suffix in (".csv", ".tsv"):
         with path.open("w", encoding="utf-8", newline="") as sink:
@@ -72,7 +85,9 @@ def write_arrow(lab: Lab, name: str, rows: list[Row]) -> None:
             stream.write_table(table)
 
 
-@pytest.mark.parametrize("name", ["g.jsonl", "g.json", "g.csv", "g.tsv", "g.parquet", "g.arrow"])
+@pytest.mark.parametrize(
+    "name", ["g.jsonl", "g.json", "g.csv", "g.tsv", "g.parquet", "g.arrow", "g.jsonl.gz", "g.csv.gz", "g.jsonl.zst"]
+)
 async def test_gsm8k_is_recognised_in_every_file_format(lab: Lab, name: str) -> None:
     if name.endswith((".parquet", ".arrow")):
         write_arrow(lab, name, gsm8k())
@@ -83,7 +98,7 @@ async def test_gsm8k_is_recognised_in_every_file_format(lab: Lab, name: str) -> 
     assert outcome.data["rows_scanned"] == 120
     assert outcome.data["prompt"]["columns"] == ["question"]
     assert outcome.data["answer"]["format"] == "gsm8k_hash"
-    assert outcome.data["recommended_reward"]["kind"] == "numeric-match"
+    assert outcome.data["recommended_reward"]["kind"] == "numeric"
 
 
 async def test_the_fingerprint_is_of_the_rows_not_of_the_file(lab: Lab) -> None:
@@ -155,7 +170,7 @@ async def test_broken_lines_are_counted_and_named(lab: Lab) -> None:
 
 
 async def test_an_endless_line_is_refused_without_reading_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_program, "LINE", 10_000)
+    monkeypatch.setattr(streams, "LINE", 10_000)
     for name in ("long.jsonl", "long.csv"):
         (lab.workspace.root / name).write_text("question,answer\n" + "x" * 30_000, encoding="utf-8")
         with pytest.raises(BadInput) as refused:
@@ -177,7 +192,7 @@ async def test_only_a_sample_of_many_rows_is_judged_and_it_is_not_the_head(lab: 
     [
         ("../secret.jsonl", "outside-workspace"),
         ("gone.jsonl", "dataset-not-found"),
-        ("environment:gsm8k", "source-not-supported"),
+        ("environment:gsm8k", "environment-not-found"),
     ],
 )
 async def test_what_is_no_dataset_is_refused(lab: Lab, dataset: str, code: str) -> None:
@@ -204,3 +219,110 @@ async def test_foreign_text_is_quoted_and_the_result_stays_short(lab: Lab) -> No
     text = json.dumps(outcome.data)
     assert "\\\\u202e" in text
     assert len(text) < 8_000
+
+
+async def test_the_rows_of_an_environment_are_judged_without_running_its_code_here(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    shutil.copytree(EXAMPLES / "gsm8k", lab.workspace.environments / "gsm8k")
+    outcome = await inspected(lab, "environment:gsm8k")
+    assert outcome.status == "passed", outcome.findings
+    assert outcome.data["prompt"]["columns"] == ["prompt"]
+    assert outcome.data["answer"]["path"] == "answer"
+    assert outcome.data["rows_judged"] == outcome.data["rows_scanned"] > 50
+    assert [n.tool for n in outcome.next] == ["test_reward"]
+    assert "gsm8k" not in sys.modules
+
+
+async def test_a_revision_of_an_environment_is_refused(lab: Lab) -> None:
+    with pytest.raises(BadInput, match="no config"):
+        await inspected(lab, "environment:gsm8k", revision="main")
+
+
+def on_the_hub(monkeypatch: pytest.MonkeyPatch, exists: bool | None, seconds: float = 0.0) -> list[str]:
+    """What the Environments Hub answers; the names it was asked."""
+    asked: list[str] = []
+
+    async def look_up(prime: object, owner: str, name: str) -> Entry:
+        asked.append(f"{owner}/{name}")
+        await anyio.sleep(seconds)
+        return Entry(owner, name, exists)
+
+    monkeypatch.setattr(inspect_dataset.hub, "look_up", look_up)
+    return asked
+
+
+def hub_serves(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Hub dataset is judged elsewhere (test_hub.py); here its place is taken by a file."""
+    write(lab, "set.jsonl", gsm8k())
+    real = inspect_dataset.inspect
+
+    async def inspect(lab: Lab, request: Request, **more: Any) -> Any:
+        return await real(lab, replace(request, dataset="set.jsonl"), **more)
+
+    monkeypatch.setattr(inspect_dataset, "inspect", inspect)
+
+
+async def test_an_environment_of_the_same_name_is_said_first(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub_serves(lab, monkeypatch)
+    on_the_hub(monkeypatch, True)
+    outcome = await inspected(lab, "primeintellect/gsm8k")
+    assert outcome.status == "passed"
+    assert outcome.findings[0].code == "also-an-environment"
+    assert {"kind": "environment", "query": "primeintellect/gsm8k"} in [n.arguments for n in outcome.next]
+
+
+async def test_a_name_that_is_an_environment_only_says_so_beside_the_failure(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def inspect(*given: Any, **more: Any) -> Any:
+        raise LabError("the Hub has no such dataset", fix="Check it.", code="hub-not-found")
+
+    monkeypatch.setattr(inspect_dataset, "inspect", inspect)
+    on_the_hub(monkeypatch, True)
+    outcome = await inspected(lab, "primeintellect/wordle")
+    assert [f.code for f in outcome.findings] == ["also-an-environment", "hub-not-found"]
+    assert [n.tool for n in outcome.next] == ["search_hub"]
+
+
+@pytest.mark.parametrize("exists", [False, None])
+async def test_a_hub_without_the_name_or_out_of_reach_changes_nothing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, exists: bool | None
+) -> None:
+    hub_serves(lab, monkeypatch)
+    asked = on_the_hub(monkeypatch, exists)
+    outcome = await inspected(lab, "openai/gsm8k")
+    assert asked == ["openai/gsm8k"]
+    assert (outcome.status, outcome.findings) == ("passed", ())
+
+
+async def test_a_hub_that_does_not_answer_delays_an_inspection_by_seconds_at_most(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub_serves(lab, monkeypatch)
+    monkeypatch.setattr(inspect_dataset, "LOOKED_UP", 0.2)
+    on_the_hub(monkeypatch, True, seconds=60)
+    started = anyio.current_time()
+    outcome = await inspected(lab, "openai/gsm8k")
+    assert (outcome.status, outcome.findings) == ("passed", ())
+    assert anyio.current_time() - started < 20
+
+
+async def test_a_file_of_the_workspace_is_not_looked_up_on_the_hub(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(lab, "data/train.jsonl", gsm8k())
+    asked = on_the_hub(monkeypatch, True)
+    assert (await inspected(lab, "data/train.jsonl")).findings == ()
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("store/data/train.jsonl", "store"), ("Math-Set.jsonl", "math_set"), ("train.jsonl", "my_env")],
+)
+async def test_the_environment_that_is_proposed_is_called_after_the_dataset_not_its_split(
+    lab: Lab, path: str, name: str
+) -> None:
+    write(lab, path, gsm8k())
+    outcome = await inspected(lab, path)
+    assert outcome.next[0].arguments == {"name": name, "dataset": path}

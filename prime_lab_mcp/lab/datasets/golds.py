@@ -25,7 +25,8 @@ _SCALES = frozenset(
 )
 _UNIFIED = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u202f": None, "\u2009": None})
 _HASH = re.compile(r"####\s*(\S[^\n]*?)\s*\Z")
-_SPACE = re.compile(r"\s+")
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BRACE = re.compile(r"\\.|[{}]", re.S)
 
 
 def is_empty(value: Any) -> bool:
@@ -46,11 +47,14 @@ def number(value: Any) -> Decimal | None:
     """
     if isinstance(value, bool) or value is None:
         return None
-    text = str(value).translate(_UNIFIED).strip()
+    text = str(value)
+    text = (text if text.isascii() else text.translate(_UNIFIED)).strip()
+    if len(text) <= 40 and text.isascii() and text.isdigit():
+        return Decimal(text)
     found = _NUMBER.fullmatch(text) if len(text) <= 200 else None
     if found is None or (found["sign"] and found["late_sign"]):
         return None
-    if _SCALES.intersection(re.split(r"[ /]", (found["unit"] or "").lower())):
+    if found["unit"] and _SCALES.intersection(re.split(r"[ /]", found["unit"].lower())):
         return None
     sign = "-" if "-" in (found["sign"], found["late_sign"]) else ""
     return Decimal(f"{sign}{found['digits'].replace(',', '')}E{found['power'] or 0}")
@@ -63,15 +67,24 @@ def after_hash(text: str) -> str | None:
 
 
 def boxed(text: str) -> str | None:
-    """Content of the last `\\boxed{...}` with balanced braces."""
-    start = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
-    if start < 0:
-        return None
-    depth, begin = 0, text.index("{", start)
-    for place in range(begin, len(text)):
-        depth += (text[place] == "{") - (text[place] == "}")
+    """Content of the last `\\boxed{...}` or `\\fbox{...}` whose braces balance, without the boxes inside of it."""
+    end = len(text)
+    while (start := max(text.rfind("\\boxed", 0, end), text.rfind("\\fbox", 0, end))) >= 0:
+        opened = _BOX.match(text, start)
+        content = _balanced(text, opened.end()) if opened else None
+        if content is not None and content.strip():
+            return content.strip()
+        end = start
+    return None
+
+
+def _balanced(text: str, begin: int) -> str | None:
+    """What stands up to the brace that closes the one before `begin`; escaped braces are text."""
+    depth = 1
+    for brace in _BRACE.finditer(text, begin):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
-            return text[begin + 1 : place].strip() or None
+            return text[begin : brace.start()]
     return None
 
 
@@ -100,4 +113,5 @@ def as_text(value: Any) -> str:
 
 def normalised(text: str) -> str:
     """NFKC, case-folded, white space collapsed: two prompts with this in common are the same prompt."""
-    return _SPACE.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.split())

@@ -1,36 +1,40 @@
-"""What a dataset argument names: files of the workspace (with their splits) or a dataset on the Hugging Face Hub."""
+"""What a dataset argument names: files of the workspace (with their splits), a Hub dataset, or an environment."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from prime_lab_mcp.lab.datasets import streams
+from prime_lab_mcp.lab.datasets.splits import split_in
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.text import quote
-from prime_lab_mcp.lab.worker.dataset_program import SUFFIXES
 from prime_lab_mcp.lab.workspace import Workspace
 
-_SPLIT = re.compile(r"^(train|training|validation|valid|val|dev|test|eval)(?:[-_.].*)?$", re.I)
+ENVIRONMENT = "environment:"
 _HUB = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?$")
+_NO_DATA = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "metadata.json"})
+"""Files that describe a dataset and hold no rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """Files by split, in the order they are read. `relative` is what the caller named."""
+    """Files by split, in the order they are read. `relative` is what the caller named, `config` the folder in it."""
 
     relative: str
     splits: Mapping[str, tuple[Path, ...]]
+    config: str | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        return [f for files in self.splits.values() for f in files]
 
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(f.stat().st_size for files in self.splits.values() for f in files)
-
-    @property
-    def suffixes(self) -> set[str]:
-        return {f.suffix for files in self.splits.values() for f in files}
+        return sum(f.stat().st_size for f in self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +44,21 @@ class HubDataset:
     id: str
 
 
-def locate(workspace: Workspace, dataset: str) -> LocalFiles | HubDataset:
-    """A path of the workspace if there is one, else a Hub id. Raises BadInput."""
-    if dataset.startswith("environment:"):
-        raise BadInput(
-            "rows of an environment are not read by inspect_dataset in this version",
-            fix="Call check_environment: it applies the same findings to the rows the environment yields.",
-            code="source-not-supported",
-        )
+@dataclass(frozen=True, slots=True)
+class EnvironmentRows:
+    """The rows that a local environment yields."""
+
+    name: str
+
+
+def locate(workspace: Workspace, dataset: str, config: str | None = None) -> LocalFiles | HubDataset | EnvironmentRows:
+    """An environment, a path of the workspace if there is one, else a Hub id. Raises BadInput."""
+    if dataset.startswith(ENVIRONMENT):
+        return EnvironmentRows(dataset.removeprefix(ENVIRONMENT).strip())
     path = workspace.resolve(dataset)
     if path.exists():
-        return LocalFiles(dataset, _files(path, workspace.root))
-    looks_local = dataset.startswith((".", "/")) or dataset.count("/") > 1 or path.suffix in SUFFIXES
+        return _local(dataset, path, workspace.root, config)
+    looks_local = dataset.startswith((".", "/")) or dataset.count("/") > 1 or streams.format_of(dataset) is not None
     if looks_local or not _HUB.match(dataset):
         raise BadInput(
             f"there is no dataset file or folder {quote(dataset)} in the workspace",
@@ -61,48 +68,111 @@ def locate(workspace: Workspace, dataset: str) -> LocalFiles | HubDataset:
     return HubDataset(dataset)
 
 
-def _files(path: Path, root: Path) -> dict[str, tuple[Path, ...]]:
-    if path.is_file():
-        if path.suffix not in SUFFIXES:
+def _local(dataset: str, path: Path, root: Path, config: str | None) -> LocalFiles:
+    if not path.is_dir():
+        _refuse_config(config, "a file has no config")
+        return LocalFiles(dataset, _one_file(path))
+    found, chosen = _in_folder(path), None
+    if not found:
+        found, chosen = _of_config(path, config)
+    else:
+        _refuse_config(config, f"{quote(path.name)} has its files in one place and so no configs")
+    for file in (f for files in found.values() for f in files):
+        if not file.resolve().is_relative_to(root):
             raise BadInput(
-                f"{quote(path.name)} is no dataset file",
-                fix=f"Use one of {', '.join(SUFFIXES)}.",
-                code="unknown-file-type",
+                f"{quote(file.name, 80)} is a link that leads outside the workspace",
+                fix="Copy the file into the workspace.",
+                code="outside-workspace",
             )
-        matched = _SPLIT.match(path.stem)
-        return {matched[1].lower() if matched else "train": (path,)}
-    found = _saved_to_disk(path) or _by_split(path) or _by_split(path / "data")
-    for files in found.values():
-        for file in files:
-            if not file.resolve().is_relative_to(root):
-                raise BadInput(f"{file.name} leads outside the workspace", fix="Copy it in.", code="outside-workspace")
     if not found:
         raise BadInput(
             f"{quote(path.name)} holds no dataset files",
-            fix=f"Put train.jsonl (and test.jsonl) into it; known endings: {', '.join(SUFFIXES)}.",
+            fix=f"Put train.jsonl (and test.jsonl) into it; known endings: {streams.endings()}.",
             code="no-dataset-files",
         )
-    return found
+    return LocalFiles(dataset, found, chosen)
+
+
+def _refuse_config(config: str | None, why: str) -> None:
+    if config is not None:
+        raise BadInput(why, fix="Leave config out.", code="unknown-config")
+
+
+def _one_file(path: Path) -> dict[str, tuple[Path, ...]]:
+    if not path.is_file():
+        raise BadInput(f"{quote(path.name)} is no regular file", fix="Name a file or folder.", code="not-a-file")
+    if streams.format_of(path.name) is None:
+        raise BadInput(
+            f"{quote(path.name)} is no dataset file",
+            fix=f"Use one of {streams.endings()}.",
+            code="unknown-file-type",
+        )
+    return {split_in(path.name) or "train": (path,)}
+
+
+def _of_config(folder: Path, config: str | None) -> tuple[dict[str, tuple[Path, ...]], str | None]:
+    """The splits of one of the sub-folders that are a dataset each, as the Hub keeps several configs."""
+    parts = [*_folders(folder), *_folders(folder / "data")]
+    configs = {p.name: found for p in parts if (found := _in_folder(p))}
+    if config is not None and config not in configs:
+        known = ", ".join(quote(c, 60)[1:-1] for c in list(configs)[:40]) or "none"
+        raise BadInput(
+            f"{quote(folder.name)} has no config {quote(config, 80)}; it has: {known}",
+            fix="Give config one of these." if configs else "Leave config out.",
+            code="unknown-config",
+        )
+    if config is None and len(configs) > 1:
+        config = "default" if "default" in configs else None
+    if config is None and len(configs) > 1:
+        known = ", ".join(quote(c, 60)[1:-1] for c in list(configs)[:40])
+        raise BadInput(f"{quote(folder.name)} has the configs {known}", fix="Give config.", code="config-needed")
+    chosen = config or next(iter(configs), None)
+    return (configs[chosen], chosen) if chosen is not None else ({}, None)
+
+
+def _in_folder(folder: Path) -> dict[str, tuple[Path, ...]]:
+    return _saved_to_disk(folder) or _by_split(folder) or _by_split_folder(folder) or _by_split(folder / "data")
+
+
+def _folders(folder: Path) -> list[Path]:
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [p for p in inside if p.is_dir() and not p.name.startswith(".")]
+
+
+def _data_files(folder: Path) -> list[Path]:
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [
+        p
+        for p in inside
+        if not p.name.startswith(".") and p.name not in _NO_DATA and streams.format_of(p.name) and p.is_file()
+    ]
 
 
 def _by_split(folder: Path) -> dict[str, tuple[Path, ...]]:
-    """Files by the split their names begin with; a folder without such names is one split."""
-    if not folder.is_dir():
-        return {}
-    files = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in SUFFIXES)
-    named: dict[str, list[Path]] = {}
-    for file in files:
-        if matched := _SPLIT.match(file.stem):
-            named.setdefault(matched[1].lower(), []).append(file)
-    if not named and files:
-        named = {"train": files}
-    return {split: tuple(found) for split, found in named.items()}
+    """Files by the split their names tell; a folder without such names is one split."""
+    files = _data_files(folder)
+    named = _grouped((split_in(file.name), file) for file in files)
+    return named or ({"train": tuple(files)} if files else {})
+
+
+def _by_split_folder(folder: Path) -> dict[str, tuple[Path, ...]]:
+    """One folder per split: `train/0.parquet`, `test/0.parquet`."""
+    named = {p: split_in(p.name) for p in _folders(folder)}
+    return _grouped((split, file) for p, split in named.items() if split == p.name.lower() for file in _data_files(p))
+
+
+def _grouped(files: Iterable[tuple[str | None, Path]]) -> dict[str, tuple[Path, ...]]:
+    found: dict[str, tuple[Path, ...]] = {}
+    for split, file in files:
+        if split is not None:
+            found[split] = (*found.get(split, ()), file)
+    return found
 
 
 def _saved_to_disk(folder: Path) -> dict[str, tuple[Path, ...]]:
     """What `datasets` writes with save_to_disk: a folder of Arrow files, or one such folder per split."""
     if (folder / "dataset_dict.json").is_file():
-        parts = {p.name: tuple(sorted(p.glob("*.arrow"))) for p in sorted(folder.iterdir()) if p.is_dir()}
+        parts = {p.name: tuple(sorted(p.glob("*.arrow"))) for p in _folders(folder)}
         return {split: files for split, files in parts.items() if files}
     if (folder / "state.json").is_file() and (files := tuple(sorted(folder.glob("*.arrow")))):
         return {"train": files}

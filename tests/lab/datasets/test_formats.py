@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prime_lab_mcp.lab.datasets.formats import Context, has_inline_options, recognise
+from prime_lab_mcp.lab.datasets.formats import SURE, Context, accepts, has_inline_options, recognise
 
 CHANCE = random.Random(3)
 
@@ -85,6 +85,80 @@ def test_a_few_strays_are_counterexamples_and_many_make_the_column_mixed() -> No
 def test_lettered_options_inside_of_prompts_are_seen() -> None:
     assert has_inline_options(["Which one?\nA) red\nB) blue", "And now? (A) one (B) two"])
     assert not has_inline_options(["A man walks. He asks: why?", "What is 2 + 2?"])
+
+
+SINGLE: list[tuple[str, Any, bool]] = [
+    ("tool_call", [{"name": "f", "arguments": {"a": 1}}], True),
+    ("tool_call", [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}], True),
+    ("tool_call", '[{"name": "f", "arguments": {}}]', True),
+    ("tool_call", [{"f": {"a": [1, ""]}}, {"g": {}}], True),
+    ("tool_call", [{"name": "Ada", "age": 3}], False),
+    ("tool_call", [], False),
+    ("code_tests", "\n\ndef check(candidate):\n    assert candidate(1) == 2", True),
+    ("code_tests", '{"inputs": ["1"], "outputs": ["2"], "fn_name": "f"}', True),
+    ("code_tests", '[{"input": "1", "output": "2", "testtype": "stdin"}]', True),
+    ("code_tests", {"input": ["1"], "output": ["2"]}, True),
+    ("code_tests", "They assert that it is so.", False),
+    ("code_tests", '{"text": "an input", "n": 2}', False),
+    ("latex_math", "3/4", True), ("latex_math", r"\frac{3}{4}", True), ("latex_math", "(1, 2)", True),
+    ("latex_math", "x^2+1", True), ("latex_math", "2\\pi", True), ("latex_math", "12", True),
+    ("latex_math", "2021-03-04", False), ("latex_math", "U2", False), ("latex_math", "the rest", False),
+    ("numeric", "$1,200", True), ("numeric", "45%", True), ("numeric", 145.0, True), ("numeric", "3/4", False),
+    ("multi_answer", {"spans": ["a", "b"], "types": ["span", "span"]}, True),
+    ("multi_answer", [1, 2], False), ("multi_answer", {"text": []}, False),
+    ("choice_letter", "[B]", True), ("choice_letter", "K", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("format", "value", "has"), SINGLE, ids=[f"{s[0]} {s[1]!r}"[:60] for s in SINGLE])
+def test_one_value_has_a_format_or_has_it_not(format: str, value: Any, has: bool) -> None:
+    assert accepts(format, value) is has
+
+
+def test_a_third_class_makes_yes_and_no_labels() -> None:
+    found = recognise(column(["yes"] * 60 + ["no"] * 37 + ["maybe"] * 3), Context("final_decision"))
+    assert found is not None
+    assert found.format == "label"
+
+
+@pytest.mark.parametrize(
+    ("values", "context", "format", "rival"),
+    [
+        (["0", "1"] * 60, Context("answer"), "boolean", "class_id"),
+        ([3, 4, 5, 6] * 60, Context("answer"), "numeric", "class_id"),
+        ([0, 1, 2] * 100, Context("answer"), "class_id", "numeric"),
+        (list("ABCD") * 20, Context("answer"), "label", "choice_letter"),
+        ([f"a town on river {n}" for n in range(60)], Context("answer"), "short_text", "free_text"),
+    ],
+)
+def test_where_another_format_fits_as_well_the_confidence_falls_and_the_other_is_named(
+    values: list[Any], context: Context, format: str, rival: str
+) -> None:
+    found = recognise(column(values), context)
+    assert found is not None
+    assert (found.format, found.rival) == (format, rival)
+    assert found.confidence < SURE
+
+
+def test_numbers_with_a_little_other_mathematics_are_read_by_the_wider_format() -> None:
+    found = recognise(column([str(n) for n in range(97)] + [r"\frac{1}{2}", "2^5", "3/4"]))
+    assert found is not None
+    assert (found.format, found.share) == ("latex_math", 1.0)
+
+
+def test_a_column_split_between_two_strict_formats_is_mixed_and_no_prose() -> None:
+    found = recognise(column([f"so it is\n#### {n}" for n in range(50)] + [rf"so \boxed{{x_{n}}}" for n in range(50)]))
+    assert found is not None
+    assert found.mixed
+    assert dict(found.also) == {"gsm8k_hash": 0.5, "boxed": 0.5}
+    assert found.confidence == 0.0
+
+
+def test_the_whole_column_is_looked_at_and_not_its_head() -> None:
+    values = [f"#### {n}" for n in range(5000)] + [f"it is a story of {n} parts and has no end" for n in range(5000)]
+    found = recognise(column(values))
+    assert found is not None
+    assert (found.mixed, found.share < 0.6) == (True, False)
 
 
 @given(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import unicodedata
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
@@ -48,6 +50,24 @@ def test_what_is_not_one_number_is_none(text: str) -> None:
 def test_the_last_balanced_box_counts() -> None:
     assert golds.boxed(r"\boxed{1} then \boxed{\frac{a}{b}}.") == r"\frac{a}{b}"
     assert golds.boxed(r"\boxed{1") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (r"\fbox{7}", "7"), (r"\boxed {7}", "7"), (r"\boxed{\boxed{7}}", "7"), (r"\boxed{3} or \boxed{4", "3"),
+        (r"\boxed{\left\{ 1, 2 \right.}", r"\left\{ 1, 2 \right."), (r"\boxed{\textbf{(B) }6}", r"\textbf{(B) }6"),
+        (r"\boxed{}", None), (r"\boxed 7", None), ("7", None),
+    ],
+)  # fmt: skip
+def test_boxes_are_read_through_nesting_escapes_and_what_is_cut_off(text: str, content: str | None) -> None:
+    assert golds.boxed(text) == content
+
+
+@given(st.text(alphabet="aB ß\u00a0\t\n\u2009ﬁ", max_size=12))
+def test_plain_text_is_normalised_as_all_text_is(text: str) -> None:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    assert golds.normalised(text) == re.sub(r"\s+", " ", folded).strip()
 
 
 def test_sentinels_are_empty_and_labels_are_not() -> None:

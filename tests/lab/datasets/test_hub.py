@@ -15,7 +15,9 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 
-from prime_lab_mcp.lab.datasets.reading import Request, read
+from prime_lab_mcp.lab.datasets import reading
+from prime_lab_mcp.lab.datasets.inspecting import inspect
+from prime_lab_mcp.lab.datasets.table import Request
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
 
@@ -41,10 +43,14 @@ def parquet(number: int, start: int) -> bytes:
 
 FILES = {
     "README.md": CARD,
-    "main/train-0.parquet": parquet(300, 1000),
-    "main/test-0.parquet": parquet(40, 5000),
+    "main/train-0.parquet": parquet(3000, 1000),
+    "main/test-0.parquet": parquet(40, 50_000),
     "socratic/train-0.parquet": parquet(10, 0),
 }
+
+
+LOGINS: set[str | None] = set()
+"""What clients said of who they are."""
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -56,6 +62,7 @@ class Hub(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
+        LOGINS.add(self.headers.get("Authorization"))
         path = unquote(urlparse(self.path).path)
         if "/me/sums" not in path:
             return self.answer(404, b"{}", {"X-Error-Code": "RepoNotFound"})
@@ -123,22 +130,75 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def test_both_splits_are_streamed_at_the_commit_that_the_hub_names(lab: Lab) -> None:
-    table = await read(lab, Request("me/sums", config="main"))
+    found = await inspect(lab, Request("me/sums", config="main", whole=True))
+    table = found.table
     assert (table.revision, table.config) == (COMMIT, "main")
-    assert table.splits == (("train", 300), ("test", 40))
+    assert table.splits == (("train", 3000), ("test", 40))
     assert table.held is not None
-    assert (table.main.scanned, table.held.scanned) == (300, 40)
-    assert table.main.rows[0][1] == {"question": "What is 1000 and 1000?", "answer": "#### 2000"}
+    assert (table.main.scanned, table.held.scanned) == (3000, 40)
+    assert table.main.rows[0] == (0, {"question": "What is 1000 and 1000?", "answer": "#### 2000"})
+
+
+async def test_the_judgement_made_beside_the_rows_comes_back_whole(lab: Lab) -> None:
+    found = await inspect(lab, Request("me/sums", config="main"))
+    assert (found.format, found.prompt and found.prompt.columns) == ("gsm8k_hash", ("question",))
+    assert found.as_json()["rows_judged"] == 3000
+    assert "unpinned-dataset" in {f.code for f in found.findings}
+    assert found.table.main.rows == ()
+
+
+async def test_rows_that_came_before_the_time_was_up_are_judged_and_the_cut_is_said(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "HUB_SECONDS", 0.0)
+    found = await inspect(lab, Request("me/sums", config="main"))
+    assert found.as_json()["rows_scanned"] == 1024
+    assert found.table.splits[0] == ("train", None)
+    assert [f.severity for f in found.findings if f.code == "partly-scanned"] == ["info"]
 
 
 async def test_a_dataset_with_several_configs_needs_one_named(lab: Lab) -> None:
     with pytest.raises(LabError) as refused:
-        await read(lab, Request("me/sums"))
+        await inspect(lab, Request("me/sums"))
     assert refused.value.code == "config-needed"
-    assert "main" in refused.value.message
+    assert "main, socratic" in refused.value.message
+
+
+async def test_a_config_that_is_not_there_is_refused_with_those_that_are(lab: Lab) -> None:
+    with pytest.raises(LabError) as refused:
+        await inspect(lab, Request("me/sums", config="mian"))
+    assert refused.value.code == "unknown-config"
+    assert "main, socratic" in refused.value.message
+
+
+async def test_a_split_that_is_not_there_is_refused_with_those_that_are(lab: Lab) -> None:
+    with pytest.raises(LabError) as refused:
+        await inspect(lab, Request("me/sums", config="main", split="dev"))
+    assert refused.value.code == "unknown-split"
+    assert "train, test" in refused.value.fix
 
 
 async def test_a_dataset_the_hub_does_not_have_is_not_found(lab: Lab) -> None:
     with pytest.raises(LabError) as refused:
-        await read(lab, Request("me/other"))
+        await inspect(lab, Request("me/other"))
     assert refused.value.code == "hub-not-found"
+
+
+async def test_the_users_own_login_goes_to_the_hub(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    LOGINS.clear()
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijklmnop")
+    await inspect(lab, Request("me/sums", config="main"))
+    assert "Bearer hf_abcdefghijklmnop" in LOGINS
+
+
+async def test_without_a_network_the_report_says_what_to_do(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(LabError) as refused:
+        await inspect(lab, Request("me/sums", config="main"))
+    assert refused.value.code == "hub-unreachable"
+    assert "workspace" in refused.value.fix
+
+
+async def test_a_revision_that_is_given_is_pinned(lab: Lab) -> None:
+    found = await inspect(lab, Request("me/sums", config="main", revision=COMMIT))
+    assert "unpinned-dataset" not in {f.code for f in found.findings}

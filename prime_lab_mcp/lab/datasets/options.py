@@ -1,0 +1,211 @@
+"""The options a row offers: which columns hold them, what they say, and which of them is the right one.
+
+Known forms: a list; `{text: [...], label: [...]}` (ARC); `{A: ..., B: ...}` (MedQA); a list of `{label, text}`; one
+string (`a ) 38 , b ) 27`, MathQA); a column per option (`A`..`D`, `option1`, `sol1`, `ending0`); the right answer and
+the wrong ones in columns of their own (SciQ, GPQA).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.datasets import golds
+from prime_lab_mcp.lab.datasets.paths import pluck, snake
+
+_LISTED = (
+    "choices", "options", "endings", "answer_choices", "candidates", "alternatives", "answer_options",
+    "possible_choices", "multiple_choices", "mc1_targets", "mc_answers",
+)  # fmt: skip
+_STEMS = "option|choice|ending|answer|ans|sol|solution|alternative|opt|op|candidate"
+_LETTERED = re.compile(rf"^(?:(?P<stem>{_STEMS})_?(?P<place>[0-9]|[a-j])|(?P<bare>[a-j]))$")
+_WRONG = re.compile(r"^(?:distractor|incorrect|wrong|incorrect_answer|wrong_answer|false_answer)_?[0-9]+$")
+_WRONG_LIST = frozenset({"incorrect_answers", "distractors", "wrong_answers", "incorrect_choices"})
+_RIGHT = ("correct_answer", "correct", "right_answer", "answer")
+_MARK = re.compile(r"(?:^|(?<=[\s,;]))[\[(]?([A-Ja-j])\s?[).:\]]\s*")
+_LETTER = re.compile(r"[\[(]?([A-Za-z])[\]).:]?")
+_MOST = 26
+
+Offered = tuple[tuple[str, ...], int | None]
+
+
+def option_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Paths of the columns that hold the options; () when no column does."""
+    sample = list(rows)[:50]
+    names = list(dict.fromkeys(name for row in sample for name in row))
+    return _listed(sample, names) or _lettered(names) or _right_and_wrong(names)
+
+
+def _listed(sample: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, ...]:
+    paths = [n for n in names if snake(n) in _LISTED]
+    for name in names:
+        inner: Mapping[str, Any] = next((row[name] for row in sample if isinstance(row.get(name), Mapping)), {})
+        paths += [f"{name}.{field}" for field in inner if snake(str(field)) in _LISTED]
+    for path in paths:
+        inner = next((value for row in sample if isinstance(value := pluck(row, path), Mapping)), {})
+        path = next((f"{path}.{field}" for field in ("choices", "options") if isinstance(inner.get(field), list)), path)
+        found = [_parts(pluck(row, path)) for row in sample]
+        if found and sum(len(texts) >= 2 for texts, _ in found) >= 0.8 * len(found):
+            return (path,)
+    return ()
+
+
+def _lettered(names: Sequence[str]) -> tuple[str, ...]:
+    groups: dict[str, dict[str, str]] = {}
+    for name in names:
+        if found := _LETTERED.match(snake(name)):
+            groups.setdefault(found["stem"] or "", {})[found["place"] or found["bare"]] = name
+    for stem, group in groups.items():
+        places = sorted(group)
+        run = _run(places)
+        if run >= (2 if stem else 3):
+            return tuple(group[p] for p in places[:run])
+    return ()
+
+
+def _run(places: Sequence[str]) -> int:
+    """How many of the places follow one another from the first, which is 0, 1 or a."""
+    if not places or places[0] not in "01a":
+        return 0
+    return next((n for n, p in enumerate(places) if ord(p) != ord(places[0]) + n), len(places))
+
+
+def _right_and_wrong(names: Sequence[str]) -> tuple[str, ...]:
+    known = {snake(name): name for name in names}
+    wrong = sorted(name for name in names if _WRONG.match(snake(name)))
+    listed = [known[n] for n in known if n in _WRONG_LIST][:1]
+    right = next((known[n] for n in _RIGHT if n in known), None)
+    if right is None or (len(wrong) < 2 and not listed):
+        return ()
+    return (*(wrong if len(wrong) >= 2 else listed), right)
+
+
+def names_the_right(path: str) -> bool:
+    """A column of this name among the option columns is the one with the right option."""
+    return snake(path) in _RIGHT
+
+
+def offered(
+    row: Mapping[str, Any], columns: Sequence[str], answer: str | None = None, index_base: int | None = None
+) -> Offered:
+    """The texts of a row's options in the order they are shown, and the position of the right one, from 0.
+
+    The gold may be the label the row gives an option, a letter, an index from `index_base`, the option's text, or a
+    list of zeros with a one; None when it names none of them. Where the right option has a column of its own, or a
+    list marks it, its place is the same in every row and would tell: there the options are put in the order `spread`.
+    """
+    texts, labels = _all(row, columns)
+    value = pluck(row, answer) if answer is not None else None
+    place = None if value is None or not texts else _position(value, texts, labels, index_base)
+    if isinstance(value, list) or (len(columns) > 1 and answer in columns):
+        order = spread(texts)
+        return tuple(texts[n] for n in order), None if place is None else order.index(place)
+    return tuple(texts), place
+
+
+def spread(texts: Sequence[str]) -> list[int]:
+    """An order that looks random and follows from the texts alone: by the SHA-256 of all of them and each."""
+    whole = "\n".join(sorted(texts))
+    digests = [hashlib.sha256(f"{whole}\n{text}".encode("utf-8", "replace")).digest() for text in texts]
+    return sorted(range(len(texts)), key=lambda n: digests[n])
+
+
+def _all(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[list[str], list[str]]:
+    if len(columns) == 1:
+        return _parts(pluck(row, columns[0]))
+    texts: list[str] = []
+    for column in columns:
+        value = pluck(row, column)
+        texts += [golds.as_text(v) for v in (value if isinstance(value, list) else [value]) if v not in (None, "")]
+    return texts, []
+
+
+def _parts(value: Any) -> tuple[list[str], list[str]]:
+    """Texts and, where the data gives them, labels of options."""
+    if isinstance(value, str):
+        value = _parsed(value)
+    if isinstance(value, Mapping):
+        return _of_object(value)
+    if not isinstance(value, list) or not 2 <= len(value) <= _MOST:
+        return [], []
+    if all(isinstance(v, Mapping) for v in value):
+        texts = [_field(v, ("text", "value", "content", "option", "answer")) for v in value]
+        labels = [_field(v, ("label", "key", "id", "letter")) for v in value]
+        return ([t or "" for t in texts], [label for label in labels if label]) if all(texts) else ([], [])
+    return _unmarked([golds.as_text(v) for v in value])
+
+
+def _of_object(value: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    texts = next((value[k] for k in ("text", "choices", "options") if isinstance(value.get(k), list)), None)
+    if texts is not None:
+        labels: list[Any] = next((value[k] for k in ("label", "labels", "key") if isinstance(value.get(k), list)), [])
+        told = [str(label) for label in labels]
+        return [golds.as_text(t) for t in texts], told if len(set(told)) == len(texts) else []
+    keys = [str(k) for k in value if _LETTER.fullmatch(str(k)) or str(k).isdigit()]
+    filled = [k for k in sorted(keys) if value[k] not in (None, "")]
+    return ([golds.as_text(value[k]) for k in filled], filled) if len(keys) == len(value) >= 2 else ([], [])
+
+
+def _field(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    return next((str(value[n]) for n in names if value.get(n) not in (None, "")), None)
+
+
+def _parsed(text: str) -> Any:
+    """A string of options: JSON, a Python list, `a ) 38 , b ) 27`, or one option a line."""
+    if len(text) <= 20_000 and text.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+        try:
+            return ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            pass
+    marks = _in_order(list(_MARK.finditer(text)))
+    if len(marks) >= 2:
+        ends = [m.start() for m in marks[1:]] + [len(text)]
+        return [text[m.end() : end].strip().rstrip(",;").strip() for m, end in zip(marks, ends, strict=True)]
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _in_order(marks: Sequence[re.Match[str]]) -> list[re.Match[str]]:
+    """Marks that run a, b, c: a letter out of its order stands in an option's text."""
+    kept: list[re.Match[str]] = []
+    for mark in marks:
+        if ord(mark[1].lower()) == ord("a") + len(kept):
+            kept.append(mark)
+    return kept
+
+
+def _unmarked(texts: list[str]) -> tuple[list[str], list[str]]:
+    """Texts without the `A)` that each begins with, if each does."""
+    for number, text in enumerate(texts):
+        found = _MARK.match(text)
+        if found is None or ord(found[1].lower()) != ord("a") + number:
+            return texts, []
+    return [text[_MARK.match(text).end() :].strip() for text in texts], []  # type: ignore[union-attr]
+
+
+def _position(value: Any, texts: Sequence[str], labels: Sequence[str], base: int | None) -> int | None:
+    if isinstance(value, list):
+        marks = [n for n, v in enumerate(value) if v in (1, True)]
+        whole = len(value) == len(texts) and all(v in (0, 1) for v in value)
+        return marks[0] if whole and len(marks) == 1 else None
+    said = golds.as_text(value).strip()
+    if said in labels:
+        return list(labels).index(said)
+    place = None
+    if base is not None and re.fullmatch(r"-?[0-9]{1,3}", said):
+        place = int(said) - base
+    elif said in texts:
+        place = list(texts).index(said)
+    elif letter := _LETTER.fullmatch(said):
+        place = ord(letter[1].lower()) - ord("a")
+    if place is not None:
+        return place if 0 <= place < len(texts) else None
+    plain = golds.normalised(said)
+    return next((n for n, text in enumerate(texts) if golds.normalised(text) == plain), None)

@@ -1,0 +1,263 @@
+"""A dataset judged: the caller's columns, doubts that are said, what authoring and the report get."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prime_lab_mcp.lab.datasets.findings import Repeats, Tally
+from prime_lab_mcp.lab.datasets.inspection import Inspection, judge, plain_rows
+from prime_lab_mcp.lab.datasets.recommending import NONE, TEMPLATES, recommend
+from prime_lab_mcp.lab.datasets.rules import RULES, Format
+from prime_lab_mcp.lab.datasets.table import Request, Scanned, Table
+from prime_lab_mcp.lab.errors import BadInput
+
+Row = dict[str, Any]
+
+
+def table(rows: Sequence[Row], held: Sequence[Row] = (), features: Any = None) -> Table:
+    def scanned(name: str, of: Sequence[Row]) -> Scanned:
+        return Scanned(name, tuple(enumerate(of)), len(of), True, "0" * 64)
+
+    splits = (("train", len(rows)), ("test", len(held)))
+    return Table("d", "files", None, None, splits, scanned("train", rows), scanned("test", held) if held else None,
+                 features or {})  # fmt: skip
+
+
+def judged(rows: Sequence[Row], **named: Any) -> Inspection:
+    return judge(table(rows), Request("d"), **named)
+
+
+def codes(found: Inspection) -> dict[str, str]:
+    return {f.code: f.severity for f in found.findings}
+
+
+def sums(number: int = 100) -> list[Row]:
+    return [
+        {"note": f"Note {n} about it.", "question": f"What is {n} plus {n + 1000}?", "solution": f"It is "
+        f"{2 * n + 1000}.",
+         "answer": str(2 * n + 1000), "same": 4, "extra": {"deep": {"question": f"And what is {n} here?"}}}
+        for n in range(number)
+    ]  # fmt: skip
+
+
+def test_several_prompt_columns_and_paths_are_named_with_commas() -> None:
+    found = judged(sums(), prompt_column="note, question", answer_column="answer")
+    assert found.prompt is not None
+    assert found.prompt.columns == ("note", "question")
+    deep = judged(sums(), prompt_column="extra.deep.question")
+    assert deep.prompt is not None
+    assert deep.prompt.columns == ("extra.deep.question",)
+
+
+def test_a_column_whose_name_has_a_comma_is_one_column() -> None:
+    rows = [{"Q, asked": f"What is {n} and one?", "answer": str(n)} for n in range(80)]
+    found = judged(rows, prompt_column="Q, asked")
+    assert found.prompt is not None
+    assert found.prompt.columns == ("Q, asked",)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [{"prompt_column": "q"}, {"answer_column": "q"}, {"prompt_column": "question,q"}, {"answer_column": "extra.x"}],
+)
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(named: dict[str, str]) -> None:
+    with pytest.raises(BadInput, match="no column") as refused:
+        judged(sums(), **named)
+    assert "question" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("named", "severity"),
+    [
+        ({"prompt_column": "question,answer", "answer_column": "answer"}, "blocker"),
+        ({"prompt_column": "solution"}, "warning"),
+        ({"answer_column": "same"}, "warning"),
+        ({"prompt_column": "same"}, "warning"),
+    ],
+)
+def test_a_doubtful_column_of_the_caller_is_taken_and_said(named: dict[str, str], severity: str) -> None:
+    found = judged(sums(), **named)
+    assert codes(found)["column-doubtful"] == severity
+    assert "column-doubtful" not in codes(judged(sums(), prompt_column="question", answer_column="answer"))
+
+
+def test_a_prompt_that_holds_the_whole_answer_is_never_guessed_and_blocks_when_named() -> None:
+    rows = [{"text": f"Q: task {n}? A: the long answer number {n} of them", "response": f"the long answer "
+    f"number {n} of them"}
+            for n in range(80)]  # fmt: skip
+    guessed = judged(rows)
+    assert guessed.prompt is None
+    assert codes(guessed) == {"no-prompt-column": "blocker"}
+    assert codes(judged(rows, prompt_column="text"))["column-doubtful"] == "blocker"
+
+
+def test_text_that_is_no_part_of_the_task_is_mentioned() -> None:
+    rows = [{"tale": f"In the village number {n} a man was seen at the gate.", "question": f"Who was it in case "
+    f"{n} here?",
+             "answer": f"man {n}"} for n in range(80)]  # fmt: skip
+    found = judged(rows)
+    assert codes(found)["context-unused"] == "info"
+    assert "context-unused" not in codes(judged(rows, prompt_column="tale,question"))
+
+
+def test_counts_over_all_rows_are_asked_for_the_chosen_columns_and_replace_those_of_the_sample() -> None:
+    asked: list[tuple[tuple[str, ...], str | None]] = []
+
+    def repeats_of(prompt: Sequence[str], answer: str | None) -> Repeats:
+        asked.append((tuple(prompt), answer))
+        return Repeats(1000, 0, Tally(400, [{"row": 7, "value": '"x"', "first_row": 1}]), Tally(), Tally())
+
+    found = judge(table(sums()), Request("d"), repeats_of=repeats_of)
+    assert asked == [(("question",), "answer")]
+    assert codes(found)["duplicate-prompt"] == "blocker"
+    assert "duplicate-prompt" not in codes(judged(sums()))
+
+
+def test_questions_with_other_options_do_not_repeat_one_another() -> None:
+    rows = [
+        {"question": "Which of these is right?", "choices": [f"x{n}", f"y{n}", f"z{n}"], "answer": n % 3}
+        for n in range(90)
+    ]
+    assert not codes(judged(rows)).keys() & {"duplicate-prompt", "conflicting-gold", "gold-unparseable"}
+
+
+def test_rows_with_options_carry_them_and_the_right_one() -> None:
+    rows = [
+        {"question": f"Case {n}?", "choices": {"text": ["x", "y"], "label": ["1", "2"]}, "answerKey": "2"}
+        for n in range(3)
+    ]
+    first = next(plain_rows(table(rows).main, ("question",), "answerKey", "choice_letter", ("choices",)))
+    assert (first.prompt, first.options, first.gold_option, first.raw) == ("Case 0?", ("x", "y"), 1, "B")
+
+
+def test_a_conversation_that_the_caller_names_is_asked_up_to_its_last_reply() -> None:
+    rows = [
+        {"id": n, "log": [{"role": "user", "content": f"Ask {n}"}, {"role": "assistant", "content": f"Told {n}"}]}
+        for n in range(80)
+    ]
+    found = judged(rows, prompt_column="log", answer_column="log")
+    assert (found.format, found.recommended and found.recommended.kind) == ("chat_messages", "free_text")
+    assert "column-doubtful" not in codes(found)
+    first = next(plain_rows(found.table.main, ("log",), "log", found.format))
+    assert (first.prompt, first.answer) == ("Ask 0", "Told 0")
+
+
+def test_the_report_ranks_guesses_and_gives_the_rule() -> None:
+    rows = [{"problem": f"Find the value of f at {n}.", "query": f"Some other text number {n}.",
+        "answer": rf"\frac{{{n}}}{{7}}",
+             "final_answer": "none" if n == 3 else str(n + 1)} for n in range(80)]  # fmt: skip
+    shown = judged(rows).as_json()
+    assert shown["prompt"]["others"][0]["columns"] == ["query"]
+    other = shown["answer"]["others"][0]
+    assert (other["path"], other["format"], other["counterexamples"]) == (
+        "final_answer",
+        "numeric",
+        [{"row": 3, "value": '"none"'}],
+    )
+    assert 0 < other["confidence"] < 1
+    assert shown["recommended_reward"]["kind"] == "math"
+    assert "\\boxed{}" in shown["recommended_reward"]["why"]
+    assert json.loads(json.dumps(shown)) == shown
+
+
+def test_every_format_has_a_reward_with_its_rule_or_says_what_to_do() -> None:
+    formats: list[Format] = [rule.format for rule in RULES]
+    for format in (*formats, "label", "short_text", "free_text", "instruction_constraints"):
+        told = recommend(format)
+        assert told.kind == TEMPLATES.get(format, NONE)
+        assert len(told.why) > 60
+    assert {recommend(f).kind for f in ("procedural", "instruction_constraints")} == {NONE}
+    assert "counted from 1" in recommend("choice_index", index_base=1).why
+    assert "all of the golds" in recommend("multi_answer", any_of=False).why
+
+
+def test_class_names_come_from_both_splits_and_from_a_column_that_spells_them() -> None:
+    rows = [{"text": f"Note number {n} here.", "intent": ("pay", "ask")[n % 2]} for n in range(80)]
+    found = judge(table(rows, [{"text": "Late one of them.", "intent": "end"}]), Request("d"))
+    assert found.labels == ("ask", "end", "pay")
+    spelt = [{"text": r["text"], "label": n % 2, "label_text": ("no", "yes")[n % 2]} for n, r in enumerate(rows)]
+    assert judged(spelt).labels == ("no", "yes")
+    assert judged([r | {"label_text": "no"} for r in spelt]).labels == ()
+
+
+def test_golds_without_one_form_block() -> None:
+    rows = [
+        {"question": f"What is it in case {n}?", "answer": f"#### {n}" if n % 2 else rf"\boxed{{x_{n}}}"}
+        for n in range(80)
+    ]
+    assert codes(judged(rows))["mixed-format"] == "blocker"
+
+
+def test_no_rows_are_refused() -> None:
+    with pytest.raises(BadInput, match="holds no rows"):
+        judged([])
+
+
+def test_twenty_thousand_rows_are_judged_in_a_moment() -> None:
+    rows = [
+        {"question": f"{'Natalia sold clips to many of her friends in April, and then ' * 4}{n} more. How many?",
+         "answer": f"{'She sold half as many in May as in April. ' * 5}\n#### {n * 7:,}"}
+        for n in range(20_000)
+    ]  # fmt: skip
+    whole = table(rows)
+    started = time.process_time()
+    judge(whole, Request("d"))
+    assert time.process_time() - started < 5  # a third of it is usual; the rest is for slow machines
+
+
+_LEAF = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 5), st.integers(), st.floats(), st.text(max_size=8),
+    st.sampled_from(["A", "²", "#### 4", r"\boxed{1", "[1]", "{", "yes", "a ) 1 , b ) 2", "a text of some words"]),
+)  # fmt: skip
+_KEYS = (
+    "role",
+    "content",
+    "text",
+    "label",
+    "spans",
+    "name",
+    "arguments",
+    "from",
+    "value",
+    "choices",
+    "input",
+    "output",
+)
+_VALUE = st.recursive(
+    _LEAF,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(_KEYS), inner, max_size=3)
+    ),
+    max_leaves=5,
+)  # fmt: skip
+_NAMES = (
+    "question", "answer", "choices", "label", "options", "A", "B", "C", "messages", "a.b", "a", "target", "nums",
+    "label_text", "context", "distractor1", "distractor2", "correct_answer", "instruction_id_list", "kwargs", "x y", "",
+    "test", "answers", "reward_model",
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.dictionaries(st.sampled_from(_NAMES), _VALUE, max_size=7), min_size=1, max_size=6),
+    st.sampled_from([None, "question", "question,context", "a.b"]),
+    st.sampled_from([None, "answer", "label", "a.b"]),
+    st.sampled_from([1, 4]),
+)
+def test_rows_of_any_shape_are_judged_or_refused_but_never_raise(
+    rows: list[Row], prompt: str | None, answer: str | None, times: int
+) -> None:
+    features = {"label": {"dtype": "class_label", "names": ["a", "b"]}}
+    try:
+        found = judge(table(rows * times, rows[:2], features), Request("d"), prompt_column=prompt, answer_column=answer)
+    except BadInput:
+        return
+    shown = found.as_json()
+    assert shown["answer"] is None or 0 <= shown["answer"]["confidence"] <= 1
