@@ -205,7 +205,7 @@ def _flaw(workspace: Path) -> tuple[str, str, str]:
     """A line of the generated reward, and the same line paying for wrong answers too."""
     folder = workspace / "environments" / NAME.replace("-", "_")
     path = next(folder.glob("*/taskset.py"))
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip().startswith("return float(")]
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip().startswith("return score(")]
     sound = lines[0]
     flawed = sound[: len(sound) - len(sound.lstrip())] + "return 1.0  # pays for everything"
     return path.relative_to(folder).as_posix(), sound, flawed

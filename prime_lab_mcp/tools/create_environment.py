@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.authoring import numeric
+from prime_lab_mcp.lab.authoring.fitting import MENDED, Made, build, sample
+from prime_lab_mcp.lab.authoring.kinds import Kind, kind_of, known
 from prime_lab_mcp.lab.authoring.names import Names, names_for
 from prime_lab_mcp.lab.authoring.placing import building
-from prime_lab_mcp.lab.datasets.inspection import Inspection, inspect
-from prime_lab_mcp.lab.datasets.reading import Request
-from prime_lab_mcp.lab.datasets.source import LocalFiles
+from prime_lab_mcp.lab.datasets.inspecting import inspect
+from prime_lab_mcp.lab.datasets.inspection import Inspection
+from prime_lab_mcp.lab.datasets.recommending import TEMPLATES
+from prime_lab_mcp.lab.datasets.table import Request
 from prime_lab_mcp.lab.errors import BadInput, LabError
 from prime_lab_mcp.lab.report import Finding, Next, Outcome
 from prime_lab_mcp.lab.text import count, quote
@@ -31,6 +35,7 @@ class Args(Arguments):
         None
     )
     api: Literal["v1", "v0"] = "v1"
+    template: Annotated[str | None, Field(max_length=40, description="Default: by the answer format.")] = None
     hub: Annotated[str | None, Field(max_length=300, description="owner/name[@version] to pull instead.")] = None
     config: Name = None
     split: Name = None
@@ -38,68 +43,107 @@ class Args(Arguments):
     revision: Name = None
     prompt_column: Name = None
     answer_column: Name = None
+    labels: Annotated[list[str] | None, Field(max_length=200, description="Class names, by id.")] = None
 
 
 async def run(call: Call, args: Args) -> Outcome:
     names = names_for(args.name)
     target = call.lab.workspace.new_environment(names.module)
-    _refuse_what_is_not_there(args)
+    if args.hub is not None and args.dataset is not None:
+        raise BadInput("give a dataset or hub, not both", fix="Leave one of them out.", code="bad-argument")
     if args.hub is not None:
         return await _pull(call, args, args.hub, names)
-    assert args.dataset is not None
-    request = Request(args.dataset, args.config, args.split, args.eval_split, args.revision, MOST_ROWS, whole=True)
-    await call.progress(0, 2, "inspecting the dataset")
-    found = await inspect(call.lab, request, prompt_column=args.prompt_column, answer_column=args.answer_column)
+    if args.dataset is None:
+        return await _sample(call, args, names, target)
+    found = await _inspected(call, args, args.dataset)
     findings = _standing(found)
     blockers = [f for f in findings if f.severity == "blocker"]
     if blockers:
-        return _refused(found, args, findings, f"{count(len(blockers), 'flaw')} of the dataset must be mended first")
-    if found.format not in numeric.FORMATS:
-        findings = (*findings, _without_template(found.format))
-        return _refused(found, args, findings, f"there is no template yet for answers in the form {found.format}")
-    await call.progress(1, 2, "writing the package")
+        return _refused(args, findings, f"{count(len(blockers), 'flaw')} of the dataset must be mended first", found)
+    wanted = args.template or TEMPLATES.get(found.format) if found.format is not None else args.template
+    if wanted is None:
+        findings = (*findings, _without_template(call, found.format))
+        return _refused(args, findings, "the form of its answers fits no template", found)
+    kind = kind_of(call.lab.settings.templates, wanted, args.api)
+    await call.progress(1, 1, "writing the package")
+    made = await _write(target, lambda folder: build(kind, folder, names, found, args.task, args.labels or ()))
+    findings = (*findings, *made.findings)
+    if any(f.severity == "blocker" for f in made.findings):
+        return _refused(args, findings, "its rows do not become tasks", found)
+    return _created(call, names, kind, findings, made, found)
 
-    def write() -> numeric.Made:
-        with building(target) as folder:
-            template = call.lab.settings.templates / "numeric"
-            return numeric.build(template, folder, names, found, args.task)
 
-    made = await anyio.to_thread.run_sync(write)
-    return _created(call, names, found, (*findings, *made.findings), made)
-
-
-def _refuse_what_is_not_there(args: Args) -> None:
-    if args.api == "v0":
+async def _inspected(call: Call, args: Args, dataset: str) -> Inspection:
+    if dataset.startswith("environment:"):
         raise BadInput(
-            "environments for the old API (v0) are not generated: the platform cannot train on them",
-            fix='Leave api at "v1"; to port an old environment, follow lab://guide/migration.',
-            code="v0-not-offered",
-        )
-    if (args.dataset is None) == (args.hub is None):
-        raise BadInput(
-            "give either dataset (to build from a template) or hub (to pull an environment)",
-            fix='For example dataset="openai/gsm8k" or dataset="data/train.jsonl".',
+            "an environment's own rows are no dataset to build another one from",
+            fix="Name the dataset or the files that they come from.",
             code="bad-argument",
         )
+    request = Request(dataset, args.config, args.split, args.eval_split, args.revision, MOST_ROWS, whole=True)
+    return await inspect(
+        call.lab,
+        request,
+        prompt_column=args.prompt_column,
+        answer_column=args.answer_column,
+        progress=call.progress,
+    )
+
+
+async def _write(target: Path, write: Callable[[Path], Made]) -> Made:
+    """The package in place, or nothing when what was made has a blocker."""
+
+    def placed() -> Made:
+        with building(target) as folder:
+            made = write(folder)
+            if any(f.severity == "blocker" for f in made.findings):
+                raise _NotMade(made)
+        return made
+
+    try:
+        return await anyio.to_thread.run_sync(placed)
+    except _NotMade as nothing:
+        return nothing.made
+
+
+class _NotMade(Exception):
+    """Leaves `building` without putting anything in place."""
+
+    def __init__(self, made: Made) -> None:
+        super().__init__()
+        self.made = made
+
+
+async def _sample(call: Call, args: Args, names: Names, target: Path) -> Outcome:
+    templates = call.lab.settings.templates
+    if args.template is None:
+        raise BadInput(
+            "give a dataset to build from, a template to begin with, or hub to pull an environment",
+            fix=f'For example dataset="openai/gsm8k", or template with one of: {", ".join(known(templates))}.',
+            code="bad-argument",
+        )
+    kind = kind_of(templates, args.template, args.api)
+    made = await _write(target, lambda folder: sample(kind, folder, names, args.task))
+    return _created(call, names, kind, made.findings, made, None)
 
 
 def _standing(found: Inspection) -> tuple[Finding, ...]:
     """The inspection's findings that creating the package does not mend."""
-    mended = set(numeric.MENDED) if isinstance(found.table.source, LocalFiles) else {"unpinned-dataset"}
+    mended = MENDED | {"unpinned-dataset"} if found.table.origin == "hub" else MENDED
     return tuple(f for f in found.findings if f.code not in mended)
 
 
-def _without_template(format: str | None) -> Finding:
+def _without_template(call: Call, format: str | None) -> Finding:
     return Finding(
         "format-without-template",
         "blocker",
-        f"the templates so far fit numbers ({', '.join(sorted(numeric.FORMATS))}); one for {format} is to come.",
-        "By hand: create an environment from any numeric dataset, then with edit_environment change rows.py (where the "
-        "questions come from) and numbers.py (how golds and replies are read and compared), and call test_reward.",
+        f"answers in the form {format or 'that was found'} have no template of their own",
+        "Name the closest one with template and change it with edit_environment; there are: "
+        f"{', '.join(known(call.lab.settings.templates))}.",
     )
 
 
-def _refused(found: Inspection, args: Args, findings: tuple[Finding, ...], why: str) -> Outcome:
+def _refused(args: Args, findings: tuple[Finding, ...], why: str, found: Inspection) -> Outcome:
     given = {"dataset": args.dataset, "config": args.config, "revision": args.revision}
     return Outcome(
         "failed",
@@ -110,22 +154,31 @@ def _refused(found: Inspection, args: Args, findings: tuple[Finding, ...], why: 
     )
 
 
-def _created(call: Call, names: Names, found: Inspection, findings: tuple[Finding, ...], made: numeric.Made) -> Outcome:
+def _created(
+    call: Call, names: Names, kind: Kind, findings: tuple[Finding, ...], made: Made, found: Inspection | None
+) -> Outcome:
     folder = call.lab.workspace.environments / names.module
-    files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-    data = {
+    data: dict[str, Any] = {
         "environment": names.module,
         "path": f"environments/{names.module}",
-        "api": "v1",
-        "template": "numeric",
-        "files": files,
-        "rows": made.rows,
-        "dataset": found.as_json()["dataset"],
-        "fingerprint": found.table.main.fingerprint,
-        "format": found.format,
+        "api": kind.api,
+        "template": kind.name,
+        "files": _files(folder),
+        "rows": dict(made.rows),
     }
+    if found is not None:
+        data["dataset"] = found.as_json()["dataset"]
+        data["fingerprint"] = found.table.main.fingerprint
+        data["format"] = found.format
     tasks = f" with {count(made.rows['train'], 'task')}" if "train" in made.rows else ""
-    return Outcome("passed", f"Created environments/{names.module}{tasks}.", findings, data, next=_then(names.module))
+    told = f"Created environments/{names.module} from the template {kind.name}{tasks}."
+    return Outcome("passed", told, findings, data, next=_then(names.module))
+
+
+def _files(folder: Path) -> list[str]:
+    """The package's files; `.prime` holds the CLI's own notes."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(path.as_posix() for path in found if path.parts[0] != ".prime")
 
 
 def _then(environment: str) -> tuple[Next, ...]:
@@ -149,7 +202,7 @@ async def _pull(call: Call, args: Args, hub: str, names: Names) -> Outcome:
                 fix="Check the name with search_hub.",
                 code="hub-no-package",
             )
-    files = sorted(p.relative_to(target).as_posix() for p in target.rglob("*") if p.is_file())
+    files = _files(target)
     data = {"environment": names.module, "path": f"environments/{names.module}", "hub": hub, "files": files[:100]}
     return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=_then(names.module))
 

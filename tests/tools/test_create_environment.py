@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.authoring import numeric
+from prime_lab_mcp.lab.authoring.fitting import build
+from prime_lab_mcp.lab.authoring.kinds import kind_of
 from prime_lab_mcp.lab.authoring.names import names_for
-from prime_lab_mcp.lab.authoring.template import set_constants
 from prime_lab_mcp.lab.datasets.golds import normalised
 from prime_lab_mcp.lab.datasets.inspection import judge
-from prime_lab_mcp.lab.datasets.reading import Request, Scanned, Table
-from prime_lab_mcp.lab.datasets.source import HubDataset
+from prime_lab_mcp.lab.datasets.table import Request, Scanned, Table
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.manifest import parse
@@ -115,7 +114,8 @@ async def test_rows_without_number_repetitions_and_leaks_are_left_out_and_counte
     assert not {normalised(r["question"]) for r in train} & {normalised(r["question"]) for r in held}
     (told,) = [f for f in outcome.findings if f.code == "rows-left-out"]
     assert "8 rows" in told.message
-    assert "1 without a readable answer" in told.message
+    assert "1 without a question or an answer that can be read" in told.message
+    assert "Stray 0?" in told.rows[0]["value"]
 
 
 async def test_the_held_out_part_is_the_same_every_time(lab: Lab) -> None:
@@ -145,11 +145,42 @@ async def test_blockers_of_the_dataset_refuse_and_leave_nothing(lab: Lab) -> Non
 
 
 async def test_an_answer_format_without_template_is_refused_with_the_way_by_hand(lab: Lab) -> None:
-    write(lab, "train.jsonl", [{"text": f"The film number {n} was fine", "label": n % 2} for n in range(100)])
-    outcome = await created(lab, name="films", dataset="train.jsonl")
-    assert [f.code for f in outcome.blockers] == ["format-without-template"]
-    assert "edit_environment" in outcome.blockers[0].fix
+    rows = [{"nums": [n, n + 3, 7], "target": 2 * n + 10} for n in range(100)]
+    write(lab, "train.jsonl", rows)
+    outcome = await created(lab, name="countdown", dataset="train.jsonl")
+    assert outcome.status == "failed"
     assert list((lab.workspace.root / "environments").iterdir()) == []
+
+
+async def test_a_template_that_cannot_read_the_rows_is_refused_with_rows_that_show_it(lab: Lab) -> None:
+    write(lab, "train.jsonl", gsm8k(100))
+    outcome = await created(lab, name="crates", dataset="train.jsonl", template="boolean")
+    (told,) = outcome.blockers
+    assert (told.code, len(told.rows)) == ("rows-do-not-fit", 3)
+    assert "100 of 100 rows" in told.message
+    assert list((lab.workspace.root / "environments").iterdir()) == []
+
+
+async def test_a_template_alone_is_a_beginning_with_made_up_rows_and_says_so(lab: Lab) -> None:
+    outcome = await created(lab, name="start", template="numeric", task="Add up.")
+    assert (outcome.status, [f.code for f in outcome.findings]) == ("passed", ["sample-rows"])
+    folder = lab.workspace.root / "environments" / "start" / "start"
+    assert len(lines(folder / "data" / "train.jsonl")) == outcome.data["rows"]["train"] >= 64
+    assert 'INSTRUCTION = "Add up."' in (folder / "taskset.py").read_text(encoding="utf-8")
+
+
+async def test_the_held_out_tenth_has_every_answer_in_its_share(lab: Lab) -> None:
+    rows = [{"text": f"Message {n} about thing {n * 7}", "label": "spam" if n % 5 == 0 else "ham"} for n in range(200)]
+    write(lab, "train.jsonl", rows)
+    await created(lab, name="mail", dataset="train.jsonl")
+    held = lines(lab.workspace.root / "environments" / "mail" / "mail" / "data" / "eval.jsonl")
+    assert [sum(r["answer"] == label for r in held) for label in ("ham", "spam")] == [16, 4]
+
+
+async def test_a_dataset_about_an_environment_that_exists_is_no_dataset(lab: Lab) -> None:
+    with pytest.raises(BadInput) as refused:
+        await created(lab, name="again", dataset="environment:crates")
+    assert refused.value.code == "bad-argument"
 
 
 async def test_an_existing_environment_is_never_overwritten(lab: Lab) -> None:
@@ -166,7 +197,8 @@ async def test_an_existing_environment_is_never_overwritten(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("args", "code"),
     [
-        ({"dataset": "train.jsonl", "api": "v0"}, "v0-not-offered"),
+        ({"template": "no such"}, "unknown-template"),
+        ({"template": "multi_turn", "api": "v0"}, "unknown-template"),
         ({}, "bad-argument"),
         ({"dataset": "train.jsonl", "hub": "a/b"}, "bad-argument"),
         ({"hub": "not a hub name"}, "bad-argument"),
@@ -181,38 +213,66 @@ async def test_what_cannot_be_created_is_refused_by_name(lab: Lab, args: dict[st
 def test_a_hub_dataset_is_loaded_at_its_commit_and_not_copied(tmp_path: Path) -> None:
     rows = tuple((n, row) for n, row in enumerate(gsm8k(100)))
     main = Scanned("train", rows, 100, True, "f" * 64)
-    table = Table("me/sums", HubDataset("me/sums"), "main", "abc123", (("train", 100), ("test", 10)), main, None)
+    table = Table("me/sums", "hub", "main", "abc123", (("train", 100), ("test", 10)), main, None)
     found = judge(table, Request("me/sums"))
-    numeric.build(TEMPLATES / "numeric", tmp_path / "sums", names_for("sums"), found, None)
+    build(kind_of(TEMPLATES, "numeric", "v1"), tmp_path / "sums", names_for("sums"), found, None, ())
     source = (tmp_path / "sums" / "sums" / "rows.py").read_text(encoding="utf-8")
     for constant in ('DATASET = "me/sums"', 'REVISION = "abc123"', 'CONFIG: str | None = "main"', "None = None"):
         assert constant in source
     assert sorted(p.name for p in (tmp_path / "sums" / "sums").iterdir()) == [
-        "__init__.py", "numbers.py", "rows.py", "taskset.py",
+        "__init__.py", "answers.py", "columns.py", "numbers.py", "rows.py", "shape.py", "tags.py", "taskset.py",
     ]  # fmt: skip
     manifest = parse((tmp_path / "sums" / "pyproject.toml").read_bytes())
     assert any(r.startswith("datasets") for r in manifest.requirements)
     assert "`abc123`" in (tmp_path / "sums" / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_rows_of_a_hub_dataset_come_from_the_pinned_commit() -> None:
-    template = TEMPLATES / "numeric" / "numeric_template" / "hub_rows.py"
-    source = set_constants(
-        template.read_text(encoding="utf-8"),
-        {"DATASET": "me/sums", "CONFIG": None, "REVISION": "abc", "EVAL_SPLIT": None, "ANSWER_COLUMN": "a.b"},
-    )
-    asked: list[Any] = []
-    rows = [{"question": f"What is {n}?", "a": {"b": n}} for n in range(300)]
-    fake = "import sys, types\nsys.modules['datasets'] = types.SimpleNamespace(load_dataset=load)\n"
-    space: dict[str, Any] = {"load": lambda *a, **k: asked.append((a, k)) or rows, "__name__": "hub_rows"}
-    before = sys.modules.get("datasets")
-    try:
-        exec(fake + source.replace("from __future__ import annotations\n", ""), space)
-        train, held = list(space["rows"]("train")), list(space["rows"]("eval"))
-    finally:
-        sys.modules.pop("datasets", None)
-        if before is not None:
-            sys.modules["datasets"] = before
-    assert asked[0] == (("me/sums", None), {"split": "train", "revision": "abc"})
-    assert sorted(train + held) == sorted((r["question"], str(r["a"]["b"])) for r in rows)
-    assert 10 <= len(held) <= 50
+HUB_PROGRAM = """
+import json, sys, types
+rows = {rows!r}
+asked = []
+def load_dataset(*args, **kwargs):
+    asked.append([args, kwargs])
+    return rows[kwargs["split"]]
+sys.modules["datasets"] = types.SimpleNamespace(load_dataset=load_dataset)
+package = types.ModuleType("sums")
+package.__path__ = [{path!r}]
+sys.modules["sums"] = package
+from sums.rows import rows as read
+print(json.dumps({{"train": list(read("train")), "eval": list(read("eval")), "asked": asked[0]}}))
+"""
+
+
+def hub_rows(folder: Path, rows: dict[str, list[dict[str, Any]]], held: str | None) -> dict[str, Any]:
+    """What the `rows.py` of a Hub environment yields when the dataset holds `rows`."""
+    main = Scanned("train", tuple(enumerate(rows["train"])), len(rows["train"]), True, "f" * 64)
+    out = Scanned(held, tuple(enumerate(rows[held])), len(rows[held]), True, "e" * 64) if held else None
+    table = Table("me/sums", "hub", None, "abc", tuple((s, len(r)) for s, r in rows.items()), main, out)
+    found = judge(table, Request("me/sums"), answer_column="a.b")
+    build(kind_of(TEMPLATES, "numeric", "v1"), folder, names_for("sums"), found, None, ())
+    program = HUB_PROGRAM.format(rows=rows, path=str(folder / "sums"))
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    result: dict[str, Any] = json.loads(ended.stdout)
+    return result
+
+
+def sums(number: int, start: int = 0) -> list[dict[str, Any]]:
+    return [{"question": f"What is {n} and {n}?", "a": {"b": 2 * n}} for n in range(start, start + number)]
+
+
+def test_a_hub_environment_without_a_split_to_hold_out_holds_out_by_the_text_of_the_question(tmp_path: Path) -> None:
+    found = hub_rows(tmp_path, {"train": sums(300)}, None)
+    assert found["asked"] == [["me/sums", None], {"split": "train", "revision": "abc"}]
+    both = sorted((r["question"], r["answer"]) for r in found["train"] + found["eval"])
+    assert both == sorted((r["question"], str(r["a"]["b"])) for r in sums(300))
+    assert 10 <= len(found["eval"]) <= 50
+
+
+def test_a_hub_environment_yields_no_repetition_contradiction_or_leak(tmp_path: Path) -> None:
+    odd = [{"question": "What is 1 and 1?", "a": {"b": 3}}, {"question": " what is 2 AND 2?", "a": {"b": 4}}]
+    found = hub_rows(tmp_path, {"train": [*sums(100), *odd], "test": sums(10, 95)}, "test")
+    asked = [r["question"] for r in found["train"]]
+    assert len(asked) == len(set(asked)) == 100 - 1 - 5
+    assert "What is 1 and 1?" not in asked
+    assert [r["question"] for r in found["eval"]] == [r["question"] for r in sums(10, 95)]

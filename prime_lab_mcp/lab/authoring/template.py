@@ -10,12 +10,13 @@ import io
 import json
 import re
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tomlkit
+from packaging.requirements import Requirement
 
 from prime_lab_mcp.lab.authoring.names import Names
 
@@ -27,25 +28,25 @@ class Fit:
     """How a template is changed. Paths are relative to the template's folder, with its own names in them."""
 
     names: Names
-    constants: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
-    """By file: module-level constants and their new values."""
+    constants: Mapping[str, Value] = field(default_factory=dict)
+    """Module-level constants and their new values; set in whichever files have them."""
     sections: Mapping[str, str] = field(default_factory=dict)
     """Bodies of README sections, by title."""
     description: str = ""
-    without: tuple[str, ...] = ()
-    """Files to leave out."""
     instead: Mapping[str, str] = field(default_factory=dict)
     """Files that take the place of others: new path by path."""
-    dependencies: Sequence[str] = ()
+    more_requirements: tuple[str, ...] = ()
+    drop_requirements: frozenset[str] = frozenset()
+    """Distributions that the new package does not need."""
 
 
-def instantiate(template: Path, target: Path, fit: Fit) -> list[str]:
-    """Write the fitted package into `target`, which is made. Returns the paths written, relative to it."""
-    own = Names(*_template_names(template))
+def instantiate(template: Path, target: Path, fit: Fit, only: Collection[str] | None = None) -> list[str]:
+    """Write the fitted package, or `only` some files of it, into `target`. Returns the paths written."""
+    own = names_of(template)
     written = []
-    for path in _files(template):
-        relative = path.relative_to(template).as_posix()
-        if relative in fit.without:
+    for relative in files(template):
+        path = template / relative
+        if only is not None and relative not in only:
             continue
         place = rename_text(fit.instead.get(relative, relative), own, fit.names)
         text = _fitted(relative, path.read_text(encoding="utf-8"), own, fit)
@@ -55,23 +56,23 @@ def instantiate(template: Path, target: Path, fit: Fit) -> list[str]:
     return written
 
 
-def _template_names(template: Path) -> tuple[str, str, str]:
+def names_of(template: Path) -> Names:
+    """The template's own names, which its files are full of."""
     document: Any = tomlkit.parse((template / "pyproject.toml").read_text(encoding="utf-8"))
     name = str(document["project"]["name"])
     module = name.replace("-", "_")
-    return module, name, "".join(part.capitalize() for part in module.split("_"))
+    return Names(module, name, "".join(part.capitalize() for part in module.split("_")))
 
 
-def _files(template: Path) -> Iterator[Path]:
-    for path in sorted(template.rglob("*")):
-        hidden = any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(template).parts)
-        if path.is_file() and not hidden:
-            yield path
+def files(template: Path) -> list[str]:
+    """Paths of a template's files, relative to it."""
+    found = (p.relative_to(template) for p in sorted(template.rglob("*")) if p.is_file())
+    return [p.as_posix() for p in found if not any(part[0] == "." or part == "__pycache__" for part in p.parts)]
 
 
 def _fitted(relative: str, text: str, own: Names, fit: Fit) -> str:
     if relative.endswith(".py"):
-        return set_constants(rename_code(text, own, fit.names), fit.constants.get(relative, {}))
+        return set_constants(rename_code(text, own, fit.names), fit.constants)
     if relative == "pyproject.toml":
         return _project(text, fit)
     if relative == "README.md":
@@ -115,8 +116,7 @@ def rename_text(text: str, old: Names, new: Names) -> str:
 
 
 def set_constants(source: str, values: Mapping[str, Value]) -> str:
-    """Give module-level constants new values. Raises KeyError for one that the file does not have."""
-    missing = dict(values)
+    """Give the module-level constants of a file new values, those of `values` that it has."""
     lines = source.encode("utf-8").splitlines(keepends=True)
     for node in reversed(ast.parse(source).body):
         target = (
@@ -126,16 +126,14 @@ def set_constants(source: str, values: Mapping[str, Value]) -> str:
             if isinstance(node, ast.AnnAssign)
             else None
         )
-        if not (isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name) and target.id in missing):
+        if not (isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name) and target.id in values):
             continue
         value = node.value
         assert value is not None
         assert value.end_lineno is not None
         head = lines[value.lineno - 1][: value.col_offset]
         tail = lines[value.end_lineno - 1][value.end_col_offset :]
-        lines[value.lineno - 1 : value.end_lineno] = [head + literal(missing.pop(target.id)).encode("utf-8") + tail]
-    if missing:
-        raise KeyError(f"no constant {', '.join(missing)}")
+        lines[value.lineno - 1 : value.end_lineno] = [head + literal(values[target.id]).encode("utf-8") + tail]
     return b"".join(lines).decode("utf-8")
 
 
@@ -157,12 +155,30 @@ def set_section(text: str, title: str, body: str) -> str:
     return pattern.sub(lambda _: f"## {title}\n\n{body.strip()}\n\n", text, count=1).rstrip() + "\n"
 
 
+def section_of(text: str, title: str) -> str:
+    """What stands under a `## title`. Raises KeyError when there is no such section."""
+    found = re.search(rf"(?ms)^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text)
+    if found is None:
+        raise KeyError(f"no section {title}")
+    return found[1].strip()
+
+
+def requirements_of(template: Path) -> list[str]:
+    """The template's dependencies, as its pyproject.toml states them."""
+    document: Any = tomlkit.parse((template / "pyproject.toml").read_text(encoding="utf-8"))
+    return [str(d) for d in document["project"]["dependencies"]]
+
+
 def _project(text: str, fit: Fit) -> str:
     document: Any = tomlkit.parse(text)
     document["project"]["name"] = fit.names.distribution
     if fit.description:
         document["project"]["description"] = fit.description
-    if fit.dependencies:
-        document["project"]["dependencies"] = list(fit.dependencies)
+    needed = document["project"]["dependencies"]
+    for text in [str(d) for d in needed if Requirement(str(d)).name in fit.drop_requirements]:
+        needed.remove(text)
+    for text in fit.more_requirements:
+        if text not in needed:
+            needed.append(text)
     document["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] = [fit.names.module]
     return tomlkit.dumps(document)

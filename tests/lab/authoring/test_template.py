@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,34 +12,7 @@ from prime_lab_mcp.lab.authoring.template import Fit, instantiate, literal, rena
 from prime_lab_mcp.lab.errors import BadInput
 
 TEMPLATES = Path(__file__).parents[3] / "prime_lab_mcp" / "resources" / "templates"
-KINDS = sorted(p.name for p in TEMPLATES.iterdir() if (p / "pyproject.toml").is_file())
 OLD = names_for("numeric-template")
-# verifiers and datasets publish no types, so what comes from them is Any.
-MYPY = """\
-[mypy]
-strict = True
-ignore_missing_imports = True
-disallow_subclassing_any = False
-disallow_untyped_decorators = False
-"""
-
-
-def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *argv], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
-    )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_template_lints_and_type_checks_as_it_is(kind: str, tmp_path: Path) -> None:
-    copy = shutil.copytree(TEMPLATES / kind, tmp_path / kind)
-    (tmp_path / "mypy.ini").write_text(MYPY, encoding="utf-8")
-    linted = run(
-        "ruff", "check", "--isolated", "--line-length", "120", "--select", "E,F,I,UP,B,SIM,RUF", str(copy), cwd=tmp_path
-    )
-    checked = run("mypy", "--config-file", str(tmp_path / "mypy.ini"), "-p", f"{kind}_template", cwd=copy)
-    assert linted.returncode == 0, linted.stdout
-    assert checked.returncode == 0, checked.stdout
 
 
 def test_an_instance_has_nothing_of_the_templates_name_left(tmp_path: Path) -> None:
@@ -69,9 +39,11 @@ def test_a_constant_gets_exactly_the_value_whatever_is_in_it(value: object) -> N
     assert (space["X"], space["Y"], space["é"]) == (value, 1, "é")
 
 
-def test_an_unknown_constant_or_section_is_a_bug_not_a_silence() -> None:
-    with pytest.raises(KeyError):
-        set_constants("X = 1\n", {"Z": 1})
+def test_constants_that_a_file_does_not_have_leave_it_alone() -> None:
+    assert set_constants("X = 1\n", {"Z": 1}) == "X = 1\n"
+
+
+def test_an_unknown_section_is_a_bug_not_a_silence() -> None:
     with pytest.raises(KeyError):
         set_section("# t\n\n## A\n\nx\n", "B", "y")
 

@@ -8,10 +8,6 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-_TAG = re.compile(r"<answer>([^<]*)</answer>", re.I)
-_OPEN, _CLOSE = re.compile(r"<answer>", re.I), re.compile(r"</answer>", re.I)
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.I)
-_THOUGHT_START = re.compile(r"<think(?:ing)?>", re.I)
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)[$€£¥]?\s?(?P<late_sign>[-+]?)"
     r"(?P<digits>(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,40})(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
@@ -56,19 +52,6 @@ def read(text: str) -> Decimal | None:
 def gold_of(text: str) -> Decimal | None:
     """The number of a gold: what follows the last `####` (GSM8K), or the whole text."""
     return read(text.rpartition("####")[2])
-
-
-def answer_of(reply: str) -> Decimal | None:
-    """The number in the reply's answer tag; None when there is none, or two tags disagree, or a tag is broken.
-
-    Tags inside of a thought, closed or not, do not count.
-    """
-    said = _THOUGHT_START.split(_THOUGHT_END.split(reply)[-1])[0]
-    tagged = _TAG.findall(said)
-    if not len(tagged) == len(_OPEN.findall(said)) == len(_CLOSE.findall(said)):
-        return None
-    values = {read(content) for content in tagged if content.strip()}
-    return values.pop() if len(values) == 1 else None
 
 
 def same(given: Decimal, gold: Decimal) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 DATA = Path(__file__).parent / "data"
 
 
-def rows(split: str) -> Iterator[tuple[str, str]]:
-    """Question and gold text of every row of a split."""
+def rows(split: str) -> Iterator[dict[str, Any]]:
+    """The rows of a split, `train` or `eval`."""
     with (DATA / f"{split}.jsonl").open(encoding="utf-8") as lines:
         for line in lines:
-            row = json.loads(line)
-            yield row["question"], row["answer"]
+            yield json.loads(line)

@@ -1,4 +1,4 @@
-"""Tasks, rewards and the way they are run: one question, one reply, a number in an answer tag."""
+"""Tasks, rewards and the way they are run: one question, one reply."""
 
 from __future__ import annotations
 
@@ -7,36 +7,34 @@ from typing import Literal
 
 import verifiers.v1 as vf
 
-from numeric_template.numbers import answer_of, gold_of, same, show
+from numeric_template.answers import FORMAT, ask, gold_of, in_form, score
 from numeric_template.rows import rows
 
 INSTRUCTION = "Solve the problem step by step."
-FORMAT = "Then give the final number, and nothing else, in answer tags: <answer>NUMBER</answer>"
 
 
 class NumericTemplateData(vf.TaskData):
-    """One question with its gold number, written as plain digits (`1200`, `0.5`)."""
+    """One question with its gold."""
 
     answer: str
 
 
 class NumericTemplateTask(vf.Task[NumericTemplateData]):
-    """Pays for the right number; a little for any number in the right form."""
+    """Pays for the right answer; a little for any answer in the right form."""
 
     @vf.reward(weight=1.0)
     async def correct_answer(self, trace: vf.Trace) -> float:
-        """1 when the tagged number equals the gold; nothing the model writes is ever evaluated."""
-        given, gold = answer_of(trace.last_reply), gold_of(self.data.answer)
-        return float(given is not None and gold is not None and same(given, gold))
+        """1 when the answer of the last reply is right."""
+        return score(trace.last_reply, self.data.answer)
 
     @vf.reward(weight=0.1)
     async def answer_format(self, trace: vf.Trace) -> float:
-        """1 when the reply holds one readable number in answer tags, right or wrong."""
-        return float(answer_of(trace.last_reply) is not None)
+        """1 when the last reply gives one answer in the right form, right or wrong."""
+        return float(in_form(trace.last_reply))
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:
         """True when the gold can be read; `vf-validate` asks."""
-        return gold_of(self.data.answer) is not None
+        return gold_of({"question": "", "answer": self.data.answer}) is not None
 
 
 class NumericTemplateConfig(vf.TasksetConfig):
@@ -46,18 +44,14 @@ class NumericTemplateConfig(vf.TasksetConfig):
 
 
 class NumericTemplateTaskset(vf.Taskset[NumericTemplateTask, NumericTemplateConfig]):
-    """The questions of one split. Rows whose gold is no number are left out."""
+    """The questions of one split. Rows whose gold cannot be read are left out."""
 
     def load(self) -> Iterator[NumericTemplateTask]:
-        for question, answer in rows(self.config.split):
-            gold = gold_of(answer)
+        for row in rows(self.config.split):
+            gold = gold_of(row)
             if gold is None:
                 continue
-            data = NumericTemplateData(
-                prompt=question,
-                system_prompt=f"{INSTRUCTION}\n{FORMAT}",
-                answer=show(gold),
-            )
+            data = NumericTemplateData(prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold)
             yield NumericTemplateTask(data, self.config.task)
 
 

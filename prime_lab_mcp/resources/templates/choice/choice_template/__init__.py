@@ -1,0 +1,5 @@
+"""A single-turn environment of questions with lettered options."""
+
+from choice_template.taskset import ChoiceTemplateEnv, ChoiceTemplateTaskset
+
+__all__ = ["ChoiceTemplateEnv", "ChoiceTemplateTaskset"]

@@ -1,0 +1,49 @@
+"""Where the questions come from: a dataset of the Hugging Face Hub, at one commit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+from classification_template.shape import canonical
+
+DATASET = "openai/gsm8k"
+CONFIG: str | None = "main"
+REVISION = "740312add88f781978c0658806c59bc2815b9866"
+TRAIN_SPLIT = "train"
+EVAL_SPLIT: str | None = "test"
+HELD_OUT_OF = 10
+"""Where the dataset has no split to hold out, one question in so many is, chosen by its text."""
+
+
+def rows(split: str) -> Iterator[dict[str, Any]]:
+    """The rows of a split, `train` or `eval`: each question once, none in both.
+
+    Rows that cannot be read are left out, and questions that are answered in different ways.
+    """
+    source = EVAL_SPLIT if split == "eval" and EVAL_SPLIT is not None else TRAIN_SPLIT
+    found: dict[bytes, dict[str, Any] | None] = {}
+    for key, row in _read(source):
+        first = found.setdefault(key, row)
+        if first is not None and first["answer"] != row["answer"]:
+            found[key] = None
+    held = {key for key, _ in _read(EVAL_SPLIT)} if split == "train" and EVAL_SPLIT is not None else set()
+    for key, kept in found.items():
+        mine = key not in held if EVAL_SPLIT is not None else _is_held_out(key) == (split == "eval")
+        if kept is not None and mine:
+            yield kept
+
+
+def _read(source: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    from datasets import load_dataset
+
+    for raw in load_dataset(DATASET, CONFIG, split=source, revision=REVISION):
+        row = canonical(raw)
+        if row is not None:
+            text = " ".join(row["question"].casefold().split())
+            yield hashlib.sha256(text.encode("utf-8", "replace")).digest(), row
+
+
+def _is_held_out(key: bytes) -> bool:
+    return int.from_bytes(key[:4], "big") % HELD_OUT_OF == 0

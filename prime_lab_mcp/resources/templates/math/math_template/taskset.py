@@ -1,0 +1,68 @@
+"""Tasks, rewards and the way they are run: one question, one reply."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Literal
+
+import verifiers.v1 as vf
+
+from math_template.answers import FORMAT, ask, gold_of, in_form, score
+from math_template.rows import rows
+
+INSTRUCTION = "Solve the math problem step by step."
+
+
+class MathTemplateData(vf.TaskData):
+    """One question with its gold."""
+
+    answer: str
+
+
+class MathTemplateTask(vf.Task[MathTemplateData]):
+    """Pays for the right answer; a little for any answer in the right form."""
+
+    @vf.reward(weight=1.0)
+    async def correct_answer(self, trace: vf.Trace) -> float:
+        """1 when the answer of the last reply is right."""
+        return await asyncio.to_thread(score, trace.last_reply, self.data.answer)
+
+    @vf.reward(weight=0.1)
+    async def answer_format(self, trace: vf.Trace) -> float:
+        """1 when the last reply gives one answer in the right form, right or wrong."""
+        return float(in_form(trace.last_reply))
+
+    async def validate(self, runtime: vf.Runtime) -> bool | None:
+        """True when the gold can be read; `vf-validate` asks."""
+        return gold_of({"question": "", "answer": self.data.answer}) is not None
+
+
+class MathTemplateConfig(vf.TasksetConfig):
+    """Which split to load."""
+
+    split: Literal["train", "eval"] = "train"
+
+
+class MathTemplateTaskset(vf.Taskset[MathTemplateTask, MathTemplateConfig]):
+    """The questions of one split. Rows whose gold cannot be read are left out."""
+
+    def load(self) -> Iterator[MathTemplateTask]:
+        for row in rows(self.config.split):
+            gold = gold_of(row)
+            if gold is None:
+                continue
+            data = MathTemplateData(prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold)
+            yield MathTemplateTask(data, self.config.task)
+
+
+class MathTemplateEnvConfig(vf.SingleAgentEnvConfig):
+    """A plain chat in a local process: no sandbox, no tools."""
+
+    agent: vf.AgentConfig = vf.AgentConfig(
+        harness=vf.harness_config_type("null")(id="null"), runtime=vf.SubprocessConfig()
+    )
+
+
+class MathTemplateEnv(vf.SingleAgentEnv, vf.Env[MathTemplateEnvConfig]):
+    """Makes the plain chat the default."""

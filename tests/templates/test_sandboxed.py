@@ -1,0 +1,123 @@
+"""The template sandboxed: its check, its setup, and rollouts in a local process in the place of a container."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import TEMPLATES
+from tests.templates.turns import earned, episodes, evaluate, talking
+
+FOLDER = TEMPLATES / "sandboxed"
+MODULE = FOLDER / "sandboxed_template"
+
+
+def checked(tmp_path: Path, answer: str, gold: str) -> bool:
+    case = tmp_path / "given.json"
+    case.write_text(json.dumps({"answer": answer, "gold": gold}), encoding="utf-8")
+    command = [sys.executable, "-I", str(MODULE / "check.py"), str(case)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return bool(json.loads(done.stdout)["right"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "right"),
+    [
+        ("1,204.5", "1204.5", True),
+        ("87 kilos", "87", True),
+        ("-3", "-3", True),
+        ("3", "-3", False),
+        ("88", "87", False),
+        ("80+7", "87", False),
+        ("__import__('os')", "87", False),
+        ("North.", "north", True),
+        ("North, South", "north", False),
+        ("0.3333333", "0.33333333", True),
+        ("0.33", "0.33333333", False),
+    ],
+)
+def test_the_check_compares_numbers_and_texts_and_evaluates_nothing(
+    tmp_path: Path, answer: str, gold: str, right: bool
+) -> None:
+    assert checked(tmp_path, answer, gold) is right
+
+
+def test_golds_follow_from_the_files_of_their_tasks() -> None:
+    checked_rows = 0
+    for line in (MODULE / "data" / "train.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        (name, text), *rest = row["files"].items()
+        sales = [entry.split(",") for entry in text.splitlines()[1:]]
+        assert not rest
+        assert name in row["question"]
+        if "largest single sale" in row["question"]:
+            checked_rows += 1
+            assert max(float(s[3]) * float(s[4]) for s in sales) == pytest.approx(float(row["answer"]))
+    assert checked_rows >= 15
+
+
+def local(target: Path, **constants: str) -> Path:
+    """A copy of the template whose tasks accept a local process, with constants of taskset.py replaced."""
+    shutil.copytree(FOLDER, target, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    path = target / "sandboxed_template" / "taskset.py"
+    code = path.read_text(encoding="utf-8")
+    replaced = {"image=IMAGE,": "", **constants}
+    for old, new in replaced.items():
+        assert code.count(old) == 1
+        code = code.replace(old, new)
+    path.write_text(code, encoding="utf-8")
+    return target
+
+
+@pytest.mark.slow
+def test_rollouts_are_prepared_and_checked_in_their_runtime(tmp_path: Path) -> None:
+    rows = [json.loads(x) for x in (MODULE / "data" / "eval.jsonl").read_text(encoding="utf-8").splitlines()]
+    golds = {row["question"]: row["answer"] for row in rows}
+
+    def script(messages: list[dict[str, Any]]) -> str:
+        question = messages[-1]["content"]
+        number = [row["question"] for row in rows].index(question)
+        return (f"It is <answer>{golds[question]}</answer>", "<answer>-1</answer>", "I cannot tell.")[number]
+
+    # The check sees the task's files: here it answers only if the file of the first task was written.
+    folder = local(tmp_path / "sandboxed")
+    check = folder / "sandboxed_template" / "check.py"
+    code = check.read_text(encoding="utf-8")
+    head = 'if __name__ == "__main__":\n'
+    check.write_text(code.replace(head, head + '    assert list(Path().glob("sales_*.csv"))\n'), encoding="utf-8")
+    with talking(script) as model:
+        right, wrong, none = evaluate(folder, tmp_path / "run", model.url, tasks=3, split="eval")
+    assert not model.failures
+    assert [round(earned(t), 6) for t in (right, wrong, none)] == [1.1, 0.1, 0.0]
+
+
+@pytest.mark.slow
+def test_a_module_that_the_image_lacks_fails_the_rollout_before_the_model_is_asked(tmp_path: Path) -> None:
+    folder = local(tmp_path / "sandboxed", **{'("csv", "decimal")': '("csv", "no_such_module_here")'})
+    asked: list[Any] = []
+
+    def script(messages: list[dict[str, Any]]) -> str:
+        asked.append(messages)
+        return "<answer>1</answer>"
+
+    with talking(script) as model:
+        (episode,) = episodes(folder, tmp_path / "run", model.url)
+    said = json.dumps([episode["errors"], [trace["errors"] for trace in episode["traces"]]])
+    assert not episode["ok"]
+    assert asked == []
+    assert "python:3.11-slim" in said
+    assert "No module named 'no_such_module_here'" in said
+
+
+@pytest.mark.slow
+def test_the_tasks_refuse_to_run_outside_of_a_container(tmp_path: Path) -> None:
+    with talking(lambda messages: "<answer>1</answer>") as model:
+        (episode,) = episodes(FOLDER, tmp_path, model.url)
+    assert not episode["ok"]
+    assert "requires image 'python:3.11-slim'" in json.dumps(episode)

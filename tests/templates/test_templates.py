@@ -1,0 +1,136 @@
+"""What every template has in common: it is a whole, clean package that passes the free steps as it lies there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from prime_lab_mcp.lab.authoring.kinds import SINGLE_TURN
+from prime_lab_mcp.lab.authoring.shapes import canonical
+from prime_lab_mcp.lab.authoring.template import names_of
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools.registry import TOOLS
+from tests.conftest import TEMPLATES
+
+pytestmark = pytest.mark.anyio
+KINDS = sorted(path.parent.name for path in TEMPLATES.glob("*/pyproject.toml"))
+OLDER = [kind for kind in KINDS if kind.startswith("v0_")]
+SHARED = ("rows.py", "hub_rows.py", "columns.py", "tags.py")
+OWN_TAGS = {"json", "tool_call", "short_text"}
+"""Kinds whose answers may hold a `<`, so that they find their tags in their own way."""
+
+UNTYPED = ("--ignore-missing-imports", "--allow-subclassing-any", "--allow-untyped-decorators")
+"""verifiers and datasets do not say that they are typed, so what they provide is Any."""
+
+
+def module(kind: str) -> Path:
+    return TEMPLATES / kind / f"{kind}_template"
+
+
+def like(kind: str, text: str) -> str:
+    """A file of `kind` with the names of `numeric` in it."""
+    return text.replace(f"{kind}_template", "numeric_template").replace(
+        names_of(TEMPLATES / kind).prefix, "NumericTemplate"
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_template_is_named_after_its_kind_and_shows_what_the_hub_shows(kind: str) -> None:
+    project = tomllib.loads((TEMPLATES / kind / "pyproject.toml").read_text(encoding="utf-8"))
+    readme = (TEMPLATES / kind / "README.md").read_text(encoding="utf-8")
+    assert project["project"]["name"] == f"{kind}-template".replace("_", "-")
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [f"{kind}_template"]
+    assert [line for line in readme.splitlines() if line.startswith("## ")][:4] == [
+        "## Dataset", "## Input and output", "## Reward", "## Usage",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_verifiers_bound_of_a_template_is_read_as_its_generation_by_the_hub(kind: str) -> None:
+    project = tomllib.loads((TEMPLATES / kind / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    bound = next(Requirement(d) for d in project["dependencies"] if Requirement(d).name == "verifiers")
+    admitted = {
+        version for version in ("0.1.14", "0.2.1", "0.3.1", "0.4.0", "0.5.0") if bound.specifier.contains(version)
+    }
+    assert admitted == ({"0.1.14"} if kind in OLDER else {"0.4.0"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_that_templates_share_are_the_same_in_each(kind: str) -> None:
+    shared = [name for name in SHARED if not (name == "tags.py" and kind in OWN_TAGS)]
+    present = [name for name in shared if (module(kind) / name).exists()]
+    assert {"rows.py", "hub_rows.py", "columns.py"} <= set(present)
+    for name in present:
+        mine = like(kind, (module(kind) / name).read_text(encoding="utf-8"))
+        assert mine == (module("numeric") / name).read_text(encoding="utf-8"), name
+
+
+@pytest.mark.parametrize("kind", sorted(SINGLE_TURN))
+def test_single_turn_kinds_differ_in_how_answers_are_compared_and_in_nothing_else(kind: str) -> None:
+    def body(text: str) -> list[str]:
+        own = ("INSTRUCTION", "    answer: str", "import asyncio")
+        text = text.replace("await asyncio.to_thread(score, ", "score(")  # math may wait for another process
+        return [line for line in text.splitlines() if not line.startswith(own)]
+
+    mine = like(kind, (module(kind) / "taskset.py").read_text(encoding="utf-8"))
+    assert body(mine) == body((module("numeric") / "taskset.py").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_template_holds_enough_different_rows_that_its_own_reading_of_a_dataset_leaves_as_they_are(kind: str) -> None:
+    counts = {}
+    for split in ("train", "eval"):
+        lines = (module(kind) / "data" / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+        counts[split] = len({row["question"] for row in rows})
+        assert counts[split] == len(rows)
+    assert counts["train"] >= 64
+    assert counts["eval"] >= 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_template_reads_rows_without_anything_but_the_standard_library(kind: str) -> None:
+    read = canonical(TEMPLATES / kind, {})
+    assert read({}) is None
+    assert read({"question": None, "answer": None}) is None
+
+
+def test_templates_are_typed() -> None:
+    paths = [str(TEMPLATES / kind) for kind in KINDS]
+    modules = [part for kind in KINDS for part in ("-p", f"{kind}_template")]
+    ended = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", *UNTYPED, "--config-file", os.devnull, *modules],
+        env=os.environ | {"MYPYPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "free_text"])
+async def test_a_template_passes_the_free_steps_as_it_is(lab: Lab, kind: str) -> None:
+    name = f"{kind}_template"
+    shutil.copytree(
+        TEMPLATES / kind,
+        Path(lab.workspace.root) / "environments" / name,
+        ignore=shutil.ignore_patterns("__pycache__", ".*"),
+    )
+    calls = Calls(lab, TOOLS, References())
+    checked = await calls.execute("check_environment", {"environment": name})
+    tested = await calls.execute("test_reward", {"environment": name})
+    flaws = [f for report in (checked, tested) for f in report.findings if f.severity != "info"]
+    assert (checked.status, tested.status, flaws) == ("passed", "passed", [])
+    assert tested.data["gold_pass_rate"] == 1.0
