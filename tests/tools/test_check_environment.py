@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.settings import Settings
 from tests.conftest import EXAMPLES, TEMPLATES
 from tests.lab.rewards.packages import SOUND, check, codes, reward, write
 
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lab]:
+    """One lab for the module: importing verifiers is what costs. Every test has environments of its own names."""
+    root = tmp_path_factory.mktemp("lab")
+    (root / "workspace" / "environments").mkdir(parents=True)
+    opened = Lab(Settings(workspace=root / "workspace", state_dir=root / "state", templates=TEMPLATES))
+    yield opened
+    await opened.close()
+
+
+def edit(folder: Path, old: str, new: str) -> None:
+    """Change the one module of an environment that `write` made."""
+    path = folder / f"{folder.name}.py"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
+
+
 async def test_a_sound_environment_passes_and_says_what_was_loaded(lab: Lab) -> None:
     write(lab, "sound", SOUND)
     outcome = await check(lab, "sound")
-    assert (outcome.status, outcome.findings) == ("passed", ())
+    assert outcome.status == "passed"
+    assert [(f.code, f.severity) for f in outcome.findings] == [("default-runtime", "info")]
+    assert (outcome.data["wheel"], outcome.data["held_out"]) == ("loads", "none")
+    assert outcome.data["args"] == [{"name": "size", "type": "int", "default": 70}]
+    assert outcome.data["roles"] == [{"name": "agent", "harness": "bash", "runtime": "prime"}]
     assert outcome.data["api"] == "v1"
     assert outcome.data["trainable"] is True
     assert outcome.data["tasks"] == 70
@@ -49,10 +79,8 @@ async def test_flaws_that_only_loading_shows_block(lab: Lab) -> None:
     for name, (body, _) in bodies.items():
         write(lab, name, body)
         found[name] = codes(await check(lab, name))
-    folder = write(lab, "two_exports", SOUND)
-    path = folder / "two_exports.py"
     both = '["Marbles", "More"]\nMore = type("More", (Marbles,), {})'
-    path.write_text(path.read_text(encoding="utf-8").replace('["Marbles"]', both), "utf-8")
+    edit(write(lab, "two_exports", SOUND), '["Marbles"]', both)
     found["two_exports"] = codes(await check(lab, "two_exports"))
     assert found == {name: expected for name, (_, expected) in bodies.items()} | {
         "two_exports": {"environment-does-not-load"}
@@ -87,6 +115,90 @@ async def test_a_package_that_cannot_load_is_not_run(lab: Lab) -> None:
     outcome = await check(lab, "marker")
     assert "migration" in codes(outcome)
     assert not (folder / "ran").exists()
+
+
+YIELDS = "yield Sums(Data(prompt=prompt, system_prompt=SYSTEM, answer=str(4 * n + 7)), self.config.task)"
+FLAWS = {
+    # name: (old code, new code, what blocks)
+    "lossy": ("    answer: str\n", "    answer: str\n    extra: object = (1, 2)\n", {"task-not-serialisable"}),
+    "excluded": (
+        "    answer: str\n",
+        "    answer: str\n    extra: int = __import__('pydantic').Field(0, exclude=bool(1))\n",
+        {"task-field-excluded"},
+    ),
+    "undeclared_class": (
+        YIELDS,
+        f"Other = type('Other', (Sums,), {{}})\n            {YIELDS.replace('Sums(', 'Other(')}",
+        {"task-type"},
+    ),
+    "chance": ("import time\n", "import time\n__import__('pandas')\n", {"wheel-does-not-load"}),
+    "beside": (
+        "range(self.config.size)",
+        "range(self.config.size - 1 + __import__('pathlib').Path(__file__).with_name('pyproject.toml').exists())",
+        {"wheel-differs"},
+    ),
+    "leaking": (
+        "class Config(vf.TasksetConfig):\n",
+        "import typing\nclass Config(vf.TasksetConfig):\n    split: typing.Literal['train', 'eval'] = 'train'\n",
+        {"leak-exact"},
+    ),
+}
+
+
+@pytest.mark.slow
+async def test_flaws_that_training_would_show_block_here(lab: Lab) -> None:
+    found = {}
+    for name, (old, new, _) in FLAWS.items():
+        edit(write(lab, name, SOUND), old, new)
+        found[name] = codes(await check(lab, name))
+    outside = write(lab, "outside", reward("return sound(reply, GOLDS[gold])"))
+    edit(outside, "SYSTEM =", "GOLDS = {}\nSYSTEM =")
+    edit(outside, YIELDS, f"GOLDS[str(4 * n + 7)] = str(4 * n + 7)\n            {YIELDS}")
+    found["outside"] = codes(await check(lab, "outside"))
+    expected = {name: blocking for name, (_, _, blocking) in FLAWS.items()}
+    assert found == expected | {"outside": {"task-not-self-contained"}}
+
+
+async def test_an_endless_taskset_is_sampled_and_told(lab: Lab) -> None:
+    folder = write(lab, "endless", SOUND)
+    edit(folder, "    def load(self):", "    INFINITE = True\n\n    def load(self):")
+    edit(folder, "for n in range(self.config.size):", "for n in __import__('itertools').count():")
+    outcome = await check(lab, "endless")
+    assert (outcome.status, outcome.data["tasks"], outcome.data["infinite"]) == ("passed", None, True)
+    assert "infinite-taskset" in codes(outcome, "info")
+
+
+async def test_a_wheel_that_leaves_out_data_blocks_though_the_folder_loads(lab: Lab) -> None:
+    folder = write(lab, "trap", SOUND)
+    (folder / "trap_data").mkdir()
+    (folder / "trap_data" / "first.txt").write_text("7", encoding="utf-8")
+    edit(folder, "import time\n", "import time\nopen(__file__.replace('trap.py', 'trap_data/first.txt')).close()\n")
+    pyproject = folder / "pyproject.toml"
+    include = '\n[tool.hatch.build.targets.wheel]\ninclude = ["trap.py"]\n'
+    pyproject.write_text(pyproject.read_text(encoding="utf-8") + include, "utf-8")
+    outcome = await check(lab, "trap")
+    assert (codes(outcome), outcome.data["tasks"], outcome.data["wheel"]) == ({"wheel-lacks-file"}, 70, "fails")
+
+
+async def test_a_wheel_that_does_not_build_blocks_with_what_was_said(lab: Lab) -> None:
+    folder = write(lab, "unbuilt", SOUND)
+    pyproject = folder / "pyproject.toml"
+    text = pyproject.read_text(encoding="utf-8")
+    pyproject.write_text(text.replace('"hatchling.build"', '"hatchling.bild"'), "utf-8")
+    outcome = await check(lab, "unbuilt")
+    finding = next(f for f in outcome.findings if f.severity == "blocker")
+    assert finding.code == "wheel-build-failed"
+    assert "hatchling.bild" in finding.message
+
+
+async def test_a_report_full_of_flaws_stays_short(lab: Lab) -> None:
+    folder = write(lab, "flawed", reward("return float(gold in reply)"))
+    lines = "".join(f"    __import__('os').system(x + '{n}'); eval(x + '{n}')\n" for n in range(60))
+    edit(folder, "def last(reply):", f"def many(x):\n{lines}\ndef last(reply):")
+    edit(folder, "blue marbles. How", "blue marbles, in all {4 * n + 7}. How")
+    report = [f.as_json() for f in (await check(lab, "flawed")).findings]
+    assert sum(f["code"] == "reward-evaluates-output" for f in report) == 3
+    assert len(json.dumps(report)) / 4 < 2000
 
 
 @pytest.mark.parametrize("folder", [TEMPLATES / "numeric", EXAMPLES / "gsm8k"], ids=lambda path: path.name)

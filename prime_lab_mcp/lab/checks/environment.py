@@ -5,25 +5,33 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from prime_lab_mcp.lab.datasets.findings import PlainRow
-from prime_lab_mcp.lab.datasets.findings import examine as examine_rows
-from prime_lab_mcp.lab.datasets.golds import as_text
+from prime_lab_mcp.lab.checks.package import Package
+from prime_lab_mcp.lab.checks.rows import findings_of
+from prime_lab_mcp.lab.checks.v0_traps import parser_missing
+from prime_lab_mcp.lab.checks.v1_rules import excluded
 from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.rewards.gold import candidates, options_of, prompt_of, text_of
+from prime_lab_mcp.lab.rewards.gold import text_of
 from prime_lab_mcp.lab.text import count, quote
-from prime_lab_mcp.lab.worker.cases import Loaded, LoadFailed, Row, Rows
+from prime_lab_mcp.lab.worker.cases import Loaded, LoadFailed, Row, Rows, Traits
 
 _ROW_BYTES = 1_000_000
 
 
+_FORMAT = re.compile(r"format|tag|xml|style|length|parse", re.I)
+_SANDBOXED = frozenset({"prime", "modal", "e2b"})
+"""Runtimes that are rented by the hour elsewhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A loaded environment and a sample of its tasks."""
+    """A loaded environment, a sample of its tasks, and of the tasks of its held-out split."""
 
     loaded: Loaded
     sample: Rows
+    traits: Traits = field(default_factory=Traits)
+    held_out: Rows | None = None
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -131,6 +139,90 @@ def tasks(seen: Observed) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def weights(seen: Observed) -> Iterator[Finding]:
+    """A format that pays well is learned instead of the task (seed: correctness at least 0.7, format 0.1 to 0.3)."""
+    paying = [r for r in seen.loaded.rewards if r.kind != "metric" and r.weight > 0]
+    form = [r for r in paying if _FORMAT.search(r.name)]
+    share = sum(r.weight for r in form) / sum(r.weight for r in paying) if paying else 0.0
+    if len(form) < len(paying) and share > 0.3:
+        yield Finding(
+            "reward-weights", "info",
+            f"by their names, {', '.join(quote(r.name, 60) for r in form[:3])} pay for form, {share:.0%} of the total",
+            "Give the right answer at least 0.7 of the sum of weights; test_reward measures what form alone earns.",
+        )  # fmt: skip
+
+
+def wire(seen: Observed) -> Iterator[Finding]:
+    """Training ships a task as JSON and rebuilds it from the classes that the taskset declares (v1)."""
+    traits = seen.traits
+    for name in traits.excluded[:3]:
+        yield excluded("the task data", name)
+    if traits.other_tasks:
+        shown = ", ".join(quote(name, 60) for name in traits.other_tasks[:3])
+        yield Finding(
+            "task-type", "blocker",
+            f"load() yields {shown}, the taskset declares {quote(traits.declared_task, 60)}, which training rebuilds",
+            "Write class YOURTaskset(vf.Taskset[YOURTask, YOURConfig]) with the one Task that load() yields.",
+        )  # fmt: skip
+    if traits.lossy_total and not traits.excluded:
+        fields = ", ".join(dict.fromkeys(quote(x.field, 60) for x in traits.lossy if x.field))
+        where = f" (field {fields})" if fields else ""
+        yield Finding(
+            "task-not-serialisable", "blocker",
+            f"{count(traits.lossy_total, 'task')} of {traits.tried:,} do not come back equal from JSON{where}; "
+            "training sends tasks that way",
+            "Declare fields of JSON's types (str, int, float, bool, list, dict, nested models) in the data class "
+            "that the Task names.",
+            rows=tuple({"row": x.row, "field": x.field, "why": quote(x.why, 200)} for x in traits.lossy),
+        )  # fmt: skip
+
+
+def endless(seen: Observed) -> Iterator[Finding]:
+    """What needs an end of the tasks refuses an infinite taskset."""
+    if seen.loaded.infinite:
+        yield Finding(
+            "infinite-taskset", "info", "the taskset is infinite: shuffling and difficulty pools need a bounded one",
+            "Pass -n to vf-eval; for a difficulty pool, load a fixed number of tasks from a seed.",
+        )  # fmt: skip
+    elif seen.loaded.api == "v1" and seen.loaded.tasks is None:
+        yield Finding(
+            "infinite-taskset", "warning", "load() went on after 200,000 tasks or 20 seconds, and INFINITE is not set",
+            "Set INFINITE = True on the Taskset, or end load(); otherwise a run that counts tasks never starts.",
+        )  # fmt: skip
+
+
+def roles(seen: Observed) -> Iterator[Finding]:
+    """Without an Env of its own, a run without flags uses the harness bash and a rented sandbox."""
+    rented = [r for r in seen.traits.roles or () if r.runtime in _SANDBOXED]
+    if rented:
+        yield Finding(
+            "default-runtime", "info",
+            f"a run that names no harness and runtime gets {quote(rented[0].harness, 40)} in the paid sandbox "
+            f"{quote(rented[0].runtime, 40)}",
+            "Export an Env whose agent defaults to the harness null and SubprocessConfig (lab://guide/environments), "
+            "unless the task needs the sandbox; run_eval names both by itself.",
+        )  # fmt: skip
+
+
+def parsers(seen: Observed) -> Iterator[Finding]:
+    """What a v0 rubric really hands to its functions."""
+    uses = seen.traits.parsers
+    plain = [u for u in uses if u.given == "Parser" and u.environment not in ("Parser", "NoneType")]
+    if plain:
+        yield parser_missing([u.function for u in plain], None, plain[0].environment)
+
+
+def system_messages(seen: Observed) -> Iterator[Finding]:
+    """Two system messages are one too many for most chat templates."""
+    twice = [row.index for row in seen.rows if sum(m.get("role") == "system" for m in row.prompt) > 1]
+    if twice:
+        yield Finding(
+            "prompt-columns", "warning",
+            f"{count(len(twice), 'task')} of {len(seen.rows):,} have two system messages (first: task {twice[0]})",
+            "Leave the system message to system_prompt, or the rows' own and no system_prompt.",
+        )  # fmt: skip
+
+
 def shadowed(seen: Observed) -> Iterator[Finding]:
     """vf-eval and training look among the built-in tasksets first."""
     if seen.loaded.shadowed_by:
@@ -152,38 +244,21 @@ def not_trainable(seen: Observed) -> Iterator[Finding]:
 
 def rows(seen: Observed) -> Iterator[Finding]:
     """The findings of inspect_dataset, applied to the rows that the environment really yields."""
-    found = candidates(seen.rows)
-    golds = {g.row: g for g in found[0].golds} if found else {}
-    prompts = _distinct([prompt_of(row) for row in seen.rows])
-    plain = [
-        PlainRow(
-            prompt=prompt,
-            answer=as_text(golds[row.index].raw) if row.index in golds else None,
-            index=row.index,
-            raw=golds[row.index].raw if row.index in golds else None,
-            offered=bool(options_of(row)),
-        )
-        for row, prompt in zip(seen.rows, prompts, strict=True)
-    ]
-    if plain:
-        yield from examine_rows(plain, format=found[0].format if found else None, answered=bool(found))
+    yield from findings_of(seen.rows, seen.held_out.rows if seen.held_out is not None else ())
 
 
-def _distinct(prompts: list[str]) -> list[str]:
-    """Prompts less the instructions that all have in common, which say how to answer and are no data."""
-    if len(set(prompts)) < 3:
-        return prompts
-    head = _common(prompts)
-    head = head[: head.rfind("\n") + 1]
-    tail = _common([p[::-1] for p in prompts])[::-1]
-    tail = tail[tail.find("\n") :] if "\n" in tail else ""
-    return [p[len(head) : len(p) - len(tail)] if len(head) + len(tail) < len(p) else p for p in prompts]
+def described(package: Package, seen: Observed) -> Iterator[Finding]:
+    """A README that breaks the reward down names its parts."""
+    named = [r.name for r in seen.loaded.rewards if r.kind != "metric" and r.weight]
+    text = (package.readme or "").casefold()
+    missing = [n for n in named if n.casefold() not in text and n.replace("_", " ").casefold() not in text]
+    if package.readme is not None and len(named) > 1 and missing:
+        yield Finding(
+            "readme-rewards", "info", f"README.md does not mention {', '.join(quote(n, 60) for n in missing[:4])}",
+            "Break the reward down: each name, its weight, and when it pays.", "README.md",
+        )  # fmt: skip
 
 
-def _common(texts: list[str]) -> str:
-    low, high = min(texts), max(texts)
-    same = next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    return low[:same]
-
-
-ENVIRONMENT_CHECKS: tuple[Check, ...] = (rewards, tasks, shadowed, not_trainable, rows)
+ENVIRONMENT_CHECKS: tuple[Check, ...] = (
+    rewards, weights, tasks, wire, endless, roles, parsers, system_messages, shadowed, not_trainable, rows,
+)  # fmt: skip

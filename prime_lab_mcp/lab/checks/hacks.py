@@ -14,6 +14,8 @@ FORMAT_BLOCKS = 0.3
 FORMAT_WARNS = 0.2
 """Share of the maximum that form without an answer may earn (facts/validation 2.2: format_only, weight sanity)."""
 _LENGTH = 0.05
+_MOSTLY = 0.8
+"""Share of the way from a wrong answer to the right one: a graded format reward must not hide what is paid for."""
 
 
 def _as_gold(shot: Shot, trial: Trial) -> bool:
@@ -22,6 +24,14 @@ def _as_gold(shot: Shot, trial: Trial) -> bool:
     if shot.reward is None or gold is None or gold <= EPSILON:
         return False
     return shot.reward >= gold - EPSILON and (wrong is None or wrong < gold - EPSILON)
+
+
+def _mostly_gold(shot: Shot, trial: Trial) -> bool:
+    """Paid for the answer of the task, whatever its form cost."""
+    gold, wrong = trial.gold(shot.probe.row), trial.wrong(shot.probe.row)
+    if shot.reward is None or gold is None or wrong is None or wrong >= gold - EPSILON:
+        return _as_gold(shot, trial)
+    return shot.reward >= wrong + _MOSTLY * (gold - wrong)
 
 
 def _hack(severity: Severity, shots: Sequence[Shot], how: str, fix: str, trial: Trial, code: str = "") -> Finding:
@@ -57,25 +67,25 @@ def two_answers(trial: Trial) -> Iterator[Finding]:
     both = [
         s
         for s in trial.named("both: wrong, then gold")
-        if _as_gold(s, trial) and s.probe.row in by_row and _as_gold(by_row[s.probe.row], trial)
+        if _mostly_gold(s, trial) and s.probe.row in by_row and _mostly_gold(by_row[s.probe.row], trial)
     ]
     if both:
         yield _hack(
             "blocker",
             both,
-            "right and wrong answers together earned as much as the right one alone, in either order",
+            "right and wrong answers together were paid like the right one alone, in either order",
             fix,
             trial,
         )
         return
     for name, how in (
-        ("contradict", "a right answer that is then taken back for a wrong one earned as much as the right one"),
+        ("contradict", "a right answer that is then taken back for a wrong one was paid like the right one"),
         (
             "stuffed in think",
-            "a right answer only inside <think>, with a wrong final one, earned as much as the right one",
+            "a right answer only inside <think>, with a wrong final one, was paid like the right one",
         ),
     ):
-        shots = [s for s in trial.named(name) if _as_gold(s, trial)]
+        shots = [s for s in trial.named(name) if _mostly_gold(s, trial)]
         if shots:
             yield _hack("blocker", shots, how, fix, trial)
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from packaging.requirements import Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from prime_lab_mcp.lab.checks.code import Code, read
-from prime_lab_mcp.lab.checks.generation import Generation, admits, detect
+from prime_lab_mcp.lab.checks.package import Check, Package
 from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.snapshot import Snapshot
 from prime_lab_mcp.lab.text import count, quote
 
-BUILT_IN = frozenset({"harbor", "nemo_gym", "openenv", "textarena"})
-"""Tasksets of verifiers 0.4.0 that win over an environment of the same name."""
 _SECTIONS = {
     "dataset": r"data ?set|\bdata\b|\btasks?\b|source",
     "input and output format": r"format|input|output|prompt|answer",
@@ -25,48 +20,14 @@ _SECTIONS = {
     "usage": r"usage|quick ?start|example|how to|running|run\b|install",
 }
 """What the README must describe (seed, step 2), and how a heading or sentence says so."""
+_PLACEHOLDER = re.compile(
+    r"<(?:[a-z -]*description|links?|(?:split )?sizes|source links|comma-separated tags|format instruction"
+    r"|your [a-z -]+|train/eval counts|briefly list [^<>]+)>|\bTODO\b|\bFIXME\b",
+    re.I,
+)
+BIG = 5_000_000
+"""Bytes of one file above which a package is slow to push and to install."""
 _IGNORED = frozenset({"uv.lock", "LICENSE", "Makefile", "poetry.lock", "LICENSE.txt", "LICENSE.md", "CHANGELOG.md"})
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """What the static checks look at."""
-
-    snapshot: Snapshot
-    code: Code
-    generation: Generation
-    pyproject: str
-    readme: str | None
-    allow_env: tuple[str, ...] = ()
-
-    def line_of(self, text: str) -> str:
-        """`pyproject.toml:LINE` of the first line with this text."""
-        for number, line in enumerate(self.pyproject.splitlines(), 1):
-            if text in line:
-                return f"pyproject.toml:{number}"
-        return "pyproject.toml"
-
-
-Check = Callable[[Package], Iterator[Finding]]
-
-
-def observe(snapshot: Snapshot, allow_env: tuple[str, ...] = ()) -> Package:
-    """Read what the static checks need."""
-    code = read(snapshot)
-    return Package(
-        snapshot,
-        code,
-        detect(snapshot, code),
-        _text(snapshot, "pyproject.toml") or "",
-        _text(snapshot, "README.md"),
-        allow_env,
-    )
-
-
-def _text(snapshot: Snapshot, path: str) -> str | None:
-    if path not in snapshot.files:
-        return None
-    return (snapshot.tree / path).read_text(encoding="utf-8", errors="replace")
 
 
 def pyproject(package: Package) -> Iterator[Finding]:
@@ -104,76 +65,44 @@ def pyproject(package: Package) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def metadata(package: Package) -> Iterator[Finding]:
+    """What searching on the Hub and installing look at."""
+    manifest = package.snapshot.manifest
+    if manifest.problem is not None:
+        return
+    system = manifest.table.get("build-system")
+    backend = str(system.get("build-backend", "")) if isinstance(system, dict) else ""
+    # `tags` is no standard key: hatchling passes it, setuptools refuses it.
+    wanted = ["requires-python", *(["tags"] if backend.startswith("hatchling") else [])]
+    missing = [field for field in wanted if not manifest.project.get(field)]
+    if missing:
+        yield Finding(
+            "metadata-incomplete", "info", f"[project] states no {' and no '.join(missing)}",
+            'Add requires-python = ">=3.11"' + (' and tags = ["..."].' if "tags" in missing else "."), "pyproject.toml",
+        )  # fmt: skip
+    stated = manifest.project.get("requires-python")
+    if isinstance(stated, str) and stated:
+        try:
+            allowed = SpecifierSet(stated)
+        except InvalidSpecifier:
+            yield Finding(
+                "requires-python", "blocker", f"requires-python {quote(stated, 40)} cannot be read",
+                'Write requires-python = ">=3.11".', package.line_of("requires-python"),
+            )  # fmt: skip
+            return
+        if not any(allowed.contains(f"3.{minor}.9") for minor in (11, 12, 13)):
+            yield Finding(
+                "requires-python", "blocker", f"requires-python {quote(stated, 40)} excludes Python 3.11 to 3.13",
+                'Write requires-python = ">=3.11".', package.line_of("requires-python"),
+            )  # fmt: skip
+
+
 def _is_version(text: str) -> bool:
     try:
         Version(text)
     except InvalidVersion:
         return False
     return True
-
-
-def requirement(package: Package) -> Iterator[Finding]:
-    """The bound on verifiers decides which API is installed, and how the Hub labels the environment."""
-    manifest, api = package.snapshot.manifest, package.generation.api
-    if manifest.problem is not None:
-        return
-    needed = manifest.verifiers
-    wanted = "verifiers>=0.1.14,<0.2" if api == "v0" else "verifiers>=0.4.0,<0.5"
-    if needed is None:
-        yield Finding(
-            "verifiers-not-required", "blocker", "the dependencies in pyproject.toml do not name verifiers",
-            f'Add "{wanted}" to [project] dependencies.', "pyproject.toml",
-        )  # fmt: skip
-        return
-    where = package.line_of("verifiers" + str(needed.specifier)[:3]) if str(needed.specifier) else None
-    where = where if where and ":" in where else package.line_of('"verifiers')
-    if needed.url:
-        yield Finding(
-            "verifiers-unversioned", "warning", "verifiers is required by URL, so the Hub cannot tell its generation",
-            f'Require a released version: "{wanted}".', where,
-        )  # fmt: skip
-    elif api == "v0":
-        yield from _v0_bounds(needed, where)
-    elif api == "v1":
-        yield from _v1_bounds(needed, where)
-
-
-def _v0_bounds(needed: Requirement, where: str) -> Iterator[Finding]:
-    stated = str(needed).replace('"', "'")
-    if admits(needed, ("0.4.0", "0.4.9", "0.9.0", "1.0.0")) and admits(needed, ("0.1.14", "0.2.1", "0.3.1")):
-        yield Finding(
-            "uncapped-verifiers", "blocker",
-            f"{quote(stated, 80)} has no upper bound and installs verifiers 0.4, which removed the API this code uses",
-            'Require "verifiers>=0.1.14,<0.2", or port to v1 with the prompt migrate_environment.', where,
-        )  # fmt: skip
-    elif admits(needed, ("0.2.1", "0.3.1")) and not admits(needed, ("0.1.10", "0.1.14")):
-        yield Finding(
-            "runtime-misread", "warning",
-            f"the Hub reads {quote(stated, 80)} as v1, because the lower bound is 0.2.0 or newer; this is v0",
-            'push_environment states the runtime, so nothing breaks; better require "verifiers>=0.1.14,<0.2".',
-            where,
-        )  # fmt: skip
-
-
-def _v1_bounds(needed: Requirement, where: str) -> Iterator[Finding]:
-    stated = str(needed).replace('"', "'")
-    if not admits(needed, ("0.4.0", "0.4.1", "0.4.9")):
-        yield Finding(
-            "verifiers-outdated", "warning", f"{quote(stated, 80)} excludes verifiers 0.4, which training uses",
-            'Require "verifiers>=0.4.0,<0.5".', where,
-        )  # fmt: skip
-    elif admits(needed, ("0.5.0", "0.9.0", "1.0.0")):
-        yield Finding(
-            "uncapped-verifiers", "warning",
-            f"{quote(stated, 80)} has no upper bound; the API has changed incompatibly with every minor version so far",
-            'Require "verifiers>=0.4.0,<0.5".', where,
-        )  # fmt: skip
-    if admits(needed, ("0.1.10", "0.1.14")):
-        yield Finding(
-            "runtime-misread", "warning",
-            f"the Hub reads {quote(stated, 80)} as v0, because it states no lower bound of 0.2.0 or newer; this is v1",
-            'Require "verifiers>=0.4.0,<0.5".', where,
-        )  # fmt: skip
 
 
 def readme(package: Package) -> Iterator[Finding]:
@@ -189,6 +118,25 @@ def readme(package: Package) -> Iterator[Finding]:
         yield Finding(
             "readme-incomplete", "warning", f"README.md does not describe: {', '.join(missing)}",
             "Add a short section for each.", "README.md",
+        )  # fmt: skip
+    for number, line in enumerate(package.readme.splitlines(), 1):
+        if found := _PLACEHOLDER.search(line):
+            yield Finding(
+                "readme-placeholder", "warning", f"README.md still has the placeholder {quote(found[0], 60)}",
+                "Fill it in; the Hub shows the README as it is.", f"README.md:{number}",
+            )  # fmt: skip
+            break
+
+
+def big_files(package: Package) -> Iterator[Finding]:
+    """Every install downloads the wheel, and every push uploads it twice."""
+    found = {p: (package.snapshot.tree / p).stat().st_size for p in package.snapshot.files}
+    big = {p: size for p, size in sorted(found.items(), key=lambda item: -item[1]) if size > BIG}
+    if big:
+        shown = ", ".join(f"{quote(p, 80)} ({size / 1e6:.0f} MB)" for p, size in list(big.items())[:3])
+        yield Finding(
+            "big-file", "warning", f"{count(len(big), 'file')} above {BIG / 1e6:.0f} MB would be pushed: {shown}",
+            "Put large data on a dataset hub and load it with a pinned revision.", next(iter(big)),
         )  # fmt: skip
 
 
@@ -213,17 +161,21 @@ def layout(package: Package) -> Iterator[Finding]:
             f"the folder has {', '.join(sorted(code.modules)[:5])}",
             "Rename the module or [project].name so that they agree (hyphens become underscores).", "pyproject.toml",
         )  # fmt: skip
-    if snapshot.manifest.module in BUILT_IN:
+    elif snapshot.manifest.module and not _importable(snapshot.manifest.module, snapshot.files):
         yield Finding(
-            "name-shadowed", "blocker",
-            f"verifiers has a built-in taskset called {snapshot.manifest.module}, which would be loaded instead",
-            "Choose another project and module name.", "pyproject.toml",
+            "no-module", "blocker", f"the folder {snapshot.manifest.module} has no __init__.py, so it is no package",
+            "Add __init__.py; in v1 it names the Taskset in __all__.", f"{snapshot.manifest.module}/",
         )  # fmt: skip
     if code.files and package.generation.api is None and not any(f.problem for f in code.files):
         yield Finding(
             "unknown-generation", "blocker", f"this is no verifiers environment: {package.generation.reasons[0]}",
             "Export one Taskset subclass in __all__ (v1, see lab://guide/environments), or load_environment (v0).",
         )  # fmt: skip
+
+
+def _importable(module: str, files: Iterable[str]) -> bool:
+    places = {f"{root}{module}{end}" for root in ("", "src/") for end in (".py", "/__init__.py")}
+    return not places.isdisjoint(files)
 
 
 def left_out(package: Package) -> Iterator[Finding]:
@@ -260,4 +212,4 @@ def _mentions(package: Package, name: str) -> str | None:
     return None
 
 
-PACKAGE_CHECKS: tuple[Check, ...] = (pyproject, requirement, readme, layout, left_out)
+PACKAGE_CHECKS: tuple[Check, ...] = (pyproject, metadata, readme, layout, left_out, big_files)

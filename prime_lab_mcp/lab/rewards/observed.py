@@ -70,8 +70,13 @@ class Trial:
 
     @property
     def declared(self) -> float:
-        """The sum of the positive weights: what is attainable when every reward is at most 1."""
-        return sum(r.weight for r in self.rewards if r.kind != "metric" and r.weight > 0) or 1.0
+        """The sum of the positive weights: what is attainable when every reward is at most 1.
+
+        A member of an EnvGroup scores its own tasks only, so the weights that golds were really scored with bound it.
+        """
+        stated = sum(r.weight for r in self.rewards if r.kind != "metric" and r.weight > 0)
+        used = [sum(max(0.0, c.weight) for c in s.scored.components.values()) for s in self.golds]
+        return min(stated, max(used, default=stated) or stated) or 1.0
 
     @property
     def max_reward(self) -> float:

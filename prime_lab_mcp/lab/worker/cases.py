@@ -68,6 +68,65 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class Arg:
+    """One argument: a field of the taskset's config (v1; `task.NAME`: of its task config), or a parameter (v0)."""
+
+    name: str
+    type: str
+    default: Any
+    required: bool
+    choices: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """An agent of a v1 environment, with the harness and runtime it gets when a run names none."""
+
+    name: str
+    harness: str
+    runtime: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lossy:
+    """A task that does not come back equal from the wire between trainer and env server."""
+
+    row: int
+    field: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParserUse:
+    """A v0 reward function that takes `parser`: the class it is given, and the class the environment has."""
+
+    function: str
+    given: str
+    environment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a loaded environment tells about itself beyond its rewards and rows. All names are foreign text."""
+
+    args: tuple[Arg, ...] = ()
+    held_out: str | None = None
+    """The split that is not loaded: `FIELD=VALUE` of the config (v1) or `eval_dataset` (v0)."""
+    excluded: tuple[str, ...] = ()
+    """Fields of the task data that serialisation leaves out."""
+    declared_task: str = ""
+    other_tasks: tuple[str, ...] = ()
+    """Classes of tasks that `load()` yields beside the one that the taskset declares."""
+    tried: int = 0
+    lossy: tuple[Lossy, ...] = ()
+    lossy_total: int = 0
+    roles: tuple[Role, ...] | None = None
+    wire: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+    """A few tasks with their data as it is sent."""
+    parsers: tuple[ParserUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A completion to be scored for one task: `messages` are what the model and its tools said; empty: no reply."""
 
@@ -166,6 +225,34 @@ def decode_loaded(reply: Any, api: Api, versions: Mapping[str, Any]) -> Loaded:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise nonsense("load", reply) from error
+
+
+def decode_traits(reply: Any) -> Traits:
+    """A `facts` reply as a value. Raises WorkerError."""
+    try:
+        roles = reply.get("roles")
+        return Traits(
+            args=tuple(
+                Arg(str(a["name"]), str(a["type"]), a["default"], bool(a["required"]), tuple(a["choices"]))
+                for a in reply["args"]
+            ),
+            held_out=reply.get("held_out"),
+            excluded=tuple(map(str, reply.get("excluded", ()))),
+            declared_task=str(reply.get("declared_task", "")),
+            other_tasks=tuple(map(str, reply.get("other_tasks", ()))),
+            tried=int(reply.get("tried", 0)),
+            lossy=tuple(Lossy(int(x["row"]), str(x["field"]), str(x["why"])) for x in reply.get("lossy", ())),
+            lossy_total=int(reply.get("lossy_total", 0)),
+            roles=None
+            if roles is None
+            else tuple(Role(str(r["name"]), str(r["harness"]), str(r["runtime"])) for r in roles),
+            wire=tuple((int(w["row"]), dict(w["data"])) for w in reply.get("wire", ())),
+            parsers=tuple(
+                ParserUse(str(p["function"]), str(p["given"]), str(p["environment"])) for p in reply.get("parsers", ())
+            ),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise nonsense("facts", reply) from error
 
 
 def decode_rows(reply: Any) -> Rows:

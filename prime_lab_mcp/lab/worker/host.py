@@ -30,9 +30,11 @@ from prime_lab_mcp.lab.worker.cases import (
     Row,
     Rows,
     Scored,
+    Traits,
     decode_loaded,
     decode_rows,
     decode_scored,
+    decode_traits,
     nonsense,
 )
 from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
@@ -78,16 +80,20 @@ class Workers:
         api: Api,
         module: str,
         env_args: Mapping[str, Any] | None = None,
+        hidden: Sequence[str] = (),
     ) -> AsyncIterator[Worker]:
         """A worker for one snapshot. Nothing runs before the first request; leaving keeps it warm for the next call.
 
-        `env_args` are arguments of `load_environment` (v0) or fields of the taskset's config (v1).
+        `env_args` are arguments of `load_environment` (v0) or fields of the taskset's config (v1). `hidden` are
+        top-level modules of the interpreter that the environment must not find.
         """
         zygote = self._zygote(interpreter, api)
         key = json.dumps(
-            [interpreter.key, str(tree), source_key, api, module, dict(env_args or {})], sort_keys=True, default=str
+            [interpreter.key, str(tree), source_key, api, module, dict(env_args or {}), sorted(hidden)],
+            sort_keys=True,
+            default=str,
         )
-        worker = self._reuse(key) or Worker(zygote, key, tree, api, module, dict(env_args or {}))
+        worker = self._reuse(key) or Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden)
         self._open.add(worker)
         try:
             yield worker
@@ -137,13 +143,23 @@ class Workers:
 class Worker:
     """One environment, loaded in a child when first needed. One call at a time."""
 
-    def __init__(self, zygote: Zygote, key: str, tree: Path, api: Api, module: str, env_args: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        zygote: Zygote,
+        key: str,
+        tree: Path,
+        api: Api,
+        module: str,
+        env_args: dict[str, Any],
+        hidden: Sequence[str] = (),
+    ) -> None:
         self.key = key
         self._zygote = zygote
         self._tree = tree
         self._api: Api = api
         self._module = module
         self._env_args = env_args
+        self._hidden = list(hidden)
         self._seat: Seat | None = None
         self._loaded: Loaded | None = None
         self._keys: dict[int, str] = {}
@@ -162,7 +178,8 @@ class Worker:
     async def rows(self, *, limit: int, seed: int = 0, split: str | None = None, timeout: float = 60) -> Rows:
         """A seeded sample of at most `limit` tasks; of an infinite taskset, its first ones.
 
-        `split` is `train` or `eval`, for v0 only: a v1 taskset chooses its split by `env_args`.
+        `split` is `train` or `eval`. A v1 taskset chooses its split by `env_args`; `eval` then lists the split that is
+        not loaded, and nothing where its config has no field for that.
         """
         async with self._lock:
             await self._ensure(timeout)
@@ -171,6 +188,42 @@ class Worker:
             if split is None:
                 self._keys.update((row.index, row.key) for row in found.rows)
             return found
+
+    async def facts(self, *, timeout: float = 60) -> Traits:
+        """What the loaded environment tells about itself beyond rewards and rows."""
+        async with self._lock:
+            await self._ensure(timeout)
+            return decode_traits(await self._ask({"op": "facts"}, timeout, "describing itself"))
+
+    async def serve(
+        self, cases: Sequence[tuple[Mapping[str, Any], Case]], *, case_timeout: float = 5, timeout: float = 60
+    ) -> list[Scored]:
+        """Score completions as the env server of a v1 training run does (data of the task as sent, and the case).
+
+        The tasks are rebuilt from their data in a fresh child that never calls `load()`; it ends afterwards. Raises
+        LoadFailed when a task cannot be rebuilt.
+        """
+        async with self._lock:
+            await self._drop()
+            self._seat = await self._zygote.fork()
+            asked = [{"data": dict(data), "messages": [dict(m) for m in case.messages]} for data, case in cases]
+            request = {**self._request("serve"), "cases": asked, "case_timeout": case_timeout}
+            reply = await self._ask(request, timeout, "scoring rebuilt tasks")
+            await self._drop()
+            if not isinstance(reply, list) or len(reply) != len(cases):
+                raise nonsense("serve", reply)
+            return [decode_scored(told, case) for told, (_, case) in zip(reply, cases, strict=True)]
+
+    def _request(self, op: str) -> dict[str, Any]:
+        assert self._seat is not None
+        return {
+            "op": op,
+            "tree": str(self._tree),
+            "module": self._module,
+            "env_args": self._env_args,
+            "hidden": self._hidden,
+            "scratch": str(self._seat.scratch),
+        }
 
     async def score(
         self, cases: Sequence[Case], *, case_timeout: float = 5, timeout: float | None = None
@@ -233,14 +286,7 @@ class Worker:
             return self._loaded
         await self._drop()
         self._seat = await self._zygote.fork()
-        asked = {
-            "op": "load",
-            "tree": str(self._tree),
-            "module": self._module,
-            "env_args": self._env_args,
-            "scratch": str(self._seat.scratch),
-        }
-        reply = await self._ask(asked, timeout, "loading")
+        reply = await self._ask(self._request("load"), timeout, "loading")
         try:
             self._loaded = decode_loaded(reply, self._api, self._seat.versions)
         except WorkerError as error:

@@ -83,9 +83,11 @@ def _answer(adapter: Any, line: bytes) -> Any:
                 _flush()
             yield plain.encode({"id": known, "result": None})
             return
-        if request["op"] == "load":
+        if request["op"] in ("load", "serve"):
             enter(request)
-            result = adapter.load(find(request["module"], request["tree"]), request)
+            result = getattr(adapter, request["op"])(find(request["module"], request["tree"]), request)
+        elif request["op"] == "facts":
+            result = adapter.facts()
         else:
             result = adapter.rows(request)
         encoded = plain.encode({"id": known, "result": result})
@@ -140,6 +142,8 @@ def enter(request: dict[str, Any]) -> None:
     _tree[:] = [tree]
     sys.path[:0] = [p for p in (tree, f"{tree}/src") if os.path.isdir(p)]
     _keep_clean(tree)
+    if request.get("hidden"):
+        sys.modules["_prime_lab_worker_program"].sibling("clean").hide(request["hidden"])
     random.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()

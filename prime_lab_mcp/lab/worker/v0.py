@@ -45,6 +45,7 @@ class Adapter:
         build = getattr(module, "load_environment", None)
         if not callable(build):
             raise AttributeError(f"{module.__name__} has no function load_environment")
+        self.build = build
         self.env = build(**_coerced(build, request["env_args"]))
         if not isinstance(self.env, self.verifiers.Environment):
             raise TypeError(f"load_environment returned {type(self.env).__name__}, not a verifiers Environment")
@@ -64,6 +65,20 @@ class Adapter:
             "fields": [c for c in table.column_names if c not in _HIDDEN] if table is not None else [],
             "system_prompt": self.plain.plain(getattr(self.env, "system_prompt", None)),
             "seconds": time.monotonic() - started,
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """Arguments, and how the rubrics' parsers stand to the environment's."""
+        parser = type(getattr(self.env, "parser", None)).__name__
+        return {
+            "args": list(_args(self.build, self.plain)),
+            "held_out": "eval_dataset" if self.train is not None and self.eval is not None else None,
+            "parsers": [
+                {"function": _name(fn), "given": type(rubric.parser).__name__, "environment": parser}
+                for rubric in self.leaves
+                for fn in rubric.funcs
+                if getattr(rubric, "parser", None) is not None and _takes(fn, "parser")
+            ],
         }
 
     def _info(self, fn: Any, weight: Any, rubric: Any) -> dict[str, Any]:
@@ -243,6 +258,27 @@ class _Listener(logging.Handler):
         seen.problem("swallowed")
         if not seen.errors:
             seen.say("LoggedError", self._adapter.plain.text(record.getMessage(), 2000), record.name)
+
+
+def _takes(fn: Any, name: str) -> bool:
+    try:
+        return name in inspect.signature(fn).parameters
+    except (ValueError, TypeError):
+        return False
+
+
+def _args(build: Any, plain: Any) -> Iterator[dict[str, Any]]:
+    kinds = inspect.Parameter
+    for name, found in inspect.signature(build).parameters.items():
+        if found.kind in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL):
+            continue
+        bare = found.default is kinds.empty
+        note = found.annotation
+        shown = "" if note is kinds.empty else note.__name__ if isinstance(note, type) else str(note)
+        yield {
+            "name": name, "type": plain.text(shown, 200), "default": None if bare else plain.plain(found.default),
+            "required": bare, "choices": [],
+        }  # fmt: skip
 
 
 def _coerced(build: Any, env_args: dict[str, Any]) -> dict[str, Any]:

@@ -43,18 +43,30 @@ class Adapter:
     def load(self, module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
         """Build the taskset from its exported class and `env_args`, and its first task."""
         started = time.monotonic()
-        kind = _exported(module, self.v1.Taskset)
-        generic = importlib.import_module("verifiers.v1.utils.generic")
-        config_type = generic.concrete_type(kind, self.v1.TasksetConfig, origin=self.v1.Taskset)
-        config = (config_type or self.v1.TasksetConfig).model_validate({"id": request["module"], **request["env_args"]})
-        self.taskset = kind(config)
-        self.kind = kind
-        self.infinite = bool(getattr(self.taskset, "INFINITE", False))
+        self.build(module, request)
         self.stream: Iterator[Any] = iter(self.taskset)
         self._pull(1)
         if not self.infinite:
             self._pull(_COUNT_LIMIT, _COUNT_SECONDS)
         return self._describe(module, started)
+
+    def build(self, module: ModuleType, request: dict[str, Any]) -> None:
+        """The taskset as its class and config make it, no task of it yet."""
+        self.module = module
+        self.kind = kind = _exported(module, self.v1.Taskset)
+        generic = importlib.import_module("verifiers.v1.utils.generic")
+        config_type = generic.concrete_type(kind, self.v1.TasksetConfig, origin=self.v1.Taskset)
+        config = (config_type or self.v1.TasksetConfig).model_validate({"id": request["module"], **request["env_args"]})
+        self.taskset = kind(config)
+        self.infinite = bool(getattr(self.taskset, "INFINITE", False))
+
+    def facts(self) -> dict[str, Any]:
+        """What training asks of a taskset beyond loading."""
+        return cast(dict[str, Any], _sibling("wire").facts(self))
+
+    def serve(self, module: ModuleType, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Scores of tasks rebuilt from their data, without ever calling `load()`."""
+        return cast(list[dict[str, Any]], _sibling("wire").served(self, module, request))
 
     def _pull(self, wanted: int, seconds: float = math.inf) -> None:
         deadline = time.monotonic() + seconds
@@ -96,22 +108,44 @@ class Adapter:
         return found + [{"name": n, "weight": w, "kind": "reward", "is_async": True} for n, w in judges]
 
     def rows(self, request: dict[str, Any]) -> dict[str, Any]:
-        """A seeded sample in task order; of an infinite or uncounted taskset, its first tasks."""
+        """A seeded sample in task order; of an infinite or uncounted taskset, its first tasks.
+
+        With `split` = `eval`: tasks of the split that is not loaded, where the config has a field for it.
+        """
         limit = int(request["limit"])
+        if request.get("split") == "eval":
+            return self._other_split(limit)
         self._pull(limit, _COUNT_SECONDS)
         indices: list[int] = list(range(len(self.tasks)))
         if self.ended and len(indices) > limit:
             indices = sorted(random.Random(request["seed"]).sample(indices, limit))
         return {"rows": [self._row(i) for i in indices[:limit]], "total": len(self.tasks) if self.ended else None}
 
+    def _other_split(self, limit: int) -> dict[str, Any]:
+        config = self.taskset.config
+        found = _sibling("wire").held_out(config)
+        if found is None:
+            return {"rows": [], "total": 0}
+        other = self.kind(type(config).model_validate({**config.model_dump(), found[0]: found[1]}))
+        rows: list[dict[str, Any]] = []
+        deadline = time.monotonic() + _COUNT_SECONDS
+        for index, task in enumerate(other):
+            if index >= limit or time.monotonic() > deadline:
+                return {"rows": rows, "total": None}
+            rows.append(self._plain_row(task, index, self.plain.text(task.key, 200)))
+        return {"rows": rows, "total": len(rows)}
+
     def _row(self, index: int) -> dict[str, Any]:
-        data = self.tasks[index].data
+        return self._plain_row(self.tasks[index], index, self._key(index))
+
+    def _plain_row(self, task: Any, index: int, key: str) -> dict[str, Any]:
+        data = task.data
         base = set(self.v1.TaskData.model_fields)
         fields = {n: self.plain.plain(getattr(data, n)) for n in type(data).model_fields if n not in base}
         answer = next((fields[n] for n in _ANSWERS if n in fields), None)
         return {
             "index": index,
-            "key": self._key(index),
+            "key": key,
             "prompt": [self.plain.plain(m.model_dump(mode="json", exclude_none=True)) for m in self._prompt(data)],
             "answer": answer,
             "info": fields.get("info"),

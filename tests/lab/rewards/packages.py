@@ -13,10 +13,16 @@ from prime_lab_mcp.tools import check_environment, test_reward
 from prime_lab_mcp.tools.tool import Call
 
 PYPROJECT = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
 [project]
 name = "{name}"
 version = "0.1.0"
 description = "Sums of marbles."
+requires-python = ">=3.11"
+tags = ["single-turn"]
 dependencies = ["{verifiers}"]
 """
 README = (

@@ -201,3 +201,31 @@ async def test_signal_handlers_of_an_environment_do_not_keep_it_alive(
         async with opened(write(code), interpreter=old, api="v0") as worker:
             await worker.load(timeout=3)
     assert raised.value.code == "worker-timeout"
+
+
+UNWIRED = """
+import verifiers as vf
+from datasets import Dataset
+def correct(completion, answer, parser) -> float:
+    return float(parser.parse_answer(completion) == answer)
+def rubric():
+    return vf.Rubric([correct])
+def load_environment(count: int = 2, *, hard: bool):
+    rows = Dataset.from_list([{"question": f"q{i}", "answer": "a"} for i in range(count)])
+    return vf.SingleTurnEnv(dataset=rows, rubric=rubric(), parser=vf.XMLParser(["answer"]))
+"""
+
+
+async def test_facts_are_arguments_the_held_out_set_and_the_parsers_that_functions_get(
+    write: Write, opened: Opened, old: Interpreter
+) -> None:
+    async with opened(write(CODE), interpreter=old, api="v0") as worker:
+        wired = await worker.facts()
+    async with opened(write(UNWIRED), interpreter=old, api="v0", env_args={"hard": True}) as worker:
+        unwired = await worker.facts()
+    assert [(p.function, p.given, p.environment) for p in wired.parsers] == [("correct", "XMLParser", "XMLParser")]
+    assert [(p.function, p.given, p.environment) for p in unwired.parsers] == [("correct", "Parser", "XMLParser")]
+    assert (wired.held_out, unwired.held_out) == ("eval_dataset", None)
+    assert [(a.name, a.type, a.default, a.required) for a in unwired.args] == [
+        ("count", "int", 2, False), ("hard", "bool", None, True),
+    ]  # fmt: skip
