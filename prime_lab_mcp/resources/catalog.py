@@ -1,13 +1,16 @@
-"""What an agent can read: pages under references/ and whole template packages under templates/."""
+"""What an agent can read: pages under references/, one page per finding code, and whole template packages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 HERE = Path(__file__).parent
 PAGES = HERE / "references"
 TEMPLATES = HERE / "templates"
+FINDINGS = HERE / "findings"
+"""One file per family of findings, with a section `## code` each."""
 _HIDDEN = ("__pycache__", ".mypy_cache", ".ruff_cache")
 
 
@@ -26,26 +29,49 @@ class Page:
 
 
 class References:
-    """Pages by topic (`guide/workflow`), template files (`template/numeric/README.md`)."""
+    """Pages by topic (`guide/workflow`), findings (`finding/leak-exact`), template files (`template/numeric/...`).
+
+    `finding` is a list of all codes, `template/numeric` one of a template's files.
+    """
 
     def pages(self) -> list[Page]:
         """Every page, by topic."""
         return [Page(_topic(path), _title(path), _about(path), path) for path in sorted(PAGES.rglob("*.md"))]
 
     def topics(self) -> list[tuple[str, str]]:
-        """(topic, first sentence) of every page, then every template kind's files."""
-        return [(page.topic, page.about) for page in self.pages()] + [
-            (name, "template file") for name in self.template_files()
-        ]
+        """(topic, first sentence) of every page, then the lists of findings and of each template's files."""
+        listed = [(page.topic, page.about) for page in self.pages()]
+        listed.append(("finding", f"All {len(self.finding_codes())} finding codes; read one as finding/CODE."))
+        return listed + [(f"template/{kind}", "Files of the template.") for kind in self.template_kinds()]
+
+    def names(self) -> list[str]:
+        """Every topic that `page` knows."""
+        codes = [f"finding/{code}" for code in self.finding_codes()]
+        return [topic for topic, _ in self.topics()] + codes + self.template_files()
+
+    def finding_codes(self) -> list[str]:
+        """Every code that has a page."""
+        return sorted(_sections())
 
     def page(self, topic: str) -> str | None:
-        """The text of a page or template file; None when there is none."""
+        """The text of a page, list or template file; None when there is none."""
+        if topic == "finding":
+            return _list_of_findings()
+        if topic.startswith("finding/"):
+            found = _sections().get(topic.removeprefix("finding/"))
+            return None if found is None else found[1]
+        if topic in {f"template/{kind}" for kind in self.template_kinds()}:
+            return "\n".join(name for name in self.template_files() if name.startswith(f"{topic}/"))
         root, relative = (
             (TEMPLATES, topic.removeprefix("template/")) if topic.startswith("template/") else (PAGES, f"{topic}.md")
         )
         path = (root / relative).resolve()
         inside = path.is_relative_to(root) and not any(part in _HIDDEN for part in PurePosixPath(relative).parts)
         return path.read_text(encoding="utf-8") if inside and path.is_file() else None
+
+    def template_kinds(self) -> list[str]:
+        """The names of the templates."""
+        return sorted({name.split("/")[1] for name in self.template_files()})
 
     def template_files(self) -> list[str]:
         """`template/{kind}/{path}` of every file an agent may copy."""
@@ -54,6 +80,26 @@ class References:
             for path in sorted(TEMPLATES.rglob("*"))
             if path.is_file() and not any(part in _HIDDEN for part in path.parts) and path.suffix != ".pyc"
         ]
+
+
+@cache
+def _sections() -> dict[str, tuple[str, str]]:
+    """Family and page of every finding code."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in sorted(FINDINGS.glob("*.md")):
+        for section in path.read_text(encoding="utf-8").split("\n## ")[1:]:
+            code, _, body = section.partition("\n")
+            if code in found:
+                raise ValueError(f"{path.name}: {code} has a page already, in {found[code][0]}.md")
+            found[code] = (path.stem, f"# {code}\n\n{body.strip()}\n")
+    return found
+
+
+def _list_of_findings() -> str:
+    families: dict[str, list[str]] = {}
+    for code, (family, _) in sorted(_sections().items()):
+        families.setdefault(family, []).append(code)
+    return "\n".join(f"{family}: {' '.join(codes)}" for family, codes in families.items())
 
 
 def _topic(path: Path) -> str:

@@ -38,6 +38,11 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
         """A file of a template package, as create_environment fits it."""
         return _found(references.page(f"template/{kind}/{path}"), f"template/{kind}/{path}")
 
+    @server.resource("lab://finding/{code}", mime_type="text/markdown", title="Finding")
+    def finding(code: str) -> str:
+        """What a finding code means, its smallest fix, and the tools that show it."""
+        return _found(references.page(f"finding/{code}"), f"finding/{code}")
+
     @server.resource("lab://environments/{name}/status", mime_type="application/json", title="Environment status")
     async def status(name: str) -> str:
         """What is proven about one environment."""
@@ -76,6 +81,8 @@ def _values(lab: Lab, references: References, uri: str, argument: str) -> list[s
     if uri.startswith("lab://template/"):
         parts = [name.split("/", 2) for name in references.template_files()]
         return sorted({kind for _, kind, _ in parts}) if argument == "kind" else sorted({path for _, _, path in parts})
+    if uri.startswith("lab://finding/"):
+        return references.finding_codes()
     if uri.startswith("lab://environments/"):
         return [folder.name for folder in lab.workspace.list_environments()]
     if uri.startswith("lab://evals/"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import Field
@@ -19,6 +20,7 @@ class Args(Arguments):
 
 PAGE = 12_000
 """Characters of one page: about 3,000 tokens."""
+_SHOWN = 5
 
 
 async def run(call: Call, args: Args) -> Outcome:
@@ -29,7 +31,7 @@ async def run(call: Call, args: Args) -> Outcome:
     name = args.topic.removeprefix("lab://")
     text = call.references.page(name)
     if text is None:
-        near = ", ".join(topic for topic, _ in topics if name.split("/")[-1].split("-")[0] in topic)
+        near = ", ".join(_near(name, call.references.names()))
         raise BadInput(
             f"there is no topic {quote(name, 80)}",
             fix=f"Call read_reference without a topic for the list.{' Near: ' + near if near else ''}",
@@ -45,10 +47,19 @@ async def run(call: Call, args: Args) -> Outcome:
     )
 
 
+def _near(name: str, known: list[str]) -> list[str]:
+    """A few topics that may be meant: one that ends so, or is spelt alike."""
+    last = name.rsplit("/", 1)[-1].casefold().replace("_", "-")
+    whole = [topic for topic in known if topic.rsplit("/", 1)[-1].casefold() == last]
+    alike = get_close_matches(name, known, n=_SHOWN, cutoff=0.6)
+    parts = [topic for topic in known if len(last) >= 4 and last in topic.casefold()]
+    return list(dict.fromkeys([*whole, *alike, *parts]))[:_SHOWN]
+
+
 TOOL = Tool(
     name="read_reference",
     title="Read reference",
-    description="Guides, references and template files. Without topic: the list.",
+    description="Guides, references, finding codes and template files. Without topic: the list.",
     args=Args,
     run=run,
     effect="reads",

@@ -9,12 +9,14 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.checks import code, reward
-from prime_lab_mcp.lab.opening import Opened, opened
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.opening import Opened, Say, opened
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome, Verdict
-from prime_lab_mcp.lab.rewards import supplied, trial
+from prime_lab_mcp.lab.rewards import compare, supplied, trial
 from prime_lab_mcp.lab.rewards.observed import Trial
 from prime_lab_mcp.lab.rewards.probes import Style
-from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.worker.cases import Rows
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 _FAILING = 8
@@ -36,6 +38,9 @@ class Args(Arguments):
     cases_file: Annotated[str | None, Field(description="JSON file with such a list.")] = None
     preset: Annotated[Literal["gsm8k"] | None, Field(description="Five fixed cases for numbers in answer tags.")] = None
     probes: Annotated[bool, Field(description="Also try known reward hacks.")] = True
+    same_as: Annotated[
+        str | None, Field(max_length=300, description="Another environment that must pay the same completions alike.")
+    ] = None
 
 
 async def run(call: Call, args: Args) -> Outcome:
@@ -59,10 +64,23 @@ async def run(call: Call, args: Args) -> Outcome:
         seen = await trial.run(
             found.worker, found.loaded, sample, source, examples=args.examples, hacks=args.probes, cases=cases
         )
-    return _outcome(seen, found, args)
+    compared = await _compare(call, args.same_as, seen, sample, say) if args.same_as is not None else None
+    return _outcome(seen, found, args, compared)
 
 
-def _outcome(seen: Trial, found: Opened, args: Args) -> Outcome:
+async def _compare(call: Call, name: str, seen: Trial, sample: Rows, say: Say) -> compare.Comparison:
+    """The same completions through the other environment, in its own interpreter."""
+    other = await call.lab.snapshot(name)
+    if other.relative == call.environment.relative:
+        raise BadInput(
+            "same_as names the environment itself", fix="Name the one it was ported from.", code="bad-argument"
+        )
+    async with opened(call.lab, other, progress=say) as found:
+        await say(f"scoring the same completions in {other.name}")
+        return await compare.run(seen, sample.rows, found.worker, name=other.name)
+
+
+def _outcome(seen: Trial, found: Opened, args: Args, compared: compare.Comparison | None) -> Outcome:
     findings = reward.judge(seen)
     sanity = reward.sanity(seen)
     blocked = {f.code for f in findings if f.severity == "blocker"}
@@ -75,11 +93,30 @@ def _outcome(seen: Trial, found: Opened, args: Args) -> Outcome:
     proves = status != "passed" or (args.probes and args.examples >= EXAMPLES)
     if not proves:
         findings = [*findings, _trial_only()]
+    if compared is not None:
+        about_both = compare.judge(compared)
+        unequal = [f for f in about_both if f.severity == "blocker"]
+        # A difference says which of two is another, not that this one is wrong: it is shown and closes no gate.
+        proves = proves and not (unequal and status == "passed")
+        findings, blockers = [*blockers, *about_both, *(f for f in findings if f not in blockers)], blockers + unequal
+        status = "failed" if unequal else status
+    data = _data(seen, sanity, findings, args)
+    if compared is not None:
+        data["same_as"] = compared.as_json()
     facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves)
     return Outcome(
-        status, _summary(seen, status, blockers), tuple(findings), _data(seen, sanity, findings, args),
+        status, _summary(seen, status, blockers) + _equal(compared), tuple(findings), data,
         (_next(found.snapshot.relative, status),), facts=facts,
     )  # fmt: skip
+
+
+def _equal(compared: compare.Comparison | None) -> str:
+    if compared is None or not compared.compared:
+        return ""
+    number, name = count(len(compared.compared), "completion"), quote(compared.name, 80)
+    if compared.different:
+        return f" {len(compared.different)} of {number} earned another share in {name}."
+    return f" All {number} earned the same share in {name}."
 
 
 def _trial_only() -> Finding:

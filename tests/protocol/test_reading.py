@@ -62,7 +62,10 @@ async def test_the_prompts_carry_the_users_words(settings: Settings, era: Any) -
     async with Client(build_server(Lab(settings)), mode=era) as client:
         names = {prompt.name for prompt in (await client.list_prompts()).prompts}
         filled = await client.get_prompt("build_environment", {"task": "count {dataset} sheep"})
-    assert names == {"build_environment", "train_existing"}
+    assert names == {
+        "build_environment", "train_existing", "debug_reward", "review_environment", "migrate_environment",
+        "benchmark_models", "watch_run",
+    }  # fmt: skip
     assert "count {dataset} sheep" in filled.messages[0].content.text  # type: ignore[union-attr]
 
 

@@ -1,0 +1,94 @@
+"""Every finding code that the source can emit, read from its syntax trees.
+
+A code is a constant at one of the places below. Where it is computed, `COMPUTED` says what comes out; an expression
+that is not listed there makes the test fail, so that no code escapes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2] / "prime_lab_mcp"
+FIRST = {"Finding": "", "tallied": "", "_Kind": "", "Anomaly": "run-"}
+"""Calls whose first argument is a code, each with what is put before it."""
+FIRST_IN = {("server/approval.py", "_refused"), ("lab/worker/hub_dataset.py", "failed")}
+"""The same, of functions with common names, by the file that defines them."""
+BY_NAME = ("_hack", "_unsteady", "Sanity")
+"""Calls that take a code among other texts: an argument that is a code of its own kind."""
+PASSED_ON: frozenset[tuple[str, str]] = frozenset({
+    ("lab/checks/scoring.py", "code"),
+    ("lab/datasets/checks_gold.py", "code"), ("lab/datasets/reading.py", "told['code']"),
+    ("lab/errors.py", "self.code"),
+    ("lab/prime/refusals.py", "kind.code"), ("lab/prime/refusals.py", "code"),
+    ("lab/prime/refusals.py", "_UNREACHABLE.code"), ("lab/worker/hub_dataset.py", "code"),
+    ("server/approval.py", "code"), ("tools/check_environment.py", "finding.code"),
+    ("tools/test_reward.py", "check.code"), ("tools/watch_run.py", "error.code"),
+    ("tools/watch_run.py", "f'run-{anomaly.code}'"), ("lab/checks/reward.py", "code"),
+})  # fmt: skip
+"""Where a code is handed on that another place names."""
+COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("lab/capabilities.py", "f'{package}-missing'"): ("verifiers-missing", "datasets-missing"),
+    ("lab/checks/hacks.py", "code or 'reward-hackable'"): ("reward-hackable",),
+    ("lab/checks/static.py", "f'project-{field}-missing'"): ("project-name-missing", "project-version-missing"),
+    ("lab/configs/rules_form.py", "code"): (
+        "config-unknown-key", "config-wrong-type", "config-missing-table", "config-bad-value",
+    ),
+    ("lab/datasets/doubts.py", "f'{kind}-column-uncertain'"): ("prompt-column-uncertain", "answer-column-uncertain"),
+    ("lab/distribution/decide.py", "code"): ("distribution-too-hard", "distribution-too-easy"),
+    ("lab/distribution/decide.py", "f'{code}-mostly'"): (
+        "distribution-too-hard-mostly", "distribution-too-easy-mostly",
+    ),
+    ("lab/publish.py", "f'no-{lacking}'"): ("no-name", "no-version"),
+    ("tools/control_run.py", "f'run-not-{needed.lower()}'"): ("run-not-running", "run-not-paused"),
+    ("tools/run_eval.py", "f'eval-{job.state}'"): ("eval-crashed", "eval-stopped"),
+    ("tools/watch_run.py", "f'eval-{job.state}'"): ("eval-crashed", "eval-stopped"),
+}  # fmt: skip
+REWARD = "reward-"
+
+
+def emitted() -> tuple[dict[str, set[str]], list[str]]:
+    """Codes with the files that name them, and the computed expressions that are not accounted for."""
+    codes: dict[str, set[str]] = {}
+    unknown: list[str] = []
+    for path in sorted(ROOT.rglob("*.py")):
+        relative = path.relative_to(ROOT).as_posix()
+        if relative.startswith("resources/"):
+            continue
+        for prefix, value in _places(ast.parse(path.read_text(encoding="utf-8")), relative):
+            told = _constants(value)
+            if told is None:
+                said = ast.unparse(value)
+                told = COMPUTED.get((relative, said), ())
+                if not told and (relative, said) not in PASSED_ON:
+                    unknown.append(f"{relative}:{value.lineno}: {said}")
+            for code in told:
+                codes.setdefault(prefix + code, set()).add(relative)
+    return codes, unknown
+
+
+def _places(tree: ast.Module, relative: str) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "default_code" for t in node.targets):
+            yield "", node.value
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        if name in FIRST and node.args:
+            yield FIRST[name], node.args[0]
+        elif (relative, name) in FIRST_IN and node.args:
+            yield "", node.args[0]
+        elif name in BY_NAME:
+            yield from (("", a) for a in node.args if isinstance(a, ast.Constant) and str(a.value).startswith(REWARD))
+        elif name.endswith(("Error", "Input")) or name in ("Unreadable", "Refusal", "LabError"):
+            yield from (("", k.value) for k in node.keywords if k.arg == "code")
+
+
+def _constants(value: ast.expr) -> tuple[str, ...] | None:
+    if isinstance(value, ast.Constant):
+        return (value.value,) if isinstance(value.value, str) else ()
+    if isinstance(value, ast.IfExp):
+        both = _constants(value.body), _constants(value.orelse)
+        return None if None in both else (both[0] or ()) + (both[1] or ())
+    return None

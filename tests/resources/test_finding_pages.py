@@ -1,0 +1,59 @@
+"""Every finding code has a page with cause, fix and tool; no page is about a code that nothing emits."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.tools.registry import TOOLS
+from tests.resources.codes import emitted
+
+CODES, UNKNOWN = emitted()
+PAGES = {code: References().page(f"finding/{code}") or "" for code in References().finding_codes()}
+NAMES = {tool.name for tool in TOOLS}
+
+
+def test_every_computed_code_is_accounted_for() -> None:
+    assert UNKNOWN == []
+
+
+def test_every_code_of_the_source_has_a_page() -> None:
+    assert {code: sorted(files) for code, files in CODES.items() if code not in PAGES} == {}
+
+
+def test_every_page_is_about_a_code_of_the_source() -> None:
+    assert sorted(PAGES.keys() - CODES.keys()) == []
+
+
+def test_the_codes_of_the_design_are_among_them() -> None:
+    design = {
+        "leak-near", "position-bias", "contaminated-benchmark", "unpinned-dataset", "also-an-environment",
+        "reward-order-dependent", "reward-length-bonus", "distribution-no-signal", "migration", "hub-content-differs",
+        "worker-timeout", "run-overrun", "eval-crashed", "config-old-key", "bad-argument",
+    }  # fmt: skip
+    assert design <= CODES.keys()
+
+
+@pytest.mark.parametrize("code", PAGES)
+def test_a_page_says_cause_and_fix_and_names_tools_of_the_registry(code: str) -> None:
+    page = PAGES[code]
+    cause, fix, shown = (
+        re.search(rf"^\*\*{part}(.+?)(?:\n\n|\Z)", page, re.S | re.M)
+        for part in ("Cause\\.\\*\\*", "Fix\\.\\*\\*", "Shown by\\*\\*")
+    )
+    assert page.startswith(f"# {code}\n")
+    assert cause is not None and len(cause[1]) > 20  # noqa: PT018
+    assert fix is not None and len(fix[1]) > 8  # noqa: PT018
+    assert shown is not None
+    tools = re.findall(r"`([a-z_]+)`", shown[1])
+    assert tools
+    assert set(tools) <= NAMES
+
+
+def test_pages_stay_short_and_the_list_of_all_codes_under_2_000_tokens() -> None:
+    assert max(map(len, PAGES.values())) < 2_000
+    listed = References().page("finding") or ""
+    assert len(listed) / 4 < 2_000
+    assert set(PAGES) <= set(listed.split())

@@ -1,0 +1,52 @@
+"""The code on the guides runs, and the environment that guide/environments shows passes every free check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.lab import Lab
+from tests.lab.rewards.packages import check, codes, try_reward
+from tests.resources.fenced import blocks, files, page
+
+README = """\
+# marbles
+
+## Dataset
+
+Sums made by the code.
+
+## Input and output
+
+A question; a whole number in answer tags.
+
+## Reward
+
+1 for the right number, 0.1 for one number in answer tags.
+
+## Usage
+
+vf-eval marbles -m MODEL --no-push
+"""
+
+
+def test_the_reward_on_the_page_does_what_the_page_asserts() -> None:
+    (code,) = [code for language, code in blocks(page("guide/rewards")) if language == "python"]
+    assert code.count("assert ") == 4
+    exec(compile(code, "guide/rewards", "exec"), {"__name__": "guide"})
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+async def test_the_environment_on_the_page_passes_the_free_checks(lab: Lab) -> None:
+    found = files(page("guide/environments"))
+    for path, code in {**found, "environments/marbles/README.md": README}.items():
+        target = Path(lab.workspace.root, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(code, encoding="utf-8")
+    checked = await check(lab, "marbles")
+    assert (codes(checked), checked.status) == (set(), "passed")
+    assert codes(checked, "warning") == set()
+    tried = await try_reward(lab, "marbles")
+    assert (tried.status, codes(tried), codes(tried, "warning")) == ("passed", set(), set())
