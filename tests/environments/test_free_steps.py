@@ -14,7 +14,12 @@ from prime_lab_mcp.tools.registry import TOOLS
 from tests.conftest import EXAMPLES
 
 pytestmark = pytest.mark.anyio
-NAMES = sorted(p.name for p in EXAMPLES.iterdir() if (p / "pyproject.toml").is_file())
+SLOW = {"python_functions": "each completion runs in processes of its own", "unit_conversion_v0": "its own interpreter"}
+NAMES = [
+    pytest.param(p.name, marks=[pytest.mark.slow] if p.name in SLOW else [])
+    for p in sorted(EXAMPLES.iterdir())
+    if (p / "pyproject.toml").is_file()
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,91 @@
+"""Tasks, rewards and the way they are run: one task, one program, run against tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import verifiers.v1 as vf
+from verifiers.v1.runtimes import provision_runtime
+
+from python_functions.grading import Limits, Tests, passes
+from python_functions.programs import is_python, program
+from python_functions.rows import rows
+
+INSTRUCTION = "Solve the programming task in Python, with the standard library only."
+FORMAT = (
+    "Give the whole program in one code block that begins with ```python and ends with ```, and no other code block."
+)
+
+
+class PythonFunctionsData(vf.TaskData):
+    """One task with its tests, and a solution where one is known. The model sees neither."""
+
+    tests: Tests
+    solution: str | None = None
+
+
+class PythonFunctionsTaskConfig(vf.TaskConfig):
+    """What a program may use while it is tested."""
+
+    limits: Limits = Limits()
+
+
+class PythonFunctionsTask(vf.Task[PythonFunctionsData, vf.State, PythonFunctionsTaskConfig]):
+    """Pays for a program that passes every test; a little for any program in the right form."""
+
+    @vf.reward(weight=1.0)
+    async def correct_answer(self, trace: vf.Trace, runtime: vf.Runtime | None = None) -> float:
+        """1 when the program of the last reply passes every test. Without a runtime it runs in a local process."""
+        code = program(trace.last_reply)
+        if code is None:
+            return 0.0
+        if runtime is not None:
+            return float(await passes(code, self.data.tests, runtime, self.config.limits))
+        async with provision_runtime(vf.SubprocessConfig(), name=f"grade-{trace.id}") as own:
+            return float(await passes(code, self.data.tests, own, self.config.limits))
+
+    @vf.reward(weight=0.1)
+    async def answer_format(self, trace: vf.Trace) -> float:
+        """1 when the last reply holds one Python code block that parses, right or wrong."""
+        code = program(trace.last_reply)
+        return float(code is not None and is_python(code))
+
+    async def validate(self, runtime: vf.Runtime) -> bool | None:
+        """Whether the known solution passes the tests, None where none is known; `vf-validate` asks."""
+        if self.data.solution is None:
+            return None
+        return await passes(self.data.solution, self.data.tests, runtime, self.config.limits)
+
+
+class PythonFunctionsConfig(vf.TasksetConfig):
+    """Which split to load."""
+
+    split: Literal["train", "eval"] = "train"
+    task: PythonFunctionsTaskConfig = PythonFunctionsTaskConfig()
+
+
+class PythonFunctionsTaskset(vf.Taskset[PythonFunctionsTask, PythonFunctionsConfig]):
+    """The tasks of one split."""
+
+    def load(self) -> Iterator[PythonFunctionsTask]:
+        for row in rows(self.config.split):
+            data = PythonFunctionsData(
+                prompt=str(row["question"]),
+                system_prompt=f"{INSTRUCTION}\n{FORMAT}",
+                tests=Tests.model_validate(row["answer"]),
+                solution=row.get("solution"),
+            )
+            yield PythonFunctionsTask(data, self.config.task)
+
+
+class PythonFunctionsEnvConfig(vf.SingleAgentEnvConfig):
+    """A plain chat; programs are tested in a local process. A container is set from outside, see the README."""
+
+    agent: vf.AgentConfig = vf.AgentConfig(
+        harness=vf.harness_config_type("null")(id="null"), runtime=vf.SubprocessConfig()
+    )
+
+
+class PythonFunctionsEnv(vf.SingleAgentEnv, vf.Env[PythonFunctionsEnvConfig]):
+    """Makes the plain chat the default."""
