@@ -4,7 +4,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 NEWEST := .venv-newest/bin
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test test-slow lint bench clean
 
 setup: .venv/ready
 
@@ -30,8 +30,12 @@ lint: setup
 	$(BIN)/mypy
 
 test: lint .venv-newest/ready
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not live"
 	$(NEWEST)/python -m pytest tests/protocol
+
+# Whole walks through other clients, older verifiers and every template: minutes more, and CI runs them too.
+test-slow: setup
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not live"
 
 bench: setup
 	$(BIN)/python -m benchmarks
