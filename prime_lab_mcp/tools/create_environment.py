@@ -129,6 +129,8 @@ async def _sample(call: Call, args: Args, names: Names, target: Path) -> Outcome
 
 def _standing(found: Inspection) -> tuple[Finding, ...]:
     """The inspection's findings that creating the package does not mend."""
+    if found.prompt is None or found.answer is None:
+        return found.findings  # a column that nobody named is not mended by leaving rows out
     mended = MENDED | {"unpinned-dataset"} if found.table.origin == "hub" else MENDED
     return tuple(f for f in found.findings if f.code not in mended)
 

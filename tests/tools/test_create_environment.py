@@ -152,6 +152,13 @@ async def test_an_answer_format_without_template_is_refused_with_the_way_by_hand
     assert list((lab.workspace.root / "environments").iterdir()) == []
 
 
+async def test_a_dataset_whose_answers_nobody_found_is_refused_with_the_question_for_them(lab: Lab) -> None:
+    write(lab, "train.jsonl", [{"question": f"What is {n} and {n}?", "answer": None} for n in range(100)])
+    outcome = await created(lab, name="sums", dataset="train.jsonl")
+    assert [f.code for f in outcome.blockers] == ["empty-gold"]
+    assert "answer_column" in outcome.blockers[0].fix
+
+
 async def test_a_template_that_cannot_read_the_rows_is_refused_with_rows_that_show_it(lab: Lab) -> None:
     write(lab, "train.jsonl", gsm8k(100))
     outcome = await created(lab, name="crates", dataset="train.jsonl", template="boolean")

@@ -101,7 +101,7 @@ class Scan:
         rows, self._buffer, self._size = self._buffer, [], 0
         names = list(dict.fromkeys(chain.from_iterable(rows)))[:_COLUMNS]
         columns = {name: plain_column([row.get(name) for row in rows]) for name in names}
-        self._see(columns, len(rows), lambda place: {name: columns[name][place] for name in rows[place]})
+        self._see(columns, len(rows), lambda place: {n: columns[n][place] for n in rows[place] if n in columns})
 
     def _see(self, columns: dict[str, list[Any]], rows: int, row: Callable[[int], dict[str, Any]]) -> None:
         chunk = {name: Texts(values) for name, values in columns.items()}

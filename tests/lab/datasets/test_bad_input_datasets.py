@@ -121,6 +121,11 @@ JUDGED: dict[str, tuple[str, Callable[[], bytes], str | None]] = {
     ),
     "deep values": ("x.jsonl", lambda: with_more(n="@").replace(b'"@"', b"[" * 300 + b"]" * 300), None),
     "a thousand columns": ("x.jsonl", lambda: jsonl([row | {f"c{c}": c for c in range(1000)} for row in GOOD]), None),
+    "more columns than are looked at": (
+        "x.jsonl",
+        lambda: jsonl([row | {f"c{c}": c for c in range(2500)} for row in GOOD]),
+        None,
+    ),
     "odd names of columns": ("x.jsonl", lambda: jsonl([{"": 1, "\n\u202e": "x", **row} for row in GOOD]), None),
 }  # fmt: skip
 
