@@ -1,0 +1,64 @@
+"""The form weighs almost as much as the answer.
+
+format: numeric
+generation: v1
+finding: reward-format-dominates, blocker
+
+An empty pair of tags earns nearly half of everything; the run learns that and stops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import verifiers.v1 as vf
+
+SYSTEM = "Think it through, then put the number in <answer></answer> tags."
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    for n in range(100):
+        yield f"A box holds {n} red and {3 * n + 7} blue marbles. How many marbles are in it?", str(4 * n + 7)
+
+
+def final(reply: str, name: str = "answer") -> str | None:
+    """The one answer outside of thinking; None when there is none, or several that differ."""
+    said = reply.rpartition("</think>")[2].partition("<think>")[0]
+    found = re.findall(rf"<{name}>([^<]*)</{name}>", said)
+    if len(found) != said.count(f"<{name}>") or len({text.strip() for text in found}) != 1:
+        return None
+    return found[0].strip() or None
+
+
+def number(text: str | None) -> float | None:
+    """The finite number that a text is, with thousands commas; None for anything else."""
+    found = re.fullmatch(r"[-+]?[0-9]{1,15}(\.[0-9]{0,10})?", (text or "").strip().replace(",", "").rstrip("."))
+    return float(found[0]) if found else None
+
+
+class HeavyFormatData(vf.TaskData):
+    answer: str
+
+
+class HeavyFormatTask(vf.Task[HeavyFormatData]):
+    @vf.reward(weight=0.6)
+    async def correct(self, trace: vf.Trace) -> float:
+        return float(number(final(trace.last_reply or "")) == float(self.data.answer))
+
+    @vf.reward(weight=0.5)
+    async def form(self, trace: vf.Trace) -> float:
+        return float(re.search(r"<answer>.*</answer>", trace.last_reply or "", re.S) is not None)
+
+
+class HeavyFormatConfig(vf.TasksetConfig):
+    """Nothing to set."""
+
+
+class HeavyFormatTaskset(vf.Taskset[HeavyFormatTask, HeavyFormatConfig]):
+    def load(self) -> Iterator[HeavyFormatTask]:
+        for prompt, answer in rows():
+            yield HeavyFormatTask(HeavyFormatData(prompt=prompt, system_prompt=SYSTEM, answer=answer), self.config.task)
+
+
+__all__ = ["HeavyFormatTaskset"]

@@ -1,0 +1,36 @@
+"""Everything that is not yes counts as no.
+
+format: boolean
+generation: v0
+finding: reward-malformed-beats-wrong or reward-hackable or reward-wrong-passes, blocker
+
+An empty reply is right on half of the tasks.
+"""
+
+from collections.abc import Iterator
+
+import verifiers as vf
+from datasets import Dataset
+
+SYSTEM = "Answer yes or no, in <answer></answer> tags."
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    for n in range(100):
+        other = n * 7 % 13 + 1
+        yield f"Is {n} + {other} an even number?", "yes" if (n + other) % 2 == 0 else "no"
+
+
+def correct(completion, answer, parser) -> float:
+    said = "yes" if (parser.parse_answer(completion) or "").strip().lower() == "yes" else "no"
+    return float(said == answer)
+
+
+def load_environment() -> vf.Environment:
+    table = [{"question": question, "answer": answer} for question, answer in rows()]
+    parser = vf.XMLParser(["answer"], answer_field="answer")
+    rubric = vf.Rubric(funcs=[correct], weights=[1.0], parser=parser)
+    return vf.SingleTurnEnv(
+        dataset=Dataset.from_list(table[:70]), eval_dataset=Dataset.from_list(table[70:]), system_prompt=SYSTEM,
+        parser=parser, rubric=rubric,
+    )  # fmt: skip

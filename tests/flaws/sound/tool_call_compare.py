@@ -1,0 +1,73 @@
+"""One tool call, name and arguments.
+
+format: tool_call
+generation: v1
+
+Compared as values; key order does not matter and extra arguments are wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import verifiers.v1 as vf
+
+SYSTEM = (
+    'Tools: set_timer(minutes, label), add_item(list, item). Reply with one call as JSON, {"name": ..., '
+    '"arguments": {...}}, in <tool_call></tool_call> tags.'
+)
+
+
+THINGS = ("pasta", "laundry", "tea", "bread", "nap", "rice", "yoga", "soup", "eggs", "break")
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    for n in range(100):
+        thing = THINGS[n % 10]
+        if n % 2:
+            call = {"name": "set_timer", "arguments": {"minutes": n + 3, "label": thing}}
+            asked = f"Remind me about the {thing} in {n + 3} minutes."
+        else:
+            call = {"name": "add_item", "arguments": {"list": f"week {n}", "item": thing}}
+            asked = f"Put {thing} on my list for week {n}."
+        yield asked, json.dumps(call)
+
+
+def final(reply: str, name: str = "answer") -> str | None:
+    """The one answer outside of thinking; None when there is none, or several that differ."""
+    said = reply.rpartition("</think>")[2].partition("<think>")[0]
+    found = re.findall(rf"<{name}>([^<]*)</{name}>", said)
+    if len(found) != said.count(f"<{name}>") or len({text.strip() for text in found}) != 1:
+        return None
+    return found[0].strip() or None
+
+
+class ToolCallCompareData(vf.TaskData):
+    answer: str
+
+
+class ToolCallCompareTask(vf.Task[ToolCallCompareData]):
+    @vf.reward(weight=1.0)
+    async def correct(self, trace: vf.Trace) -> float:
+        try:
+            said = json.loads((final(trace.last_reply or "", "tool_call") or "")[:4000])
+        except (ValueError, RecursionError):
+            return 0.0
+        return float(said == json.loads(self.data.answer))
+
+
+class ToolCallCompareConfig(vf.TasksetConfig):
+    """Nothing to set."""
+
+
+class ToolCallCompareTaskset(vf.Taskset[ToolCallCompareTask, ToolCallCompareConfig]):
+    def load(self) -> Iterator[ToolCallCompareTask]:
+        for prompt, answer in rows():
+            yield ToolCallCompareTask(
+                ToolCallCompareData(prompt=prompt, system_prompt=SYSTEM, answer=answer), self.config.task
+            )
+
+
+__all__ = ["ToolCallCompareTaskset"]
