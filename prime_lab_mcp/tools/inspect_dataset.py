@@ -9,6 +9,7 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab import hub
+from prime_lab_mcp.lab.authoring.fitting import MENDED
 from prime_lab_mcp.lab.datasets.inspecting import inspect
 from prime_lab_mcp.lab.datasets.inspection import Inspection
 from prime_lab_mcp.lab.datasets.source import ENVIRONMENT, HubDataset, locate
@@ -144,6 +145,10 @@ def _next(found: Inspection, args: Args, passed: bool) -> tuple[Next, ...]:
     if passed:
         named = {"name": _name_for(args.dataset), **given}
         return (Next("create_environment", "builds the environment from this dataset", named),)
+    blocking = {f.code for f in found.findings if f.severity == "blocker"}
+    if found.prompt is not None and found.answer is not None and blocking <= MENDED:
+        named = {"name": _name_for(args.dataset), **given}
+        return (Next("create_environment", "leaves these rows out; or mend the dataset first", named),)
     return (Next("inspect_dataset", "again, once the blockers are mended", given),)
 
 

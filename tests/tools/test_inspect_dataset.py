@@ -326,3 +326,13 @@ async def test_the_environment_that_is_proposed_is_called_after_the_dataset_not_
     write(lab, path, gsm8k())
     outcome = await inspected(lab, path)
     assert outcome.next[0].arguments == {"name": name, "dataset": path}
+
+
+async def test_flaws_that_creating_an_environment_leaves_out_lead_there_and_others_do_not(lab: Lab) -> None:
+    write(lab, "leaky/train.jsonl", gsm8k())
+    write(lab, "leaky/test.jsonl", gsm8k(10, 115))
+    leaky = await inspected(lab, "leaky")
+    assert (leaky.status, leaky.next[0].tool) == ("failed", "create_environment")
+    write(lab, "torn.jsonl", [*gsm8k(), *({**row, "answer": "#### 1"} for row in gsm8k(20))])
+    torn = await inspected(lab, "torn.jsonl")
+    assert (torn.status, torn.next[0].tool) == ("failed", "inspect_dataset")
