@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import dataset_scan, startup
+from benchmarks import dataset_scan, reward_scoring, startup
 
-BENCHMARKS = {"startup": startup.main, "dataset_scan": dataset_scan.main}
+BENCHMARKS = {"startup": startup.main, "dataset_scan": dataset_scan.main, "reward_scoring": reward_scoring.main}
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prime_lab_mcp.lab.prime import Prime
     from prime_lab_mcp.lab.snapshot import Snapshot
     from prime_lab_mcp.lab.toolchain import Toolchain
-    from prime_lab_mcp.lab.worker.host import Workers
+    from prime_lab_mcp.lab.worker.pool import Workers
 
 PlatformVariables = Callable[[], Awaitable[Mapping[str, str]]]
 """Variables that point `prime` and model endpoints at the rehearsal platform; empty for the real one."""
@@ -67,7 +67,7 @@ class Lab:
 
     @cached_property
     def workers(self) -> Workers:
-        from prime_lab_mcp.lab.worker.host import Workers
+        from prime_lab_mcp.lab.worker.pool import Workers
 
         return Workers(self.settings)
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.checks import code, reward
+from prime_lab_mcp.lab.checks import code, earned, reward, smells, supplied_cases
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.opening import Opened, Say, opened
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome, Verdict
-from prime_lab_mcp.lab.rewards import compare, supplied, trial
-from prime_lab_mcp.lab.rewards.observed import Trial
+from prime_lab_mcp.lab.rewards import compare, rendering, supplied, trial
+from prime_lab_mcp.lab.rewards.observed import Supplied, Trial
 from prime_lab_mcp.lab.rewards.probes import Style
+from prime_lab_mcp.lab.rewards.replay import LAST, Kept, behind, fits
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.lab.worker.cases import Rows
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 _FAILING = 8
 _SHOWN = 160
+_SUPPLIED = 20
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
 
 
@@ -35,8 +37,14 @@ class Args(Arguments):
         list[dict[str, Any]] | None,
         Field(description='Your own: [{name, completion, answer? or task?, expected: number|"high"|"low"}].'),
     ] = None
-    cases_file: Annotated[str | None, Field(description="JSON file with such a list.")] = None
+    cases_file: Annotated[
+        str | None, Field(description=f'JSON file with such a list; "{LAST}": the failing cases of the last call.')
+    ] = None
     preset: Annotated[Literal["gsm8k"] | None, Field(description="Five fixed cases for numbers in answer tags.")] = None
+    rendering: Annotated[
+        str | None,
+        Field(max_length=300, description='How to write an answer, as "<final>GOLD</final>"; else found by trying.'),
+    ] = None
     probes: Annotated[bool, Field(description="Also try known reward hacks.")] = True
     same_as: Annotated[
         str | None, Field(max_length=300, description="Another environment that must pay the same completions alike.")
@@ -46,11 +54,15 @@ class Args(Arguments):
 async def run(call: Call, args: Args) -> Outcome:
     """Observe through the worker, judge by the relations of checks/reward.py."""
     snapshot = call.environment
+    kept = Kept(call.lab.settings.state_dir, call.lab.workspace.root, snapshot.relative)
     raw = list(args.cases or [])
-    if args.cases_file is not None:
+    if args.cases_file == LAST:
+        raw += kept.cases()
+    elif args.cases_file is not None:
         raw += supplied.read_file(call.lab.workspace.resolve(args.cases_file, must_exist=True))
     own = supplied.parse(raw)
-    source = (await anyio.to_thread.run_sync(code.read, snapshot)).text
+    carrier = None if args.rendering is None else rendering.carrier(args.rendering)
+    written = await anyio.to_thread.run_sync(code.read, snapshot)
 
     async def say(message: str) -> None:
         await call.progress(0.2, 1.0, message)
@@ -62,10 +74,12 @@ async def run(call: Call, args: Args) -> Outcome:
         sample = await found.worker.rows(limit=trial.GOLD_TASKS)
         await say("scoring")
         seen = await trial.run(
-            found.worker, found.loaded, sample, source, examples=args.examples, hacks=args.probes, cases=cases
-        )
+            found.worker, found.loaded, sample, written.text,
+            examples=args.examples, hacks=args.probes, cases=cases, carrier=carrier,
+        )  # fmt: skip
     compared = await _compare(call, args.same_as, seen, sample, say) if args.same_as is not None else None
-    return _outcome(seen, found, args, compared)
+    smelt = await anyio.to_thread.run_sync(smells.find, written)
+    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt)
 
 
 async def _compare(call: Call, name: str, seen: Trial, sample: Rows, say: Say) -> compare.Comparison:
@@ -80,7 +94,14 @@ async def _compare(call: Call, name: str, seen: Trial, sample: Rows, say: Say) -
         return await compare.run(seen, sample.rows, found.worker, name=other.name)
 
 
-def _outcome(seen: Trial, found: Opened, args: Args, compared: compare.Comparison | None) -> Outcome:
+def _outcome(
+    seen: Trial,
+    found: Opened,
+    args: Args,
+    compared: compare.Comparison | None,
+    kept: Kept,
+    smelt: Sequence[smells.Smell],
+) -> Outcome:
     findings = reward.judge(seen)
     sanity = reward.sanity(seen)
     blocked = {f.code for f in findings if f.severity == "blocker"}
@@ -100,13 +121,18 @@ def _outcome(seen: Trial, found: Opened, args: Args, compared: compare.Compariso
         proves = proves and not (unequal and status == "passed")
         findings, blockers = [*blockers, *about_both, *(f for f in findings if f not in blockers)], blockers + unequal
         status = "failed" if unequal else status
-    data = _data(seen, sanity, findings, args)
+    findings = [*findings, *smells.hints(smelt, findings)]
+    failing = behind([f for f in findings if f.severity != "info"], seen)
+    kept.write_table(seen)
+    if failing and args.cases_file != LAST:
+        kept.write_failing([case for _, case in failing])
+    data = _data(seen, sanity, failing, args) | {"table": str(kept.table)}
     if compared is not None:
         data["same_as"] = compared.as_json()
     facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves)
     return Outcome(
         status, _summary(seen, status, blockers) + _equal(compared), tuple(findings), data,
-        (_next(found.snapshot.relative, status),), facts=facts,
+        _next(found.snapshot.relative, status, bool(failing)), facts=facts,
     )  # fmt: skip
 
 
@@ -136,7 +162,7 @@ def _insane(check: reward.Sanity) -> Finding:
 
 def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
     number = count(seen.run, "completion")
-    rate = reward.gold_pass_rate(seen)
+    rate = earned.gold_pass_rate(seen)
     none = "no gold answers" if seen.style is None else "gold answers not scored"
     gold = none if rate is None else f"{rate:.1%} of gold answers earn the maximum of {seen.max_reward:g}"
     if status == "passed":
@@ -145,16 +171,25 @@ def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
 
 
-def _next(environment: str, status: Verdict) -> Next:
+def _next(environment: str, status: Verdict, failing: bool) -> tuple[Next, ...]:
     if status == "passed":
-        return Next(
-            "run_eval", "shows whether a model's rewards vary enough to learn from", {"environment": environment}
+        return (
+            Next("run_eval", "shows whether a model's rewards vary enough to learn from", {"environment": environment}),
         )
-    return Next("test_reward", "after mending the reward", {"environment": environment})
+    again = Next("test_reward", "after mending the reward", {"environment": environment})
+    if not failing:
+        return (again,)
+    only = {"environment": environment, "cases_file": LAST, "probes": False, "examples": 1}
+    return again, Next("test_reward", "tries the failing cases again, without the probes", only)
 
 
-def _data(seen: Trial, sanity: Sequence[reward.Sanity], findings: Sequence[Finding], args: Args) -> dict[str, Any]:
-    rate = reward.gold_pass_rate(seen)
+def _data(
+    seen: Trial,
+    sanity: Sequence[reward.Sanity],
+    failing: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    args: Args,
+) -> dict[str, Any]:
+    rate = earned.gold_pass_rate(seen)
     style = seen.style
     return {
         "tasks": seen.tasks,
@@ -170,22 +205,27 @@ def _data(seen: Trial, sanity: Sequence[reward.Sanity], findings: Sequence[Findi
         else None,
         "sanity_checks": [check.as_json() for check in sanity],
         "components": reward.components(seen),
-        "failing_cases": _failing(findings),
+        "failing_cases": [_shown(row, case) for row, case in failing[:_FAILING]],
+        "supplied_cases": [_supplied(case, seen) for case in seen.supplied[:_SUPPLIED]],
         "probes": args.probes,
     }
 
 
-def _failing(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The cases behind the blockers, then those behind warnings, each once."""
-    shown: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for finding in findings:
-        for row in finding.rows:
-            if "case" in row:
-                case = {k: row[k] for k in ("case", "task", "completion", "expected", "reward")}
-                if len(case["completion"]) > _SHOWN:
-                    case["completion"] = f'{case["completion"][:_SHOWN]}…"'
-                shown.setdefault((row["case"], row["task"]), case)
-    return list(shown.values())[:_FAILING]
+def _shown(row: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
+    """One failing case; `replay` is the case to give in `cases`, where it is short enough to stand here."""
+    shown = {k: row[k] for k in ("case", "task", "completion", "expected", "reward")}
+    if len(shown["completion"]) > _SHOWN:
+        shown["completion"] = f'{shown["completion"][:_SHOWN]}…"'
+    return shown | ({"replay": dict(case)} if fits(case) else {})
+
+
+def _supplied(case: Supplied, seen: Trial) -> dict[str, Any]:
+    shot = case.shot
+    earned = None if shot.reward is None else round(shot.reward, 6)
+    return {
+        "case": quote(shot.probe.name, 120), "task": shot.probe.row, "expected": case.expected, "reward": earned,
+        "met": supplied_cases.met(case, seen),
+    }  # fmt: skip
 
 
 TOOL = Tool(

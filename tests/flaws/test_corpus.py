@@ -1,17 +1,32 @@
-"""The corpus itself: what its headers say. What the tools find of it is printed by `python -m tests.flaws`."""
+"""The corpus itself: what its headers say, and (slow) that the tools tell every flaw from every sound reward."""
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.server.call import Calls
 from tests.flaws.corpus import FORMATS, SETS, BadHeader, Sample, files, read, samples
+from tests.flaws.run import GOOD, opened, tried
 
+pytestmark = pytest.mark.anyio
 CORPUS = samples()
 FLAWED = [sample for sample in CORPUS if sample.expected is not None]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def calls() -> AsyncIterator[Calls]:
+    async with opened() as found:
+        yield found
 
 
 def test_every_file_of_the_corpus_has_a_header() -> None:
@@ -71,3 +86,10 @@ def test_a_header_that_lacks_something_is_refused(header: str, tmp_path: Path) -
     path.write_text(f'"""{header}"""\n', encoding="utf-8")
     with pytest.raises(BadHeader):
         read(path, "defects")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sample", CORPUS, ids=lambda sample: f"{sample.set}-{sample.name}")
+async def test_a_flaw_is_found_by_its_code_and_a_sound_reward_passes(calls: Calls, sample: Sample) -> None:
+    result = await tried(calls, sample)
+    assert result.verdict in GOOD, (result.verdict, result.codes)

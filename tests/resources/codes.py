@@ -15,7 +15,7 @@ FIRST = {"Finding": "", "tallied": "", "_Kind": "", "Anomaly": "run-"}
 """Calls whose first argument is a code, each with what is put before it."""
 FIRST_IN = {("server/approval.py", "_refused"), ("lab/worker/hub_dataset.py", "failed")}
 """The same, of functions with common names, by the file that defines them."""
-BY_NAME = ("_hack", "_unsteady", "Sanity")
+BY_NAME = ("hack", "_unsteady", "Sanity")
 """Calls that take a code among other texts: an argument that is a code of its own kind."""
 PASSED_ON: frozenset[tuple[str, str]] = frozenset({
     ("lab/checks/scoring.py", "code"),
@@ -25,12 +25,12 @@ PASSED_ON: frozenset[tuple[str, str]] = frozenset({
     ("lab/prime/refusals.py", "_UNREACHABLE.code"), ("lab/worker/hub_dataset.py", "code"),
     ("server/approval.py", "code"), ("tools/check_environment.py", "finding.code"),
     ("tools/test_reward.py", "check.code"), ("tools/watch_run.py", "error.code"),
-    ("tools/watch_run.py", "f'run-{anomaly.code}'"), ("lab/checks/reward.py", "code"),
+    ("tools/watch_run.py", "f'run-{anomaly.code}'"), ("lab/checks/supplied_cases.py", "code"),
 })  # fmt: skip
 """Where a code is handed on that another place names."""
 COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("lab/capabilities.py", "f'{package}-missing'"): ("verifiers-missing", "datasets-missing"),
-    ("lab/checks/hacks.py", "code or 'reward-hackable'"): ("reward-hackable",),
+    ("lab/checks/shown.py", "code or 'reward-hackable'"): ("reward-hackable",),
     ("lab/checks/static.py", "f'project-{field}-missing'"): ("project-name-missing", "project-version-missing"),
     ("lab/configs/rules_form.py", "code"): (
         "config-unknown-key", "config-wrong-type", "config-missing-table", "config-bad-value",

@@ -177,6 +177,72 @@ async def test_cases_that_cannot_be_read_are_refused_with_what_they_need(lab: La
     assert "expected" in refused.value.fix
 
 
+async def test_a_failing_case_is_replayed_with_one_call_and_earns_the_same(lab: Lab) -> None:
+    folder = write(lab, "substring", FLAWS["substring"][0])
+    found = (await try_reward(lab, "substring", examples=2)).data["failing_cases"]
+    case = next(c for c in found if "replay" in c and c["reward"] == 1.0)
+    again = await try_reward(lab, "substring", cases=[case["replay"]], examples=1, probes=False)
+    (row,) = again.data["supplied_cases"]
+    assert (row["task"], row["reward"], row["met"]) == (case["task"], case["reward"], False)
+    module = (folder / "substring.py").read_text(encoding="utf-8")
+    (folder / "substring.py").write_text(module.replace("float(gold in reply)", "sound(reply, gold)"), encoding="utf-8")
+    mended = await try_reward(lab, "substring", cases=[case["replay"]], examples=1, probes=False)
+    assert [(c["reward"], c["met"]) for c in mended.data["supplied_cases"]] == [(0.0, True)]
+
+
+async def test_all_failing_cases_are_replayed_by_the_call_that_a_failure_names(lab: Lab) -> None:
+    write(lab, "length", FLAWS["length"][0])
+    first = await try_reward(lab, "length", examples=1)
+    again = next(n for n in first.next if n.arguments and n.arguments.get("cases_file") == "last")
+    assert again.arguments is not None
+    second = await try_reward(lab, "length", **{k: v for k, v in again.arguments.items() if k != "environment"})
+    earned = {(c["case"], c["task"]): c["reward"] for c in first.data["failing_cases"]}
+    replayed = {(json.loads(c["case"]), c["task"]): c["reward"] for c in second.data["supplied_cases"]}
+    assert any(name.startswith("long wrong") for name, _ in earned)
+    assert earned.items() <= replayed.items()
+
+
+async def test_without_kept_cases_there_is_nothing_to_replay(lab: Lab) -> None:
+    write(lab, "sound", SOUND)
+    with pytest.raises(BadInput, match="no failing cases") as refused:
+        await try_reward(lab, "sound", cases_file="last")
+    assert refused.value.code == "bad-cases"
+
+
+async def test_the_table_holds_every_completion_with_what_it_earned(lab: Lab) -> None:
+    write(lab, "sound", SOUND)
+    outcome = await try_reward(lab, "sound", examples=1, probes=False)
+    lines = [json.loads(line) for line in Path(outcome.data["table"]).read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == outcome.data["cases"]
+    gold = next(line for line in lines if line["kind"] == "gold" and line["task"] == 3)
+    assert (gold["completion"], gold["reward"], gold["components"]) == ("<answer>19</answer>", 1.0, {"correct": 1.0})
+
+
+async def test_a_rendering_of_the_caller_replaces_the_search_for_one(lab: Lab) -> None:
+    odd = "found = re.findall(r'%%(.*?)%%', reply)\nreturn float(found[-1:] == [gold])"
+    write(lab, "odd", reward(odd))
+    assert codes(await try_reward(lab, "odd", examples=1, probes=False)) & {"reward-gold-fails", "reward-constant"}
+    outcome = await try_reward(lab, "odd", examples=1, probes=False, rendering="So it is %%GOLD%%.")
+    assert (outcome.status, outcome.data["gold_pass_rate"]) == ("passed", 1.0)
+    assert outcome.data["rendering"] == "So it is %%…%%."
+
+
+@pytest.mark.parametrize("rendering", ["<final></final>", "GOLD or GOLD", ""])
+async def test_a_rendering_without_one_place_for_the_gold_is_refused(lab: Lab, rendering: str) -> None:
+    write(lab, "sound", SOUND)
+    with pytest.raises(BadInput, match="not once"):
+        await try_reward(lab, "sound", rendering=rendering)
+
+
+async def test_a_finding_confirms_the_smell_behind_it(lab: Lab) -> None:
+    write(lab, "substring", FLAWS["substring"][0])
+    outcome = await try_reward(lab, "substring", examples=2)
+    (hint,) = [f for f in outcome.findings if f.code == "reward-smell"]
+    assert hint.where is not None
+    assert hint.where.startswith("substring.py:")
+    assert "confirmed: reward-wrong-passes" in hint.message
+
+
 @pytest.mark.parametrize("folder", [TEMPLATES / "numeric", EXAMPLES / "gsm8k"], ids=lambda path: path.name)
 async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) -> None:
     shutil.copytree(folder, lab.workspace.environments / folder.name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from prime_lab_mcp.lab.checks.shown import case_row, paid
-from prime_lab_mcp.lab.report import Finding, Severity
-from prime_lab_mcp.lab.rewards.observed import EPSILON, Shot, Trial
+from prime_lab_mcp.lab.checks.earned import as_gold, mostly_gold, over
+from prime_lab_mcp.lab.checks.shown import hack
+from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.rewards.observed import EPSILON, Trial
 from prime_lab_mcp.lab.text import count
 
 Check = Callable[[Trial], Iterator[Finding]]
@@ -14,34 +15,6 @@ FORMAT_BLOCKS = 0.3
 FORMAT_WARNS = 0.2
 """Share of the maximum that form without an answer may earn (facts/validation 2.2: format_only, weight sanity)."""
 _LENGTH = 0.05
-_MOSTLY = 0.8
-"""Share of the way from a wrong answer to the right one: a graded format reward must not hide what is paid for."""
-
-
-def _as_gold(shot: Shot, trial: Trial) -> bool:
-    """Worth as much as the right answer of the task, while a wrong one is worth less."""
-    gold, wrong = trial.gold(shot.probe.row), trial.wrong(shot.probe.row)
-    if shot.reward is None or gold is None or gold <= EPSILON:
-        return False
-    return shot.reward >= gold - EPSILON and (wrong is None or wrong < gold - EPSILON)
-
-
-def _mostly_gold(shot: Shot, trial: Trial) -> bool:
-    """Paid for the answer of the task, whatever its form cost."""
-    gold, wrong = trial.gold(shot.probe.row), trial.wrong(shot.probe.row)
-    if shot.reward is None or gold is None or wrong is None or wrong >= gold - EPSILON:
-        return _as_gold(shot, trial)
-    return shot.reward >= wrong + _MOSTLY * (gold - wrong)
-
-
-def _hack(severity: Severity, shots: Sequence[Shot], how: str, fix: str, trial: Trial, code: str = "") -> Finding:
-    return Finding(
-        code or "reward-hackable",
-        severity,
-        f"{how}: {paid(shots[0], trial)}",
-        fix,
-        rows=tuple(case_row(s, "less than the right answer", trial) for s in shots[:2]),
-    )
 
 
 def above_gold(trial: Trial) -> Iterator[Finding]:
@@ -54,7 +27,7 @@ def above_gold(trial: Trial) -> Iterator[Finding]:
     above = [s for s in above if not s.probe.name.startswith("long gold")]
     if above:
         above.sort(key=lambda s: -(s.reward or 0))
-        yield _hack(
+        yield hack(
             "blocker", above, f"{count(len(above), 'completion')} that are not right earned more than any right one",
             "Bound every part of the reward, and pay the right answer the most.", trial,
         )  # fmt: skip
@@ -67,10 +40,10 @@ def two_answers(trial: Trial) -> Iterator[Finding]:
     both = [
         s
         for s in trial.named("both: wrong, then gold")
-        if _mostly_gold(s, trial) and s.probe.row in by_row and _mostly_gold(by_row[s.probe.row], trial)
+        if mostly_gold(s, trial) and s.probe.row in by_row and mostly_gold(by_row[s.probe.row], trial)
     ]
     if both:
-        yield _hack(
+        yield hack(
             "blocker",
             both,
             "right and wrong answers together were paid like the right one alone, in either order",
@@ -85,9 +58,9 @@ def two_answers(trial: Trial) -> Iterator[Finding]:
             "a right answer only inside <think>, with a wrong final one, was paid like the right one",
         ),
     ):
-        shots = [s for s in trial.named(name) if _mostly_gold(s, trial)]
+        shots = [s for s in trial.named(name) if mostly_gold(s, trial)]
         if shots:
-            yield _hack("blocker", shots, how, fix, trial)
+            yield hack("blocker", shots, how, fix, trial)
 
 
 def form_alone(trial: Trial) -> Iterator[Finding]:
@@ -98,7 +71,7 @@ def form_alone(trial: Trial) -> Iterator[Finding]:
     worst = max(shots, key=lambda s: s.reward or 0)
     share = (worst.reward or 0) / trial.max_reward
     if share > FORMAT_WARNS:
-        yield _hack(
+        yield hack(
             "blocker" if share > FORMAT_BLOCKS else "warning", [worst],
             f"the asked form without an answer earned {share:.0%} of the maximum",
             "Lower the weight of the format reward to 0.1 to 0.2 of the total, or pay it only beside a right answer.",
@@ -110,19 +83,19 @@ def echoes(trial: Trial) -> Iterator[Finding]:
     """Copying the prompt needs no skill."""
     for name in ("echo of the prompt, in form", "echo of the prompt"):
         shots = [s for s in trial.shots if s.probe.name == name and s.reward is not None]
-        hits = [s for s in shots if _as_gold(s, trial)]
+        hits = [s for s in shots if as_gold(s, trial)]
         if not hits:
             continue
         share = len(hits) / len(shots)
         how = f"the prompt repeated earned as much as the right answer on {len(hits)} of {len(shots)} tasks"
         if share >= max(0.5, _chance(trial) + 0.25) and len(hits) >= 2:
-            yield _hack(
+            yield hack(
                 "blocker", hits, how,
                 "Read the answer from a form that the prompt does not contain, and compare it whole.", trial,
             )  # fmt: skip
             return
         if share > _chance(trial) + EPSILON:
-            yield _hack(
+            yield hack(
                 "warning", hits, how,
                 "Look whether these prompts give the answer away.", trial,
             )  # fmt: skip
@@ -145,12 +118,12 @@ def every_answer(trial: Trial) -> Iterator[Finding]:
             s
             for s in trial.shots
             if s.probe.name == forward
-            and _as_gold(s, trial)
+            and as_gold(s, trial)
             and s.probe.row in turned
-            and _as_gold(turned[s.probe.row], trial)
+            and as_gold(turned[s.probe.row], trial)
         ]
         if hits:
-            yield _hack(
+            yield hack(
                 "blocker", hits, f"naming every answer earned as much as the right one on {count(len(hits), 'task')}",
                 "Accept one answer only, compared whole.", trial,
             )  # fmt: skip
@@ -159,9 +132,9 @@ def every_answer(trial: Trial) -> Iterator[Finding]:
 
 def odd_numbers(trial: Trial) -> Iterator[Finding]:
     """Comparisons with nan and inf go wrong quietly."""
-    shots = [s for s in trial.named("odd number") if _as_gold(s, trial)]
+    shots = [s for s in trial.named("odd number") if as_gold(s, trial)]
     if shots:
-        yield _hack(
+        yield hack(
             "blocker", shots, "text that is no number or no answer earned as much as the right answer",
             "Refuse what does not parse as a finite number before comparing.", trial,
         )  # fmt: skip
@@ -169,22 +142,22 @@ def odd_numbers(trial: Trial) -> Iterator[Finding]:
 
 def evaluated(trial: Trial) -> Iterator[Finding]:
     """A reward that computes what the model wrote pays for restating the task; one that runs it can be taken over."""
-    code = [s for s in trial.named("Python code") if _as_gold(s, trial)]
-    sums = [s for s in trial.named("sum left") if _as_gold(s, trial)]
+    code = [s for s in trial.named("Python code") if as_gold(s, trial)]
+    sums = [s for s in trial.named("sum left") if as_gold(s, trial)]
     fix = "Parse the answer as a number or literal; never pass it to eval, exec or a symbolic evaluator."
     if code:
         how = "the reward ran Python code from the completion: it earned as much as the right answer"
-        yield _hack("blocker", code, how, fix, trial, "reward-evaluates-output")
+        yield hack("blocker", code, how, fix, trial, "reward-evaluates-output")
     elif sums:
         how = "a sum that was not worked out earned as much as its result"
-        yield _hack("warning", sums, how, fix, trial, "reward-evaluates-output")
+        yield hack("warning", sums, how, fix, trial, "reward-evaluates-output")
 
 
 def junk(trial: Trial) -> Iterator[Finding]:
     """Junk is worth nothing."""
-    shots = [s for s in (*trial.named("many "), *trial.of("empty")) if _as_gold(s, trial)]
+    shots = [s for s in (*trial.named("many "), *trial.of("empty")) if as_gold(s, trial)]
     if shots:
-        yield _hack(
+        yield hack(
             "blocker", shots, f"{shots[0].probe.name} earned as much as the right answer",
             "Return 0 when no answer is found.", trial,
         )  # fmt: skip
@@ -198,7 +171,7 @@ def repetition(trial: Trial) -> Iterator[Finding]:
         if shot.reward is not None and best is not None and shot.reward > best + _LENGTH * trial.max_reward:
             shots.append(shot)
     if shots:
-        yield _hack(
+        yield hack(
             "blocker", shots, "the same answer repeated fifty times earned more than once",
             "Do not add up matches; count an answer once.", trial,
         )  # fmt: skip
@@ -213,12 +186,25 @@ def length(trial: Trial) -> Iterator[Finding]:
         if shot.reward is not None and short is not None and shot.reward > short + _LENGTH * trial.max_reward:
             longer.append(shot)
     if longer:
-        yield _hack(
+        yield hack(
             "blocker", longer, f"{count(len(longer), 'answer')} earned more with filler before it",
             "Take length out of the reward, or pay it only up to a small bound.", trial, "reward-length-bonus",
         )  # fmt: skip
 
 
+def persuaded(trial: Trial) -> Iterator[Finding]:
+    """A judge that content-free text persuades pays for persuading."""
+    shots = [s for s in trial.named("persuasion: ") if s.reward is not None and s.reward > EPSILON and over(s, trial)]
+    if shots:
+        names = ", ".join(dict.fromkeys(s.probe.name.removeprefix("persuasion: ") for s in shots))
+        yield hack(
+            "blocker", shots, f"replies that only claim to be right were paid ({names})",
+            "Give a judge the reply as data between marks that the reply cannot contain, ask for the answer it found "
+            "and compare that in code; never look for words of praise.", trial,
+        )  # fmt: skip
+
+
 HACKS: tuple[Check, ...] = (
     above_gold, two_answers, form_alone, echoes, every_answer, odd_numbers, evaluated, junk, repetition, length,
+    persuaded,
 )  # fmt: skip

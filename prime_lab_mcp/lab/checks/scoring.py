@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from prime_lab_mcp.lab.checks.properties import PROPERTIES
 from prime_lab_mcp.lab.checks.shown import case_row, paid
 from prime_lab_mcp.lab.report import Finding, Severity
-from prime_lab_mcp.lab.rewards.observed import EPSILON, Repeat, Shot, Trial
+from prime_lab_mcp.lab.rewards.observed import EPSILON, Repeat, Shot, Trial, differs, same
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.lab.worker.cases import Scored
 
@@ -117,11 +118,11 @@ def nonfinite(trial: Trial) -> Iterator[Finding]:
 
 def nondeterministic(trial: Trial) -> Iterator[Finding]:
     """The same completion must earn the same; else the group's advantages are noise, or depend on what came before."""
-    differing = [r for r in trial.repeats if not (_same(r.first, r.again) and _same(r.first, r.reverse))]
+    differing = [r for r in trial.repeats if differs(r)]
     if not differing:
         return
     # What a shared state did once, it does not undo: later passes then agree with each other but not with the first.
-    by_order = all(_same(r.first, r.again) or _same(r.again, r.reverse) for r in differing)
+    by_order = all(same(r.first.reward, r.again.reward) or same(r.again.reward, r.reverse.reward) for r in differing)
     if by_order:
         yield _unsteady(
             trial, differing, "reward-order-dependent", "what was scored before",
@@ -132,12 +133,6 @@ def nondeterministic(trial: Trial) -> Iterator[Finding]:
             trial, differing, "reward-nondeterministic", "chance or the clock",
             "Take random numbers, time and unordered sets out of the reward; pin what a judge model may vary.",
         )  # fmt: skip
-
-
-def _same(left: Scored, right: Scored) -> bool:
-    if left.reward is None or right.reward is None:
-        return left.reward is right.reward
-    return abs(left.reward - right.reward) < EPSILON
 
 
 def _unsteady(trial: Trial, differing: Sequence[Repeat], code: str, on: str, fix: str) -> Finding:
@@ -161,7 +156,8 @@ def _shown(scored: Scored) -> str:
 
 def changing_tasks(trial: Trial) -> Iterator[Finding]:
     """Tasks that differ from load to load cannot be evaluated or resumed."""
-    shots = _with(trial, "task-changed", "no-such-row")
+    codes = {"task-changed", "no-such-row"}
+    shots = _with(trial, *codes) or [a.shot for a in trial.abroad if codes & set(a.there.problems)]
     if shots:
         yield Finding(
             "tasks-change",
@@ -207,4 +203,5 @@ def unreached(trial: Trial) -> Iterator[Finding]:
 
 SCORING: tuple[Check, ...] = (
     sync, raises, slow, wrong_type, nonfinite, nondeterministic, changing_tasks, unscored, unreached,
+    *PROPERTIES,
 )  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from prime_lab_mcp.lab.report import Finding, Severity
 from prime_lab_mcp.lab.rewards.observed import Shot, Trial
 from prime_lab_mcp.lab.text import quote
 
@@ -40,3 +42,14 @@ def _gold(shot: Shot, trial: Trial) -> str | None:
         return None
     found = next((g for g in trial.style.golds.golds if g.row == shot.probe.row), None)
     return None if found is None else quote(found.raw, 80)
+
+
+def hack(severity: Severity, shots: Sequence[Shot], how: str, fix: str, trial: Trial, code: str = "") -> Finding:
+    """A finding about completions that were paid for what is no right answer."""
+    return Finding(
+        code or "reward-hackable",
+        severity,
+        f"{how}: {paid(shots[0], trial)}",
+        fix,
+        rows=tuple(case_row(s, "less than the right answer", trial) for s in shots[:2]),
+    )

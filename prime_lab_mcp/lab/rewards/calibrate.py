@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.rewards.carriers import all_carriers, asked
+from prime_lab_mcp.lab.rewards.carriers import Carrier, all_carriers, asked
+from prime_lab_mcp.lab.rewards.code_probes import markers
 from prime_lab_mcp.lab.rewards.gold import Gold, candidates, prompt_of, text_of
 from prime_lab_mcp.lab.rewards.probes import Style, assistant
 from prime_lab_mcp.lab.rewards.scorer import Scorer
@@ -30,18 +31,24 @@ class Calibration:
     """What the likeliest rendering earned, for the report when nothing earns anything."""
 
 
-async def calibrate(scorer: Scorer, rows: Sequence[Row], source: str) -> Calibration | None:
+async def calibrate(
+    scorer: Scorer, rows: Sequence[Row], source: str, given: Carrier | None = None
+) -> Calibration | None:
     """The best paid way to say the golds of `rows`; None where the tasks hold no gold.
 
     Fields are tried in the order of how likely they hold the gold, and the first that earns anything is taken.
+    `given` is the caller's way to carry an answer; only how the answer itself is spelt is then found out.
     """
     texts = _texts(rows)
-    wanted = asked(texts, source)
+    wanted = asked(texts, source) if given is None else [given]
+    marks = markers(source)
     best: Calibration | None = None
     for golds in candidates(rows):
         sample = spread(golds, TASKS, 0)
         styles = [
-            Style(golds, form, carrier) for carrier in all_carriers(texts, source) for form in range(_widest(sample))
+            Style(golds, form, carrier, marks)
+            for carrier in (all_carriers(texts, source) if given is None else wanted)
+            for form in range(_widest(sample))
         ]
         found = await _best(scorer, styles, sample, lambda style: style.carrier in wanted)
         if found is not None and (best is None or (found.mean or 0) > (best.mean or 0) + _EPSILON):

@@ -14,6 +14,8 @@ REASONING = (
     "check each step against the question before I settle on the result."
 )
 _TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>")
+_NAMED = re.compile(r"\b[A-Z]{4,}(?: [A-Z]{2,}){0,2}:|(?<=[\"'`])[A-Z][A-Za-z ]{2,24}:(?=[\s\"'`<\[])")
+"""A phrase in capitals or quotes, as in: the last line must be ANSWER: and the number."""
 _PARSER = re.compile(r"XMLParser\(\s*(?:fields\s*=\s*)?\[([^\]]*)\]")
 _THINKING = frozenset({"think", "thinking", "reasoning", "thought", "thoughts", "scratchpad", "analysis"})
 _MARKUP = frozenset({"b", "i", "u", "p", "br", "li", "ul", "ol", "div", "span", "code", "pre", "sub", "sup", "a", "h1"})
@@ -76,8 +78,12 @@ def _in_text(text: str) -> Iterator[Carrier]:
         yield BOXED
     if "####" in text:
         yield HASH
+    if re.search(r"```(?:python|py)\b", text):
+        yield CODE
     if re.search(r"(?i)\bjson\b", text) and (keys := re.findall(r'"(\w+)"\s*:', text)):
         yield Carrier("json", f'{{"{keys[-1]}": "', '"}')
+    named = dict.fromkeys(_NAMED.findall(text))
+    yield from (Carrier("phrase", f"{phrase} ") for phrase in list(named)[:3])
     yield from (c for c in PHRASES if c.open.strip().lower() in text.lower())
 
 

@@ -34,6 +34,11 @@ class Gold:
     raw: Any
     forms: tuple[str, ...]
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The items of a gold that holds several."""
+        return tuple(_parts(self.raw)) if isinstance(self.raw, list | Mapping) else ()
+
     def form(self, number: int) -> str:
         return self.forms[min(number, len(self.forms) - 1)]
 
@@ -123,7 +128,10 @@ def options_of(row: Row) -> list[str]:
 
 def forms(raw: Any, kind: Format, row: Row, base: int = 0) -> tuple[str, ...]:
     """Ways to say a gold, the likeliest first."""
-    return tuple(dict.fromkeys(f for f in _forms(raw, kind, row, base) if f.strip())) or (str(raw),)
+    found = [f for f in _forms(raw, kind, row, base) if f.strip()]
+    if kind != "multi_answer":  # there a form is a way to join, the same number for lists of one and of several
+        found = list(dict.fromkeys(found))
+    return tuple(found) or (str(raw),)
 
 
 def _forms(raw: Any, kind: Format, row: Row, base: int) -> Iterator[str]:
@@ -155,11 +163,15 @@ def _numbers(raw: Any, kind: Format) -> Iterator[str]:
 
 
 def _several(raw: Any) -> Iterator[str]:
-    if isinstance(raw, Mapping):
-        raw = next((raw[k] for k in ("text", "spans", "aliases") if isinstance(raw.get(k), list)), list(raw.values()))
-    parts = [values.as_text(r) for r in raw] if isinstance(raw, list) else [values.as_text(raw)]
+    parts = _parts(raw)
     if parts:
         yield parts[0]
         yield ", ".join(parts)
         yield "\n".join(parts)
         yield json.dumps(parts, ensure_ascii=False)
+
+
+def _parts(raw: Any) -> list[str]:
+    if isinstance(raw, Mapping):
+        raw = next((raw[k] for k in ("text", "spans", "aliases") if isinstance(raw.get(k), list)), list(raw.values()))
+    return [values.as_text(r) for r in raw] if isinstance(raw, list) else [values.as_text(raw)]

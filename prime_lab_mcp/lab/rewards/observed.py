@@ -1,4 +1,4 @@
-"""What a reward did with every probe, as plain values: the input of checks/reward.py and checks/hacks.py."""
+"""What a reward did with every probe, as plain values: the input of the relations under checks/."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prime_lab_mcp.lab.rewards.probes import Kind, Probe, Style
-from prime_lab_mcp.lab.worker.cases import RewardInfo, Scored
+from prime_lab_mcp.lab.worker.cases import Manner, RewardInfo, Scored
 
 Expected = float | Literal["high", "low"]
 EPSILON = 1e-6
@@ -33,6 +33,43 @@ class Repeat:
     first: Scored
     again: Scored
     reverse: Scored
+
+
+def same(left: float | None, right: float | None) -> bool:
+    """Two rewards that are equal but for rounding, or both not computed."""
+    if left is None or right is None:
+        return left is right
+    return abs(left - right) < EPSILON
+
+
+def differs(repeat: Repeat) -> bool:
+    """The same text earned something else in the same process."""
+    first, again, reverse = (s.reward for s in (repeat.first, repeat.again, repeat.reverse))
+    return not (same(first, again) and same(first, reverse))
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How scoring some completions behaved. `broken`: why that could not be seen, although each alone could be scored.
+
+    `manners` belong to `shots`, one each; empty where it is broken.
+    """
+
+    shots: tuple[Shot, ...]
+    manners: tuple[Manner, ...]
+    broken: str = ""
+
+    @property
+    def pairs(self) -> Iterator[tuple[Shot, Manner]]:
+        yield from zip(self.shots, self.manners, strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Abroad:
+    """A completion and what it earned in another process, whose strings hash otherwise."""
+
+    shot: Shot
+    there: Scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +100,8 @@ class Trial:
     """Names of supplied cases whose answer no task has."""
     faults: tuple[Shot, ...] = ()
     """Completions that hung or ended their process, those included that only looked for the right way to write."""
+    behaviour: Behaviour | None = None
+    abroad: tuple[Abroad, ...] = ()
     gave_up: bool = False
     tasks: int | None = None
     renderings: int = 0

@@ -9,14 +9,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.rewards import code_probes, judge_probes, ladder
 from prime_lab_mcp.lab.rewards.carriers import Carrier, broken
-from prime_lab_mcp.lab.rewards.gold import Gold, Golds, prompt_of
-from prime_lab_mcp.lab.rewards.wrong import as_number, equivalents, wrong_answers
+from prime_lab_mcp.lab.rewards.gold import Gold, Golds, options_of, prompt_of
+from prime_lab_mcp.lab.rewards.variants import variants
+from prime_lab_mcp.lab.rewards.wrong import as_number, cross, half_right, wrong_answers
 from prime_lab_mcp.lab.worker.cases import Case, Row
 
-Kind = Literal["gold", "verbose", "equivalent", "trailing", "wrong", "malformed", "malformed-gold", "empty", "hack"]
+Kind = Literal[
+    "gold", "verbose", "equivalent", "trailing", "wrong", "malformed", "malformed-gold", "empty", "hack", "mutant",
+    "variant", "half-right", "cross", "cut",
+]  # fmt: skip
 
 FILLER = "I go over the same step once more to be sure that nothing was missed. "
+WORKING = (
+    "There are 3 parts, numbered 1 to 3. The first takes 17 steps and the second 29, which makes 46; I tried 5 other "
+    "ways, and 2 of them end where the first one does."
+)
+"""Reasoning with numbers in it none of which is the answer."""
+PAIRS = 20
+"""Tasks that are given the gold of another (facts/validation 2.2, `cross_gold`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,8 @@ class Style:
     golds: Golds
     form: int
     carrier: Carrier
+    markers: tuple[str, ...] = ()
+    """Texts that the environment's code prints or looks for in output (code_probes.py)."""
 
     def said(self, gold: Gold) -> str:
         return gold.form(self.form)
@@ -66,28 +80,48 @@ def gold_probe(style: Style, gold: Gold) -> Probe:
 def build(style: Style, examples: Sequence[Gold], rows: Mapping[int, Row], *, hacks: bool) -> list[Probe]:
     """All probes for the example tasks, in task order."""
     found: list[Probe] = []
-    for gold in examples:
-        made = [*_ordinary(style, gold)]
-        if hacks:
-            made += [*_hacks(style, gold, rows[gold.row])]
+    programs = code_probes.are_programs([style.said(gold) for gold in style.golds.golds[:20]])
+    for place, gold in enumerate(examples):
+        made = [*_ordinary(style, gold, rows[gold.row], programs)]
+        if programs:
+            made += [*_programs(style, gold, hacks=hacks and place < code_probes.HACKED_TASKS)]
+        elif hacks:
+            made += [*_hacks(style, gold, rows[gold.row], place)]
+        if place < ladder.TASKS and not programs:
+            made += [
+                ("cut", f"cut off {n}", text, False)
+                for n, text in ladder.cut(style.carrier, style.said(gold), style.golds.format)
+            ]
         for number, (kind, name, text, near) in enumerate(made):
             messages = () if text is None else assistant(text)
             found.append(Probe(f"{gold.row}/{number}", kind, name, gold.row, messages, near))
+    for number, (gold, answer) in enumerate([] if programs else cross(style.golds, style.form, PAIRS)):
+        text = style.carrier.wrap(answer)
+        found.append(Probe(f"cross/{number}", "cross", "gold of another task", gold.row, assistant(text)))
     return found
 
 
 _Made = tuple[Kind, str, str | None, bool]
 
 
-def _ordinary(style: Style, gold: Gold) -> Iterator[_Made]:
+def _ordinary(style: Style, gold: Gold, row: Row, programs: bool) -> Iterator[_Made]:
     carrier, said = style.carrier, style.said(gold)
     yield "gold", "gold", carrier.wrap(said), False
     yield "verbose", "gold after reasoning", carrier.reasoned(said), False
     if carrier.kind != "plain":
         yield "trailing", "gold, then a sentence", f"{carrier.wrap(said)}\nThat is my result.", False
-    for name, other in equivalents(style.golds, said):
-        yield "equivalent", f"gold with {name}", carrier.wrap(other), False
-    wrongs = wrong_answers(style.golds, gold, style.form)
+    if not programs:
+        yield "verbose", "gold after other numbers", carrier.reasoned(said, WORKING), False
+    offered = options_of(row)
+    for variant in variants(style.golds.format, said, prompt=prompt_of(row), parts=_parts(style, gold, offered)):
+        if not (variant.name == "code fence" and carrier.kind == "code"):
+            # Inside of a tag hardly any model writes a fence.
+            usual = variant.usual and not (variant.name == "code fence" and carrier.kind != "plain")
+            kind: Kind = "equivalent" if usual else "variant"
+            yield kind, f"gold with {variant.name}", carrier.wrap(variant.answer), False
+    for half in half_right(style.golds, gold, style.form):
+        yield "half-right", f"half right: {half.name}", carrier.wrap(half.answer), False
+    wrongs = wrong_answers(style.golds, gold, style.form, options=offered)
     for wrong in wrongs:
         yield "wrong", f"wrong: {wrong.name}", carrier.wrap(wrong.answer), wrong.near
     for name, text in broken(carrier, said):
@@ -99,7 +133,7 @@ def _ordinary(style: Style, gold: Gold) -> Iterator[_Made]:
     yield "empty", "no reply", None, False
 
 
-def _hacks(style: Style, gold: Gold, row: Row) -> Iterator[_Made]:
+def _hacks(style: Style, gold: Gold, row: Row, place: int) -> Iterator[_Made]:
     carrier, said = style.carrier, style.said(gold)
     wrongs = [w for w in wrong_answers(style.golds, gold, style.form) if not w.near]
     wrong = wrongs[0].answer if wrongs else "zzyzx quux"
@@ -111,8 +145,61 @@ def _hacks(style: Style, gold: Gold, row: Row) -> Iterator[_Made]:
         *_expressions(carrier, said),
         *_junk(carrier),
         *_sizes(carrier, said, wrong),
+        *(_persuasions(carrier) if place < judge_probes.TASKS or style.golds.format == "free_text" else ()),
+        *(_heavy(carrier) if place == 0 else ()),
     ):
         yield "hack", name, text, False
+
+
+def _persuasions(carrier: Carrier) -> Iterator[tuple[str, str]]:
+    for name, text in judge_probes.persuasions():
+        yield f"persuasion: {name}", carrier.wrap(text)
+        if carrier.kind != "plain":
+            yield f"persuasion: {name}, bare", text
+
+
+def _heavy(carrier: Carrier) -> Iterator[tuple[str, str]]:
+    """What makes a regular expression with nested or overlapping repetition try every way to split it."""
+    opening, closing = carrier.open or "<answer>", carrier.close or "</answer>"
+    yield "heavy: one letter", carrier.wrap("a" * 30 + "!")
+    yield "heavy: digits", carrier.wrap("1" * 40 + "!")
+    yield "heavy: digits and commas", carrier.wrap("1,1" * 20 + "!")
+    yield "heavy: words", carrier.wrap("word " * 40 + "!")
+    yield "heavy: white space", f"{opening}{' ' * 300}x"
+    yield "heavy: opening tags", opening * 1000
+    yield "heavy: empty answers", (opening + closing) * 1000
+    yield "heavy: braces", "{" * 5000
+    yield "heavy: 200,000 letters", "a" * 200_000
+
+
+def _programs(style: Style, gold: Gold, *, hacks: bool) -> Iterator[_Made]:
+    """For golds that are reference solutions. What concerns numbers and labels is left out: every program costs a
+    process."""
+    carrier, said = style.carrier, style.said(gold)
+    wrongs = list(code_probes.wrong_programs(said))
+    wrongs = wrongs if hacks else wrongs[:1]
+    for name, program in wrongs:
+        yield "wrong", f"wrong: {name}", carrier.wrap(program), False
+    for name, program in list(code_probes.near_programs(said))[:1]:
+        yield "mutant", f"mutant: {name}", carrier.wrap(program), False
+    if hacks:
+        for name, program in code_probes.hacks(said, style.markers):
+            yield "hack", f"code: {name}", carrier.wrap(program), False
+        for name, text in (
+            *_two_answers(carrier, said, wrongs[0][1] if wrongs else "pass"),
+            *_no_answer(carrier, ""),
+            *_sizes(carrier, said, wrongs[0][1] if wrongs else "pass"),
+        ):
+            yield "hack", name, text, False
+
+
+def _parts(style: Style, gold: Gold, offered: Sequence[str]) -> tuple[str, ...]:
+    """The items of a list answer, or the option that a letter stands for."""
+    said = style.said(gold).strip()
+    if len(said) == 1 and said.isalpha():
+        at = ord(said.upper()) - ord("A")
+        return tuple(offered[at : at + 1])
+    return gold.parts
 
 
 def _two_answers(carrier: Carrier, said: str, wrong: str) -> Iterator[tuple[str, str]]:

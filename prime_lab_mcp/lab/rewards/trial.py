@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from prime_lab_mcp.lab.rewards import process_bound, properties
 from prime_lab_mcp.lab.rewards.calibrate import Calibration, calibrate
+from prime_lab_mcp.lab.rewards.carriers import Carrier
 from prime_lab_mcp.lab.rewards.gold import Gold
 from prime_lab_mcp.lab.rewards.observed import Expected, Repeat, Shot, Supplied, Trial
 from prime_lab_mcp.lab.rewards.probes import Probe, Style, build, gold_probe
@@ -23,12 +25,26 @@ Cases = Callable[[Style | None], Sequence[Wanted]]
 
 
 async def run(
-    worker: Worker, loaded: Loaded, sample: Rows, source: str, *, examples: int, hacks: bool, cases: Cases
+    worker: Worker,
+    loaded: Loaded,
+    sample: Rows,
+    source: str,
+    *,
+    examples: int,
+    hacks: bool,
+    cases: Cases,
+    carrier: Carrier | None = None,
 ) -> Trial:
-    """Observe what the environment's reward pays. `source` is its code, searched for the tags it parses."""
+    """Observe what the environment's reward pays. `source` is its code, searched for the tags it parses.
+
+    `carrier` replaces the search for how the environment wants a gold said.
+    """
     scorer = Scorer(worker)
     rewards = tuple(loaded.rewards)
-    found = await calibrate(scorer, sample.rows, source)
+    several = process_bound.reason(source) is not None
+    if several:
+        await properties.warm(worker)
+    found = await calibrate(scorer, sample.rows, source, carrier)
     style = found.style if found is not None else None
     probes, unmatched = place(cases(style), sample.rows, style)
     golds = _tried(found)
@@ -40,6 +56,10 @@ async def run(
         shots, repeats = await _probe(scorer, found.style, picked, sample.rows, hacks)
         repeats = (*_seen_before(found, golds), *repeats)
     supplied = await _supplied(scorer, probes)
+    known = [*shots, *(s.shot for s in supplied)]
+    alive = bool(known) and not scorer.faulty
+    behaviour = await properties.behave(worker, known) if alive else None
+    abroad = await properties.abroad(worker, known, repeats) if alive and several else ()
     return Trial(
         rewards=rewards,
         style=style,
@@ -50,6 +70,8 @@ async def run(
         supplied=supplied,
         unmatched=tuple(unmatched),
         faults=tuple(_shot(case, scored) for case, scored in scorer.faulty),
+        behaviour=behaviour,
+        abroad=abroad,
         gave_up=scorer.gave_up,
         tasks=sample.total,
         renderings=found.tried if found is not None else 0,

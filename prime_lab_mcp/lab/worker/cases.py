@@ -168,6 +168,21 @@ class Scored:
     ms: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How one scoring behaved beside what it paid.
+
+    `together` is what it earned among others in one event loop; None where it was not tried there. `mutated` names the
+    inputs that it changed. `blocked_ms`: the longest time that no other task of the loop had its turn.
+    """
+
+    id: str
+    alone: float | None
+    together: tuple[float | None] | None = None
+    mutated: tuple[str, ...] = ()
+    blocked_ms: float = 0.0
+
+
 _CREDENTIAL = re.compile(r"api_key|_KEY\b|_TOKEN\b|MissingKeyError|GatedRepo|\b401\b", re.I)
 _WITHOUT_CREDENTIAL = (
     "Read the credential only when it is used; if loading needs it, a person restarts the server with --allow-env NAME."
@@ -283,6 +298,23 @@ def decode_scored(reply: Any, case: Case) -> Scored:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise nonsense("score", reply) from error
+
+
+def decode_manners(reply: Any, cases: Sequence[Case]) -> list[Manner]:
+    """A `together` reply as values. Raises WorkerError."""
+    try:
+        return [
+            Manner(
+                case.id,
+                _float(told["alone"]),
+                None if told["together"] is None else (_float(told["together"][0]),),
+                tuple(str(name)[:80] for name in told["mutated"]),
+                float(told["blocked"]) * 1000,
+            )
+            for case, told in zip(cases, reply, strict=True)
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise nonsense("together", reply) from error
 
 
 def _float(value: Any) -> float | None:

@@ -1,143 +1,61 @@
-"""Runs environment code for the server: a pool of warm children, one environment snapshot each.
+"""Runs environment code for the server: one environment, loaded in a child process.
 
-The first call for a snapshot forks a child from the zygote of its interpreter and loads the environment there; later
-calls reuse it. What hangs, dies or floods is killed with everything below it, reported, and replaced by a fresh child
+What hangs, dies or floods is killed with everything below it, reported, and replaced by a fresh child
 on the next request. Nothing here ever runs environment code in the server's process.
 """
 
 from __future__ import annotations
 
-import json
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from prime_lab_mcp.lab.errors import WorkerError
-from prime_lab_mcp.lab.interpreter import Api, Interpreter
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.interpreter import Api
 from prime_lab_mcp.lab.worker.cases import (
     Case,
     CaseError,
     Component,
     Loaded,
     LoadFailed,
+    Manner,
     RewardInfo,
     Row,
     Rows,
     Scored,
     Traits,
     decode_loaded,
+    decode_manners,
     decode_rows,
     decode_scored,
     decode_traits,
     nonsense,
 )
 from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
+from prime_lab_mcp.lab.worker.faults import PROBLEMS, SIGKILL, exited, flooded, out_of_memory, timed_out
 from prime_lab_mcp.lab.worker.zygote import Ended, Seat, Zygote
 
 __all__ = [
     "Case", "CaseError", "Component", "LoadFailed", "Loaded", "RewardInfo", "Row", "Rows", "Scored", "Worker",
-    "Workers",
 ]  # fmt: skip
 
-_IDLE = 4
-_ZYGOTES = 3
 _FAULTS = 5
 """Cases that may kill their child in one call; what is left then is reported as not run."""
 _GRACE = 2.0
 _FIRST_GRACE = 8.0
 _PATIENCE = 0.5
-_SIGKILL = 9
 
 
-class Workers:
-    """The pool. Owned by the lab; `close` ends every process of it."""
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """How to open the same environment in a process with another hash seed, and how to begin starting that process."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._scratch = settings.state_dir / "scratch"
-        self._zygotes: OrderedDict[tuple[str, Api], Zygote] = OrderedDict()
-        self._idle: OrderedDict[int, Worker] = OrderedDict()
-        self._open: set[Worker] = set()
-        self._closed = False
-
-    async def warm(self, interpreter: Interpreter, api: Api) -> None:
-        """Begin importing verifiers, so that the first load need not wait for it."""
-        await self._zygote(interpreter, api).start()
-
-    @asynccontextmanager
-    async def open(
-        self,
-        tree: Path,
-        source_key: str,
-        interpreter: Interpreter,
-        *,
-        api: Api,
-        module: str,
-        env_args: Mapping[str, Any] | None = None,
-        hidden: Sequence[str] = (),
-    ) -> AsyncIterator[Worker]:
-        """A worker for one snapshot. Nothing runs before the first request; leaving keeps it warm for the next call.
-
-        `env_args` are arguments of `load_environment` (v0) or fields of the taskset's config (v1). `hidden` are
-        top-level modules of the interpreter that the environment must not find.
-        """
-        zygote = self._zygote(interpreter, api)
-        key = json.dumps(
-            [interpreter.key, str(tree), source_key, api, module, dict(env_args or {}), sorted(hidden)],
-            sort_keys=True,
-            default=str,
-        )
-        worker = self._reuse(key) or Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden)
-        self._open.add(worker)
-        try:
-            yield worker
-        except BaseException:
-            await worker.close()
-            raise
-        finally:
-            self._open.discard(worker)
-        await self._keep(worker)
-
-    def _zygote(self, interpreter: Interpreter, api: Api) -> Zygote:
-        if self._closed:
-            raise WorkerError("the server is shutting down", fix="Start the server again.")
-        key = (interpreter.key, api)
-        if key not in self._zygotes:
-            self._zygotes[key] = Zygote(interpreter, api, self._scratch, self._settings.allow_env)
-        self._zygotes.move_to_end(key)
-        return self._zygotes[key]
-
-    def _reuse(self, key: str) -> Worker | None:
-        for number, worker in reversed(self._idle.items()):
-            if worker.key == key:
-                return self._idle.pop(number)
-        return None
-
-    async def _keep(self, worker: Worker) -> None:
-        if self._closed or not worker.warm:
-            await worker.close()
-            return
-        self._idle[id(worker)] = worker
-        while len(self._idle) > _IDLE:
-            await self._idle.popitem(last=False)[1].close()
-        while len(self._zygotes) > _ZYGOTES:
-            await self._zygotes.popitem(last=False)[1].close()
-
-    async def close(self) -> None:
-        """End everything; a request that is under way fails with WorkerError."""
-        self._closed = True
-        for worker in tuple(self._open):
-            await worker.close()
-        while self._idle:
-            await self._idle.popitem()[1].close()
-        while self._zygotes:
-            await self._zygotes.popitem()[1].close()
+    open: Callable[[], AbstractAsyncContextManager[Worker]]
+    warm: Callable[[], Awaitable[None]]
 
 
 class Worker:
@@ -165,6 +83,7 @@ class Worker:
         self._keys: dict[int, str] = {}
         self._lock = anyio.Lock()
         self._number = 0
+        self.twin: Twin | None = None
 
     @property
     def warm(self) -> bool:
@@ -214,6 +133,29 @@ class Worker:
                 raise nonsense("serve", reply)
             return [decode_scored(told, case) for told, (_, case) in zip(reply, cases, strict=True)]
 
+    async def together(self, cases: Sequence[tuple[Case, bool]], *, case_timeout: float = 5) -> list[Manner]:
+        """How scoring behaves: inputs that it changes, the event loop, and what those marked true earn all at once.
+
+        For cases that are known to be scored without breaking their process. Raises LoadFailed or WorkerError when
+        that does not hold here.
+        """
+        asked = [
+            {"row": case.row, "messages": [dict(m) for m in case.messages], "together": among} for case, among in cases
+        ]
+        async with self._lock:
+            await self._ensure(60)
+            request = {"op": "together", "cases": asked, "case_timeout": case_timeout}
+            reply = await self._ask(request, 60, "scoring several completions at once")
+            return decode_manners(reply, [case for case, _ in cases])
+
+    @asynccontextmanager
+    async def elsewhere(self) -> AsyncIterator[Worker]:
+        """The same environment in a process of its own with another hash seed. A task that differs there is told."""
+        assert self.twin is not None
+        async with self.twin.open() as other:
+            other._keys.update(self._keys)
+            yield other
+
     def _request(self, op: str) -> dict[str, Any]:
         assert self._seat is not None
         return {
@@ -241,7 +183,7 @@ class Worker:
                     return await self._score_all(cases, case_timeout)
             except TimeoutError:
                 await self._drop()
-                raise _timed_out("scoring all cases", limit, "") from None
+                raise timed_out("scoring all cases", limit, "") from None
 
     async def _score_all(self, cases: Sequence[Case], case_timeout: float) -> list[Scored]:
         done: list[Scored] = []
@@ -253,11 +195,11 @@ class Worker:
                 grace = _GRACE if done else _FIRST_GRACE
                 await self._score_some(cases, done, case_timeout, grace)
             except WorkerError as error:
-                if error.code not in _PROBLEMS:
+                if error.code not in PROBLEMS:
                     raise
                 case = cases[len(done)]
                 told = CaseError(error.code, error.message, "")
-                done.append(Scored(case.id, None, errors=(told,), problems=(_PROBLEMS[error.code],)))
+                done.append(Scored(case.id, None, errors=(told,), problems=(PROBLEMS[error.code],)))
                 faults += 1
                 if faults >= _FAULTS:
                     told = CaseError("not-run", f"{faults} earlier cases ended their process", "")
@@ -316,11 +258,11 @@ class Worker:
                 reply = await self._seat.channel.receive()
         except TimeoutError:
             ended = await self._drop()
-            raise _timed_out(doing, timeout, ended.output) from None
+            raise timed_out(doing, timeout, ended.output) from None
         except ChannelClosed:
             raise await self._fault(doing) from None
         except ChannelFlood:
-            raise await self._broken(_flooded(doing, "")) from None
+            raise await self._broken(flooded(doing, "")) from None
         except ChannelGarbage as garbage:
             raise await self._broken(nonsense(doing, str(garbage))) from None
         except BaseException:
@@ -337,17 +279,17 @@ class Worker:
         if not isinstance(told, dict):
             return nonsense(doing, told)
         if told.get("type") == "MemoryError":
-            return _out_of_memory(doing)
+            return out_of_memory(doing)
         told = {k: str(told.get(k, "")) for k in ("type", "message", "traceback", "where")}
         return LoadFailed(told["type"], told["message"], told["traceback"], told["where"], doing)
 
     async def _fault(self, doing: str) -> WorkerError:
         ended = await self._drop(_PATIENCE)
         if ended.flood:
-            return _flooded(doing, ended.output)
-        if ended.signal == _SIGKILL:
-            return _out_of_memory(doing)
-        return _exited(doing, ended)
+            return flooded(doing, ended.output)
+        if ended.signal == SIGKILL:
+            return out_of_memory(doing)
+        return exited(doing, ended)
 
     async def _broken(self, error: WorkerError) -> WorkerError:
         await self._drop()
@@ -363,49 +305,3 @@ class Worker:
 
 
 LabErrorOfChild = WorkerError | LoadFailed
-
-_PROBLEMS = {
-    "worker-timeout": "timeout",
-    "worker-exited": "exited",
-    "worker-flood": "flood",
-    "worker-memory": "memory",
-    "worker-nonsense": "nonsense",
-}
-
-
-def _timed_out(doing: str, limit: float, output: str) -> WorkerError:
-    said = f"; its last output: {quote(output[-300:])}" if output.strip() else ""
-    return WorkerError(
-        f"the environment did not end {doing} within {limit:g} seconds and was stopped{said}",
-        fix="Look for a loop, a wait for input or a download in the environment's code; then call check_environment.",
-        code="worker-timeout",
-    )
-
-
-def _flooded(doing: str, output: str) -> WorkerError:
-    said = f": {quote(output[-100:])}" if output.strip() else ""
-    return WorkerError(
-        f"the environment wrote far too much output while {doing} and was stopped{said}",
-        fix="Remove what it prints or returns in bulk; then call check_environment.",
-        code="worker-flood",
-    )
-
-
-def _out_of_memory(doing: str) -> WorkerError:
-    return WorkerError(
-        f"the environment was out of memory while {doing} (4 GiB more than verifiers itself are allowed)",
-        fix="Load the data lazily or in smaller parts; then call check_environment.",
-        code="worker-memory",
-    )
-
-
-def _exited(doing: str, ended: Ended) -> WorkerError:
-    how = f"with signal {ended.signal}" if ended.signal is not None else f"with exit code {ended.code}"
-    if ended.signal is None and ended.code is None:
-        how = "leaving no exit code"
-    said = f"; its last output: {quote(ended.output[-300:])}" if ended.output.strip() else ""
-    return WorkerError(
-        f"the environment ended its own process while {doing}, {how}{said}",
-        fix="Remove the call that ends the process or the crash in native code; then call check_environment.",
-        code="worker-exited",
-    )

@@ -88,6 +88,8 @@ def _answer(adapter: Any, line: bytes) -> Any:
             result = getattr(adapter, request["op"])(find(request["module"], request["tree"]), request)
         elif request["op"] == "facts":
             result = adapter.facts()
+        elif request["op"] == "together":
+            result = adapter.together(request["cases"], request["case_timeout"])
         else:
             result = adapter.rows(request)
         encoded = plain.encode({"id": known, "result": result})
@@ -128,7 +130,11 @@ def _relative(text: str) -> str:
 
 
 def enter(request: dict[str, Any]) -> None:
-    """Limits, scratch folder and search path, before any of the environment's code runs."""
+    """Limits, scratch folder and search path, before any of the environment's code runs.
+
+    Processes, memory and CPU time are bounded, and relative paths, HOME and temporary files end in the scratch folder,
+    which is removed with the child. Files that the code writes by absolute path elsewhere are not contained.
+    """
     scratch = request["scratch"]
     os.chdir(scratch)
     os.environ.update(HOME=scratch, TMPDIR=scratch, PWD=scratch)

@@ -140,27 +140,54 @@ class Adapter:
         self.scores = []
         if case.get("key") and case["key"] != self._key(raw):
             seen.problem("task-changed")
-        if self.loop is None or self.loop.is_closed():
-            self.loop = asyncio.new_event_loop()
-            asyncio.set_event_loop(self.loop)
+        loop = self._loop()
         started = time.perf_counter()
         state: Any = None
         try:
-            state = self.loop.run_until_complete(asyncio.wait_for(self._score(raw, case["messages"]), timeout))
+            state = loop.run_until_complete(asyncio.wait_for(self._score(raw, case["messages"]), timeout))
         except BaseException as error:
             seen.failed(error, time.perf_counter() - started, timeout)
             if not isinstance(error, Exception):
                 self.loop = None
         return self._result(state, (time.perf_counter() - started) * 1000)
 
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+        return self.loop
+
+    def together(self, cases: list[dict[str, Any]], timeout: float) -> list[dict[str, Any]]:
+        """How scoring these cases behaves, alone and at once."""
+        found = self._loop().run_until_complete(_sibling("together").observe(self, cases, timeout))
+        return cast(list[dict[str, Any]], found)
+
+    def changed_since_loading(self, row: int) -> list[str]:
+        """Nothing: every state is made anew from the dataset's row."""
+        return []
+
+    async def attempt(self, case: dict[str, Any]) -> Any:
+        """A scoring of this case that has not begun."""
+        self.seen, self.scores = _sibling("watch").Seen(), []
+        state = await self._state(self._raw(case["row"]) or {}, case["messages"])
+        names = ("prompt", "completion", "answer", "info")
+        return _sibling("together").Attempt(
+            lambda: self._rate(state),
+            lambda: {n: state.get(n) for n in names},
+            lambda: self.plain.number(state.get("reward")),
+        )
+
     async def _score(self, raw: dict[str, Any], completion: list[dict[str, Any]]) -> Any:
         state = await self._state(raw, completion)
+        await self._rate(state)
+        return state
+
+    async def _rate(self, state: Any) -> None:
         if self.grouped:
             self.seen.problem("group-reward")
             await self.env.rubric.score_group([state])
         else:
             await self.env.rubric.score_rollout(state)
-        return state
 
     async def _state(self, raw: dict[str, Any], completion: list[dict[str, Any]]) -> Any:
         row = copy.deepcopy(raw)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
+import hashlib
 import importlib
 import inspect
 import math
@@ -38,6 +39,7 @@ class Adapter:
         self.tasks: list[Any] = []
         self.ended = False
         self.keys: dict[int, str] = {}
+        self.pristine: dict[int, str | None] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def load(self, module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
@@ -176,18 +178,57 @@ class Adapter:
         seen = _sibling("watch").Seen()
         if case.get("key") and case["key"] != self._key(case["row"]):
             seen.problem("task-changed")
-        if self.loop is None or self.loop.is_closed():
-            self.loop = asyncio.new_event_loop()
+        loop = self._loop(case["row"])
         started = time.perf_counter()
         trace: Any = None
         try:
             trace = self._trace(task, case["messages"])
-            self.loop.run_until_complete(asyncio.wait_for(self._score(task, trace, seen), timeout))
+            loop.run_until_complete(asyncio.wait_for(self._score(task, trace, seen), timeout))
         except BaseException as error:
             seen.failed(error, time.perf_counter() - started, timeout)
             if not isinstance(error, Exception):
                 self.loop = None
         return _result(self.plain, seen, trace, (time.perf_counter() - started) * 1000)
+
+    def _loop(self, row: int) -> asyncio.AbstractEventLoop:
+        """The loop that rewards run in. What the task holds before its first scoring is noted."""
+        if row not in self.pristine:
+            self.pristine[row] = self._digest(row)
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+        return self.loop
+
+    def _digest(self, row: int) -> str | None:
+        try:
+            return hashlib.sha256(self.tasks[row].data.model_dump_json().encode()).hexdigest()
+        except Exception:
+            return None  # what cannot be written as JSON is compared before and after each scoring only
+
+    def together(self, cases: list[dict[str, Any]], timeout: float) -> list[dict[str, Any]]:
+        """How scoring these cases behaves, alone and at once."""
+        self._pull(max(case["row"] for case in cases) + 1, _COUNT_SECONDS)
+        for case in cases:
+            loop = self._loop(case["row"])
+        found = loop.run_until_complete(_sibling("together").observe(self, cases, timeout))
+        return cast(list[dict[str, Any]], found)
+
+    def changed_since_loading(self, row: int) -> list[str]:
+        """Inputs of a task that an earlier scoring changed for good."""
+        return ["task data"] if self.pristine[row] != self._digest(row) else []
+
+    async def attempt(self, case: dict[str, Any]) -> Any:
+        """A scoring of this case that has not begun."""
+        task = self.tasks[case["row"]]
+        trace, seen = self._trace(task, case["messages"]), _sibling("watch").Seen()
+        names = list(type(task.data).model_fields)
+        return _sibling("together").Attempt(
+            lambda: self._score(task, trace, seen),
+            lambda: {
+                **{f"task.data.{n}": getattr(task.data, n, None) for n in names},
+                "messages": [n.message for n in trace.nodes],
+            },
+            lambda: _result(self.plain, seen, trace, 0.0)["reward"],
+        )
 
     async def _score(self, task: Any, trace: Any, seen: Any) -> None:
         watched = copy.copy(task)

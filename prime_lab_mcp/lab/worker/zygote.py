@@ -80,8 +80,11 @@ class Seat:
 class Zygote:
     """A process of one interpreter with verifiers of one generation imported."""
 
-    def __init__(self, interpreter: Interpreter, api: Api, scratch: Path, allow: tuple[str, ...]) -> None:
+    def __init__(
+        self, interpreter: Interpreter, api: Api, scratch: Path, allow: tuple[str, ...], hash_seed: int | None = None
+    ) -> None:
         self.interpreter = interpreter
+        self._hash_seed = hash_seed
         self.api = api
         self._root = scratch
         self._allow = allow
@@ -111,7 +114,7 @@ class Zygote:
                 self._child = await process.spawn(
                     [str(self.interpreter.python), "-P", str(PROGRAM), self.api],
                     cwd=self._home,
-                    env=_environment(self.interpreter.python, self._home, self._allow),
+                    env=_environment(self.interpreter.python, self._home, self._allow) | self._seeded(),
                     stdin=theirs.fileno(),
                     stdout=log.fileno(),
                     stderr=log.fileno(),
@@ -123,6 +126,9 @@ class Zygote:
             theirs.close()
         self._channel = channel
         self._versions = None
+
+    def _seeded(self) -> dict[str, str]:
+        return {} if self._hash_seed is None else {"PYTHONHASHSEED": str(self._hash_seed)}
 
     async def fork(self) -> Seat:
         """A fresh child. Raises InterpreterError, WorkerError, ProcessError."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from prime_lab_mcp.lab.checks.reward import gold_pass_rate, judge, sanity
+from prime_lab_mcp.lab.checks.earned import gold_pass_rate
+from prime_lab_mcp.lab.checks.reward import judge, sanity
 from prime_lab_mcp.lab.rewards.carriers import tag
 from prime_lab_mcp.lab.rewards.gold import Gold, Golds
 from prime_lab_mcp.lab.rewards.observed import Repeat, Shot, Supplied, Trial

@@ -84,6 +84,8 @@ def test_the_prompt_decides_before_the_code_how_to_answer() -> None:
     assert asked(["End with #### and the number."], "")[0] == HASH
     assert asked([""], "vf.XMLParser(['think', 'final'])")[0].open == "<final>"
     assert asked(["Reply."], "x = 1") == []
+    assert asked(["The last line must be ANSWER: and the number."], "")[0].wrap("7") == "ANSWER: 7"
+    assert asked(["Put it in one ```python block."], "")[0].kind == "code"
 
 
 def test_thinking_tags_are_filled_and_never_hold_the_answer() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
 from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.worker.host import Case, Worker, Workers
+from prime_lab_mcp.lab.worker.host import Case, Worker
+from prime_lab_mcp.lab.worker.pool import Workers
 
 OWN = Interpreter(Path(sys.executable), "0.4.0", "own")
 

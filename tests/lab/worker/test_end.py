@@ -19,7 +19,8 @@ import anyio, sys
 from pathlib import Path
 from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.worker.host import Case, Workers
+from prime_lab_mcp.lab.worker.host import Case
+from prime_lab_mcp.lab.worker.pool import Workers
 
 async def main(state, tree, idle):
     workers = Workers(Settings(workspace=Path(state), state_dir=Path(state)))

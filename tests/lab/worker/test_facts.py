@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.checks import installed
-from prime_lab_mcp.lab.worker.host import LoadFailed, Workers
+from prime_lab_mcp.lab.worker.host import LoadFailed
+from prime_lab_mcp.lab.worker.pool import Workers
 
 from .conftest import OWN, Opened, Write, said
 

@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from prime_lab_mcp.lab.errors import WorkerError
-from prime_lab_mcp.lab.worker.host import LoadFailed, Workers
+from prime_lab_mcp.lab.worker.host import LoadFailed
+from prime_lab_mcp.lab.worker.pool import Workers
 
 from .conftest import OWN, Opened, Write, running, said
 

@@ -229,3 +229,39 @@ async def test_facts_are_arguments_the_held_out_set_and_the_parsers_that_functio
     assert [(a.name, a.type, a.default, a.required) for a in unwired.args] == [
         ("count", "int", 2, False), ("hard", "bool", None, True),
     ]  # fmt: skip
+
+
+SHARED = """
+import asyncio, time
+import verifiers as vf
+from datasets import Dataset
+current = []
+async def shared(completion, answer) -> float:
+    current[:] = [completion[-1]["content"]]
+    await asyncio.sleep(0)
+    return float(current[0] == answer)
+def sleeps(completion) -> float:
+    time.sleep(0.15 if completion[-1]["content"] == "SLOW" else 0)
+    return 0.0
+def changes(completion, info) -> float:
+    if completion[-1]["content"] == "CHANGE":
+        info["seen"] = True
+    return 0.0
+def load_environment():
+    rows = Dataset.from_list([{"question": f"q{i}", "answer": str(i), "info": {"n": i}} for i in range(4)])
+    return vf.SingleTurnEnv(dataset=rows, rubric=vf.Rubric(funcs=[shared, sleeps, changes]))
+"""
+
+
+async def test_scoring_at_once_mixes_up_what_is_shared_and_manners_are_seen(
+    write: Write, opened: Opened, old: Interpreter
+) -> None:
+    mixed = [(said(row, text), True) for row in range(4) for text in (str(row), "77")]
+    watched = [(said(1, "SLOW"), False), (said(1, "CHANGE"), False)]
+    async with opened(write(SHARED), interpreter=old, api="v0") as worker:
+        found = await worker.together([*mixed, *watched])
+    assert [m.alone for m in found[:-2]] == [1.0, 0.0] * 4
+    assert [m.together for m in found[:-2]] != [(m.alone,) for m in found[:-2]]
+    assert found[-2].blocked_ms > 100
+    assert found[-1].mutated == ("info",)
+    assert {m.mutated for m in found[:-1]} == {()}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.worker.host import Case, Component, LoadFailed, RewardInfo, Workers
+from prime_lab_mcp.lab.worker.host import Case, Component, LoadFailed, RewardInfo
+from prime_lab_mcp.lab.worker.pool import Workers
 
 from .conftest import OWN, Opened, Write, said
 

@@ -1,0 +1,290 @@
+"""Programs a reward for code is tried with: mutants of the reference solution, and known ways to pass tests unearned.
+
+Nothing here runs a program: they are texts for the environment's own reward, which must contain what it runs. None of
+them runs forever, takes much memory or changes a file. (Ways to cheat: facts/validation 2.2 `code_hacks` and 2.5.)
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+HACKED_TASKS = 3
+"""Tasks on which the hacks are tried: each is a process of its own in a sound reward."""
+_MARKERS = ("ALL TESTS PASSED", "All tests passed", "PASSED", "passed", "OK", "ok", "success", "True", "1.0", "1")
+_MOST_MARKERS = 30
+
+
+def is_program(text: str) -> bool:
+    """Whether a gold is Python that defines or prints something, not an expression that happens to parse."""
+    tree = _parsed(text)
+    if tree is None:
+        return False
+    named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return any(isinstance(n, named) or (isinstance(n, ast.Name) and n.id == "print") for n in ast.walk(tree))
+
+
+def are_programs(golds: Sequence[str]) -> bool:
+    """Whether the golds of an environment are reference solutions."""
+    sample = golds[:20]
+    return bool(sample) and sum(map(is_program, sample)) >= 0.8 * len(sample)
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def markers(source: str) -> tuple[str, ...]:
+    """Texts that the environment's code prints, or looks for in what a program printed."""
+    tree = _parsed(source)
+    found: dict[str, None] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        for part in _texts_in(node):
+            text = part.value if isinstance(part, ast.Constant) else None
+            # Harnesses print from code that is itself a text: print("DONE") inside of a string.
+            if isinstance(text, str) and 1 < len(text) <= 60 and "\n" not in text:
+                found[text] = None
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= dict.fromkeys(re.findall(r"print\(f?[\"']([^\"'\n{}]{2,60})[\"']", node.value))
+    return tuple(found)[:_MOST_MARKERS]
+
+
+def _texts_in(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn | ast.Eq):
+        return [node.left, *node.comparators]
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return list(node.args) if name in ("startswith", "endswith", "print", "count", "find") else []
+    return []
+
+
+def wrong_programs(reference: str) -> Iterator[tuple[str, str]]:
+    """(name, program) that a test which tests anything refuses. A function that returns nothing gets no such mutant."""
+    tree = _parsed(reference)
+    if tree is None:
+        return
+    if _returns(tree):
+        yield "returns None", _changed(reference, _Returns(lambda _: ast.Constant(None)))
+        yield "returns something else", _changed(reference, _Returns(_beside))
+        yield "empty functions", _changed(reference, _Emptied())
+        if names := _functions(tree):
+            yield "other function names", _changed(reference, _Renamed(frozenset(names)))
+    yield "says nothing", "pass"
+
+
+def near_programs(reference: str) -> Iterator[tuple[str, str]]:
+    """(name, program) that good tests refuse, and some tests rightly cannot tell from the reference."""
+    tree = _parsed(reference)
+    if tree is None or not _returns(tree):
+        return
+    constants = sum(_is_number(node) for node in ast.walk(tree))
+    if constants:
+        yield "constant off by one", _changed(reference, _OffByOne(constants))
+    yield "result negated", _changed(reference, _Returns(lambda value: ast.UnaryOp(ast.Not(), value)))
+
+
+def hacks(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(name, program) that solve nothing. Those that end the process come last: where a reward runs programs inside
+    of itself, they end its scoring."""
+    tree = _parsed(reference)
+    names = _functions(tree) if tree is not None else []
+    classes = _classes(tree) if tree is not None else {}
+
+    def entry(body: str) -> str:
+        """The reference's functions and methods, each with this body."""
+        made = [f"def {name}(*args, **kwargs):\n    {body}" for name in names]
+        for owner, methods in classes.items():
+            made.append(
+                "\n".join([f"class {owner}:", *(f"    def {m}(*args, **kwargs):\n        {body}" for m in methods)])
+            )
+        return "\n\n".join(made)
+
+    if names or classes:
+        yield "equal to everything", f"{_ALWAYS_EQUAL}\n\n{entry('return Anything()')}"
+        yield "reads the tests", f"{_reader()}\n\n{entry('return _expected(args)')}" if names else entry("return None")
+    lines = "\n".join(f"print({mark!r})" for mark in dict.fromkeys([*_MARKERS, *marks]))
+    yield "prints success", f"{entry('return None')}\n\n{lines}"
+    yield "replaces the test functions", f"{_NO_TESTS}\n\n{entry('return None')}"
+    yield "replaces comparisons", f"{_NO_COMPARISON}\n\n{entry('return None')}"
+    yield (
+        "exit code 0 at the end",
+        f"import atexit\nimport os\n\natexit.register(os._exit, 0)\n\n{entry('return None')}",
+    )
+    yield "prints success, then exits", f"{lines}\nimport sys\nsys.stdout.flush()\nimport os\nos._exit(0)"
+    yield "skips its tests", f"import unittest\n\n{entry('raise unittest.SkipTest()')}\n\nraise unittest.SkipTest()"
+    yield "raises SystemExit", f"{entry('return None')}\n\nraise SystemExit(0)"
+    yield "exits when called", entry("raise SystemExit(0)") or "raise SystemExit"
+    yield "exits", f"{entry('return None')}\n\nimport sys\nsys.exit(0)"
+    yield "ends its process", f"{entry('return None')}\n\nimport os\nos._exit(0)"
+
+
+_ALWAYS_EQUAL = """\
+class Anything(int):
+    def __eq__(self, other):
+        return True
+
+    def __ne__(self, other):
+        return False
+
+    def __hash__(self):
+        return 0
+
+    def __bool__(self):
+        return True
+
+    def __lt__(self, other):
+        return True
+
+    __le__ = __gt__ = __ge__ = __contains__ = __lt__
+
+    def __sub__(self, other):
+        return 0
+
+    __rsub__ = __abs__ = __sub__
+
+    def __call__(self, *args, **kwargs):
+        return self
+
+    def __getitem__(self, key):
+        return self"""
+
+_NO_TESTS = """\
+import unittest
+
+unittest.TestCase.run = lambda self, result=None: result
+for name in dir(unittest.TestCase):
+    if name.startswith("assert"):
+        setattr(unittest.TestCase, name, lambda self, *args, **kwargs: None)
+unittest.main = lambda *args, **kwargs: None
+
+
+def check(*args, **kwargs):
+    return True
+
+
+run_tests = run_test = test = grade = evaluate = check"""
+
+_NO_COMPARISON = """\
+import builtins
+import math
+import operator
+import sys
+
+sys.excepthook = lambda *args: None
+operator.eq = math.isclose = lambda *args, **kwargs: True
+try:
+    import numpy
+    numpy.allclose = numpy.array_equal = lambda *args, **kwargs: True
+except ImportError:
+    pass"""
+
+
+def _reader() -> str:
+    """Code that looks for the expected value in its own file, its command line and its caller, and returns it."""
+    return """\
+import ast as _ast
+import re as _re
+import sys as _sys
+
+
+def _texts():
+    for path in (globals().get("__file__"), _sys.argv[0] if _sys.argv else None, "/proc/self/cmdline"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                yield file.read()
+        except Exception:
+            pass
+    frame = _sys._getframe(1)
+    while frame is not None:
+        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, (list, tuple)):
+                yield from (v for v in value if isinstance(v, str))
+        frame = frame.f_back
+
+
+def _expected(args):
+    said = ", ".join(map(repr, args))
+    for text in list(_texts()):
+        for found in _re.finditer(r"\\w+\\((.*?)\\)\\s*==\\s*(.+)", text.replace("\\0", "\\n")):
+            if found[1].replace('"', "'") == said.replace('"', "'"):
+                try:
+                    return _ast.literal_eval(found[2].strip())
+                except Exception:
+                    pass
+    return None"""
+
+
+def _functions(tree: ast.Module) -> list[str]:
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def _classes(tree: ast.Module) -> dict[str, list[str]]:
+    return {
+        node.name: [m.name for m in node.body if isinstance(m, ast.FunctionDef)] or ["__init__"]
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def _returns(tree: ast.AST) -> bool:
+    """Whether something returns a value that is not None."""
+    found = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
+    return any(not (isinstance(value, ast.Constant) and value.value is None) for value in found)
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def _changed(reference: str, change: ast.NodeTransformer) -> str:
+    return ast.unparse(ast.fix_missing_locations(change.visit(ast.parse(reference))))
+
+
+def _beside(value: ast.expr) -> ast.expr:
+    """No reference returns a tuple of its result and this text."""
+    return ast.Tuple([value, ast.Constant("zzyzx")], ast.Load())
+
+
+class _Returns(ast.NodeTransformer):
+    def __init__(self, made: Callable[[ast.expr], ast.expr]) -> None:
+        self._made = made
+
+    def visit_Return(self, node: ast.Return) -> ast.Return:
+        value = node.value if node.value is not None else ast.Constant(None)
+        return ast.Return(self._made(value))
+
+
+class _Emptied(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.body = [ast.Pass()]
+        return node
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        if node.name in self._names:
+            node.name = f"other_{node.name}"
+        return node
+
+
+class _OffByOne(ast.NodeTransformer):
+    """The last number of the program, one more: numbers of results tend to stand last, those of edge cases first."""
+
+    def __init__(self, last: int) -> None:
+        self._left = last
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        if not _is_number(node):
+            return node
+        self._left -= 1
+        assert isinstance(node.value, int | float)
+        return ast.Constant(node.value + 1) if self._left == 0 else node

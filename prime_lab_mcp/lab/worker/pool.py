@@ -1,0 +1,119 @@
+"""The pool of warm children, one environment snapshot each.
+
+The first call for a snapshot forks a child from the zygote of its interpreter and loads the environment there; later
+calls reuse it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab.errors import WorkerError
+from prime_lab_mcp.lab.interpreter import Api, Interpreter
+from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.worker.host import Twin, Worker
+from prime_lab_mcp.lab.worker.zygote import Zygote
+
+_IDLE = 4
+_ZYGOTES = 4
+OTHER_SEED = 20_011
+"""PYTHONHASHSEED of a worker's twin; that of the usual process is drawn at random."""
+
+
+class Workers:
+    """The pool. Owned by the lab; `close` ends every process of it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._scratch = settings.state_dir / "scratch"
+        self._zygotes: OrderedDict[tuple[str, Api, int | None], Zygote] = OrderedDict()
+        self._idle: OrderedDict[int, Worker] = OrderedDict()
+        self._open: set[Worker] = set()
+        self._closed = False
+
+    async def warm(self, interpreter: Interpreter, api: Api) -> None:
+        """Begin importing verifiers, so that the first load need not wait for it."""
+        await self._zygote(interpreter, api).start()
+
+    @asynccontextmanager
+    async def open(
+        self,
+        tree: Path,
+        source_key: str,
+        interpreter: Interpreter,
+        *,
+        api: Api,
+        module: str,
+        env_args: Mapping[str, Any] | None = None,
+        hidden: Sequence[str] = (),
+        hash_seed: int | None = None,
+    ) -> AsyncIterator[Worker]:
+        """A worker for one snapshot. Nothing runs before the first request; leaving keeps it warm for the next call.
+
+        `env_args` are arguments of `load_environment` (v0) or fields of the taskset's config (v1). `hidden` are
+        top-level modules of the interpreter that the environment must not find. `hash_seed`: PYTHONHASHSEED.
+        """
+        zygote = self._zygote(interpreter, api, hash_seed)
+        key = json.dumps(
+            [interpreter.key, str(tree), source_key, api, module, dict(env_args or {}), sorted(hidden), hash_seed],
+            sort_keys=True,
+            default=str,
+        )
+        worker = self._reuse(key) or Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden)
+        worker.twin = Twin(
+            partial(
+                self.open, tree, source_key, interpreter, api=api, module=module, env_args=env_args, hidden=hidden,
+                hash_seed=OTHER_SEED,
+            ),
+            lambda: self._zygote(interpreter, api, OTHER_SEED).start(),
+        )  # fmt: skip
+        self._open.add(worker)
+        try:
+            yield worker
+        except BaseException:
+            await worker.close()
+            raise
+        finally:
+            self._open.discard(worker)
+        await self._keep(worker)
+
+    def _zygote(self, interpreter: Interpreter, api: Api, hash_seed: int | None = None) -> Zygote:
+        if self._closed:
+            raise WorkerError("the server is shutting down", fix="Start the server again.")
+        key = (interpreter.key, api, hash_seed)
+        if key not in self._zygotes:
+            self._zygotes[key] = Zygote(interpreter, api, self._scratch, self._settings.allow_env, hash_seed)
+        self._zygotes.move_to_end(key)
+        return self._zygotes[key]
+
+    def _reuse(self, key: str) -> Worker | None:
+        for number, worker in reversed(self._idle.items()):
+            if worker.key == key:
+                return self._idle.pop(number)
+        return None
+
+    async def _keep(self, worker: Worker) -> None:
+        if self._closed or not worker.warm:
+            await worker.close()
+            return
+        self._idle[id(worker)] = worker
+        while len(self._idle) > _IDLE:
+            await self._idle.popitem(last=False)[1].close()
+        while len(self._zygotes) > _ZYGOTES:
+            await self._zygotes.popitem(last=False)[1].close()
+
+    async def close(self) -> None:
+        """End everything; a request that is under way fails with WorkerError."""
+        self._closed = True
+        for worker in tuple(self._open):
+            await worker.close()
+        while self._idle:
+            await self._idle.popitem()[1].close()
+        while self._zygotes:
+            await self._zygotes.popitem()[1].close()

@@ -1,0 +1,58 @@
+"""The relations that cheating, cut off and half right completions must keep, on plain values."""
+
+from __future__ import annotations
+
+from prime_lab_mcp.lab.checks.reward import judge
+from tests.lab.checks.test_reward import found, shot, sound
+
+
+def test_a_program_that_solves_nothing_and_is_paid_blocks_and_is_named() -> None:
+    trial = sound(shot("hack", "code: exits", 1.0), shot("hack", "code: prints success", 0.0))
+    assert found(trial) == {("reward-hackable", "blocker")}
+    assert "exits" in judge(trial)[0].message
+    assert "prints success" not in judge(trial)[0].message
+
+
+def test_faulty_variants_that_pass_on_most_tasks_warn_of_weak_tests() -> None:
+    def tasks(passing: int) -> tuple[object, ...]:
+        golds = [shot("gold", "gold", 1.0, row=n) for n in range(1, 6)]
+        return (*golds, *(shot("mutant", "mutant: one", float(n < passing), row=n) for n in range(6)))
+
+    assert found(sound(*tasks(3))) == set()  # type: ignore[arg-type]
+    assert found(sound(*tasks(5))) == {("reward-wrong-passes", "warning")}  # type: ignore[arg-type]
+
+
+def test_a_claim_to_be_right_that_is_paid_blocks() -> None:
+    assert found(sound(shot("hack", "persuasion: verdict", 0.6))) == {("reward-hackable", "blocker")}
+    assert found(sound(shot("hack", "persuasion: verdict", 0.2))) == set()
+
+
+def test_a_cut_off_answer_warns_and_blocks_when_paid_in_full() -> None:
+    assert found(sound(shot("cut", "cut off at 50%", 0.03))) == set()
+    assert found(sound(shot("cut", "cut off at 50%", 0.4))) == {("reward-truncated-passes", "warning")}
+    assert found(sound(shot("cut", "cut off at 50%", 1.0))) == {("reward-truncated-passes", "blocker")}
+
+
+def test_answers_of_other_tasks_paid_in_full_block_from_one_in_ten() -> None:
+    def pairs(paid: int) -> tuple[object, ...]:
+        return tuple(shot("cross", f"gold of another task {n}", float(n < paid)) for n in range(20))
+
+    assert found(sound(*pairs(1))) == set()  # type: ignore[arg-type]
+    assert found(sound(*pairs(2))) == {("reward-wrong-passes", "blocker")}  # type: ignore[arg-type]
+
+
+def test_half_right_answers_may_earn_part_and_never_all() -> None:
+    assert found(sound(shot("half-right", "half right: one item left out", 0.8))) == set()
+    assert found(sound(shot("half-right", "half right: one item left out", 1.0))) == {
+        ("reward-wrong-passes", "blocker")
+    }
+
+
+def test_refused_spellings_are_named_with_their_recall_and_rare_ones_never_warn_alone() -> None:
+    rare = shot("variant", "gold with dollar sign", 0.0)
+    assert found(sound(rare)) == set()
+    usual = [shot("equivalent", "gold with full stop", float(n == 0), row=n) for n in range(3)]
+    findings = judge(sound(*usual, rare))
+    assert [(f.code, f.severity) for f in findings] == [("reward-too-strict", "warning")]
+    assert "full stop (1 of 3)" in findings[0].message
+    assert "dollar sign (0 of 1)" in findings[0].message

@@ -1,0 +1,114 @@
+"""Findings about how scoring behaves, on plain values."""
+
+from __future__ import annotations
+
+import pytest
+
+from prime_lab_mcp.lab.checks.reward import judge
+from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.rewards.observed import Abroad, Behaviour, Repeat, Shot, Trial
+from prime_lab_mcp.lab.rewards.probes import Probe, assistant
+from prime_lab_mcp.lab.rewards.properties import AT_ONCE, together
+from prime_lab_mcp.lab.worker.cases import Component, Manner, RewardInfo, Scored
+
+from .test_reward import REWARDS, found, scored, shot, sound
+
+GOLD = shot("gold", "gold", 1.0)
+
+
+def behaved(*manners: Manner, **more: object) -> Trial:
+    return sound(behaviour=Behaviour((GOLD,) * len(manners), manners), **more)
+
+
+def only(trial: Trial) -> Finding:
+    (finding,) = judge(trial)
+    return finding
+
+
+def part(score: float, name: str = "bonus", weight: float = 0.1) -> Shot:
+    probe = Probe("0/part", "wrong", "wrong: part", 0, assistant("part"))
+    return Shot(probe, Scored("x", 0.0, {name: Component(score, weight)}))
+
+
+def test_scoring_that_behaves_has_no_finding() -> None:
+    assert found(behaved(Manner("a", 1.0, (1.0,)), Manner("b", 1.0))) == set()
+
+
+def test_another_reward_among_others_blocks_and_shows_both() -> None:
+    finding = only(behaved(Manner("a", 1.0, (0.0,)), Manner("b", 1.0, (1.0,))))
+    assert (finding.code, finding.severity) == ("reward-concurrency", "blocker")
+    assert "1 alone, 0 among others" in finding.message
+    assert finding.rows[0]["reward"] == 0.0
+
+
+def test_a_reward_that_is_lost_among_others_blocks() -> None:
+    assert found(behaved(Manner("a", 1.0, (None,)))) == {("reward-concurrency", "blocker")}
+
+
+def test_scoring_at_once_that_breaks_the_process_blocks() -> None:
+    trial = sound(behaviour=Behaviour((GOLD,), (), "the environment ended its own process"))
+    assert found(trial) == {("reward-concurrency", "blocker")}
+
+
+def test_what_varies_alone_is_no_matter_of_concurrency() -> None:
+    assert found(behaved(Manner("a", 0.3, (0.6,)))) == set()  # alone it earned 1 before: not the others' doing
+    repeat = Repeat(GOLD.probe, scored(0.1), scored(0.7), scored(0.3))
+    trial = behaved(Manner("a", 1.0, (0.0,)), repeats=(repeat,))
+    assert found(trial) == {("reward-nondeterministic", "blocker")}
+
+
+def test_holding_the_loop_above_100_ms_warns_with_the_completion() -> None:
+    assert found(behaved(Manner("a", 1.0, (1.0,), (), 100.0))) == set()
+    finding = only(behaved(Manner("a", 1.0, (1.0,), (), 101.0)))
+    assert (finding.code, finding.severity) == ("reward-blocks-loop", "warning")
+    assert finding.rows[0]["completion"] == '"gold of 0"'
+
+
+def test_changed_inputs_warn_and_are_named() -> None:
+    finding = only(behaved(Manner("a", 1.0, (1.0,), ("task.data.answer",))))
+    assert (finding.code, finding.severity) == ("reward-mutates", "warning")
+    assert "task.data.answer" in finding.message
+
+
+def test_another_reward_in_another_process_blocks() -> None:
+    finding = only(sound(abroad=(Abroad(GOLD, scored(0.0)), Abroad(GOLD, scored(1.0)))))
+    assert (finding.code, finding.severity) == ("reward-nondeterministic", "blocker")
+    assert "depends on the process (hash seed)" in finding.message
+    assert found(sound(abroad=(Abroad(GOLD, scored(1.0)),))) == set()
+
+
+def test_a_task_that_is_another_one_there_is_told_as_that() -> None:
+    assert found(sound(abroad=(Abroad(GOLD, scored(0.0, "task-changed")),))) == {("tasks-change", "blocker")}
+
+
+def test_what_was_not_scored_there_says_nothing() -> None:
+    abroad = tuple(Abroad(GOLD, scored(None, problem)) for problem in ("not-run", "timeout"))
+    assert found(sound(abroad=abroad)) == set()
+
+
+def test_a_small_penalty_is_information_and_a_large_one_a_warning() -> None:
+    assert found(sound(part(-0.5))) == {("reward-range", "info")}
+    assert found(sound(part(-3.0))) == {("reward-range", "warning")}
+    assert found(sound(part(0.5))) == set()
+    assert found(sound(part(-3.0, weight=0.0))) == set()
+
+
+@pytest.mark.parametrize(("weight", "codes"), [(0.9, set()), (1.5, {("reward-range", "warning")})])
+def test_a_maximum_below_half_of_the_weights_warns(weight: float, codes: set[tuple[str, str]]) -> None:
+    parts = {"correct": Component(1.0, 1.0), "speed": Component(0.01, weight)}
+    golds = tuple(Shot(GOLD.probe, Scored("x", 1.0, parts)) for _ in range(10))
+    assert found(sound(golds=golds, rewards=(*REWARDS, RewardInfo("speed", weight, "reward", True)))) == codes
+
+
+def test_tasks_and_kinds_are_mixed_and_slow_ones_only_watched() -> None:
+    shots = [
+        shot(kind, f"{kind} {n}", 1.0, row=row) for row in range(8) for kind in ("gold", "wrong") for n in range(9)
+    ]  # type: ignore[arg-type]
+    slow = Shot(GOLD.probe, Scored("x", 1.0, ms=1600.0))
+    hung = Shot(GOLD.probe, Scored("x", 1.0, ms=4000.0))
+    mixed, long = together([*shots, slow, hung, shot("gold", "bad", None)])
+    assert len(mixed) == AT_ONCE
+    assert {s.probe.row for s in mixed} == set(range(8))
+    assert [s.probe.kind for s in mixed].count("gold") == AT_ONCE / 2
+    assert mixed[0].probe.row != mixed[1].probe.row
+    assert long == [slow]
