@@ -79,6 +79,24 @@ def form_alone(trial: Trial) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def listed_words(trial: Trial) -> Iterator[Finding]:
+    """Words are cheap: what they earn without an answer is learned first."""
+    above = []
+    for shot in trial.named("wrong after words of the source"):
+        wrong = trial.wrong(shot.probe.row)
+        if shot.reward is not None and wrong is not None and trial.max_reward > 0:
+            above.append((shot, (shot.reward - wrong) / trial.max_reward))
+    if not above:
+        return
+    worst, share = max(above, key=lambda pair: pair[1])
+    if share > FORMAT_WARNS:
+        yield hack(
+            "blocker" if share > FORMAT_BLOCKS else "warning", [worst],
+            f"words that the reward looks for earned {share:.0%} of the maximum beside a wrong answer",
+            "Do not pay for words; where they are part of the task, pay them only beside a right answer.", trial,
+        )  # fmt: skip
+
+
 def echoes(trial: Trial) -> Iterator[Finding]:
     """Copying the prompt needs no skill."""
     for name in ("echo of the prompt, in form", "echo of the prompt"):
@@ -205,6 +223,6 @@ def persuaded(trial: Trial) -> Iterator[Finding]:
 
 
 HACKS: tuple[Check, ...] = (
-    above_gold, two_answers, form_alone, echoes, every_answer, odd_numbers, evaluated, junk, repetition, length,
-    persuaded,
+    above_gold, two_answers, form_alone, listed_words, echoes, every_answer, odd_numbers, evaluated, junk, repetition,
+    length, persuaded,
 )  # fmt: skip

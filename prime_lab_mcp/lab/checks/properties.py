@@ -30,8 +30,8 @@ def other_process(trial: Trial) -> Iterator[Finding]:
             "reward-nondeterministic",
             "blocker",
             f"{count(len(shots), 'completion')} of {len(trial.abroad)} earned another reward in a second process "
-            f"({_number(first.shot.reward)}, then {_number(first.there.reward)}); the reward depends on the process "
-            "(hash seed)",
+            f"({_number(first.shot.reward)}, then {_number(first.there.reward)}); it depends on the process: "
+            "its hash seed, chance at import, or what was scored there before",
             "Sort what comes from a set before using its order; replace hash() by hashlib, and draw nothing at import.",
             rows=tuple(
                 case_row(Shot(a.shot.probe, a.there), f"{_number(a.shot.reward)} as before", trial) for a in shots[:3]

@@ -11,6 +11,8 @@ from prime_lab_mcp.lab.report import Finding
 from prime_lab_mcp.lab.rewards.observed import EPSILON, Shot, Trial
 from prime_lab_mcp.lab.rewards.probes import Kind
 
+_UNCLOSED = ("malformed gold: unclosed", "malformed gold: cut-off")
+
 
 def ignores_format(trial: Trial) -> Iterator[Finding]:
     """Asking for a form that nothing rewards is allowed, but usually an oversight."""
@@ -24,13 +26,24 @@ def ignores_format(trial: Trial) -> Iterator[Finding]:
             "Pay the asked form at least as much as any other.",
             rows=tuple(case_row(s, "no more than the right form", trial) for s in above[:3]),
         )
-    elif trial.asked and shots and all(full(s, trial.max_reward) for s in shots):
+        return
+    if trial.asked and shots and all(full(s, trial.max_reward) for s in shots):
         yield Finding(
             "reward-ignores-format",
             "warning",
             "the prompt asks for a form, and every broken form of the right answer earned the maximum too",
             "Read the answer only from the asked form, or add a small format reward (0.1 to 0.2).",
             rows=tuple(case_row(s, "less than the maximum", trial) for s in shots[:2]),
+        )
+        return
+    unclosed = [s for s in shots if s.probe.name.startswith(_UNCLOSED) and full(s, trial.max_reward)]
+    if unclosed:
+        yield Finding(
+            "reward-ignores-format",
+            "warning",
+            "an answer whose form was never closed earned the maximum, so a reply that ran out of tokens does too",
+            "Read the answer only from a closed form.",
+            rows=tuple(case_row(s, "less than the maximum", trial) for s in unclosed[:2]),
         )
 
 

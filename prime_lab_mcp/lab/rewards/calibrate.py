@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.rewards.code_probes import markers
 from prime_lab_mcp.lab.rewards.gold import Gold, candidates, prompt_of, text_of
 from prime_lab_mcp.lab.rewards.probes import Style, assistant
 from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.rewards.source_words import words
 from prime_lab_mcp.lab.rewards.wrong import spread
 from prime_lab_mcp.lab.worker.cases import Case, Row, Scored
 
@@ -41,12 +42,12 @@ async def calibrate(
     """
     texts = _texts(rows)
     wanted = asked(texts, source) if given is None else [given]
-    marks = markers(source)
+    marks, listed = markers(source), words(source)
     best: Calibration | None = None
     for golds in candidates(rows):
         sample = spread(golds, TASKS, 0)
         styles = [
-            Style(golds, form, carrier, marks)
+            Style(golds, form, carrier, marks, listed)
             for carrier in (all_carriers(texts, source) if given is None else wanted)
             for form in range(_widest(sample))
         ]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 HACKED_TASKS = 3
 """Tasks on which the hacks are tried: each is a process of its own in a sound reward."""
 _MARKERS = ("ALL TESTS PASSED", "All tests passed", "PASSED", "passed", "OK", "ok", "success", "True", "1.0", "1")
 _MOST_MARKERS = 30
+_CONSTANTS = 3
+_MOST_TESTS = 50
 
 
 def is_program(text: str) -> bool:
@@ -74,6 +76,46 @@ def wrong_programs(reference: str) -> Iterator[tuple[str, str]]:
         if names := _functions(tree):
             yield "other function names", _changed(reference, _Renamed(frozenset(names)))
     yield "says nothing", "pass"
+
+
+def constant_programs(values: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """(name, program) that return one expected value whatever they are given, for tasks whose tests expect several.
+
+    `values` are a task's fields; tests are found in their texts as `assert f(...) == LITERAL`.
+    """
+    expected: dict[str, dict[str, None]] = {}
+    for text in _all_texts(list(values)):
+        for name, literal in _asserted(text):
+            expected.setdefault(name, {})[literal] = None
+    for name, literals in expected.items():
+        if len(literals) > 1:
+            for literal in list(literals)[:_CONSTANTS]:
+                yield "always returns one expected value", f"def {name}(*args, **kwargs):\n    return {literal}"
+
+
+def _all_texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _all_texts(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value[:_MOST_TESTS]:
+            yield from _all_texts(part)
+
+
+def _asserted(text: str) -> Iterator[tuple[str, str]]:
+    if "==" not in text or "(" not in text:
+        return
+    tree = _parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) and isinstance(node.left, ast.Call):
+            called, value = node.left.func, node.comparators[0]
+            try:
+                ast.literal_eval(value)
+            except (ValueError, TypeError, MemoryError, RecursionError):
+                continue
+            if isinstance(called, ast.Name):
+                yield called.id, ast.unparse(value)
 
 
 def near_programs(reference: str) -> Iterator[tuple[str, str]]:

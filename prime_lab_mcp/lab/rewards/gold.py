@@ -165,10 +165,11 @@ def _numbers(raw: Any, kind: Format) -> Iterator[str]:
 def _several(raw: Any) -> Iterator[str]:
     parts = _parts(raw)
     if parts:
-        yield parts[0]
+        # All of them first: where naming one pays as much as naming all, that is a flaw to be shown.
         yield ", ".join(parts)
         yield "\n".join(parts)
         yield json.dumps(parts, ensure_ascii=False)
+        yield parts[0]
 
 
 def _parts(raw: Any) -> list[str]:

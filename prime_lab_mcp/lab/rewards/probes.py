@@ -60,6 +60,8 @@ class Style:
     carrier: Carrier
     markers: tuple[str, ...] = ()
     """Texts that the environment's code prints or looks for in output (code_probes.py)."""
+    words: tuple[str, ...] = ()
+    """Words that the environment's code lists (source_words.py)."""
 
     def said(self, gold: Gold) -> str:
         return gold.form(self.form)
@@ -84,7 +86,7 @@ def build(style: Style, examples: Sequence[Gold], rows: Mapping[int, Row], *, ha
     for place, gold in enumerate(examples):
         made = [*_ordinary(style, gold, rows[gold.row], programs)]
         if programs:
-            made += [*_programs(style, gold, hacks=hacks and place < code_probes.HACKED_TASKS)]
+            made += [*_programs(style, gold, rows[gold.row], hacks=hacks and place < code_probes.HACKED_TASKS)]
         elif hacks:
             made += [*_hacks(style, gold, rows[gold.row], place)]
         if place < ladder.TASKS and not programs:
@@ -119,7 +121,7 @@ def _ordinary(style: Style, gold: Gold, row: Row, programs: bool) -> Iterator[_M
             usual = variant.usual and not (variant.name == "code fence" and carrier.kind != "plain")
             kind: Kind = "equivalent" if usual else "variant"
             yield kind, f"gold with {variant.name}", carrier.wrap(variant.answer), False
-    for half in half_right(style.golds, gold, style.form):
+    for half in half_right(style.golds, gold, style.form, prompt_of(row)):
         yield "half-right", f"half right: {half.name}", carrier.wrap(half.answer), False
     wrongs = wrong_answers(style.golds, gold, style.form, options=offered)
     for wrong in wrongs:
@@ -145,10 +147,19 @@ def _hacks(style: Style, gold: Gold, row: Row, place: int) -> Iterator[_Made]:
         *_expressions(carrier, said),
         *_junk(carrier),
         *_sizes(carrier, said, wrong),
+        *_words(style, said, wrong),
         *(_persuasions(carrier) if place < judge_probes.TASKS or style.golds.format == "free_text" else ()),
         *(_heavy(carrier) if place == 0 else ()),
     ):
         yield "hack", name, text, False
+
+
+def _words(style: Style, said: str, wrong: str) -> Iterator[tuple[str, str]]:
+    """A wrong answer after the words that the code lists, less those that a right or wrong answer is made of."""
+    answers = f"{said} {wrong} {' '.join(style.golds.labels)}".lower()
+    listed = [word for word in style.words if word.lower() not in answers]
+    if listed:
+        yield "wrong after words of the source", style.carrier.reasoned(wrong, f"{', '.join(listed)}.")
 
 
 def _persuasions(carrier: Carrier) -> Iterator[tuple[str, str]]:
@@ -172,12 +183,14 @@ def _heavy(carrier: Carrier) -> Iterator[tuple[str, str]]:
     yield "heavy: 200,000 letters", "a" * 200_000
 
 
-def _programs(style: Style, gold: Gold, *, hacks: bool) -> Iterator[_Made]:
+def _programs(style: Style, gold: Gold, row: Row, *, hacks: bool) -> Iterator[_Made]:
     """For golds that are reference solutions. What concerns numbers and labels is left out: every program costs a
     process."""
     carrier, said = style.carrier, style.said(gold)
     wrongs = list(code_probes.wrong_programs(said))
     wrongs = wrongs if hacks else wrongs[:1]
+    if hacks:
+        wrongs += code_probes.constant_programs([row.fields, row.info])
     for name, program in wrongs:
         yield "wrong", f"wrong: {name}", carrier.wrap(program), False
     for name, program in list(code_probes.near_programs(said))[:1]:

@@ -75,8 +75,10 @@ async def behave(worker: Worker, shots: Iterable[Shot]) -> Behaviour | None:
     return Behaviour((*mixed, *long), tuple(found))
 
 
-async def abroad(worker: Worker, shots: Sequence[Shot], repeats: Sequence[Repeat]) -> tuple[Abroad, ...]:
-    """Score some again in a process with another hash seed. Nothing where they vary in one process already."""
+async def abroad(
+    worker: Worker, shots: Sequence[Shot], repeats: Sequence[Repeat], hash_seed: int | None
+) -> tuple[Abroad, ...]:
+    """Score some again in another process. Nothing where they vary in one process already."""
     if any(differs(r) for r in repeats):
         return ()
     known = [s for s in shots if _computed(s)]
@@ -84,7 +86,7 @@ async def abroad(worker: Worker, shots: Sequence[Shot], repeats: Sequence[Repeat
     chosen = [*tied, *_mixed(known)[: ABROAD - len(tied)]]
     chosen = [s for s in chosen if s.scored.ms <= _BUSY_MS]
     try:
-        async with worker.elsewhere() as other:
+        async with worker.elsewhere(hash_seed) as other:
             found = await other.score([s.probe.case for s in chosen], timeout=60)
     except LabError:
         return ()  # that process failed, not the reward: loading and scoring are known to work in this one

@@ -8,19 +8,22 @@ from prime_lab_mcp.lab.rewards import process_bound, properties
 from prime_lab_mcp.lab.rewards.calibrate import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.carriers import Carrier
 from prime_lab_mcp.lab.rewards.gold import Gold
-from prime_lab_mcp.lab.rewards.observed import Expected, Repeat, Shot, Supplied, Trial
+from prime_lab_mcp.lab.rewards.observed import Abroad, Expected, Repeat, Shot, Supplied, Trial
 from prime_lab_mcp.lab.rewards.probes import Probe, Style, build, gold_probe
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.rewards.supplied import Wanted, place
 from prime_lab_mcp.lab.rewards.wrong import spread
 from prime_lab_mcp.lab.worker.cases import Case, Loaded, Row, Rows, Scored
 from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.pool import OTHER_SEED
 
 GOLD_TASKS = 500
 """Tasks whose gold is scored; of a larger taskset a seeded sample."""
 _SECONDS = 20.0
 """What scoring the golds may take; a slow reward gets a smaller sample, never below `_FEW`."""
 _FEW = 24
+_RELOAD_SECONDS = 5.0
+"""Where loading takes longer, it is not done again in another process unless the code gives a reason to."""
 Cases = Callable[[Style | None], Sequence[Wanted]]
 
 
@@ -59,7 +62,9 @@ async def run(
     known = [*shots, *(s.shot for s in supplied)]
     alive = bool(known) and not scorer.faulty
     behaviour = await properties.behave(worker, known) if alive else None
-    abroad = await properties.abroad(worker, known, repeats) if alive and several else ()
+    abroad: tuple[Abroad, ...] = ()
+    if alive and (several or loaded.seconds < _RELOAD_SECONDS):
+        abroad = await properties.abroad(worker, known, repeats, OTHER_SEED if several else None)
     return Trial(
         rewards=rewards,
         style=style,

@@ -17,6 +17,9 @@ NEAR = Decimal("0.02")
 """A relative difference below which a reward with a stated tolerance may rightly pay."""
 _OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 
+_ANY = re.compile(r"(?i)\b(any|either|one of|an? example|name an?|at least one)\b")
+"""Words of a prompt that asks for one of several right answers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
@@ -105,6 +108,9 @@ def _numbers(said: str, number: Decimal, raw: Any) -> Iterator[Wrong]:
         yield Wrong("a tenth more", _plain((number * Decimal("1.1")).to_integral_value()))
     if number != 0:
         yield Wrong("sign flipped", _plain(-number))
+    if number == number.to_integral_value() and abs(number) < 10**9:
+        part = Decimal("0.75") if number >= 0 else Decimal("-0.75")
+        yield Wrong("with a fraction", _plain(number + part), number != 0 and abs(part / number) <= NEAR)
     digits = re.sub(r"\D", "", said)
     if len(digits) >= 2 and number == number.to_integral_value():
         yield Wrong("part of the number", said.rstrip(said[-1]) or digits[0])
@@ -215,7 +221,7 @@ def _like(word: str, model: str) -> str:
     return word.capitalize() if model[:1].isupper() else word
 
 
-def half_right(golds: Golds, gold: Gold, form: int) -> list[Wrong]:
+def half_right(golds: Golds, gold: Gold, form: int, prompt: str = "") -> list[Wrong]:
     """Answers that hold the right one beside another, or a part of it: partial credit may pay them, never in full."""
     said = gold.form(form)
     others = sorted({g.form(form) for g in golds.golds} - set(gold.forms))
@@ -228,11 +234,13 @@ def half_right(golds: Golds, gold: Gold, form: int) -> list[Wrong]:
     parts = gold.parts
     if golds.format == "multi_answer" and len(parts) > 1 and said != parts[0]:
         stranger = next((p for g in golds.golds for p in g.parts if p not in parts), "zzyzx")
-        for name, items in (("one item left out", parts[:-1]), ("one item too many", [*parts, stranger])):
+        changed = {"one item left out": parts[:-1], "one item too many": (*parts, stranger)}
+        if _ANY.search(prompt):
+            del changed["one item left out"]
+        for name, items in changed.items():
             joined = {", ".join(parts): ", ", "\n".join(parts): "\n"}.get(said)
             found.append(Wrong(name, joined.join(items) if joined else _dumped(list(items))))
-    known = {f.strip().lower() for f in (*gold.forms, *parts)}
-    return [w for w in found if w.answer.strip().lower() not in known]
+    return found
 
 
 def cross(golds: Golds, form: int, pairs: int, seed: int = 0) -> list[tuple[Gold, str]]:

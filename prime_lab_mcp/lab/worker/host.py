@@ -52,9 +52,10 @@ _PATIENCE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """How to open the same environment in a process with another hash seed, and how to begin starting that process."""
+    """How to open the same environment in another process, and how to begin starting one with another hash seed."""
 
-    open: Callable[[], AbstractAsyncContextManager[Worker]]
+    open: Callable[..., AbstractAsyncContextManager[Worker]]
+    """With `hash_seed` for a process whose strings hash otherwise: that takes an import of verifiers."""
     warm: Callable[[], Awaitable[None]]
 
 
@@ -149,10 +150,10 @@ class Worker:
             return decode_manners(reply, [case for case, _ in cases])
 
     @asynccontextmanager
-    async def elsewhere(self) -> AsyncIterator[Worker]:
-        """The same environment in a process of its own with another hash seed. A task that differs there is told."""
+    async def elsewhere(self, hash_seed: int | None = None) -> AsyncIterator[Worker]:
+        """The same environment, loaded anew in a process of its own. A task that differs there is told."""
         assert self.twin is not None
-        async with self.twin.open() as other:
+        async with self.twin.open(hash_seed=hash_seed) as other:
             other._keys.update(self._keys)
             yield other
 

@@ -68,8 +68,7 @@ class Workers:
         worker = self._reuse(key) or Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden)
         worker.twin = Twin(
             partial(
-                self.open, tree, source_key, interpreter, api=api, module=module, env_args=env_args, hidden=hidden,
-                hash_seed=OTHER_SEED,
+                self.open, tree, source_key, interpreter, api=api, module=module, env_args=env_args, hidden=hidden
             ),
             lambda: self._zygote(interpreter, api, OTHER_SEED).start(),
         )  # fmt: skip

@@ -64,7 +64,8 @@ class Seen:
         """Judge what a scoring function returned: a number, or a mapping of numbers (v1)."""
         for part in value.values() if isinstance(value, Mapping) else (value,):
             number = _sibling("plain").number(part)
-            if isinstance(part, bool | int | float) or type(part).__module__ == "numpy":
+            scalar = type(part).__module__ == "numpy" and type(part).__name__ != "ndarray"
+            if isinstance(part, bool | int | float) or scalar:
                 if number is None:
                     self.problem("nonfinite")
                 continue

@@ -56,3 +56,18 @@ def test_refused_spellings_are_named_with_their_recall_and_rare_ones_never_warn_
     assert [(f.code, f.severity) for f in findings] == [("reward-too-strict", "warning")]
     assert "full stop (1 of 3)" in findings[0].message
     assert "dollar sign (0 of 1)" in findings[0].message
+
+
+def test_words_that_earn_beside_a_wrong_answer_warn_and_from_three_tenths_block() -> None:
+    words = "wrong after words of the source"
+    assert found(sound(shot("hack", words, 0.1))) == set()
+    assert found(sound(shot("hack", words, 0.25))) == {("reward-hackable", "warning")}
+    assert found(sound(shot("hack", words, 0.4))) == {("reward-hackable", "blocker")}
+
+
+def test_an_answer_whose_tag_was_never_closed_warns_when_paid_in_full() -> None:
+    unclosed, other = "malformed gold: unclosed tag", "malformed gold: wrong tag"
+    assert found(sound(shot("malformed-gold", unclosed, 0.0), shot("malformed-gold", other, 0.0))) == set()
+    assert found(sound(shot("malformed-gold", unclosed, 1.0), shot("malformed-gold", other, 0.0))) == {
+        ("reward-ignores-format", "warning")
+    }

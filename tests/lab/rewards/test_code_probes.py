@@ -9,6 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab.rewards.code_probes import (
     are_programs,
+    constant_programs,
     hacks,
     is_program,
     markers,
@@ -65,3 +66,17 @@ def test_hacks_name_what_the_reference_names() -> None:
 )
 def test_markers_that_a_reward_looks_for_are_found(source: str) -> None:
     assert "SUITE GREEN" in markers(source)
+
+
+def test_constants_are_tried_where_the_tests_expect_several_values() -> None:
+    fields = {"tests": ["assert double(3) == 6", "assert double(-4) == -8"], "entry": "double"}
+    programs = [program for _, program in constant_programs([fields])]
+    assert programs == [f"def double(*args, **kwargs):\n    return {value}" for value in ("6", "-8")]
+    assert not any(map(passes, programs))
+
+
+@pytest.mark.parametrize(
+    "tests", ["assert even(2) == True\nassert even(4) == True", "assert f(2) == g(3)", "assert broken(", "f(1) == 2 =="]
+)
+def test_no_constant_is_tried_where_one_value_is_right_or_none_is_known(tests: str) -> None:
+    assert list(constant_programs([{"tests": tests}])) == []

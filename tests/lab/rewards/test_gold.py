@@ -36,7 +36,7 @@ def golds(*answers: Any, **fields: Any) -> Golds:
         ([True, False], {}, "boolean", "yes"),
         (["B", "C"], {"choices": ["w", "x", "y", "z"]}, "choice_letter", "B"),
         ([1, 0, 3], {"choices": ["w", "x", "y", "z"]}, "choice_index", "B"),
-        ([["red", "blue"], ["green"]], {}, "multi_answer", "red"),
+        ([["red", "blue"], ["green"]], {}, "multi_answer", "red, blue"),
         (['{"a": 1}', '{"a": 2}'], {}, "json", '{"a": 1}'),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

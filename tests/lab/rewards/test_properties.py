@@ -55,7 +55,7 @@ async def test_the_process_is_named_as_the_cause(lab: Lab) -> None:
     module.write_text(module.read_text(encoding="utf-8").replace("SYSTEM =", f"{salted}SYSTEM ="), encoding="utf-8")
     outcome = await try_reward(lab, "salted", examples=4)
     (finding,) = [f for f in outcome.findings if f.code == "reward-nondeterministic"]
-    assert "depends on the process (hash seed)" in finding.message
+    assert "depends on the process" in finding.message
 
 
 async def test_holding_the_loop_and_changing_inputs_only_warn(lab: Lab) -> None:
