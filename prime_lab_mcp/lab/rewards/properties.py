@@ -31,16 +31,16 @@ _TIED = "both:"
 def together(shots: Iterable[Shot]) -> tuple[list[Shot], list[Shot]]:
     """Completions to score at once, tasks and kinds mixed; and beside them those that take long, to be watched."""
     known = [s for s in shots if _computed(s)]
-    mixed: list[Shot] = []
+    chosen: list[Shot] = []
     busy = 0.0
-    for shot in _mixed(known):
-        if len(mixed) < AT_ONCE and busy + shot.scored.ms <= _BUSY_MS:
-            mixed.append(shot)
+    for shot in mixed(known):
+        if len(chosen) < AT_ONCE and busy + shot.scored.ms <= _BUSY_MS:
+            chosen.append(shot)
             busy += shot.scored.ms
-    taken = {id(s) for s in mixed}
+    taken = {id(s) for s in chosen}
     long = [s for s in known if _LONG_MS < s.scored.ms < _TOO_LONG_MS and id(s) not in taken]
     long = [s for s in long if len(s.probe.completion) <= _TEXT and not s.probe.name.startswith(_HEAVY)]
-    return mixed, sorted(long, key=lambda s: -s.scored.ms)[:_LONG]
+    return chosen, sorted(long, key=lambda s: -s.scored.ms)[:_LONG]
 
 
 def _computed(shot: Shot) -> bool:
@@ -48,7 +48,7 @@ def _computed(shot: Shot) -> bool:
     return shot.reward is not None and not shot.scored.errors
 
 
-def _mixed(shots: Sequence[Shot]) -> list[Shot]:
+def mixed(shots: Sequence[Shot]) -> list[Shot]:
     """Plain completions, a task at a time in turn, each task's kinds in turn."""
     by_row: dict[int, dict[Kind, list[Shot]]] = {}
     for shot in shots:
@@ -64,15 +64,15 @@ def _in_turn(lists: Iterable[Sequence[Shot]]) -> list[Shot]:
 
 async def behave(worker: Worker, shots: Iterable[Shot]) -> Behaviour | None:
     """How scoring these behaves. None where none of them was scored."""
-    mixed, long = together(shots)
-    if not mixed and not long:
+    short, long = together(shots)
+    if not short and not long:
         return None
-    cases = [*((s.probe.case, True) for s in mixed), *((s.probe.case, False) for s in long)]
+    cases = [*((s.probe.case, True) for s in short), *((s.probe.case, False) for s in long)]
     try:
         found = await worker.together(cases)
     except LabError as error:
-        return Behaviour(tuple(mixed), (), error.message)
-    return Behaviour((*mixed, *long), tuple(found))
+        return Behaviour(tuple(short), (), error.message)
+    return Behaviour((*short, *long), tuple(found))
 
 
 async def abroad(
@@ -83,8 +83,10 @@ async def abroad(
         return ()
     known = [s for s in shots if _computed(s)]
     tied = [s for s in known if s.probe.name.startswith(_TIED)][: ABROAD // 3]
-    chosen = [*tied, *_mixed(known)[: ABROAD - len(tied)]]
-    chosen = [s for s in chosen if s.scored.ms <= _BUSY_MS]
+    chosen = [*tied, *mixed(known)[: ABROAD - len(tied)]]
+    busy = sum(s.scored.ms for s in chosen)
+    if busy > 2 * _BUSY_MS:
+        chosen = chosen[: max(_LONG, int(len(chosen) * 2 * _BUSY_MS / busy))]
     try:
         async with worker.elsewhere(hash_seed) as other:
             found = await other.score([s.probe.case for s in chosen], timeout=60)

@@ -19,9 +19,12 @@ from prime_lab_mcp.lab.worker.pool import OTHER_SEED
 
 GOLD_TASKS = 500
 """Tasks whose gold is scored; of a larger taskset a seeded sample."""
-_SECONDS = 20.0
+_SECONDS = 10.0
 """What scoring the golds may take; a slow reward gets a smaller sample, never below `_FEW`."""
 _FEW = 24
+_REPEAT_MS = 3000.0
+"""What scoring plain completions once more may take; of a slow reward fewer are repeated, never below `_REPEATED`."""
+_REPEATED = 6
 _RELOAD_SECONDS = 5.0
 """Where loading takes longer, it is not done again in another process unless the code gives a reason to."""
 Cases = Callable[[Style | None], Sequence[Wanted]]
@@ -115,9 +118,10 @@ async def _probe(
 ) -> tuple[tuple[Shot, ...], tuple[Repeat, ...]]:
     probes = build(style, picked, {row.index: row for row in rows}, hacks=hacks)
     shots = await _shoot(scorer, probes)
-    plain = [s for s in shots if s.probe.kind in ("gold", "verbose", "wrong", "malformed", "empty")]
-    slow = sum(s.scored.ms for s in plain) > _SECONDS * 1000 / 4
-    plain = plain[:24] if slow else plain
+    plain = properties.mixed(shots)
+    busy = sum(s.scored.ms for s in plain)
+    if busy > _REPEAT_MS:
+        plain = plain[: max(_REPEATED, int(len(plain) * _REPEAT_MS / busy))]
     if scorer.gave_up:
         return shots, ()
     again = await scorer.score([s.probe.case for s in plain])
