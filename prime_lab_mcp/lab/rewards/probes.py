@@ -79,6 +79,15 @@ def gold_probe(style: Style, gold: Gold) -> Probe:
     return Probe(f"gold/{gold.row}", "gold", "gold", gold.row, assistant(style.render(gold)))
 
 
+def company(style: Style) -> dict[int, tuple[tuple[Mapping[str, Any], ...], ...]]:
+    """By task: a right, a wrong and an empty completion, as a group of a real run would hold."""
+    found: dict[int, tuple[tuple[Mapping[str, Any], ...], ...]] = {}
+    for gold in style.golds.golds:
+        wrong = next((w.answer for w in wrong_answers(style.golds, gold, style.form) if not w.near), "zzyzx quux")
+        found[gold.row] = (assistant(style.render(gold)), assistant(style.carrier.wrap(wrong)), assistant(""))
+    return found
+
+
 def build(style: Style, examples: Sequence[Gold], rows: Mapping[int, Row], *, hacks: bool) -> list[Probe]:
     """All probes for the example tasks, in task order."""
     found: list[Probe] = []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from prime_lab_mcp.lab.worker.cases import Case, CaseError, Scored
+from prime_lab_mcp.lab.worker.cases import Case, CaseError, Message, Scored
 from prime_lab_mcp.lab.worker.host import Worker
 
 FATAL = frozenset({"timeout", "exited", "flood", "memory", "nonsense"})
@@ -20,6 +21,8 @@ class Scorer:
     def __init__(self, worker: Worker, *, case_timeout: float = 5) -> None:
         self.worker = worker
         self.case_timeout = case_timeout
+        self.company: Mapping[int, Sequence[Sequence[Message]]] = {}
+        """By task: completions that a group reward sees beside each."""
         self.faulty: list[tuple[Case, Scored]] = []
         """Every case that hung or broke its process, whatever it was scored for."""
 
@@ -29,6 +32,7 @@ class Scorer:
 
     async def score(self, cases: Sequence[Case]) -> list[Scored]:
         """One result per case, in order. What was not run any more has the problem `not-run`."""
+        cases = [replace(c, company=self.company[c.row]) if c.row in self.company else c for c in cases]
         done: list[Scored] = []
         portion = 0
         while len(done) < len(cases) and not self.gave_up:

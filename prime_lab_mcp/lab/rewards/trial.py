@@ -9,7 +9,7 @@ from prime_lab_mcp.lab.rewards.calibrate import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.carriers import Carrier
 from prime_lab_mcp.lab.rewards.gold import Gold
 from prime_lab_mcp.lab.rewards.observed import Abroad, Expected, Repeat, Shot, Supplied, Trial
-from prime_lab_mcp.lab.rewards.probes import Probe, Style, build, gold_probe
+from prime_lab_mcp.lab.rewards.probes import Probe, Style, assistant, build, company, gold_probe
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.rewards.supplied import Wanted, place
 from prime_lab_mcp.lab.rewards.wrong import spread
@@ -25,6 +25,7 @@ _FEW = 24
 _REPEAT_MS = 3000.0
 """What scoring plain completions once more may take; of a slow reward fewer are repeated, never below `_REPEATED`."""
 _REPEATED = 6
+_NOTHING = "I do not know."
 _RELOAD_SECONDS = 5.0
 """Where loading takes longer, it is not done again in another process unless the code gives a reason to."""
 Cases = Callable[[Style | None], Sequence[Wanted]]
@@ -50,8 +51,13 @@ async def run(
     several = process_bound.reason(source) is not None
     if several:
         await properties.warm(worker)
+    grouped = any(r.kind == "group" for r in rewards)
+    if grouped:
+        scorer.company = {row.index: (assistant(_NOTHING), assistant("")) for row in sample.rows}
     found = await calibrate(scorer, sample.rows, source, carrier)
     style = found.style if found is not None else None
+    if style is not None and grouped:
+        scorer.company = company(style)
     probes, unmatched = place(cases(style), sample.rows, style)
     golds = _tried(found)
     shots: tuple[Shot, ...] = ()
@@ -60,13 +66,14 @@ async def run(
         golds = await _golds(scorer, found)
         picked = spread(found.style.golds, examples, found.style.form)
         shots, repeats = await _probe(scorer, found.style, picked, sample.rows, hacks)
-        repeats = (*_seen_before(found, golds), *repeats)
+        if not grouped:  # there a completion earned what it does in other company
+            repeats = (*_seen_before(found, golds), *repeats)
     supplied = await _supplied(scorer, probes)
     known = [*shots, *(s.shot for s in supplied)]
     alive = bool(known) and not scorer.faulty
     behaviour = await properties.behave(worker, known) if alive else None
     abroad: tuple[Abroad, ...] = ()
-    if alive and (several or loaded.seconds < _RELOAD_SECONDS):
+    if alive and not grouped and (several or loaded.seconds < _RELOAD_SECONDS):
         abroad = await properties.abroad(worker, known, repeats, OTHER_SEED if several else None)
     return Trial(
         rewards=rewards,

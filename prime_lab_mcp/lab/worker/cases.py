@@ -128,11 +128,15 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A completion to be scored for one task: `messages` are what the model and its tools said; empty: no reply."""
+    """A completion to be scored for one task: `messages` are what the model and its tools said; empty: no reply.
+
+    `company` are other completions of the task that a group reward sees beside it.
+    """
 
     id: str
     row: int
     messages: Sequence[Message]
+    company: Sequence[Sequence[Message]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,12 @@ class Worker:
 
     async def _score_some(self, cases: Sequence[Case], done: list[Scored], case_timeout: float, grace: float) -> None:
         asked = [
-            {"row": c.row, "key": self._keys.get(c.row), "messages": [dict(m) for m in c.messages]}
+            {
+                "row": c.row,
+                "key": self._keys.get(c.row),
+                "messages": [dict(m) for m in c.messages],
+                "company": [[dict(m) for m in other] for other in c.company],
+            }
             for c in cases[len(done) :]
         ]
         await self._tell({"op": "score", "cases": asked, "case_timeout": case_timeout})

@@ -17,7 +17,7 @@ import logging
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, cast
 
@@ -54,6 +54,7 @@ class Adapter:
         self.leaves = list(_leaves(self.env.rubric))
         rewards = [self._info(fn, w, rubric) for rubric in self.leaves for fn, w in zip(rubric.funcs, rubric.weights)]  # noqa: B905
         self.grouped = any(r["kind"] == "group" for r in rewards)
+        self.weights = [(r["name"], r["weight"]) for r in rewards]
         for rubric in self.leaves:
             self._listen(rubric)
         table = self.train if self.train is not None else self.eval
@@ -144,7 +145,8 @@ class Adapter:
         started = time.perf_counter()
         state: Any = None
         try:
-            state = loop.run_until_complete(asyncio.wait_for(self._score(raw, case["messages"]), timeout))
+            scoring = self._score(raw, case["messages"], case.get("company") or ())
+            state = loop.run_until_complete(asyncio.wait_for(scoring, timeout))
         except BaseException as error:
             seen.failed(error, time.perf_counter() - started, timeout)
             if not isinstance(error, Exception):
@@ -177,15 +179,20 @@ class Adapter:
             lambda: self.plain.number(state.get("reward")),
         )
 
-    async def _score(self, raw: dict[str, Any], completion: list[dict[str, Any]]) -> Any:
+    async def _score(self, raw: dict[str, Any], completion: list[dict[str, Any]], company: Sequence[Any]) -> Any:
         state = await self._state(raw, completion)
-        await self._rate(state)
+        await self._rate(state, [await self._state(raw, said) for said in company] if self.grouped else [])
         return state
 
-    async def _rate(self, state: Any) -> None:
+    async def _rate(self, state: Any, company: Sequence[Any] = ()) -> None:
         if self.grouped:
-            self.seen.problem("group-reward")
-            await self.env.rubric.score_group([state])
+            if not company:
+                self.seen.problem("group-reward")
+            await self.env.rubric.score_group([state, *company])
+            if company:
+                # What was seen on the way belongs to all of them.
+                metrics = state.get("metrics") or {}
+                self.scores = [(name, weight, metrics.get(name)) for name, weight in self.weights]
         else:
             await self.env.rubric.score_rollout(state)
 
@@ -267,7 +274,8 @@ class Watched:
         self._adapter.scores.append((_name(self._fn), self._weight, None))
 
     def _returned(self, value: Any) -> Any:
-        first = value[0] if isinstance(value, list) and len(value) == 1 else value
+        # A group reward gives a list: what it gave the first of the group is what is looked at.
+        first = value[0] if isinstance(value, list) and value and self._adapter.grouped else value
         self._adapter.seen.look(first, _name(self._fn))
         self._adapter.scores.append((_name(self._fn), self._weight, first))
         return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,17 @@ async def test_group_rewards_are_scored_and_named(write: Write, opened: Opened, 
     assert loaded.rewards[0].kind == "group"
     assert (scored.reward, scored.problems) == (2.0, ("group-reward",))
     assert scored.components["longest"] == Component(4.0, 0.5)
+
+
+async def test_a_group_reward_sees_the_company_of_a_case(write: Write, opened: Opened, old: Interpreter) -> None:
+    ranked = GROUP.replace("[float(len(c[-1]", "[float(sum(len(o) for o in completions)) + float(len(c[-1]")
+    assert ranked != GROUP
+    alone = said(0, "four")
+    among = replace(alone, company=[said(0, "another one").messages])
+    async with opened(write(ranked), interpreter=old, api="v0") as worker:
+        first, second = await worker.score([alone, among])
+    assert second.problems == ()
+    assert (first.reward, second.reward) == (2.5, 3.0)
 
 
 async def test_multi_turn_environments_in_a_group_score_over_their_state(
