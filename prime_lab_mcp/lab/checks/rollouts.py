@@ -49,7 +49,9 @@ def _error(performed: Performed) -> tuple[str, str]:
 
 
 def _of_machine(performed: Performed) -> bool:
-    return performed.rolled.errors[0].type.startswith(_OF_MACHINE)
+    error = performed.rolled.errors[0]
+    # An environment may speak with the client of its state by itself, and not through `get_model_response`.
+    return error.type.startswith(_OF_MACHINE) or "ScriptedClient" in error.message
 
 
 def _failed(severity: Severity, failed: Sequence[Performed], how: str, fix: str) -> Finding:

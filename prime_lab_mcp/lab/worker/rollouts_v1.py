@@ -68,11 +68,11 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     adapter._pull(max(rows) + 1, 10.0)
     loop = adapter._loop(rows[0])
     driver = _Driver(adapter, request)
-    reason = driver.reason()
-    if reason:
-        return {"rollouts": [], "unavailable": reason}
     try:
+        driver.check()
         found = loop.run_until_complete(driver.all())
+    except _Unavailable as error:
+        return {"rollouts": [], "unavailable": str(error)}
     except TimeoutError:
         return {"rollouts": [], "unavailable": f"its tool servers did not start within {request['serving']:g} seconds"}
     for told, asked in zip(found, request["rollouts"]):  # noqa: B905
@@ -83,6 +83,10 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {"rollouts": found, "unavailable": ""}
 
 
+class _Unavailable(Exception):
+    """Rollouts of this environment cannot be run here, for no fault of its code."""
+
+
 class _Driver:
     def __init__(self, adapter: Any, request: dict[str, Any]) -> None:
         self.adapter, self.request = adapter, request
@@ -90,18 +94,17 @@ class _Driver:
         self.players: dict[str, Any] = {}
         self.paths = [p for p in (_sibling("serve").tree(), f"{_sibling('serve').tree()}/src") if os.path.isdir(p)]
 
-    def reason(self) -> str:
-        """Why rollouts of this environment cannot be run here; empty where they can."""
+    def check(self) -> None:
+        """Raise where rollouts of this environment cannot be run here."""
         agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(self._config())
         for role in agents.values():
             harness = role.harness.id if role.harness is not None else None
             if harness not in _PLAIN_HARNESSES:
-                return f"its harness is {harness!r}, not a plain chat"
+                raise _Unavailable(f"its harness is {harness!r}, not a plain chat")
         for asked in self.request["rollouts"]:
             task = self.adapter.tasks[asked["row"]]
             if getattr(task, "NEEDS_CONTAINER", False) or task.data.image is not None:
-                return "its tasks need a container"
-        return ""
+                raise _Unavailable("its tasks need a container")
 
     def _config(self) -> Any:
         generic = importlib.import_module("verifiers.v1.utils.generic")
@@ -149,7 +152,9 @@ class _Driver:
         except TimeoutError:
             raise
         except Exception as error:
-            broken = [self._recorded(error, "serving")]
+            broken = [self._recorded(error, "")]
+            if not broken[0]["where"]:
+                raise _Unavailable(f"{broken[0]['type']}: {broken[0]['message']}") from error
             return [self._told(None, None, broken, "ended", 0.0) for _ in asked[:1]]
 
     async def _one(self, env: Any, url: str, number: int, asked: dict[str, Any], gate: Any, deadline: float) -> Any:
@@ -244,8 +249,10 @@ class _Driver:
     def _error(self, error: Any, phase: str) -> dict[str, str]:
         """An error that verifiers recorded, as text with a traceback."""
         tree = _sibling("serve").tree()
-        frames = _FRAME.findall(error.traceback or "")
-        own = [f for f in frames if tree and f[0].startswith(tree)]
+        # Of a chain of exceptions, its root stands first.
+        chain = [_FRAME.findall(part) for part in (error.traceback or "").split("Traceback (most recent call last)")]
+        found = [[f for f in frames if tree and f[0].startswith(tree)] for frames in chain]
+        own = next((frames for frames in found if frames), [])
         where = f"{own[-1][2]}, {own[-1][0][len(tree) + 1 :]}:{own[-1][1]}" if own else phase
         plain = self.adapter.plain
         message = plain.text(error.message, 2000).replace(f"{tree}/", "")
@@ -280,7 +287,10 @@ class _Driver:
 
 
 def _distinct(errors: list[dict[str, str]]) -> list[dict[str, str]]:
-    return list({(e["type"], e["message"]): e for e in errors}.values())
+    kept: dict[tuple[str, str], dict[str, str]] = {}
+    for error in errors:
+        kept.setdefault((error["type"], error["message"]), error)
+    return list(kept.values())
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
