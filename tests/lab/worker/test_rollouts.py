@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +263,8 @@ async def test_tools_of_v0(write: Write, opened: Opened, old: Interpreter) -> No
             says({"calls": [["look_up", "{bad"]]}, "a2"),
         )  # fmt: skip
     assert [t.name for t in called.tools] == ["look_up"]
-    assert called.messages[0]["tool_calls"][0]["function"] == {"name": "look_up", "arguments": '{"name": "a2"}'}
+    (call,) = called.messages[0]["tool_calls"]
+    assert (call["function"]["name"], json.loads(call["function"]["arguments"])["name"]) == ("look_up", "a2")
     assert (called.messages[1]["content"], called.reward, called.alone) == ("a2", 1.0, 1.0)
     assert (raised.ok, raised.errors[0].type) == (False, "ToolCallError: KeyError")
     assert raised.errors[0].where.startswith("look_up, sample.py:")
