@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.checks import code, earned, reward, smells, supplied_cases
+from prime_lab_mcp.lab.checks import code, earned, reward, rollouts, smells, supplied_cases
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.opening import Opened, Say, opened
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome, Verdict
@@ -23,6 +23,7 @@ from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 _FAILING = 8
 _SHOWN = 160
 _SUPPLIED = 20
+_ROLLOUTS = 16
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
 
 
@@ -127,6 +128,8 @@ def _outcome(
     if failing and args.cases_file != LAST:
         kept.write_failing([case for _, case in failing])
     data = _data(seen, sanity, failing, args) | {"table": str(kept.table)}
+    if seen.rollouts:
+        data["rollouts"] = rollouts.shown(seen)[:_ROLLOUTS]
     if compared is not None:
         data["same_as"] = compared.as_json()
     facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves)

@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.checks.right_and_wrong import (
     malformed_beats_wrong,
     wrong_passes,
 )
+from prime_lab_mcp.lab.checks.rollouts import ROLLOUTS
 from prime_lab_mcp.lab.checks.scoring import SCORING
 from prime_lab_mcp.lab.checks.strictness import ignores_format, too_strict
 from prime_lab_mcp.lab.checks.supplied_cases import no_gold, supplied_cases
@@ -62,7 +63,10 @@ def judge(trial: Trial) -> list[Finding]:
 _DECISIVE = frozenset({"reward-constant", "reward-nondeterministic", "reward-order-dependent"})
 
 
-_BESIDE = frozenset({"reward-raises", "reward-slow", "reward-sync", "reward-type", "reward-nonfinite", "tasks-change"})
+_BESIDE = frozenset({
+    "reward-raises", "reward-slow", "reward-sync", "reward-type", "reward-nonfinite", "tasks-change",
+    "reward-rollout-fails", "reward-rollout-endless",
+})  # fmt: skip
 
 
 def sanity(trial: Trial) -> list[Sanity]:
@@ -86,7 +90,7 @@ def sanity(trial: Trial) -> list[Sanity]:
 
 CHECKS: tuple[Check, ...] = (
     *SCORING, constant, no_gold, empty_golds, gold_fails, wrong_passes, malformed_beats_wrong, supplied_cases,
-    *HACKS, *PARTLY_RIGHT, *PROGRAMS, ignores_format, too_strict,
+    *HACKS, *PARTLY_RIGHT, *PROGRAMS, ignores_format, too_strict, *ROLLOUTS,
 )  # fmt: skip
 
 

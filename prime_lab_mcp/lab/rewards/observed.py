@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prime_lab_mcp.lab.rewards.probes import Kind, Probe, Style
+from prime_lab_mcp.lab.rewards.scripts import Performed
 from prime_lab_mcp.lab.worker.cases import Manner, RewardInfo, Scored
 
 Expected = float | Literal["high", "low"]
@@ -102,6 +103,14 @@ class Trial:
     """Completions that hung or ended their process, those included that only looked for the right way to write."""
     behaviour: Behaviour | None = None
     abroad: tuple[Abroad, ...] = ()
+    rollouts: tuple[Performed, ...] = ()
+    """Whole rollouts with a scripted model; only of environments where more can happen than one reply."""
+    no_rollouts: str = ""
+    """Why those could not be run here."""
+    rollouts_broke: str = ""
+    """How the process ended while they ran."""
+    by_rollouts: bool = False
+    """`golds` and `shots` are rollouts: scored alone, a reply cannot earn what a rollout does."""
     gave_up: bool = False
     tasks: int | None = None
     renderings: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from prime_lab_mcp.lab.rewards import process_bound, properties
+from prime_lab_mcp.lab.rewards import process_bound, properties, rollouts
 from prime_lab_mcp.lab.rewards.calibrate import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.carriers import Carrier
 from prime_lab_mcp.lab.rewards.gold import Gold
@@ -68,8 +68,14 @@ async def run(
         shots, repeats = await _probe(scorer, found.style, picked, sample.rows, hacks)
         if not grouped:  # there a completion earned what it does in other company
             repeats = (*_seen_before(found, golds), *repeats)
+    stage = await rollouts.perform(worker, loaded, style, sample.rows) if not scorer.gave_up else rollouts.Stage()
     supplied = await _supplied(scorer, probes)
-    known = [*shots, *(s.shot for s in supplied)]
+    if stage.way is not None:
+        golds, shots = rollouts.shots(stage)
+        repeats = ()
+    if supplied and stage.stateful and (stage.way is not None or not any(s.reward for s in golds)):
+        supplied = await rollouts.replayed(worker, supplied)
+    known = [] if stage.way is not None else [*shots, *(s.shot for s in supplied)]
     alive = bool(known) and not scorer.faulty
     behaviour = await properties.behave(worker, known) if alive else None
     abroad: tuple[Abroad, ...] = ()
@@ -87,6 +93,10 @@ async def run(
         faults=tuple(_shot(case, scored) for case, scored in scorer.faulty),
         behaviour=behaviour,
         abroad=abroad,
+        rollouts=stage.performed,
+        no_rollouts=stage.unavailable,
+        rollouts_broke=stage.broken,
+        by_rollouts=stage.way is not None,
         gave_up=scorer.gave_up,
         tasks=sample.total,
         renderings=found.tried if found is not None else 0,

@@ -45,6 +45,8 @@ class Loaded:
     seconds: float
     shadowed_by: str | None = None
     """A built-in taskset of verifiers with the same name: `vf-eval` would load that one instead (v1)."""
+    turns: bool = False
+    """More can happen in a rollout than one reply: tools, answers of the environment, set-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,7 @@ def decode_loaded(reply: Any, api: Api, versions: Mapping[str, Any]) -> Loaded:
             python_version=str(versions.get("python")),
             seconds=float(reply["seconds"]),
             shadowed_by=reply.get("shadowed_by"),
+            turns=bool(reply.get("turns", False)),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise nonsense("load", reply) from error

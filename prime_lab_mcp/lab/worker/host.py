@@ -16,6 +16,7 @@ import anyio
 
 from prime_lab_mcp.lab.errors import WorkerError
 from prime_lab_mcp.lab.interpreter import Api
+from prime_lab_mcp.lab.worker import rolled
 from prime_lab_mcp.lab.worker.cases import (
     Case,
     CaseError,
@@ -48,6 +49,8 @@ _FAULTS = 5
 _GRACE = 2.0
 _FIRST_GRACE = 8.0
 _PATIENCE = 0.5
+_LATE = 15.0
+"""Seconds for what is scored after the last rollout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,20 @@ class Worker:
             request = {"op": "together", "cases": asked, "case_timeout": case_timeout}
             reply = await self._ask(request, 60, "scoring several completions at once")
             return decode_manners(reply, [case for case, _ in cases])
+
+    async def rollout(
+        self, plays: Sequence[rolled.Play], *, seconds: float, case_timeout: float = 5
+    ) -> rolled.Rollouts:
+        """Whole rollouts with a scripted model, through the environment's own loop, tools and hooks.
+
+        What has not begun after `seconds` is not run. Raises LoadFailed or WorkerError when the environment hangs or
+        ends its process there.
+        """
+        async with self._lock:
+            await self._ensure(60)
+            limit = seconds + (rolled.SERVING if self._api == "v1" else 0) + _LATE
+            request = rolled.request(plays, seconds, case_timeout)
+            return rolled.decode(await self._ask(request, limit, "running whole rollouts"))
 
     @asynccontextmanager
     async def elsewhere(self, hash_seed: int | None = None) -> AsyncIterator[Worker]:

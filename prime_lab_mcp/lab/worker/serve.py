@@ -90,6 +90,9 @@ def _answer(adapter: Any, line: bytes) -> Any:
             result = adapter.facts()
         elif request["op"] == "together":
             result = adapter.together(request["cases"], request["case_timeout"])
+        elif request["op"] == "rollout":
+            program = sys.modules["_prime_lab_worker_program"].sibling(f"rollouts_{adapter.api}")
+            result = program.run(adapter, request)
         else:
             result = adapter.rows(request)
         encoded = plain.encode({"id": known, "result": result})
@@ -123,6 +126,11 @@ def failure(error: BaseException) -> dict[str, str]:
 
 
 _tree: list[str] = []
+
+
+def tree() -> str:
+    """The folder of the environment's code; empty before it was loaded."""
+    return _tree[0] if _tree else ""
 
 
 def _relative(text: str) -> str:

@@ -31,6 +31,8 @@ def _sibling(name: str) -> Any:
 class Adapter:
     """One loaded environment. Row indices count the training rows first, then the evaluation rows."""
 
+    api = "v0"
+
     def __init__(self) -> None:
         self.verifiers: Any = importlib.import_module("verifiers")
         self.types: Any = importlib.import_module("verifiers.types")
@@ -62,6 +64,7 @@ class Adapter:
             "kind": type(self.env).__name__,
             "tasks": len(table) if table is not None else 0,
             "infinite": False,
+            "turns": _sibling("rollouts_v0").applies(self),
             "rewards": rewards,
             "fields": [c for c in table.column_names if c not in _HIDDEN] if table is not None else [],
             "system_prompt": self.plain.plain(getattr(self.env, "system_prompt", None)),

@@ -33,6 +33,8 @@ def _sibling(name: str) -> Any:
 class Adapter:
     """One loaded taskset."""
 
+    api = "v1"
+
     def __init__(self) -> None:
         self.v1: Any = importlib.import_module("verifiers.v1")
         self.plain: Any = _sibling("plain")
@@ -86,6 +88,7 @@ class Adapter:
             "kind": self.kind.__name__,
             "tasks": len(self.tasks) if self.ended else None,
             "infinite": self.infinite,
+            "turns": _sibling("rollouts_v1").applies(self),
             "rewards": self._rewards(first),
             "fields": [name for name in data_type.model_fields if name not in base],
             "system_prompt": self.plain.plain(first.data.system_prompt) if first is not None else None,

@@ -1,0 +1,81 @@
+"""`vf-lab-chat` whose tool loop runs in this process too, for rollouts with a scripted model.
+
+The chat program of verifiers that `vf-lab-chat` starts for a task with tools takes seconds per rollout, nearly all of
+them imports. This is its loop, with its own client for MCP; where a hook of the task asks to see tool calls before they
+are executed, the program runs.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import AsyncExitStack
+from typing import Any
+
+import aiohttp
+from verifiers.v1.dialects.chat import message_to_wire  # type: ignore[import-untyped, unused-ignore]
+from verifiers.v1.runtimes import ProgramResult, Runtime  # type: ignore[import-untyped, unused-ignore]
+from vf_lab_chat import LabChatHarness, LabChatHarnessConfig  # type: ignore[import-not-found, unused-ignore]
+
+__all__ = ["LabLoopHarness", "LabLoopHarnessConfig"]
+
+
+class LabLoopHarnessConfig(LabChatHarnessConfig):  # type: ignore[misc, unused-ignore]
+    """No settings of its own."""
+
+
+class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
+    """Chat and tools in this process."""
+
+    async def launch(
+        self,
+        ctx: Any,
+        trace: Any,
+        runtime: Runtime,
+        endpoint: str,
+        secret: str,
+        mcp_urls: dict[str, str],
+        data: Any,
+        tool_interception_url: str | None = None,
+    ) -> ProgramResult:
+        if not mcp_urls or tool_interception_url:
+            return await super().launch(ctx, trace, runtime, endpoint, secret, mcp_urls, data, tool_interception_url)
+        # Late: a task without tools needs none of it.
+        from verifiers.v1.harnesses.utils import mcp  # type: ignore[import-untyped, unused-ignore]
+
+        system, prompt = self.resolve_prompt(data)
+        messages = [{"role": "system", "content": system}] if system else []
+        if isinstance(prompt, str):
+            messages.append({"role": "user", "content": prompt})
+        elif prompt is not None:
+            messages += [message_to_wire(message) for message in prompt]
+        config = {"mcpServers": {name: {"url": url, "timeout": 30.0} for name, url in mcp_urls.items()}}
+        async with AsyncExitStack() as stack:
+            session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
+            tools, dispatch, servers = await mcp.connect_mcp(config, stack)
+            while True:
+                body = {"model": ctx.model, "messages": messages, **({"tools": tools} if tools else {})}
+                headers = {"Authorization": f"Bearer {secret}"}
+                async with session.post(f"{endpoint}/chat/completions", json=body, headers=headers) as answer:
+                    if answer.status >= 400:
+                        return ProgramResult(1, "", f"HTTP {answer.status}: {(await answer.text())[-2000:]}")
+                    said = (await answer.json())["choices"][0]["message"]
+                messages.append({k: v for k, v in said.items() if v is not None})
+                if not said.get("tool_calls"):
+                    return ProgramResult(0, "", "")
+                for call in said["tool_calls"]:
+                    name, given = call["function"]["name"], call["function"]["arguments"]
+                    found = await _called(mcp, servers, dispatch, name, given)
+                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": found, "name": name})
+
+
+async def _called(mcp: Any, servers: Any, dispatch: Any, name: str, given: str) -> Any:
+    """What the chat program of verifiers answers to a call, faulty ones included."""
+    try:
+        arguments = json.loads(given or "{}")
+    except json.JSONDecodeError as error:
+        return f"error: invalid JSON in tool arguments ({error}); resend the call with valid JSON"
+    if not isinstance(arguments, dict):
+        return f"error: tool arguments must be a JSON object, got {type(arguments).__name__}; resend as an object"
+    if name not in dispatch:
+        return f"error: unknown tool {name!r}"
+    return await mcp.call_mcp(servers, dispatch, name, arguments)

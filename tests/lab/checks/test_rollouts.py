@@ -1,0 +1,123 @@
+"""Findings about whole rollouts, on plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.checks.reward import judge
+from prime_lab_mcp.lab.checks.rollouts import shown
+from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.rewards.scripts import Part, Performed, Script
+from prime_lab_mcp.lab.worker.cases import CaseError
+from prime_lab_mcp.lab.worker.rolled import End, Rolled
+
+from .test_reward import found, sound
+
+RAISED = (CaseError("IndexError", "list index out of range", "env_response, game.py:31"),)
+
+
+def played(
+    part: Part, reward: float | None, *, row: int = 0, tools: bool = False, end: End = "ended",
+    errors: tuple[CaseError, ...] = (), **more: Any,
+) -> Performed:  # fmt: skip
+    script = Script(f"plays {part}", part, {}, tools=tools)
+    messages = ({"role": "assistant", "content": part},)
+    told = {"alone": reward, "again": reward, "stop": "done", "turns": 2} | more
+    return Performed(row, script, Rolled(messages, reward, end, end == "ended" and not errors, errors=errors, **told))
+
+
+RIGHT, WRONG, SILENT = played("gold", 1.0), played("wrong", 0.0), played("silent", 0.0)
+
+
+def only(*performed: Performed, **more: Any) -> Finding:
+    (finding,) = judge(sound(rollouts=performed, **more))
+    return finding
+
+
+def codes(*performed: Performed) -> set[tuple[str, str]]:
+    return found(sound(rollouts=performed))
+
+
+def test_rollouts_that_end_and_are_paid_as_alone_have_no_finding() -> None:
+    assert codes(RIGHT, WRONG, SILENT, played("faulty", 0.0)) == set()
+
+
+@pytest.mark.parametrize("part", ["gold", "wrong", "silent"])
+def test_an_error_in_a_rollout_with_sensible_turns_blocks(part: Part) -> None:
+    finding = only(RIGHT, played(part, None, errors=RAISED))
+    assert (finding.code, finding.severity) == ("reward-rollout-fails", "blocker")
+    assert finding.where == "env_response, game.py:31"
+    assert "IndexError" in finding.message
+
+
+def test_an_error_after_a_faulty_call_warns() -> None:
+    assert codes(RIGHT, played("faulty", None, errors=RAISED)) == {("reward-rollout-fails", "warning")}
+
+
+def test_the_same_error_after_a_faulty_call_and_after_sensible_turns_is_told_once() -> None:
+    both = (played("wrong", None, errors=RAISED), played("faulty", None, errors=RAISED))
+    assert codes(RIGHT, *both) == {("reward-rollout-fails", "blocker")}
+
+
+def test_what_only_the_machine_failed_in_is_partly_tested() -> None:
+    error = (CaseError("SandboxError", "no space left", ""),)
+    assert codes(RIGHT, played("wrong", None, errors=error)) == {("reward-partly-tested", "warning")}
+
+
+def test_a_process_that_ended_in_rollouts_blocks() -> None:
+    assert found(sound(rollouts_broke="it exited")) == {("reward-rollout-fails", "blocker")}
+
+
+def test_rollouts_that_cannot_be_run_here_are_said() -> None:
+    finding = only(no_rollouts="its tasks need a container")
+    assert (finding.code, finding.severity) == ("reward-partly-tested", "warning")
+    assert "its tasks need a container" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("endless", {("reward-rollout-endless", "blocker")}),
+        ("slow", {("reward-partly-tested", "warning")}),
+        ("cut", set()),
+    ],
+)
+def test_a_rollout_without_an_end_blocks_and_a_long_one_does_not(end: End, code: set[tuple[str, str]]) -> None:
+    assert codes(RIGHT, played("wrong", None, end=end)) == code
+
+
+def test_the_same_rollout_scored_again_must_earn_the_same() -> None:
+    finding = only(played("gold", 1.0, again=0.0), WRONG)
+    assert (finding.code, finding.severity) == ("reward-rollout-differs", "blocker")
+    assert "1, then 0" in finding.message
+
+
+def test_a_reward_that_reads_the_state_of_the_rollout_is_no_flaw() -> None:
+    finding = only(played("gold", 1.0, alone=0.0, state=("board",)), WRONG)
+    assert (finding.code, finding.severity) == ("reward-rollout-differs", "warning")
+    assert "board" in finding.message
+
+
+@pytest.mark.parametrize("part", ["wrong", "silent", "faulty"])
+def test_a_rollout_without_the_right_answer_must_not_earn_as_much(part: Part) -> None:
+    assert codes(RIGHT, played(part, 1.0)) == {("reward-wrong-passes", "blocker")}
+    assert codes(RIGHT, played(part, 1.0, row=1)) == set()
+
+
+def test_where_the_right_answer_cannot_be_said_wrong_ones_are_not_judged_by_it() -> None:
+    assert codes(played("gold", 0.0), WRONG) == set()
+    assert codes(played("gold", 0.1), played("wrong", 0.1)) == set()
+
+
+@pytest.mark.parametrize(("paid", "severity"), [(0.6, "blocker"), (0.3, "warning"), (0.1, None)])
+def test_calling_tools_for_the_sake_of_it_must_not_be_paid(paid: float, severity: str | None) -> None:
+    wanted = {("reward-hackable", severity)} if severity else set()
+    assert codes(RIGHT, WRONG, played("wrong", paid, tools=True)) == wanted
+
+
+def test_the_report_lists_rollouts_shortly() -> None:
+    assert shown(sound(rollouts=(RIGHT, played("wrong", None, end="endless", stop=""))))[1] == {
+        "task": 0, "script": "plays wrong", "turns": 2, "reward": None, "stop": "endless", "ok": False,
+    }  # fmt: skip
