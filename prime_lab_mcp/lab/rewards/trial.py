@@ -66,6 +66,8 @@ async def run(
     abroad = await properties.abroad(worker, known, repeats) if alive and several else ()
     if found is not None and picked and hacks:
         shots = (*shots, *await enduring.endure(scorer, heavy, found.style, picked[0]))
+    if any("left-processes" in s.scored.problems for s in (*golds, *shots)):
+        await worker.close()  # a worker is kept for the next call, and with it what scoring left running
     return Trial(
         rewards=rewards,
         style=style,

@@ -178,7 +178,8 @@ def _wrote(watched: _Watched, path: Any, *, reusable: bool) -> None:
     """A file outside of scratch and temporary folders; inside of them one that other completions wrote too."""
     if not isinstance(path, str | bytes | os.PathLike):
         return
-    full = os.path.realpath(os.fsdecode(path))
+    folder, name = os.path.split(os.path.abspath(os.fsdecode(path)))
+    full = os.path.join(os.path.realpath(folder), name)
     if full.startswith(("/dev/", "/proc/")) or "__pycache__" in full or "/.cache/" in full or _under(full, _caches()):
         return
     tree = _sibling("serve")._tree[:1]
