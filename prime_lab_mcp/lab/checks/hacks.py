@@ -160,6 +160,8 @@ def odd_numbers(trial: Trial) -> Iterator[Finding]:
 
 def evaluated(trial: Trial) -> Iterator[Finding]:
     """A reward that computes what the model wrote pays for restating the task; one that runs it can be taken over."""
+    if any("evaluated-output" in s.scored.problems for s in trial.everything):
+        return  # seen to be run (hostile.py)
     code = [s for s in trial.named("Python code") if as_gold(s, trial)]
     sums = [s for s in trial.named("sum left") if as_gold(s, trial)]
     fix = "Parse the answer as a number or literal; never pass it to eval, exec or a symbolic evaluator."

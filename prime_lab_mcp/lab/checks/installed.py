@@ -110,10 +110,13 @@ def _not_self_contained(what: str, where: str | None, row: Mapping[str, Any] | N
 
 async def _scored_here(worker: Worker, cases: Sequence[Case]) -> list[Scored] | None:
     """None where scoring is slow or fails by itself, so that a comparison would cost much and prove nothing."""
-    first = await worker.score(cases[:1], case_timeout=_CASE_SECONDS)
-    if first[0].ms > _COSTLY_MS or first[0].problems or first[0].errors:
-        return None
-    return [*first, *await worker.score(cases[1:], case_timeout=_CASE_SECONDS)] if len(cases) > 1 else first
+    found: list[Scored] = []
+    for case in cases:
+        (scored,) = await worker.score([case], case_timeout=_CASE_SECONDS)
+        if scored.ms > _COSTLY_MS or "timeout" in scored.problems or (scored.broken and not found):
+            return None
+        found.append(scored)
+    return found
 
 
 def _differs(before: Scored, after: Scored) -> bool:

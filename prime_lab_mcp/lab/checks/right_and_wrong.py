@@ -42,7 +42,7 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
         return
     scored = run(trial.golds)
     failing = [s for s in scored if not full(s, trial.max_reward)]
-    if all(s.scored.errors or s.scored.problems for s in failing):
+    if all(s.scored.broken for s in failing):
         return  # reward-raises and its kin say why
     rescued = cases_suffice(trial) and rate == 0
     said = f"{len(failing)} of {count(len(scored), 'right answer')} did not earn the maximum of {trial.max_reward:g}"

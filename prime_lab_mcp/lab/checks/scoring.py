@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from prime_lab_mcp.lab.checks.properties import PROPERTIES
 from prime_lab_mcp.lab.checks.shown import case_row, paid
 from prime_lab_mcp.lab.report import Finding, Severity
+from prime_lab_mcp.lab.rewards.enduring import NEVER_ENDS
 from prime_lab_mcp.lab.rewards.observed import EPSILON, Repeat, Shot, Trial, differs, same
+from prime_lab_mcp.lab.rewards.scorer import SLOW_MS as VERY_SLOW_MS
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.lab.worker.cases import Scored
 
@@ -61,12 +63,15 @@ def _said(shot: Shot) -> str:
     if not shot.scored.errors:
         return ", ".join(shot.scored.problems)
     error = shot.scored.errors[0]
+    if error.type in ("SystemExit", "KeyboardInterrupt"):
+        said = quote(f"{error.type}: {error.message}", 120)
+        return f"{said}; it ends the process that scores all rollouts, as an except for Exception does not catch it"
     return quote(f"{error.type}: {error.message}", 200)
 
 
 def slow(trial: Trial) -> Iterator[Finding]:
     """A reward that hangs stops training; a slow one is paid for in GPU hours."""
-    hung = _with(trial, "timeout")
+    hung = [s for s in _with(trial, "timeout") if s.probe.name != NEVER_ENDS]
     if hung:
         yield Finding(
             "reward-slow",
@@ -77,6 +82,18 @@ def slow(trial: Trial) -> Iterator[Finding]:
         )
         return
     shots = [s for s in trial.everything if s.scored.ms > SLOW_MS and not _BROKE & set(s.scored.problems)]
+    shots = [s for s in shots if s.probe.name != NEVER_ENDS]
+    taken = sum(s.scored.ms for s in shots if s.scored.ms > VERY_SLOW_MS) / 1000
+    if shots and trial.gave_up and taken > 0:
+        yield Finding(
+            "reward-slow",
+            "blocker",
+            f"scoring {count(len(shots), 'completion')} took {taken:.0f} seconds, so the rest was not tried "
+            f"({count(len(_with(trial, 'not-run')), 'completion')})",
+            "Make it faster: load what it needs once, and avoid waits and nested quantifiers.",
+            rows=tuple(case_row(s, "a reward within a second", trial) for s in shots[:3]),
+        )
+        return
     if shots:
         worst = max(shots, key=lambda s: s.scored.ms)
         yield Finding(

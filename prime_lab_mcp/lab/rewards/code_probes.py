@@ -1,7 +1,8 @@
 """Programs a reward for code is tried with: mutants of the reference solution, and known ways to pass tests unearned.
 
 Nothing here runs a program: they are texts for the environment's own reward, which must contain what it runs. None of
-them runs forever, takes much memory or changes a file. (Ways to cheat: facts/validation 2.2 `code_hacks` and 2.5.)
+them runs forever (enduring.py has one that does), takes much memory or changes a file. (Ways to cheat:
+facts/validation 2.2 `code_hacks` and 2.5.)
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from prime_lab_mcp.lab.rewards.canary import PROGRAM
 
 HACKED_TASKS = 3
 """Tasks on which the hacks are tried: each is a process of its own in a sound reward."""
@@ -145,6 +148,7 @@ def hacks(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, str]]:
             )
         return "\n\n".join(made)
 
+    yield "runs inside of the reward", f"{PROGRAM}\n\n{entry('return None')}"
     if names or classes:
         yield "equal to everything", f"{_ALWAYS_EQUAL}\n\n{entry('return Anything()')}"
         yield "reads the tests", f"{_reader()}\n\n{entry('return _expected(args)')}" if names else entry("return None")
@@ -163,6 +167,22 @@ def hacks(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "exits", f"{entry('return None')}\n\nimport sys\nsys.exit(0)"
     yield "ends its process", f"{entry('return None')}\n\nimport os\nos._exit(0)"
 
+
+def leaves_process(reference: str) -> str:
+    """A program that ends and leaves a process of its own session running for half a minute."""
+    tree = _parsed(reference)
+    made = [f"def {name}(*args, **kwargs):\n    return None" for name in (_functions(tree) if tree is not None else [])]
+    return "\n\n".join([_LEAVES, *made])
+
+
+_LEAVES = """\
+import subprocess
+import sys
+
+subprocess.Popen(
+    [sys.executable, "-c", "import time; time.sleep(30)"], start_new_session=True,
+    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+)"""
 
 _ALWAYS_EQUAL = """\
 class Anything(int):

@@ -12,6 +12,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.datasets import golds as values
 from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.rewards.enduring import NEVER_ENDS
 from prime_lab_mcp.lab.rewards.gold import prompt_of
 from prime_lab_mcp.lab.rewards.observed import Shot, Trial
 from prime_lab_mcp.lab.rewards.scorer import Scorer
@@ -112,6 +113,7 @@ async def run(trial: Trial, rows: Sequence[Row], worker: Worker, *, name: str) -
     matched = match(rows, others.rows)
     shots = list({(s.probe.row, s.probe.completion, bool(s.probe.messages)): s for s in trial.everything}.values())
     shots = [s for s in shots if s.probe.row in matched.pairs and "not-run" not in s.scored.problems]
+    shots = [s for s in shots if s.probe.name != NEVER_ENDS]
     cases = [Case(s.probe.id, matched.pairs[s.probe.row], s.probe.messages) for s in shots]
     scored = await Scorer(worker).score(cases)
     compared = tuple(Compared(s, t) for s, t in zip(shots, scored, strict=True) if "not-run" not in t.problems)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.rewards import code_probes, judge_probes, ladder
+from prime_lab_mcp.lab.rewards.canary import TASKS as CANARY_TASKS
+from prime_lab_mcp.lab.rewards.canary import canaries
 from prime_lab_mcp.lab.rewards.carriers import Carrier, broken
 from prime_lab_mcp.lab.rewards.gold import Gold, Golds, options_of, prompt_of
 from prime_lab_mcp.lab.rewards.variants import variants
@@ -158,6 +160,7 @@ def _hacks(style: Style, gold: Gold, row: Row, place: int) -> Iterator[_Made]:
         *_sizes(carrier, said, wrong),
         *_words(style, said, wrong),
         *(_persuasions(carrier) if place < judge_probes.TASKS or style.golds.format == "free_text" else ()),
+        *(canaries(carrier, said) if place < CANARY_TASKS else ()),
         *(_heavy(carrier) if place == 0 else ()),
     ):
         yield "hack", name, text, False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from prime_lab_mcp.lab.rewards import process_bound, properties, rollouts
+from prime_lab_mcp.lab.rewards import enduring, process_bound, properties, rollouts
 from prime_lab_mcp.lab.rewards.calibrate import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.carriers import Carrier
 from prime_lab_mcp.lab.rewards.gold import Gold
@@ -13,7 +13,7 @@ from prime_lab_mcp.lab.rewards.probes import Probe, Style, assistant, build, com
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.rewards.supplied import Wanted, place
 from prime_lab_mcp.lab.rewards.wrong import spread
-from prime_lab_mcp.lab.worker.cases import Case, Loaded, Row, Rows, Scored
+from prime_lab_mcp.lab.worker.cases import Case, Loaded, Rows, Scored
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.pool import OTHER_SEED
 
@@ -62,10 +62,14 @@ async def run(
     golds = _tried(found)
     shots: tuple[Shot, ...] = ()
     repeats: tuple[Repeat, ...] = ()
+    picked: Sequence[Gold] = ()
+    heavy: Sequence[Probe] = ()
     if found is not None and found.mean is not None:
         golds = await _golds(scorer, found)
         picked = spread(found.style.golds, examples, found.style.form)
-        shots, repeats = await _probe(scorer, found.style, picked, sample.rows, hacks)
+        probes_of_tasks = build(found.style, picked, {row.index: row for row in sample.rows}, hacks=hacks)
+        heavy = [p for p in probes_of_tasks if enduring.is_heavy(p)]
+        shots, repeats = await _probe(scorer, [p for p in probes_of_tasks if p not in heavy])
         if not grouped:  # there a completion earned what it does in other company
             repeats = (*_seen_before(found, golds), *repeats)
     stage = await rollouts.perform(worker, loaded, style, sample.rows) if not scorer.gave_up else rollouts.Stage()
@@ -81,6 +85,10 @@ async def run(
     abroad: tuple[Abroad, ...] = ()
     if alive and not grouped and (several or loaded.seconds < _RELOAD_SECONDS):
         abroad = await properties.abroad(worker, known, repeats, OTHER_SEED if several else None)
+    if found is not None and picked and hacks and stage.way is None:
+        shots = (*shots, *await enduring.endure(scorer, heavy, found.style, picked[0]))
+    if any("left-processes" in s.scored.problems for s in (*golds, *shots)):
+        await worker.close()  # a worker is kept for the next call, and with it what scoring left running
     return Trial(
         rewards=rewards,
         style=style,
@@ -130,10 +138,7 @@ async def _golds(scorer: Scorer, found: Calibration) -> tuple[Shot, ...]:
     return await _shoot(scorer, [gold_probe(found.style, gold) for gold in golds])
 
 
-async def _probe(
-    scorer: Scorer, style: Style, picked: Sequence[Gold], rows: Sequence[Row], hacks: bool
-) -> tuple[tuple[Shot, ...], tuple[Repeat, ...]]:
-    probes = build(style, picked, {row.index: row for row in rows}, hacks=hacks)
+async def _probe(scorer: Scorer, probes: Sequence[Probe]) -> tuple[tuple[Shot, ...], tuple[Repeat, ...]]:
     shots = await _shoot(scorer, probes)
     plain = properties.mixed(shots)
     busy = sum(s.scored.ms for s in plain)

@@ -157,12 +157,17 @@ class CaseError:
     where: str
 
 
+DEEDS = frozenset({"evaluated-output", "opened-network", "wrote-files", "reused-file", "left-processes"})
+"""Problems that tell what scoring did beside returning a number (audit.py): the number stands. A host or path may
+follow after a colon; it is foreign text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scored:
     """One scored case. `reward` is None when it was not computed as the environment would, or is not finite.
 
     `problems` are codes: nonfinite, not-a-float:TYPE, sync-reward, sync-metric, swallowed, group-reward,
-    needs-container, no-such-row, task-changed, timeout, exited, flood, memory, nonsense, not-run.
+    needs-container, no-such-row, task-changed, timeout, exited, flood, memory, nonsense, not-run; and those of `DEEDS`.
     """
 
     id: str
@@ -172,6 +177,11 @@ class Scored:
     errors: tuple[CaseError, ...] = ()
     problems: tuple[str, ...] = ()
     ms: float = 0.0
+
+    @property
+    def broken(self) -> bool:
+        """Something went wrong, so that the number says nothing."""
+        return bool(self.errors) or any(p.partition(":")[0] not in DEEDS for p in self.problems)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,7 @@ class Worker:
         self._hidden = list(hidden)
         self._seat: Seat | None = None
         self._loaded: Loaded | None = None
+        self._scored = False
         self._keys: dict[int, str] = {}
         self._lock = anyio.Lock()
         self._number = 0
@@ -209,8 +210,8 @@ class Worker:
         while len(done) < len(cases):
             await self._ensure(60)
             try:
-                # Only the very first case may import what rewards import late.
-                grace = _GRACE if done else _FIRST_GRACE
+                # Only the very first case of a process may import what rewards import late.
+                grace = _GRACE if done or self._scored else _FIRST_GRACE
                 await self._score_some(cases, done, case_timeout, grace)
             except WorkerError as error:
                 if error.code not in PROBLEMS:
@@ -241,6 +242,7 @@ class Worker:
                 raise await self._broken(nonsense("score", reply))
             try:
                 done.append(decode_scored(reply.get("result"), cases[len(done)]))
+                self._scored = True
             except WorkerError as error:
                 raise await self._broken(error) from error
             grace = _GRACE
@@ -319,7 +321,7 @@ class Worker:
         return error
 
     async def _drop(self, patience: float = 0.0) -> Ended:
-        seat, self._seat, self._loaded = self._seat, None, None
+        seat, self._seat, self._loaded, self._scored = self._seat, None, None, False
         return await seat.close(patience) if seat is not None else Ended(None, None, False, "")
 
     async def close(self) -> None:

@@ -40,6 +40,7 @@ class Adapter:
         self.seen: Any = _sibling("watch").Seen()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.scores: list[tuple[str, float, Any]] = []
+        self.scored = False
 
     def load(self, module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
         """Call `load_environment` with `env_args`."""
@@ -148,13 +149,18 @@ class Adapter:
         started = time.perf_counter()
         state: Any = None
         try:
-            scoring = self._score(raw, case["messages"], case.get("company") or ())
-            state = loop.run_until_complete(asyncio.wait_for(scoring, timeout))
+            with _sibling("audit").watching(seen, case):
+                scoring = self._score(raw, case["messages"], case.get("company") or ())
+                state = loop.run_until_complete(asyncio.wait_for(scoring, timeout))
         except BaseException as error:
             seen.failed(error, time.perf_counter() - started, timeout)
             if not isinstance(error, Exception):
                 self.loop = None
-        return self._result(state, (time.perf_counter() - started) * 1000)
+        seconds = time.perf_counter() - started
+        seen.late(seconds, timeout, first=not self.scored)
+        self.scored = True
+        _sibling("audit").look_behind(seen)
+        return self._result(state, seconds * 1000)
 
     def _loop(self) -> asyncio.AbstractEventLoop:
         if self.loop is None or self.loop.is_closed():
@@ -164,7 +170,8 @@ class Adapter:
 
     def together(self, cases: list[dict[str, Any]], timeout: float) -> list[dict[str, Any]]:
         """How scoring these cases behaves, alone and at once."""
-        found = self._loop().run_until_complete(_sibling("together").observe(self, cases, timeout))
+        with _sibling("audit").watching(_sibling("watch").Seen()):
+            found = self._loop().run_until_complete(_sibling("together").observe(self, cases, timeout))
         return cast(list[dict[str, Any]], found)
 
     def changed_since_loading(self, row: int) -> list[str]:
@@ -235,7 +242,7 @@ class Adapter:
         for name, value in found.items():
             if name not in components:
                 metrics[self.plain.text(name, 200)] = self.plain.number(value)
-        reward = state.get("reward") if state is not None else None
+        reward = state.get("reward") if state is not None and "timeout" not in self.seen.problems else None
         if reward is not None and self.plain.number(reward) is None:
             self.seen.problem("nonfinite")
         told = self.seen.told()

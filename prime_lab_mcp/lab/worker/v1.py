@@ -43,6 +43,7 @@ class Adapter:
         self.keys: dict[int, str] = {}
         self.pristine: dict[int, str | None] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.scored = False
 
     def load(self, module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
         """Build the taskset from its exported class and `env_args`, and its first task."""
@@ -186,12 +187,17 @@ class Adapter:
         trace: Any = None
         try:
             trace = self._trace(task, case["messages"])
-            loop.run_until_complete(asyncio.wait_for(self._score(task, trace, seen), timeout))
+            with _sibling("audit").watching(seen, case):
+                loop.run_until_complete(asyncio.wait_for(self._score(task, trace, seen), timeout))
         except BaseException as error:
             seen.failed(error, time.perf_counter() - started, timeout)
             if not isinstance(error, Exception):
                 self.loop = None
-        return _result(self.plain, seen, trace, (time.perf_counter() - started) * 1000)
+        seconds = time.perf_counter() - started
+        seen.late(seconds, timeout, first=not self.scored)
+        self.scored = True
+        _sibling("audit").look_behind(seen)
+        return _result(self.plain, seen, trace, seconds * 1000)
 
     def _loop(self, row: int) -> asyncio.AbstractEventLoop:
         """The loop that rewards run in. What the task holds before its first scoring is noted."""
@@ -212,7 +218,8 @@ class Adapter:
         self._pull(max(case["row"] for case in cases) + 1, _COUNT_SECONDS)
         for case in cases:
             loop = self._loop(case["row"])
-        found = loop.run_until_complete(_sibling("together").observe(self, cases, timeout))
+        with _sibling("audit").watching(_sibling("watch").Seen()):
+            found = loop.run_until_complete(_sibling("together").observe(self, cases, timeout))
         return cast(list[dict[str, Any]], found)
 
     def changed_since_loading(self, row: int) -> list[str]:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _ERRORS = 20
+_FIRST = 8.0
+"""Seconds more for the first scoring of a process: rewards import late (host.py allows the same)."""
 
 
 def _sibling(name: str) -> Any:
@@ -60,6 +62,13 @@ class Seen:
         if not self.errors:
             self.error(error.__cause__ or error, "")
 
+    def late(self, seconds: float, limit: float, *, first: bool) -> None:
+        """Note a scoring that took too long and came back: what blocks the loop cannot be cancelled."""
+        allowed = limit + _FIRST if first else limit
+        if seconds > allowed + 0.1 and not self.errors and "timeout" not in self.problems:
+            self.problem("timeout")
+            self.say("TimeoutError", f"the score came after {seconds:.1f} seconds, {limit:g} are allowed", self.waiting)
+
     def look(self, value: Any, name: str) -> None:
         """Judge what a scoring function returned: a number, or a mapping of numbers (v1)."""
         for part in value.values() if isinstance(value, Mapping) else (value,):
@@ -76,6 +85,14 @@ class Seen:
     def told(self) -> dict[str, Any]:
         """For the reply."""
         return {"errors": self.errors[:_ERRORS], "problems": self.problems}
+
+
+def not_run() -> dict[str, Any]:
+    """The reply for a case after too many slow ones."""
+    seen = Seen()
+    seen.say("not-run", "earlier cases took too long", "")
+    seen.problem("not-run")
+    return {"reward": None, "components": {}, "metrics": {}, **seen.told(), "ms": 0.0}
 
 
 def no_row(row: int) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""Ends the process when the reply holds no number.
+
+format: numeric
+generation: v1
+finding: reward-raises, blocker
+
+One malformed rollout takes the server down that scores all others.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+import verifiers.v1 as vf
+
+SYSTEM = "Think it through, then put the number in <answer></answer> tags."
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    for n in range(100):
+        yield f"A box holds {n} red and {3 * n + 7} blue marbles. How many marbles are in it?", str(4 * n + 7)
+
+
+def final(reply: str, name: str = "answer") -> str | None:
+    """The one answer outside of thinking; None when there is none, or several that differ."""
+    said = reply.rpartition("</think>")[2].partition("<think>")[0]
+    found = re.findall(rf"<{name}>([^<]*)</{name}>", said)
+    if len(found) != said.count(f"<{name}>") or len({text.strip() for text in found}) != 1:
+        return None
+    return found[0].strip() or None
+
+
+def number(text: str | None) -> float | None:
+    """The finite number that a text is, with thousands commas; None for anything else."""
+    found = re.fullmatch(r"[-+]?[0-9]{1,15}(\.[0-9]{0,10})?", (text or "").strip().replace(",", "").rstrip("."))
+    return float(found[0]) if found else None
+
+
+class ExitsOnBadInputData(vf.TaskData):
+    answer: str
+
+
+class ExitsOnBadInputTask(vf.Task[ExitsOnBadInputData]):
+    @vf.reward(weight=1.0)
+    async def correct(self, trace: vf.Trace) -> float:
+        said = number(final(trace.last_reply or ""))
+        if said is None:
+            sys.exit(f"no number in {trace.last_reply!r}")
+        return float(said == float(self.data.answer))
+
+
+class ExitsOnBadInputConfig(vf.TasksetConfig):
+    """Nothing to set."""
+
+
+class ExitsOnBadInputTaskset(vf.Taskset[ExitsOnBadInputTask, ExitsOnBadInputConfig]):
+    def load(self) -> Iterator[ExitsOnBadInputTask]:
+        for prompt, answer in rows():
+            yield ExitsOnBadInputTask(
+                ExitsOnBadInputData(prompt=prompt, system_prompt=SYSTEM, answer=answer), self.config.task
+            )
+
+
+__all__ = ["ExitsOnBadInputTaskset"]
