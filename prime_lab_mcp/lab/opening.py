@@ -57,9 +57,16 @@ def check_args(manifest: Manifest) -> dict[str, Any]:
 
 @asynccontextmanager
 async def opened(
-    lab: Lab, snapshot: Snapshot, *, env_args: Mapping[str, Any] | None = None, progress: Say | None = None
+    lab: Lab,
+    snapshot: Snapshot,
+    *,
+    env_args: Mapping[str, Any] | None = None,
+    progress: Say | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Opened]:
     """The loaded environment of a snapshot, with `env_args` or else the package's own `check_args`.
+
+    `variables` are set for its code alone: the way to its judge.
 
     Raises LoadFailed when its code raises (a flaw of the environment), BadInput when it cannot be told what to load,
     InterpreterError and WorkerError when the machinery fails, LabError when its code changed the stored copy.
@@ -70,7 +77,7 @@ async def opened(
     if progress is not None:
         await progress("loading the environment")
     async with lab.workers.open(
-        snapshot.tree, snapshot.source, interpreter, api=api, module=module, env_args=given
+        snapshot.tree, snapshot.source, interpreter, api=api, module=module, env_args=given, variables=variables
     ) as worker:
         loaded = await worker.load(timeout=LOAD_SECONDS)
         yield Opened(snapshot, api, interpreter, worker, loaded, given)

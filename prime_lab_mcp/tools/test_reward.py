@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.checks import code, earned, reward, smells, supplied_cases
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.checks import code, earned, judges, reward, smells, supplied_cases
+from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.evals import judge
 from prime_lab_mcp.lab.opening import Opened, Say, opened
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome, Verdict
 from prime_lab_mcp.lab.rewards import compare, rendering, supplied, trial
@@ -18,12 +22,14 @@ from prime_lab_mcp.lab.rewards.probes import Style
 from prime_lab_mcp.lab.rewards.replay import LAST, Kept, behind, fits
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.lab.worker.cases import Rows
-from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
+from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Tool
 
 _FAILING = 8
 _SHOWN = 160
 _SUPPLIED = 20
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
+_ASK_FROM = 1.0
+"""US dollars from which a trial with a judge is asked about first, as in run_eval (DESIGN section 3)."""
 
 
 EXAMPLES = 8
@@ -49,6 +55,10 @@ class Args(Arguments):
     same_as: Annotated[
         str | None, Field(max_length=300, description="Another environment that must pay the same completions alike.")
     ] = None
+    judge: Annotated[
+        str | None, Field(max_length=300, description="Endpoint of the environment's judge, as endpoint of run_eval.")
+    ] = None
+    confirm: str | None = None
 
 
 async def run(call: Call, args: Args) -> Outcome:
@@ -70,16 +80,61 @@ async def run(call: Call, args: Args) -> Outcome:
     def cases(style: Style | None) -> Sequence[supplied.Wanted]:
         return [*own, *(supplied.gsm8k(style) if args.preset == "gsm8k" else ())]
 
-    async with opened(call.lab, snapshot, progress=say) as found:
+    async with (
+        judge.opened(call.lab, args.judge) as way,
+        opened(call.lab, snapshot, progress=say, variables=None if way is None else way.variables) as found,
+    ):
         sample = await found.worker.rows(limit=trial.GOLD_TASKS)
         await say("scoring")
-        seen = await trial.run(
-            found.worker, found.loaded, sample, written.text,
-            examples=args.examples, hacks=args.probes, cases=cases, carrier=carrier,
-        )  # fmt: skip
+        async with _paid(call, way, found):
+            seen = await trial.run(
+                found.worker, found.loaded, sample, written.text,
+                examples=args.examples, hacks=args.probes, cases=cases, carrier=carrier, relay=way,
+                arguments=found.env_args,
+            )  # fmt: skip
+        asked = None if way is None else way.as_json()
     compared = await _compare(call, args.same_as, seen, sample, say) if args.same_as is not None else None
     smelt = await anyio.to_thread.run_sync(smells.find, written)
-    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt)
+    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked)
+
+
+@asynccontextmanager
+async def _paid(call: Call, way: judge.Way | None, found: Opened) -> AsyncIterator[None]:
+    """Bound what the judge may cost, and count what it did cost, however the trial ends."""
+    lab = call.lab
+    if way is None:
+        yield
+        return
+    cap = lab.settings.max_spend
+    await way.bound(found.loaded.judges, None if cap is None else max(0.0, cap - lab.ledger.spent(lab.platform)))
+    try:
+        yield
+    finally:
+        if way.spent:
+            lab.ledger.commit_spend(
+                secrets.token_hex(8), way.spent, f"judge of {found.snapshot.name} at {way.host}", lab.platform
+            )
+
+
+async def intent(call: Call, args: Args) -> Intent | None:
+    """Ask first when a judge is to be asked whose endpoint lists a price, and the estimate reaches a dollar."""
+    if args.judge is None:
+        return None
+    try:
+        price = await judge.priced(call.lab, call.environment, args.judge)
+    except LabError:
+        return None  # the body says the same, as the error of this call
+    if price is None:
+        return None
+    estimate, cap = judge.estimate(price), call.lab.settings.max_spend
+    if estimate < _ASK_FROM and cap is None:
+        return None
+    question = (
+        f"Test the reward of {args.environment} with its judge at {args.judge.partition('|')[0]}: at most about "
+        f"{judge.QUESTIONS} questions, about ${estimate:.2f}?"
+    )
+    key = hashlib.sha256(f"judge {call.environment.content} {args.judge} {args.examples}".encode()).hexdigest()
+    return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM)
 
 
 async def _compare(call: Call, name: str, seen: Trial, sample: Rows, say: Say) -> compare.Comparison:
@@ -101,15 +156,17 @@ def _outcome(
     compared: compare.Comparison | None,
     kept: Kept,
     smelt: Sequence[smells.Smell],
+    asked: Mapping[str, Any] | None,
 ) -> Outcome:
     findings = reward.judge(seen)
     sanity = reward.sanity(seen)
     blocked = {f.code for f in findings if f.severity == "blocker"}
+    unknown = judges.INCONCLUSIVE | (_INCONCLUSIVE if seen.style is None else frozenset())
     if blocked <= _INCONCLUSIVE or not blocked:
         findings += [_insane(check) for check in sanity if check.passed is False and not blocked]
     blockers = [f for f in findings if f.severity == "blocker"]
     status: Verdict = "failed" if blockers else "passed"
-    if blockers and seen.style is None and all(f.code in _INCONCLUSIVE for f in blockers):
+    if blockers and all(f.code in unknown for f in blockers):
         status = "inconclusive"
     proves = status != "passed" or (args.probes and args.examples >= EXAMPLES)
     if not proves:
@@ -127,13 +184,31 @@ def _outcome(
     if failing and args.cases_file != LAST:
         kept.write_failing([case for _, case in failing])
     data = _data(seen, sanity, failing, args) | {"table": str(kept.table)}
+    if seen.judging is not None:
+        data["judge"] = {
+            **(asked or {}),
+            "models": [
+                {"model": quote(j.model, 120), "temperature": j.temperature, "host": quote(j.host, 120)}
+                for j in seen.judging.judges
+            ],
+            "judged": len(seen.asked_judge),
+        }
     if compared is not None:
         data["same_as"] = compared.as_json()
-    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves)
+    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves, **_judge_facts(seen))
     return Outcome(
         status, _summary(seen, status, blockers) + _equal(compared), tuple(findings), data,
-        _next(found.snapshot.relative, status, bool(failing)), facts=facts,
+        _next(found.snapshot.relative, status, bool(failing), status == "inconclusive" and _unasked(blockers, args)), facts=facts,
     )  # fmt: skip
+
+
+def _judge_facts(seen: Trial) -> dict[str, Any]:
+    """The judge as recorded with the verdict. Not as its model: that would be the one evaluated."""
+    known = seen.judging.judges if seen.judging is not None else ()
+    if not known:
+        return {}
+    first = known[0]
+    return {"endpoint_host": first.host, "sampling": {"judge": first.model, "temperature": first.temperature}}
 
 
 def _equal(compared: compare.Comparison | None) -> str:
@@ -143,6 +218,10 @@ def _equal(compared: compare.Comparison | None) -> str:
     if compared.different:
         return f" {len(compared.different)} of {number} earned another share in {name}."
     return f" All {number} earned the same share in {name}."
+
+
+def _unasked(blockers: Sequence[Finding], args: Args) -> bool:
+    return args.judge is None and any(f.code == "reward-judge-unreachable" for f in blockers)
 
 
 def _trial_only() -> Finding:
@@ -171,11 +250,14 @@ def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
 
 
-def _next(environment: str, status: Verdict, failing: bool) -> tuple[Next, ...]:
+def _next(environment: str, status: Verdict, failing: bool, unasked: bool) -> tuple[Next, ...]:
     if status == "passed":
         return (
             Next("run_eval", "shows whether a model's rewards vary enough to learn from", {"environment": environment}),
         )
+    if unasked:
+        given = {"environment": environment, "judge": "prime"}
+        return (Next("test_reward", "with the endpoint of its judge (prime, openai, ... or a URL)", given),)
     again = Next("test_reward", "after mending the reward", {"environment": environment})
     if not failing:
         return (again,)
@@ -233,11 +315,12 @@ TOOL = Tool(
     title="Test reward",
     description=(
         "Score right, wrong, malformed and hacking completions through the environment's own reward. Fails when gold "
-        "is not paid or anything else is. No model, no cost."
+        "is not paid or anything else is. Free, but for a judge."
     ),
     args=Args,
     run=run,
     effect="executes",
     snapshot=True,
     records="environment",
+    intent=intent,
 )

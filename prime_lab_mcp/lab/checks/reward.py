@@ -13,6 +13,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.checks.earned import HALF, mean
 from prime_lab_mcp.lab.checks.hacks import HACKS
+from prime_lab_mcp.lab.checks.judges import JUDGES
 from prime_lab_mcp.lab.checks.partly_right import PARTLY_RIGHT
 from prime_lab_mcp.lab.checks.programs import PROGRAMS
 from prime_lab_mcp.lab.checks.right_and_wrong import (
@@ -62,7 +63,11 @@ def judge(trial: Trial) -> list[Finding]:
 _DECISIVE = frozenset({"reward-constant", "reward-nondeterministic", "reward-order-dependent"})
 
 
-_BESIDE = frozenset({"reward-raises", "reward-slow", "reward-sync", "reward-type", "reward-nonfinite", "tasks-change"})
+_BESIDE = frozenset({
+    "reward-judge-unreachable", "reward-judge-unread", "reward-raises",
+    "reward-slow", "reward-sync", "reward-type", "reward-nonfinite",
+    "tasks-change",
+})  # fmt: skip
 
 
 def sanity(trial: Trial) -> list[Sanity]:
@@ -86,7 +91,7 @@ def sanity(trial: Trial) -> list[Sanity]:
 
 CHECKS: tuple[Check, ...] = (
     *SCORING, constant, no_gold, empty_golds, gold_fails, wrong_passes, malformed_beats_wrong, supplied_cases,
-    *HACKS, *PARTLY_RIGHT, *PROGRAMS, ignores_format, too_strict,
+    *HACKS, *JUDGES, *PARTLY_RIGHT, *PROGRAMS, ignores_format, too_strict,
 )  # fmt: skip
 
 

@@ -14,6 +14,15 @@ PATIENCE = 3
 _PORTIONS = (1, 2, 16, 64)
 
 
+_WAITED_MS = 1000.0
+
+
+def _costs(scored: Scored) -> bool:
+    """Hung or broke its process, or waited in vain for a judge."""
+    waited = "judge-unreachable" in scored.problems and scored.ms > _WAITED_MS
+    return waited or bool(FATAL & set(scored.problems))
+
+
 class Scorer:
     """One trial's scoring. `gave_up` once too many cases hung or broke their process."""
 
@@ -35,7 +44,7 @@ class Scorer:
             size = _PORTIONS[min(portion, len(_PORTIONS) - 1)] if portion < 3 or self.faulty else len(cases)
             asked = cases[len(done) : len(done) + size]
             found = await self.worker.score(asked, case_timeout=self.case_timeout)
-            self.faulty += [(c, s) for c, s in zip(asked, found, strict=True) if FATAL & set(s.problems)]
+            self.faulty += [(c, s) for c, s in zip(asked, found, strict=True) if _costs(s)]
             done += found
             portion += 1
         told = CaseError("not-run", f"{len(self.faulty)} earlier cases hung or ended their process", "")

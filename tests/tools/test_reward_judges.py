@@ -1,0 +1,200 @@
+"""test_reward of rewards that ask a judge: unreachable, honest, gullible, unsteady, unreadable, unpinned."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import pytest
+
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.report import Outcome
+from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.tools import test_reward
+from tests.lab.rewards.judges import KEY, Answer, Judge, judging
+from tests.lab.rewards.packages import PYPROJECT, README, call, codes, try_reward
+
+pytestmark = pytest.mark.anyio
+
+V1 = """
+import hashlib, os
+import verifiers.v1 as vf
+
+class Data(vf.TaskData):
+    answer: str
+
+class VerdictJudgeConfig(vf.JudgeConfig):
+    {config}
+
+class VerdictJudge(vf.Judge[bool, VerdictJudgeConfig]):
+    prompt = "Compare.\\n[question]\\n{{question}}\\n[reference]\\n{{reference}}\\n[answer]\\n{{answer}}\\n[end]"
+
+    def parse(self, response):
+        said = response.text.strip()
+        if said not in ("CORRECT", "WRONG"):
+            raise ValueError(f"no verdict: {{said!r}}")
+        return said == "CORRECT"
+
+class TaskConfig(vf.TaskConfig):
+    judge: VerdictJudgeConfig = VerdictJudgeConfig()
+
+class Essay(vf.Task[Data, vf.State, TaskConfig]):
+    @vf.reward
+    async def right(self, trace: vf.Trace) -> float:
+        reply = trace.last_reply
+        if not reply.strip():
+            return 0.0
+        found = await VerdictJudge(self.config.judge).evaluate(
+            trace=trace, question=self.data.prompt_text, reference=self.data.answer, answer=reply)
+        return float(found.parsed)
+
+class Config(vf.TasksetConfig):
+    task: TaskConfig = TaskConfig()
+
+class Essays(vf.Taskset[Essay, Config]):
+    def load(self):
+        words = ("river", "bridge", "miller", "barrel", "orchard", "lantern", "harbour", "wagon", "chapel", "meadow")
+        for n in range(30):
+            first, second = words[n % 10], words[(n // 10 + n + 3) % 10]
+            answer = f"The {{first}} was closed on day {{n}}, because the {{second}} had been flooded by the spring rain."
+            yield Essay(Data(prompt=f"Why was the place number {{n}} closed, and for which reason?", answer=answer),
+                        self.config.task)
+
+__all__ = ["Essays"]
+"""
+PINNED = 'model: str = "judge-model-1"\n    sampling: vf.SamplingConfig = vf.SamplingConfig(temperature=0.0)'
+V0 = """
+import os
+import verifiers as vf
+from datasets import Dataset
+{top}
+def load_environment():
+    words = ("river", "bridge", "miller", "barrel", "orchard", "lantern", "harbour", "wagon", "chapel", "meadow")
+    rows = [
+        {{"question": f"Why was the place number {{n}} closed, and for which reason?",
+          "answer": f"The {{words[n % 10]}} was closed on day {{n}}, because the {{words[(n // 10 + n + 3) % 10]}} had "
+                    "been flooded by the spring rain."}}
+        for n in range(30)
+    ]
+    prompt = "Compare.\\n[question]\\n{{question}}\\n[reference]\\n{{answer}}\\n[answer]\\n{{response}}\\n[end]"
+    {rubric}
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
+"""
+RUBRIC = """
+    rubric = vf.JudgeRubric(judge_model="judge-model-1", judge_sampling_args={"temperature": 0.0}, judge_prompt=prompt)
+    async def right(prompt, completion, answer, state, judge) -> float:
+        return float(await judge(prompt, completion, answer, state) == "CORRECT")
+    rubric.add_reward_func(right)
+"""
+OWN_CLIENT = """
+    from openai import AsyncOpenAI
+    async def right(prompt, completion, answer) -> float:
+        try:
+            client = AsyncOpenAI(max_retries=0)
+            text = prompt_of(prompt[-1]["content"], answer, completion[-1]["content"] if completion else "")
+            found = await client.chat.completions.create(
+                model="judge-model-1", temperature=0.0, messages=[{"role": "user", "content": text}])
+            return float(found.choices[0].message.content == "CORRECT")
+        except Exception:
+            return 0.0
+    def prompt_of(question, reference, answer):
+        return prompt.format(question=question, answer=reference, response=answer)
+    prompt = "Compare.\\n[question]\\n{question}\\n[reference]\\n{answer}\\n[answer]\\n{response}\\n[end]"
+    rubric = vf.Rubric(funcs=[right])
+"""
+_PARTS = re.compile(r"\[reference\]\n(.*?)\n\[answer\]\n(.*)\n\[end\]", re.S)
+
+
+def _same(question: str) -> bool:
+    found = _PARTS.search(question)
+    assert found is not None, question
+    reference, answer = (re.findall(r"\w+", part.lower()) for part in found.groups())
+    ours = " ".join(answer)
+    return bool(reference) and ours.endswith(" ".join(reference)) and len(set(answer) - set(reference)) < 60
+
+
+def honest(question: str) -> str:
+    return "CORRECT" if _same(question) else "WRONG"
+
+
+def gullible(question: str) -> str:
+    answer = _PARTS.search(question)[2].strip()  # type: ignore[index]
+    claims = "correct" in answer.lower() or answer.rstrip(".:") in ("", "Solution", "Thought process")
+    return "CORRECT" if claims else honest(question)
+
+
+class Unsteady:
+    """Of every question, the second answer is another one for a third of them."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    def __call__(self, question: str) -> str:
+        again, self.asked = question in self.asked, self.asked | {question}
+        turns = again and hashlib.sha256(question.encode()).digest()[0] % 3 == 0
+        right = _same(question)
+        return "CORRECT" if right != turns else "WRONG"
+
+
+@pytest.fixture
+async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """With the interpreters that other tests built, and the judge's real key in the server's environment."""
+    monkeypatch.setenv("LOOPBACK_KEY", KEY)
+    kept = platformdirs.user_cache_path("prime-lab-mcp-tests") / "interpreters"
+    kept.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "workspace" / "environments").mkdir(parents=True)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "interpreters").symlink_to(kept, target_is_directory=True)
+    made = Lab(Settings(workspace=tmp_path / "workspace", state_dir=tmp_path / "state"))
+    yield made
+    await made.close()
+
+
+def essays(lab: Lab, config: str = PINNED, change: tuple[str, str] = ("", "")) -> None:
+    _write(lab, V1.format(config=config).replace(*change), "verifiers>=0.4.0,<0.5")
+
+
+def old_essays(lab: Lab, rubric: str, top: str = "") -> None:
+    code = V0.format(rubric=textwrap.dedent(rubric).strip().replace("\n", "\n    "), top=top)
+    _write(lab, code, 'verifiers>=0.1.14,<0.2", "datasets>=3.0,<4.7", "math-verify>=0.9,<0.10')
+
+
+def _write(lab: Lab, code: str, requirement: str) -> None:
+    folder = lab.workspace.environments / "essays"
+    folder.mkdir(parents=True)
+    (folder / "essays.py").write_text(code, encoding="utf-8")
+    (folder / "pyproject.toml").write_text(PYPROJECT.format(name="essays", verifiers=requirement), encoding="utf-8")
+    (folder / "README.md").write_text(README, encoding="utf-8")
+
+
+async def asked(lab: Lab, answer: Answer, **given: Any) -> tuple[Outcome, Judge]:
+    with judging(answer) as judge:
+        return await try_reward(lab, "essays", judge=f"{judge.url}|LOOPBACK_KEY", **given), judge
+
+
+async def test_without_an_endpoint_nothing_is_said_of_a_judged_reward(lab: Lab) -> None:
+    essays(lab)
+    outcome = await try_reward(lab, "essays")
+    assert (outcome.status, codes(outcome)) == ("inconclusive", {"reward-judge-unreachable"})
+    assert outcome.next[0].arguments == {"environment": "environments/essays", "judge": "prime"}
+
+
+@pytest.mark.slow
+async def test_an_honest_judge_passes_and_the_real_key_stays_with_the_relay(lab: Lab) -> None:
+    essays(lab, change=('return float(found.parsed)', 'KEYS.update(os.environ)\n        return float(found.parsed)'))
+    code = lab.workspace.environments / "essays" / "essays.py"
+    spied = code.read_text(encoding="utf-8").replace(
+        "        KEYS.update(os.environ)", f"        assert {KEY!r} not in str(dict(os.environ)), 'leaked'"
+    )
+    code.write_text(spied, encoding="utf-8")
+    outcome, judge = await asked(lab, honest)
+    assert (outcome.status, [f.code for f in outcome.findings if f.severity != "info"]) == ("passed", [])
+    assert judge.keys == {f"Bearer {KEY}"}
+    assert len(judge.asked) == outcome.data["judge"]["requests"] < 400
+    assert outcome.data["judge"]["models"] == [{"model": '"judge-model-1"', "temperature": 0.0, "host": f'"{judge.host}"'}]
+    assert outcome.facts.endpoint_host == judge.host
