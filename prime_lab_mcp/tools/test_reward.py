@@ -46,17 +46,17 @@ class Args(Arguments):
     cases_file: Annotated[
         str | None, Field(description=f'JSON file with such a list; "{LAST}": the failing cases of the last call.')
     ] = None
-    preset: Annotated[Literal["gsm8k"] | None, Field(description="Five fixed cases for numbers in answer tags.")] = None
+    preset: Annotated[Literal["gsm8k"] | None, Field(description="Five cases for numbers in tags.")] = None
     rendering: Annotated[
         str | None,
         Field(max_length=300, description='How to write an answer, as "<final>GOLD</final>"; else found by trying.'),
     ] = None
     probes: Annotated[bool, Field(description="Also try known reward hacks.")] = True
     same_as: Annotated[
-        str | None, Field(max_length=300, description="Another environment that must pay the same completions alike.")
+        str | None, Field(max_length=300, description="Environment that must pay the same completions alike.")
     ] = None
     judge: Annotated[
-        str | None, Field(max_length=300, description="Endpoint of the environment's judge, as endpoint of run_eval.")
+        str | None, Field(max_length=300, description="Endpoint of its judge, as endpoint of run_eval.")
     ] = None
     confirm: str | None = None
 
@@ -198,7 +198,7 @@ def _outcome(
     facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves, **_judge_facts(seen))
     return Outcome(
         status, _summary(seen, status, blockers) + _equal(compared), tuple(findings), data,
-        _next(found.snapshot.relative, status, bool(failing), status == "inconclusive" and _unasked(blockers, args)), facts=facts,
+        _next(found.snapshot.relative, status, bool(failing), _unasked(status, blockers, args)), facts=facts,
     )  # fmt: skip
 
 
@@ -220,8 +220,8 @@ def _equal(compared: compare.Comparison | None) -> str:
     return f" All {number} earned the same share in {name}."
 
 
-def _unasked(blockers: Sequence[Finding], args: Args) -> bool:
-    return args.judge is None and any(f.code == "reward-judge-unreachable" for f in blockers)
+def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
+    return status == "inconclusive" and args.judge is None and any(f.code == "reward-judge-unreachable" for f in blockers)
 
 
 def _trial_only() -> Finding:

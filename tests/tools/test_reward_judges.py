@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import textwrap
 from pathlib import Path
@@ -61,7 +60,7 @@ class Essays(vf.Taskset[Essay, Config]):
         words = ("river", "bridge", "miller", "barrel", "orchard", "lantern", "harbour", "wagon", "chapel", "meadow")
         for n in range(30):
             first, second = words[n % 10], words[(n // 10 + n + 3) % 10]
-            answer = f"The {{first}} was closed on day {{n}}, because the {{second}} had been flooded by the spring rain."
+            answer = f"The {{first}} was closed on day {{n}}, because the {{second}} had been flooded by the rain."
             yield Essay(Data(prompt=f"Why was the place number {{n}} closed, and for which reason?", answer=answer),
                         self.config.task)
 
@@ -107,6 +106,7 @@ OWN_CLIENT = """
     prompt = "Compare.\\n[question]\\n{question}\\n[reference]\\n{answer}\\n[answer]\\n{response}\\n[end]"
     rubric = vf.Rubric(funcs=[right])
 """
+NO_KEY = f"assert {KEY!r} not in str(dict(os.environ)), 'the real key reached the environment'"
 _PARTS = re.compile(r"\[reference\]\n(.*?)\n\[answer\]\n(.*)\n\[end\]", re.S)
 
 
@@ -186,15 +186,107 @@ async def test_without_an_endpoint_nothing_is_said_of_a_judged_reward(lab: Lab) 
 
 @pytest.mark.slow
 async def test_an_honest_judge_passes_and_the_real_key_stays_with_the_relay(lab: Lab) -> None:
-    essays(lab, change=('return float(found.parsed)', 'KEYS.update(os.environ)\n        return float(found.parsed)'))
-    code = lab.workspace.environments / "essays" / "essays.py"
-    spied = code.read_text(encoding="utf-8").replace(
-        "        KEYS.update(os.environ)", f"        assert {KEY!r} not in str(dict(os.environ)), 'leaked'"
-    )
-    code.write_text(spied, encoding="utf-8")
+    essays(lab, change=("return float(found.parsed)", f"{NO_KEY}\n        return float(found.parsed)"))
     outcome, judge = await asked(lab, honest)
     assert (outcome.status, [f.code for f in outcome.findings if f.severity != "info"]) == ("passed", [])
     assert judge.keys == {f"Bearer {KEY}"}
     assert len(judge.asked) == outcome.data["judge"]["requests"] < 400
-    assert outcome.data["judge"]["models"] == [{"model": '"judge-model-1"', "temperature": 0.0, "host": f'"{judge.host}"'}]
+    assert outcome.data["judge"]["models"] == [
+        {"model": '"judge-model-1"', "temperature": 0.0, "host": f'"{judge.host}"'}
+    ]
     assert outcome.facts.endpoint_host == judge.host
+
+
+@pytest.mark.slow
+async def test_a_judge_that_believes_claims_is_hackable(lab: Lab) -> None:
+    essays(lab)
+    outcome, _ = await asked(lab, gullible)
+    assert (outcome.status, codes(outcome)) == ("failed", {"reward-hackable"})
+    assert any("only claim to be right" in f.message for f in outcome.findings)
+
+
+@pytest.mark.slow
+async def test_a_judge_that_changes_its_mind_is_unsteady_and_not_nondeterministic(lab: Lab) -> None:
+    essays(lab)
+    outcome, _ = await asked(lab, Unsteady())
+    assert "reward-judge-unsteady" in codes(outcome)
+    assert "reward-nondeterministic" not in codes(outcome)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("said", "code"), [("Well, it depends.", "reward-judge-unread"), (None, "reward-judge-unreachable")]
+)
+async def test_a_judge_that_gives_no_verdict_leaves_the_report_undecided(lab: Lab, said: str | None, code: str) -> None:
+    essays(lab)
+    outcome, _ = await asked(lab, lambda question: said)
+    assert (outcome.status, codes(outcome)) == ("inconclusive", {code})
+
+
+@pytest.mark.slow
+async def test_a_judge_that_calls_everything_wrong_is_inaccurate(lab: Lab) -> None:
+    essays(lab)
+    outcome, _ = await asked(lab, lambda question: "WRONG")
+    assert outcome.status == "failed"
+    assert codes(outcome) & {"reward-judge-inaccurate", "reward-constant", "reward-gold-fails"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("pass", "names no model"),
+        ('model: str = "judge-model-1"', "no temperature"),
+        (PINNED.replace("0.0", "0.7"), "temperature is 0.7"),
+    ],
+)
+async def test_a_judge_without_a_fixed_model_and_temperature_warns(lab: Lab, config: str, said: str) -> None:
+    essays(lab, config)
+    outcome, _ = await asked(lab, honest, examples=2, probes=False)
+    (found,) = [f for f in outcome.findings if f.severity == "warning"]
+    assert found.code == "reward-judge-unpinned"
+    assert said in found.message
+
+
+@pytest.mark.slow
+async def test_a_judge_rubric_is_loaded_and_asked_through_the_relay(lab: Lab) -> None:
+    old_essays(lab, RUBRIC, top=NO_KEY)
+    outcome, judge = await asked(lab, honest)
+    assert (outcome.status, [f.code for f in outcome.findings if f.severity != "info"]) == ("passed", [])
+    assert judge.keys == {f"Bearer {KEY}"}
+    again, _ = await asked(lab, gullible)
+    assert "reward-hackable" in codes(again)
+
+
+@pytest.mark.slow
+async def test_a_reward_that_hides_its_unreachable_judge_is_undecided_and_not_constant(lab: Lab) -> None:
+    old_essays(lab, OWN_CLIENT)
+    outcome = await try_reward(lab, "essays")
+    assert (outcome.status, codes(outcome)) == ("inconclusive", {"reward-judge-unreachable"})
+    outcome, _ = await asked(lab, honest)
+    assert (outcome.status, codes(outcome)) == ("passed", set())
+
+
+@pytest.mark.slow
+async def test_the_cap_ends_a_trial_undecided(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prime_lab_mcp.lab.evals.judge.REQUESTS", 20)
+    essays(lab)
+    outcome, judge = await asked(lab, honest)
+    assert (outcome.status, codes(outcome)) == ("inconclusive", {"reward-judge-unreachable"})
+    assert "the cap of this call refused" in outcome.findings[0].message
+    assert len(judge.asked) == 20
+
+
+@pytest.mark.parametrize(("dollars", "asks"), [(0.1, False), (40.0, True)])
+async def test_a_judge_with_a_price_is_asked_about_from_a_dollar_on(lab: Lab, dollars: float, asks: bool) -> None:
+    essays(lab)
+    price = {"input_usd_per_mtok": dollars, "output_usd_per_mtok": dollars}
+    with judging(honest, price) as judge:
+        args = test_reward.Args(environment="essays", judge=f"{judge.url}|LOOPBACK_KEY")
+        intent = await test_reward.intent(await call(lab, "essays"), args)
+        assert judge.asked == []
+        await try_reward(lab, "essays", judge=args.judge, examples=1, probes=False)
+    assert (intent is not None) == asks
+    assert intent is None or (KEY not in str(intent) and intent.ask)
+    spent = lab.ledger.spent(lab.platform)
+    assert spent == pytest.approx(dollars * 103 * len(judge.asked) / 1e6)

@@ -15,6 +15,8 @@ from prime_lab_mcp.lab.worker.cases import Case, Row, Scored
 
 TASKS = 6
 """Tasks on which renderings are tried."""
+_SPARED = 2
+"""The same where every try is a question to a judge, and the likeliest renderings earned nothing."""
 _FORMS = 4
 _EPSILON = 1e-9
 
@@ -48,16 +50,22 @@ async def calibrate(
     if given is not None:
         return await _calibrate(scorer, rows, source, [given], [given])
     texts = _texts(rows)
-    return await _calibrate(scorer, rows, source, asked(texts, source), all_carriers(texts, source))
+    tasks = _SPARED if sparing else TASKS
+    return await _calibrate(scorer, rows, source, asked(texts, source), all_carriers(texts, source), tasks)
 
 
 async def _calibrate(
-    scorer: Scorer, rows: Sequence[Row], source: str, wanted: Sequence[Carrier], carriers: Sequence[Carrier]
+    scorer: Scorer,
+    rows: Sequence[Row],
+    source: str,
+    wanted: Sequence[Carrier],
+    carriers: Sequence[Carrier],
+    tasks: int = TASKS,
 ) -> Calibration | None:
     marks = markers(source)
     best: Calibration | None = None
     for golds in candidates(rows):
-        sample = spread(golds, TASKS, 0)
+        sample = spread(golds, tasks, 0)
         styles = [Style(golds, form, carrier, marks) for carrier in carriers for form in range(_widest(sample))]
         found = await _best(scorer, styles, sample, lambda style: style.carrier in wanted)
         if found is not None and (best is None or (found.mean or 0) > (best.mean or 0) + _EPSILON):

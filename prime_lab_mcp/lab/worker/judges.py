@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -46,19 +45,34 @@ def unreachable(error: BaseException) -> bool:
 
 def watch() -> None:
     """See every request of the openai client from now on. Once in a process."""
-    client = sys.modules.get("openai._base_client") or _imported("openai._base_client")
+    client = sys.modules.get("openai._base_client")  # verifiers has imported it
     for name, watched in (("AsyncAPIClient", _watched_async), ("SyncAPIClient", _watched)):
         kind = getattr(client, name, None)
         request = getattr(kind, "request", None)
         if kind is not None and request is not None and not hasattr(request, "__wrapped__"):
             kind.request = watched(request)
+    for name in ("OpenAI", "AsyncOpenAI"):
+        kind = getattr(sys.modules.get("openai"), name, None)
+        if kind is not None and not hasattr(kind.__init__, "__wrapped__"):
+            kind.__init__ = _making(kind.__init__)
 
 
-def _imported(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
+def _making(init: Any) -> Any:
+    """A client that cannot be made, for want of a key, is a judge that cannot be asked."""
+
+    @functools.wraps(init)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            init(self, *args, **kwargs)
+        except Exception as error:
+            _failed(_current(), error)
+            raise
+
+    return made
+
+
+def _current() -> Any:
+    return sys.modules["_prime_lab_worker_program"].sibling("watch").current()
 
 
 def _watched_async(request: Any) -> Any:
@@ -89,7 +103,7 @@ def _watched(request: Any) -> Any:
 
 def _asks(client: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """The case that is being scored, with this request noted. None outside of one, or for what is no question."""
-    now = sys.modules["_prime_lab_worker_program"].sibling("watch").current()
+    now = _current()
     options = kwargs.get("options") or next((a for a in args if hasattr(a, "json_data")), None)
     body = getattr(options, "json_data", None)
     if now is None or not isinstance(body, Mapping) or "model" not in body:
