@@ -92,8 +92,8 @@ async def run(call: Call, args: Args) -> Outcome:
                 examples=args.examples, hacks=args.probes, cases=cases, carrier=carrier, relay=way,
                 arguments=found.env_args,
             )  # fmt: skip
+        compared = await _compare(call, args.same_as, seen, sample, say, way) if args.same_as is not None else None
         asked = None if way is None else way.as_json()
-    compared = await _compare(call, args.same_as, seen, sample, say) if args.same_as is not None else None
     smelt = await anyio.to_thread.run_sync(smells.find, written)
     return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked)
 
@@ -137,14 +137,17 @@ async def intent(call: Call, args: Args) -> Intent | None:
     return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM)
 
 
-async def _compare(call: Call, name: str, seen: Trial, sample: Rows, say: Say) -> compare.Comparison:
+async def _compare(
+    call: Call, name: str, seen: Trial, sample: Rows, say: Say, way: judge.Way | None
+) -> compare.Comparison:
     """The same completions through the other environment, in its own interpreter."""
     other = await call.lab.snapshot(name)
     if other.relative == call.environment.relative:
         raise BadInput(
             "same_as names the environment itself", fix="Name the one it was ported from.", code="bad-argument"
         )
-    async with opened(call.lab, other, progress=say) as found:
+    variables = None if way is None else way.variables
+    async with opened(call.lab, other, progress=say, variables=variables) as found:
         await say(f"scoring the same completions in {other.name}")
         return await compare.run(seen, sample.rows, found.worker, name=other.name)
 
@@ -221,7 +224,9 @@ def _equal(compared: compare.Comparison | None) -> str:
 
 
 def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
-    return status == "inconclusive" and args.judge is None and any(f.code == "reward-judge-unreachable" for f in blockers)
+    return (
+        status == "inconclusive" and args.judge is None and any(f.code == "reward-judge-unreachable" for f in blockers)
+    )
 
 
 def _trial_only() -> Finding:

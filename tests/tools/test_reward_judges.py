@@ -14,7 +14,10 @@ import pytest
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.report import Outcome
 from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools import test_reward
+from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.rewards.judges import KEY, Answer, Judge, judging
 from tests.lab.rewards.packages import PYPROJECT, README, call, codes, try_reward
 
@@ -290,3 +293,22 @@ async def test_a_judge_with_a_price_is_asked_about_from_a_dollar_on(lab: Lab, do
     assert intent is None or (KEY not in str(intent) and intent.ask)
     spent = lab.ledger.spent(lab.platform)
     assert spent == pytest.approx(dollars * 103 * len(judge.asked) / 1e6)
+
+
+@pytest.mark.slow
+async def test_an_environment_that_loads_with_a_key_only_is_checked_and_then_asks_through_the_relay(lab: Lab) -> None:
+    old_essays(lab, RUBRIC)
+    calls = Calls(lab, TOOLS, References())
+    checked = await calls.execute("check_environment", {"environment": "essays"})
+    assert checked.status == "passed"
+    assert [f.code for f in checked.findings].count("judge-needs-key") == 1
+    alone = await calls.execute("test_reward", {"environment": "essays"})
+    blockers = {f.code for f in alone.findings if f.severity == "blocker"}
+    assert (alone.status, blockers) == ("inconclusive", {"reward-judge-unreachable"})
+    with judging(honest) as judge:
+        given = {"environment": "essays", "judge": f"{judge.url}|LOOPBACK_KEY"}
+        tested = await calls.execute("test_reward", given)
+    assert tested.status == "passed"
+    (evidence,) = [row for row in lab.ledger.evidence(lab.key) if (row.tool, row.status) == ("test_reward", "passed")]
+    assert (evidence.endpoint_host, evidence.sampling["judge"]) == (judge.host, "judge-model-1")
+    assert KEY not in str(lab.ledger.evidence(lab.key))

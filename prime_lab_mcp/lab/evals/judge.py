@@ -31,8 +31,6 @@ _PROMPT_TOKENS, _VERDICT_TOKENS = 1_000, 200
 """What a trial asks at most, and tokens of one question (a rubric with an answer, a short verdict), for an estimate."""
 _HEADROOM = 4.0
 _LEAST_CAP = 1.0
-_NOWHERE, _NO_KEY = "http://127.0.0.1:9/v1", "no-key"
-"""The port of `discard`, where nothing listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +124,5 @@ def _question(price: Price) -> float:
 async def priced(lab: Lab, snapshot: Snapshot, wanted: str) -> Price | None:
     """What the environment's judge costs there, before it is asked anything: the environment is loaded for its name."""
     found = await access(lab, wanted)
-    nowhere = program.judge_variables(_NOWHERE, _NO_KEY, lab.settings.allow_env)
-    async with opening.opened(lab, snapshot, variables=nowhere) as env:
+    async with opening.opened(lab, snapshot, variables=program.nowhere(lab.settings.allow_env)) as env:
         return await dearest(found, env.loaded.judges)

@@ -226,6 +226,8 @@ class LoadFailed(LabError):
         )
         self.type = type
         self.reason = reason
+        self.lacks_openai_key = type == "OpenAIError" and "OPENAI_API_KEY" in reason
+        """A client of the openai library was made without a key, as JudgeRubric does."""
         self.traceback = traceback
 
 
