@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.checks import code, earned, judges, reward, smells, supplied_cases
-from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.evals import judge
 from prime_lab_mcp.lab.opening import Opened, Say, opened
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome, Verdict
@@ -22,14 +19,13 @@ from prime_lab_mcp.lab.rewards.probes import Style
 from prime_lab_mcp.lab.rewards.replay import LAST, Kept, behind, fits
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.lab.worker.cases import Rows
+from prime_lab_mcp.tools import judged_reward
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Tool
 
 _FAILING = 8
 _SHOWN = 160
 _SUPPLIED = 20
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
-_ASK_FROM = 1.0
-"""US dollars from which a trial with a judge is asked about first, as in run_eval (DESIGN section 3)."""
 
 
 EXAMPLES = 8
@@ -86,7 +82,7 @@ async def run(call: Call, args: Args) -> Outcome:
     ):
         sample = await found.worker.rows(limit=trial.GOLD_TASKS)
         await say("scoring")
-        async with _paid(call, way, found):
+        async with judged_reward.paid(call, way, found):
             seen = await trial.run(
                 found.worker, found.loaded, sample, written.text,
                 examples=args.examples, hacks=args.probes, cases=cases, carrier=carrier, relay=way,
@@ -98,43 +94,9 @@ async def run(call: Call, args: Args) -> Outcome:
     return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked)
 
 
-@asynccontextmanager
-async def _paid(call: Call, way: judge.Way | None, found: Opened) -> AsyncIterator[None]:
-    """Bound what the judge may cost, and count what it did cost, however the trial ends."""
-    lab = call.lab
-    if way is None:
-        yield
-        return
-    cap = lab.settings.max_spend
-    await way.bound(found.loaded.judges, None if cap is None else max(0.0, cap - lab.ledger.spent(lab.platform)))
-    try:
-        yield
-    finally:
-        if way.spent:
-            lab.ledger.commit_spend(
-                secrets.token_hex(8), way.spent, f"judge of {found.snapshot.name} at {way.host}", lab.platform
-            )
-
-
 async def intent(call: Call, args: Args) -> Intent | None:
-    """Ask first when a judge is to be asked whose endpoint lists a price, and the estimate reaches a dollar."""
-    if args.judge is None:
-        return None
-    try:
-        price = await judge.priced(call.lab, call.environment, args.judge)
-    except LabError:
-        return None  # the body says the same, as the error of this call
-    if price is None:
-        return None
-    estimate, cap = judge.estimate(price), call.lab.settings.max_spend
-    if estimate < _ASK_FROM and cap is None:
-        return None
-    question = (
-        f"Test the reward of {args.environment} with its judge at {args.judge.partition('|')[0]}: at most about "
-        f"{judge.QUESTIONS} questions, about ${estimate:.2f}?"
-    )
-    key = hashlib.sha256(f"judge {call.environment.content} {args.judge} {args.examples}".encode()).hexdigest()
-    return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM)
+    """Nothing is asked about without a judge."""
+    return await judged_reward.intent(call, args.environment, args.judge, args.examples)
 
 
 async def _compare(
@@ -186,32 +148,14 @@ def _outcome(
     kept.write_table(seen)
     if failing and args.cases_file != LAST:
         kept.write_failing([case for _, case in failing])
-    data = _data(seen, sanity, failing, args) | {"table": str(kept.table)}
-    if seen.judging is not None:
-        data["judge"] = {
-            **(asked or {}),
-            "models": [
-                {"model": quote(j.model, 120), "temperature": j.temperature, "host": quote(j.host, 120)}
-                for j in seen.judging.judges
-            ],
-            "judged": len(seen.asked_judge),
-        }
+    data = _data(seen, sanity, failing, args) | {"table": str(kept.table)} | judged_reward.data(seen, asked)
     if compared is not None:
         data["same_as"] = compared.as_json()
-    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves, **_judge_facts(seen))
+    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves, **judged_reward.facts(seen))
     return Outcome(
         status, _summary(seen, status, blockers) + _equal(compared), tuple(findings), data,
         _next(found.snapshot.relative, status, bool(failing), _unasked(status, blockers, args)), facts=facts,
     )  # fmt: skip
-
-
-def _judge_facts(seen: Trial) -> dict[str, Any]:
-    """The judge as recorded with the verdict. Not as its model: that would be the one evaluated."""
-    known = seen.judging.judges if seen.judging is not None else ()
-    if not known:
-        return {}
-    first = known[0]
-    return {"endpoint_host": first.host, "sampling": {"judge": first.model, "temperature": first.temperature}}
 
 
 def _equal(compared: compare.Comparison | None) -> str:

@@ -312,3 +312,28 @@ async def test_an_environment_that_loads_with_a_key_only_is_checked_and_then_ask
     (evidence,) = [row for row in lab.ledger.evidence(lab.key) if (row.tool, row.status) == ("test_reward", "passed")]
     assert (evidence.endpoint_host, evidence.sampling["judge"]) == (judge.host, "judge-model-1")
     assert KEY not in str(lab.ledger.evidence(lab.key))
+
+
+@pytest.mark.slow
+async def test_a_judge_that_the_config_plugs_is_asked_through_the_relay(lab: Lab) -> None:
+    plugged = """class TaskConfig(vf.TaskConfig):
+    judges: list[vf.JudgeConfig] = [ReferenceJudgeConfig(model="judge-model-1", sampling={"temperature": 0.0})]
+
+class Essay(vf.Task[Data, vf.State, TaskConfig]):
+    pass
+
+class Config"""
+    start, rest = V1.format(config=PINNED).split("class TaskConfig", 1)
+    code = start + plugged + rest.split("class Config", 1)[1]
+    code = "from verifiers.v1.judges.reference import ReferenceJudgeConfig\n" + code
+    _write(lab, code, "verifiers>=0.4.0,<0.5")
+    alone = await try_reward(lab, "essays")
+    assert (alone.status, codes(alone)) == ("inconclusive", {"reward-judge-unreachable"})
+
+    def says(question: str) -> str:
+        reference, answer = re.search(r"answer:\n```\n(.*?)\n```.*Response:\n```\n(.*)\n```", question, re.S).groups()  # type: ignore[union-attr]
+        return "yes" if _same(f"[reference]\n{reference}\n[answer]\n{answer}\n[end]") else "no"
+
+    outcome, judge = await asked(lab, says)
+    assert (outcome.status, codes(outcome)) == ("passed", set())
+    assert outcome.data["judge"]["models"][0]["host"] == f'"{judge.host}"'
