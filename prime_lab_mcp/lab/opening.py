@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
 
 from prime_lab_mcp.lab.checks.generation import Api, detect
 from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.evals.program import nowhere
 from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.manifest import Manifest
 from prime_lab_mcp.lab.report import Next
 from prime_lab_mcp.lab.snapshot import Snapshot, verify
-from prime_lab_mcp.lab.worker.cases import Loaded
+from prime_lab_mcp.lab.worker.cases import Loaded, LoadFailed
 from prime_lab_mcp.lab.worker.host import Worker
 
 Say = Callable[[str], Awaitable[None]]
@@ -34,6 +36,8 @@ class Opened:
     worker: Worker
     loaded: Loaded
     env_args: Mapping[str, Any]
+    variables: Mapping[str, str] | None = None
+    """Set for its code alone: the way to its judge, or one that leads nowhere where it loads with some key only."""
 
     @property
     def toolchain(self) -> dict[str, str]:
@@ -57,9 +61,17 @@ def check_args(manifest: Manifest) -> dict[str, Any]:
 
 @asynccontextmanager
 async def opened(
-    lab: Lab, snapshot: Snapshot, *, env_args: Mapping[str, Any] | None = None, progress: Say | None = None
+    lab: Lab,
+    snapshot: Snapshot,
+    *,
+    env_args: Mapping[str, Any] | None = None,
+    progress: Say | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Opened]:
     """The loaded environment of a snapshot, with `env_args` or else the package's own `check_args`.
+
+    `variables` are set for its code alone: the way to its judge. Code that makes an openai client while it loads, and
+    has no key for it, is given one for an endpoint where nothing answers.
 
     Raises LoadFailed when its code raises (a flaw of the environment), BadInput when it cannot be told what to load,
     InterpreterError and WorkerError when the machinery fails, LabError when its code changed the stored copy.
@@ -69,11 +81,20 @@ async def opened(
     interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api, progress=progress)
     if progress is not None:
         await progress("loading the environment")
-    async with lab.workers.open(
-        snapshot.tree, snapshot.source, interpreter, api=api, module=module, env_args=given
-    ) as worker:
-        loaded = await worker.load(timeout=LOAD_SECONDS)
-        yield Opened(snapshot, api, interpreter, worker, loaded, given)
+    open = partial(
+        lab.workers.open, snapshot.tree, snapshot.source, interpreter, api=api, module=module, env_args=given
+    )
+    async with AsyncExitStack() as stack:
+        worker = await stack.enter_async_context(open(variables=variables))
+        try:
+            loaded = await worker.load(timeout=LOAD_SECONDS)
+        except LoadFailed as error:
+            if variables or not error.lacks_openai_key:
+                raise
+            variables = nowhere(lab.settings.allow_env)
+            worker = await stack.enter_async_context(open(variables=variables))
+            loaded = await worker.load(timeout=LOAD_SECONDS)
+        yield Opened(snapshot, api, interpreter, worker, loaded, given, variables)
         await anyio.to_thread.run_sync(verify, snapshot)
 
 

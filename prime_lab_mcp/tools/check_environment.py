@@ -48,7 +48,8 @@ async def run(call: Call, args: Args) -> Outcome:
     facts = Facts()
     if not any(f.code in _STOPPERS and f.severity == "blocker" for f in findings):
         facts, more = await _load(call, seen, data, any(f.severity == "blocker" for f in findings))
-        findings += more
+        said = {f.code for f in findings}
+        findings += [f for f in more if f.code != "judge-needs-key" or f.code not in said]
     return _outcome(snapshot.relative, findings, data, facts)
 
 
@@ -69,6 +70,7 @@ async def _load(call: Call, seen: Package, data: dict[str, Any], flawed: bool) -
         return Facts(env_args=given), [error.as_finding()]
     data.update(_data(found))
     findings = [
+        *([environment.needs_key()] if found.opened.variables else ()),
         *found.wheel.findings,
         *environment.examine(found.observed),
         *environment.described(seen, found.observed),

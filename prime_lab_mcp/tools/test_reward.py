@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.checks import code, earned, reward, rollouts, smells, supplied_cases
+from prime_lab_mcp.lab.checks import code, earned, judges, reward, rollouts, smells, supplied_cases
 from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.evals import judge
 from prime_lab_mcp.lab.opening import Opened, Say, opened
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome, Verdict
 from prime_lab_mcp.lab.rewards import compare, rendering, supplied, trial
@@ -18,7 +19,8 @@ from prime_lab_mcp.lab.rewards.probes import Style
 from prime_lab_mcp.lab.rewards.replay import LAST, Kept, behind, fits
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.lab.worker.cases import Rows
-from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
+from prime_lab_mcp.tools import judged_reward
+from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Tool
 
 _FAILING = 8
 _SHOWN = 160
@@ -41,15 +43,19 @@ class Args(Arguments):
     cases_file: Annotated[
         str | None, Field(description=f'JSON file with such a list; "{LAST}": the failing cases of the last call.')
     ] = None
-    preset: Annotated[Literal["gsm8k"] | None, Field(description="Five fixed cases for numbers in answer tags.")] = None
+    preset: Annotated[Literal["gsm8k"] | None, Field(description="Five cases for numbers in tags.")] = None
     rendering: Annotated[
         str | None,
         Field(max_length=300, description='How to write an answer, as "<final>GOLD</final>"; else found by trying.'),
     ] = None
     probes: Annotated[bool, Field(description="Also try known reward hacks.")] = True
     same_as: Annotated[
-        str | None, Field(max_length=300, description="Another environment that must pay the same completions alike.")
+        str | None, Field(max_length=300, description="Environment that must pay the same completions alike.")
     ] = None
+    judge: Annotated[
+        str | None, Field(max_length=300, description="Endpoint of its judge, as endpoint of run_eval.")
+    ] = None
+    confirm: str | None = None
 
 
 async def run(call: Call, args: Args) -> Outcome:
@@ -71,26 +77,40 @@ async def run(call: Call, args: Args) -> Outcome:
     def cases(style: Style | None) -> Sequence[supplied.Wanted]:
         return [*own, *(supplied.gsm8k(style) if args.preset == "gsm8k" else ())]
 
-    async with opened(call.lab, snapshot, progress=say) as found:
+    async with (
+        judge.opened(call.lab, args.judge) as way,
+        opened(call.lab, snapshot, progress=say, variables=None if way is None else way.variables) as found,
+    ):
         sample = await found.worker.rows(limit=trial.GOLD_TASKS)
         await say("scoring")
-        seen = await trial.run(
-            found.worker, found.loaded, sample, written.text,
-            examples=args.examples, hacks=args.probes, cases=cases, carrier=carrier,
-        )  # fmt: skip
-    compared = await _compare(call, args.same_as, seen, sample, say) if args.same_as is not None else None
+        async with judged_reward.paid(call, way, found):
+            seen = await trial.run(
+                found.worker, found.loaded, sample, written.text,
+                examples=args.examples, hacks=args.probes, cases=cases, carrier=carrier, relay=way,
+                arguments=found.env_args,
+            )  # fmt: skip
+        compared = await _compare(call, args.same_as, seen, sample, say, way) if args.same_as is not None else None
+        asked = None if way is None else way.as_json()
     smelt = await anyio.to_thread.run_sync(smells.find, written)
-    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt)
+    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked)
 
 
-async def _compare(call: Call, name: str, seen: Trial, sample: Rows, say: Say) -> compare.Comparison:
+async def intent(call: Call, args: Args) -> Intent | None:
+    """Nothing is asked about without a judge."""
+    return await judged_reward.intent(call, args.environment, args.judge, args.examples)
+
+
+async def _compare(
+    call: Call, name: str, seen: Trial, sample: Rows, say: Say, way: judge.Way | None
+) -> compare.Comparison:
     """The same completions through the other environment, in its own interpreter."""
     other = await call.lab.snapshot(name)
     if other.relative == call.environment.relative:
         raise BadInput(
             "same_as names the environment itself", fix="Name the one it was ported from.", code="bad-argument"
         )
-    async with opened(call.lab, other, progress=say) as found:
+    variables = None if way is None else way.variables
+    async with opened(call.lab, other, progress=say, variables=variables) as found:
         await say(f"scoring the same completions in {other.name}")
         return await compare.run(seen, sample.rows, found.worker, name=other.name)
 
@@ -102,15 +122,17 @@ def _outcome(
     compared: compare.Comparison | None,
     kept: Kept,
     smelt: Sequence[smells.Smell],
+    asked: Mapping[str, Any] | None,
 ) -> Outcome:
     findings = reward.judge(seen)
     sanity = reward.sanity(seen)
     blocked = {f.code for f in findings if f.severity == "blocker"}
+    unknown = judges.INCONCLUSIVE | (_INCONCLUSIVE if seen.style is None else frozenset())
     if blocked <= _INCONCLUSIVE or not blocked:
         findings += [_insane(check) for check in sanity if check.passed is False and not blocked]
     blockers = [f for f in findings if f.severity == "blocker"]
     status: Verdict = "failed" if blockers else "passed"
-    if blockers and seen.style is None and all(f.code in _INCONCLUSIVE for f in blockers):
+    if blockers and all(f.code in unknown for f in blockers):
         status = "inconclusive"
     proves = status != "passed" or (args.probes and args.examples >= EXAMPLES)
     if not proves:
@@ -127,15 +149,15 @@ def _outcome(
     kept.write_table(seen)
     if failing and args.cases_file != LAST:
         kept.write_failing([case for _, case in failing])
-    data = _data(seen, sanity, failing, args) | {"table": str(kept.table)}
+    data = _data(seen, sanity, failing, args) | {"table": str(kept.table)} | judged_reward.data(seen, asked)
     if seen.rollouts:
         data["rollouts"] = rollouts.shown(seen)[:_ROLLOUTS]
     if compared is not None:
         data["same_as"] = compared.as_json()
-    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves)
+    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves, **judged_reward.facts(seen))
     return Outcome(
         status, _summary(seen, status, blockers) + _equal(compared), tuple(findings), data,
-        _next(found.snapshot.relative, status, bool(failing)), facts=facts,
+        _next(found.snapshot.relative, status, bool(failing), _unasked(status, blockers, args)), facts=facts,
     )  # fmt: skip
 
 
@@ -146,6 +168,12 @@ def _equal(compared: compare.Comparison | None) -> str:
     if compared.different:
         return f" {len(compared.different)} of {number} earned another share in {name}."
     return f" All {number} earned the same share in {name}."
+
+
+def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
+    return (
+        status == "inconclusive" and args.judge is None and any(f.code == "reward-judge-unreachable" for f in blockers)
+    )
 
 
 def _trial_only() -> Finding:
@@ -174,11 +202,14 @@ def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
 
 
-def _next(environment: str, status: Verdict, failing: bool) -> tuple[Next, ...]:
+def _next(environment: str, status: Verdict, failing: bool, unasked: bool) -> tuple[Next, ...]:
     if status == "passed":
         return (
             Next("run_eval", "shows whether a model's rewards vary enough to learn from", {"environment": environment}),
         )
+    if unasked:
+        given = {"environment": environment, "judge": "prime"}
+        return (Next("test_reward", "with the endpoint of its judge (prime, openai, ... or a URL)", given),)
     again = Next("test_reward", "after mending the reward", {"environment": environment})
     if not failing:
         return (again,)
@@ -236,11 +267,12 @@ TOOL = Tool(
     title="Test reward",
     description=(
         "Score right, wrong, malformed and hacking completions through the environment's own reward. Fails when gold "
-        "is not paid or anything else is. No model, no cost."
+        "is not paid or anything else is. Free, but for a judge."
     ),
     args=Args,
     run=run,
     effect="executes",
     snapshot=True,
     records="environment",
+    intent=intent,
 )

@@ -188,7 +188,7 @@ async def test_the_free_steps_pass_with_an_honest_judge_within_reach(
 
 
 @pytest.mark.slow
-async def test_a_judge_that_fails_or_gives_no_grade_is_an_error_and_no_wrong_answer(
+async def test_a_judge_that_fails_or_gives_no_grade_leaves_the_report_undecided(
     tmp_path: Path, judge: _Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says = ["I think it deserves GRADE: 4", "GRADE: 5", "GRADE: -1", "", "4", "GRADE: 4\nGRADE: 0", None]
@@ -198,8 +198,9 @@ async def test_a_judge_that_fails_or_gives_no_grade_is_an_error_and_no_wrong_ans
         {"name": f"case {n}", "completion": text.format(n), "task": 0, "expected": "low"} for n in range(len(says))
     ]
     _, tested = await tried(tmp_path, judge, monkeypatch, cases=cases, probes=False, examples=1)
-    raised = next(f for f in tested.findings if f.code == "reward-raises")
-    assert tested.status == "failed"
-    assert {row["case"] for row in raised.rows} <= {case["name"] for case in cases}
+    found = {f.code: f for f in tested.findings if f.severity != "info"}
+    assert (tested.status, set(found)) == ("inconclusive", {"reward-judge-unread", "reward-judge-unreachable"})
+    for code, number in (("reward-judge-unread", len(says) - 1), ("reward-judge-unreachable", 1)):
+        assert {row["case"] for row in found[code].rows} <= {case["name"] for case in cases}
+        assert f"for {number} completion" in found[code].message
     assert all(any(f"variant {n}" in str(body) for body in judge.asked) for n in range(len(says)))
-    assert re.search(r"scoring failed for (\d+) ", raised.message)[1] == str(len(says))  # type: ignore[index]

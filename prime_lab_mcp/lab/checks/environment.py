@@ -58,6 +58,16 @@ def load_failed(error: LoadFailed) -> Finding:
     )
 
 
+def needs_key() -> Finding:
+    """It loaded with a key for an endpoint that is not there."""
+    return Finding(
+        "judge-needs-key",
+        "warning",
+        "loading makes an openai client, which needs OPENAI_API_KEY; it was loaded with a key that is none",
+        "Make the client where the judge is asked; test_reward(judge=ENDPOINT) and run_eval give it a way to one.",
+    )
+
+
 def _fix(error: LoadFailed) -> str:
     missing = re.search(r"No module named '([\w.]+)'", error.reason)
     if error.type == "ModuleNotFoundError" and missing:

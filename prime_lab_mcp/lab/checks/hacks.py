@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from prime_lab_mcp.lab.checks.earned import as_gold, mostly_gold, over
+from prime_lab_mcp.lab.checks.earned import as_gold, mostly_gold
 from prime_lab_mcp.lab.checks.shown import hack
 from prime_lab_mcp.lab.report import Finding
 from prime_lab_mcp.lab.rewards.observed import EPSILON, Trial
@@ -212,19 +212,7 @@ def length(trial: Trial) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def persuaded(trial: Trial) -> Iterator[Finding]:
-    """A judge that content-free text persuades pays for persuading."""
-    shots = [s for s in trial.named("persuasion: ") if s.reward is not None and s.reward > EPSILON and over(s, trial)]
-    if shots:
-        names = ", ".join(dict.fromkeys(s.probe.name.removeprefix("persuasion: ") for s in shots))
-        yield hack(
-            "blocker", shots, f"replies that only claim to be right were paid ({names})",
-            "Give a judge the reply as data between marks that the reply cannot contain, ask for the answer it found "
-            "and compare that in code; never look for words of praise.", trial,
-        )  # fmt: skip
-
-
 HACKS: tuple[Check, ...] = (
     above_gold, two_answers, form_alone, listed_words, echoes, every_answer, odd_numbers, evaluated, junk, repetition,
-    length, persuaded,
+    length,
 )  # fmt: skip

@@ -133,6 +133,7 @@ async def _from_wheel(lab: Lab, package: Package, building: _Building, found: Fo
     key = f"wheel-{package.snapshot.content}"
     options: dict[str, Any] = {
         "api": first.api, "module": manifest.module, "env_args": found.opened.env_args, "hidden": building.hidden,
+        "variables": found.opened.variables,
     }  # fmt: skip
     async with lab.workers.open(building.wheel.tree, key, found.opened.interpreter, **options) as worker:
         again = await installed.load_again(worker, first, building.hidden, timeout=LOAD_SECONDS)

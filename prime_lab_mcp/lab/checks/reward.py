@@ -14,6 +14,7 @@ from typing import Any
 from prime_lab_mcp.lab.checks.earned import HALF, mean
 from prime_lab_mcp.lab.checks.hacks import HACKS
 from prime_lab_mcp.lab.checks.hostile import HOSTILE
+from prime_lab_mcp.lab.checks.judges import JUDGES
 from prime_lab_mcp.lab.checks.partly_right import PARTLY_RIGHT
 from prime_lab_mcp.lab.checks.programs import PROGRAMS
 from prime_lab_mcp.lab.checks.right_and_wrong import (
@@ -66,7 +67,7 @@ _DECISIVE = frozenset({"reward-constant", "reward-nondeterministic", "reward-ord
 
 _BESIDE = frozenset({
     "reward-raises", "reward-slow", "reward-sync", "reward-type", "reward-nonfinite", "tasks-change",
-    "reward-rollout-fails", "reward-rollout-endless",
+    "reward-judge-unreachable", "reward-judge-unread", "reward-rollout-fails", "reward-rollout-endless",
     "reward-evaluates-output", "reward-opens-network", "reward-writes-files", "reward-leaves-processes",
 })  # fmt: skip
 
@@ -92,7 +93,7 @@ def sanity(trial: Trial) -> list[Sanity]:
 
 CHECKS: tuple[Check, ...] = (
     *SCORING, *HOSTILE, constant, no_gold, empty_golds, gold_fails, wrong_passes, malformed_beats_wrong, supplied_cases,
-    *HACKS, *PARTLY_RIGHT, *PROGRAMS, ignores_format, too_strict, *ROLLOUTS,
+    *HACKS, *JUDGES, *PARTLY_RIGHT, *PROGRAMS, ignores_format, too_strict, *ROLLOUTS,
 )  # fmt: skip
 
 

@@ -44,6 +44,8 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
     failing = [s for s in scored if not full(s, trial.max_reward)]
     if all(s.scored.broken for s in failing):
         return  # reward-raises and its kin say why
+    if all(s.scored.judges for s in failing) and trial.max_reward > 0:
+        return  # a judge errs at times; how often it may, reward-judge-inaccurate says
     rescued = cases_suffice(trial) and rate == 0
     said = f"{len(failing)} of {count(len(scored), 'right answer')} did not earn the maximum of {trial.max_reward:g}"
     if trial.max_reward <= 0:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from prime_lab_mcp.lab.checks.judges import by_judge
 from prime_lab_mcp.lab.checks.properties import PROPERTIES
 from prime_lab_mcp.lab.checks.shown import case_row, paid
 from prime_lab_mcp.lab.report import Finding, Severity
 from prime_lab_mcp.lab.rewards.enduring import NEVER_ENDS
-from prime_lab_mcp.lab.rewards.observed import EPSILON, Repeat, Shot, Trial, differs, same
+from prime_lab_mcp.lab.rewards.observed import EPSILON, JUDGE_FAILED, Repeat, Shot, Trial, differs, same
 from prime_lab_mcp.lab.rewards.scorer import SLOW_MS as VERY_SLOW_MS
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.lab.worker.cases import Scored
@@ -43,7 +44,7 @@ def raises(trial: Trial) -> Iterator[Finding]:
         for s in trial.everything
         if (s.scored.errors or _BROKE & set(s.scored.problems))
         and not {"timeout", "not-run", "no-such-row"} & set(s.scored.problems)
-        and not _SYNC & set(s.scored.problems)
+        and not (_SYNC | JUDGE_FAILED) & set(s.scored.problems)
         and not any(p.startswith("not-a-float") for p in s.scored.problems)
     ]
     if shots:
@@ -82,7 +83,8 @@ def slow(trial: Trial) -> Iterator[Finding]:
         )
         return
     shots = [s for s in trial.everything if s.scored.ms > SLOW_MS and not _BROKE & set(s.scored.problems)]
-    shots = [s for s in shots if s.probe.name != NEVER_ENDS]
+    asked = {id(s) for s in trial.asked_judge}
+    shots = [s for s in shots if s.probe.name != NEVER_ENDS and id(s) not in asked]  # a judge takes seconds
     taken = sum(s.scored.ms for s in shots if s.scored.ms > VERY_SLOW_MS) / 1000
     if shots and trial.gave_up and taken > 0:
         yield Finding(
@@ -135,7 +137,7 @@ def nonfinite(trial: Trial) -> Iterator[Finding]:
 
 def nondeterministic(trial: Trial) -> Iterator[Finding]:
     """The same completion must earn the same; else the group's advantages are noise, or depend on what came before."""
-    differing = [r for r in trial.repeats if differs(r)]
+    differing = [r for r in trial.repeats if differs(r) and not by_judge(r)]
     if not differing:
         return
     # What a shared state did once, it does not undo: later passes then agree with each other but not with the first.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from prime_lab_mcp.lab.checks.earned import HALF
 from prime_lab_mcp.lab.checks.shown import case_row, paid
 from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.rewards.observed import EPSILON, Supplied, Trial
+from prime_lab_mcp.lab.rewards.observed import EPSILON, JUDGE_FAILED, Supplied, Trial
 from prime_lab_mcp.lab.text import count
 
 MIN_CASES = 8
@@ -17,7 +17,8 @@ MIN_SIDE = 3
 
 def supplied_cases(trial: Trial) -> Iterator[Finding]:
     """What the caller knows to be right or wrong decides, whatever the probes say."""
-    failing = [s for s in trial.supplied if "not-run" not in s.shot.scored.problems and not met(s, trial)]
+    unknown = JUDGE_FAILED | {"not-run"}
+    failing = [s for s in trial.supplied if not unknown & set(s.shot.scored.problems) and not met(s, trial)]
     low = [s for s in failing if not s.high]
     high = [s for s in failing if s.high]
     for code, cases, how in (

@@ -144,19 +144,33 @@ def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
 
 def environment(spec: EvalSpec, files: JobFiles, url: str, secret: str, allow: tuple[str, ...]) -> dict[str, str]:
     """Variables of `vf-eval`: every key in it is the relay's, every endpoint the relay."""
-    judges = {"OPENAI_API_KEY": secret, "OPENAI_BASE_URL": url, "PRIME_API_KEY": secret, "PRIME_INFERENCE_URL": url}
     extra = {
         "PATH": f"{spec.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONPATH": os.pathsep.join(map(str, _search_path(spec))),
         "PRIME_RUNS_MODE": "disabled",
         KEY_VARIABLE: secret,
         "TQDM_DISABLE": "1",
-        "NO_PROXY": "127.0.0.1,localhost",
         **_caches(files),
-        # Judges inside environments name these; one that a person allowed stays what it is.
-        **{name: value for name, value in judges.items() if name not in allow or name not in os.environ},
+        **judge_variables(url, secret, allow),
     }
     return process.clean_environment(extra, home=files.home, allow=allow)
+
+
+def judge_variables(url: str, secret: str, allow: tuple[str, ...]) -> dict[str, str]:
+    """The variables by which judges inside environments find a relay; those that a person allowed stay what they are.
+
+    A key that is allowed keeps its endpoint with it: a real key is never sent to the relay.
+    """
+    found = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+    for key, base in (("OPENAI_API_KEY", "OPENAI_BASE_URL"), ("PRIME_API_KEY", "PRIME_INFERENCE_URL")):
+        if not any(name in allow and name in os.environ for name in (key, base)):
+            found |= {key: secret, base: url}
+    return found
+
+
+def nowhere(allow: tuple[str, ...]) -> dict[str, str]:
+    """The same variables for a judge that is not there: the port of `discard`, and a key that is none."""
+    return judge_variables("http://127.0.0.1:9/v1", "no-key", allow)
 
 
 def _search_path(spec: EvalSpec) -> list[Path]:

@@ -59,11 +59,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """Bounds of one job; None: no bound."""
+    """Bounds of one job or call; None: no bound."""
 
     tokens: int | None = None
     cost: float | None = None
     price: Price | None = None
+    requests: int | None = None
 
     def allows(self, prompt: int, completion: int) -> bool:
         if self.tokens is not None and prompt + completion > self.tokens:
@@ -80,7 +81,8 @@ class Relay:
         self.url = ""
         self._endpoint = endpoint
         self._key = key
-        self._cap = cap or Cap()
+        self.cap = cap or Cap()
+        """May be replaced while it serves."""
         self._reserved = [0, 0]
         self._client: httpx.AsyncClient | None = None
 
@@ -151,7 +153,10 @@ class Relay:
         completion = limit if isinstance(limit, int) else _DEFAULT_COMPLETION
         wanted = [len(raw) // 4, completion * (body["n"] if isinstance(body.get("n"), int) else 1)]
         used = (self.usage.prompt_tokens, self.usage.completion_tokens)
-        if not self._cap.allows(*(u + r + w for u, r, w in zip(used, self._reserved, wanted, strict=True))):
+        if self.cap.requests is not None and self.usage.requests >= self.cap.requests:
+            yield False
+            return
+        if not self.cap.allows(*(u + r + w for u, r, w in zip(used, self._reserved, wanted, strict=True))):
             yield False
             return
         self._reserved = [r + w for r, w in zip(self._reserved, wanted, strict=True)]

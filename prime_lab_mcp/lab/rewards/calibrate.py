@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.rewards.carriers import Carrier, all_carriers, asked
+from prime_lab_mcp.lab.rewards.carriers import PLAIN, Carrier, all_carriers, asked
 from prime_lab_mcp.lab.rewards.code_probes import markers
 from prime_lab_mcp.lab.rewards.gold import Gold, candidates, prompt_of, text_of
 from prime_lab_mcp.lab.rewards.probes import Style, assistant
@@ -16,6 +16,8 @@ from prime_lab_mcp.lab.worker.cases import Case, Row, Scored
 
 TASKS = 6
 """Tasks on which renderings are tried."""
+_SPARED = 2
+"""The same where every try is a question to a judge, and the likeliest renderings earned nothing."""
 _FORMS = 4
 _EPSILON = 1e-9
 
@@ -33,24 +35,39 @@ class Calibration:
 
 
 async def calibrate(
-    scorer: Scorer, rows: Sequence[Row], source: str, given: Carrier | None = None
+    scorer: Scorer, rows: Sequence[Row], source: str, given: Carrier | None = None, sparing: bool = False
 ) -> Calibration | None:
     """The best paid way to say the golds of `rows`; None where the tasks hold no gold.
 
     Fields are tried in the order of how likely they hold the gold, and the first that earns anything is taken.
-    `given` is the caller's way to carry an answer; only how the answer itself is spelt is then found out.
+    `given` is the caller's way to carry an answer; only how the answer itself is spelt is then found out. `sparing`:
+    the ways that prompt and code name come first, and where one of them earns anything no other is tried.
     """
+    if sparing and given is None:
+        named = asked(_texts(rows), source)[:2] or [PLAIN]
+        first = await _calibrate(scorer, rows, source, named, named)
+        if first is None or first.mean is None or first.mean > _EPSILON:
+            return first
+    if given is not None:
+        return await _calibrate(scorer, rows, source, [given], [given])
     texts = _texts(rows)
-    wanted = asked(texts, source) if given is None else [given]
+    tasks = _SPARED if sparing else TASKS
+    return await _calibrate(scorer, rows, source, asked(texts, source), all_carriers(texts, source), tasks)
+
+
+async def _calibrate(
+    scorer: Scorer,
+    rows: Sequence[Row],
+    source: str,
+    wanted: Sequence[Carrier],
+    carriers: Sequence[Carrier],
+    tasks: int = TASKS,
+) -> Calibration | None:
     marks, listed = markers(source), words(source)
     best: Calibration | None = None
     for golds in candidates(rows):
-        sample = spread(golds, TASKS, 0)
-        styles = [
-            Style(golds, form, carrier, marks, listed)
-            for carrier in (all_carriers(texts, source) if given is None else wanted)
-            for form in range(_widest(sample))
-        ]
+        sample = spread(golds, tasks, 0)
+        styles = [Style(golds, form, carrier, marks, listed) for carrier in carriers for form in range(_widest(sample))]
         found = await _best(scorer, styles, sample, lambda style: style.carrier in wanted)
         if found is not None and (best is None or (found.mean or 0) > (best.mean or 0) + _EPSILON):
             best = found

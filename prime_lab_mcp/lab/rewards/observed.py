@@ -8,10 +8,12 @@ from typing import Literal
 
 from prime_lab_mcp.lab.rewards.probes import Kind, Probe, Style
 from prime_lab_mcp.lab.rewards.scripts import Performed
-from prime_lab_mcp.lab.worker.cases import Manner, RewardInfo, Scored
+from prime_lab_mcp.lab.worker.cases import JudgeInfo, Manner, RewardInfo, Scored
 
 Expected = float | Literal["high", "low"]
 EPSILON = 1e-6
+JUDGE_FAILED = frozenset({"judge-unreachable", "judge-unread"})
+"""Problems of a case whose judge could not be asked or gave no verdict: it has no reward, right or wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,18 @@ class Supplied:
 
 
 @dataclass(frozen=True, slots=True)
+class Judging:
+    """The models that rewards ask. `through` is the endpoint they were asked at by way of our relay, `capped` how many
+    questions its cap refused. `named`: models that the package or its arguments name; others are a library's default.
+    """
+
+    judges: tuple[JudgeInfo, ...]
+    named: frozenset[str]
+    through: str | None = None
+    capped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """Everything one call observed. `style` is None where the tasks hold no gold that a completion could say."""
 
@@ -115,6 +129,8 @@ class Trial:
     tasks: int | None = None
     renderings: int = 0
     """How many ways to say the gold were tried."""
+    judging: Judging | None = None
+    """None where no reward asks a judge, as far as was seen."""
 
     @property
     def declared(self) -> float:
@@ -145,6 +161,11 @@ class Trial:
     def run(self) -> int:
         """How many completions were scored."""
         return sum("not-run" not in s.scored.problems for s in self.everything)
+
+    @property
+    def asked_judge(self) -> list[Shot]:
+        """The completions for which a judge was asked, or could not be."""
+        return [s for s in self.everything if s.scored.judges or JUDGE_FAILED & set(s.scored.problems)]
 
     def of(self, *kinds: Kind) -> list[Shot]:
         return [s for s in self.shots if s.probe.kind in kinds]

@@ -21,6 +21,15 @@ SPENT_MS = 60_000.0
 _PORTIONS = (1, 2, 16, 64)
 
 
+_WAITED_MS = 1000.0
+
+
+def _costs(scored: Scored) -> bool:
+    """Hung or broke its process, or waited in vain for a judge."""
+    waited = "judge-unreachable" in scored.problems and scored.ms > _WAITED_MS
+    return waited or bool(FATAL & set(scored.problems))
+
+
 class Scorer:
     """One trial's scoring. `gave_up` once too many cases hung, broke their process or were slow."""
 
@@ -52,8 +61,8 @@ class Scorer:
             size = _PORTIONS[min(portion, len(_PORTIONS) - 1)] if careful else len(cases)
             asked = cases[len(done) : len(done) + (1 if self.faulty or enough is not None else size)]
             found = await self.worker.score(asked, case_timeout=self.case_timeout)
-            self.faulty += [(c, s) for c, s in zip(asked, found, strict=True) if FATAL & set(s.problems)]
-            self._slow_ms += sum(s.ms for s in found if s.ms > SLOW_MS)
+            self.faulty += [(c, s) for c, s in zip(asked, found, strict=True) if _costs(s)]
+            self._slow_ms += sum(s.ms for s in found if s.ms > SLOW_MS and not s.judges)
             self._left_out = self._left_out or any("not-run" in s.problems for s in found)
             done += found
             portion += 1

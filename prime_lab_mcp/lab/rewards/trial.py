@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from prime_lab_mcp.lab.rewards import enduring, process_bound, properties, rollouts
+from prime_lab_mcp.lab.rewards import enduring, judged, process_bound, properties, rollouts
 from prime_lab_mcp.lab.rewards.calibrate import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.carriers import Carrier
 from prime_lab_mcp.lab.rewards.gold import Gold
@@ -41,12 +42,16 @@ async def run(
     hacks: bool,
     cases: Cases,
     carrier: Carrier | None = None,
+    relay: judged.Asked | None = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> Trial:
     """Observe what the environment's reward pays. `source` is its code, searched for the tags it parses.
 
-    `carrier` replaces the search for how the environment wants a gold said.
+    `carrier` replaces the search for how the environment wants a gold said. `relay` is the way to its judge, if any;
+    `arguments` are those that it was loaded with, and may name the judge.
     """
-    scorer = Scorer(worker)
+    sparing = judged.asks(loaded) or relay is not None
+    scorer = Scorer(worker, case_timeout=judged.CASE_SECONDS) if sparing else Scorer(worker)
     rewards = tuple(loaded.rewards)
     several = process_bound.reason(source) is not None
     if several:
@@ -54,7 +59,8 @@ async def run(
     grouped = any(r.kind == "group" for r in rewards)
     if grouped:
         scorer.company = {row.index: (assistant(_NOTHING), assistant("")) for row in sample.rows}
-    found = await calibrate(scorer, sample.rows, source, carrier)
+    found = await calibrate(scorer, sample.rows, source, carrier, sparing)
+    sparing = sparing or (found is not None and judged.asks(loaded, (s for _, s in found.scored)))
     style = found.style if found is not None else None
     if style is not None and grouped:
         scorer.company = company(style)
@@ -65,11 +71,11 @@ async def run(
     picked: Sequence[Gold] = ()
     heavy: Sequence[Probe] = ()
     if found is not None and found.mean is not None:
-        golds = await _golds(scorer, found)
+        golds = await _golds(scorer, found, sparing)
         picked = spread(found.style.golds, examples, found.style.form)
         probes_of_tasks = build(found.style, picked, {row.index: row for row in sample.rows}, hacks=hacks)
         heavy = [p for p in probes_of_tasks if enduring.is_heavy(p)]
-        shots, repeats = await _probe(scorer, [p for p in probes_of_tasks if p not in heavy])
+        shots, repeats = await _probe(scorer, [p for p in probes_of_tasks if p not in heavy], sparing)
         if not grouped:  # there a completion earned what it does in other company
             repeats = (*_seen_before(found, golds), *repeats)
     stage = await rollouts.perform(worker, loaded, style, sample.rows) if not scorer.gave_up else rollouts.Stage()
@@ -80,16 +86,18 @@ async def run(
     if supplied and stage.stateful and (stage.way is not None or not any(s.reward for s in golds)):
         supplied = await rollouts.replayed(worker, supplied)
     known = [] if stage.way is not None else [*shots, *(s.shot for s in supplied)]
-    alive = bool(known) and not scorer.faulty
+    alive = bool(known) and not scorer.faulty and not sparing
     behaviour = await properties.behave(worker, known) if alive else None
     abroad: tuple[Abroad, ...] = ()
     if alive and not grouped and (several or loaded.seconds < _RELOAD_SECONDS):
         abroad = await properties.abroad(worker, known, repeats, OTHER_SEED if several else None)
-    if found is not None and picked and hacks and stage.way is None:
+    if found is not None and picked and hacks and stage.way is None and not sparing:
         shots = (*shots, *await enduring.endure(scorer, heavy, found.style, picked[0]))
     if any("left-processes" in s.scored.problems for s in (*golds, *shots)):
         await worker.close()  # a worker is kept for the next call, and with it what scoring left running
+    shown = [*golds, *shots, *(s.shot for s in supplied)]
     return Trial(
+        judging=judged.judging(loaded, shown, f"{source}\n{arguments}", relay),
         rewards=rewards,
         style=style,
         asked=found is not None and found.asked,
@@ -129,27 +137,46 @@ def _seen_before(found: Calibration, golds: Sequence[Shot]) -> list[Repeat]:
     return [Repeat(shot.probe, scored, shot.scored, shot.scored) for shot, scored in earlier]
 
 
-async def _golds(scorer: Scorer, found: Calibration) -> tuple[Shot, ...]:
+async def _golds(scorer: Scorer, found: Calibration, sparing: bool) -> tuple[Shot, ...]:
     mean_ms = max(0.1, sum(s.ms for _, s in found.scored) / max(1, len(found.scored)))
     affordable = max(_FEW, int(_SECONDS * 1000 / mean_ms))
+    if sparing and any(s.judges for _, s in found.scored):
+        affordable = judged.GOLDS
     golds: Sequence[Gold] = found.style.golds.golds
     if len(golds) > affordable:
         golds = spread(found.style.golds, affordable, found.style.form)
     return await _shoot(scorer, [gold_probe(found.style, gold) for gold in golds])
 
 
-async def _probe(scorer: Scorer, probes: Sequence[Probe]) -> tuple[tuple[Shot, ...], tuple[Repeat, ...]]:
-    shots = await _shoot(scorer, probes)
+async def _probe(scorer: Scorer, probes: Sequence[Probe], sparing: bool) -> tuple[tuple[Shot, ...], tuple[Repeat, ...]]:
+    shots = await _shoot(scorer, judged.sparing(probes) if sparing else probes)
     plain = properties.mixed(shots)
     busy = sum(s.scored.ms for s in plain)
     if busy > _REPEAT_MS:
         plain = plain[: max(_REPEATED, int(len(plain) * _REPEAT_MS / busy))]
     if scorer.gave_up:
         return shots, ()
+    if sparing:
+        return shots, await _twice(scorer, shots)
     again = await scorer.score([s.probe.case for s in plain])
     reverse = (await scorer.score([s.probe.case for s in reversed(plain)]))[::-1]
     passes = zip(plain, again, reverse, strict=True)
     return shots, tuple(Repeat(s.probe, s.scored, a, r) for s, a, r in passes if "not-run" not in r.problems)
+
+
+async def _twice(scorer: Scorer, shots: Sequence[Shot]) -> tuple[Repeat, ...]:
+    """Completions that a judge may take for right or wrong, scored once more; where none was asked, also in reverse."""
+    kinds: dict[str, list[Shot]] = {}
+    for shot in shots:
+        if shot.probe.kind in ("gold", "wrong", "cross", "verbose"):
+            kinds.setdefault(shot.probe.kind, []).append(shot)
+    some = [s for of_kind in kinds.values() for s in of_kind[: judged.REPEATED // max(1, len(kinds))]]
+    again = await scorer.score([s.probe.case for s in some])
+    pairs = [(s, a) for s, a in zip(some, again, strict=True) if "not-run" not in a.problems]
+    plain = [(s, a) for s, a in pairs if not (s.scored.judges or a.judges)]
+    last = (await scorer.score([s.probe.case for s, _ in reversed(plain)]))[::-1]
+    third = {id(s): reverse for (s, _), reverse in zip(plain, last, strict=True) if "not-run" not in reverse.problems}
+    return tuple(Repeat(s.probe, s.scored, a, third.get(id(s), a)) for s, a in pairs)
 
 
 async def _supplied(scorer: Scorer, probes: Sequence[tuple[Probe, Expected]]) -> tuple[Supplied, ...]:

@@ -29,6 +29,19 @@ class RewardInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeInfo:
+    """A model that rewards ask: as configured, or as it was asked. All texts are foreign.
+
+    `model` is empty and `temperature` None where a request does not state it; `host` is that of the endpoint.
+    """
+
+    name: str
+    model: str
+    temperature: float | None
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """A loaded environment. `tasks` is None where they are infinite or too many to count (200,000 or 20 seconds)."""
 
@@ -47,6 +60,8 @@ class Loaded:
     """A built-in taskset of verifiers with the same name: `vf-eval` would load that one instead (v1)."""
     turns: bool = False
     """More can happen in a rollout than one reply: tools, answers of the environment, set-up."""
+    judges: tuple[JudgeInfo, ...] = ()
+    """Judges in the configs (v1) and rubrics (v0); a reward may ask others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +182,9 @@ class Scored:
     """One scored case. `reward` is None when it was not computed as the environment would, or is not finite.
 
     `problems` are codes: nonfinite, not-a-float:TYPE, sync-reward, sync-metric, swallowed, group-reward,
-    needs-container, no-such-row, task-changed, timeout, exited, flood, memory, nonsense, not-run; and those of `DEEDS`.
+    needs-container, no-such-row, task-changed, timeout, exited, flood, memory, nonsense, not-run; those of `DEEDS`;
+    judge-unreachable and judge-unread (it raised after a judge had answered): then `reward` is None, whatever the
+    environment made of it.
     """
 
     id: str
@@ -177,6 +194,8 @@ class Scored:
     errors: tuple[CaseError, ...] = ()
     problems: tuple[str, ...] = ()
     ms: float = 0.0
+    judges: tuple[JudgeInfo, ...] = ()
+    """Models that were asked."""
 
     @property
     def broken(self) -> bool:
@@ -223,6 +242,8 @@ class LoadFailed(LabError):
         )
         self.type = type
         self.reason = reason
+        self.lacks_openai_key = type == "OpenAIError" and "OPENAI_API_KEY" in reason
+        """A client of the openai library was made without a key, as JudgeRubric does."""
         self.traceback = traceback
 
 
@@ -254,6 +275,7 @@ def decode_loaded(reply: Any, api: Api, versions: Mapping[str, Any]) -> Loaded:
             seconds=float(reply["seconds"]),
             shadowed_by=reply.get("shadowed_by"),
             turns=bool(reply.get("turns", False)),
+            judges=_judges(reply),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise nonsense("load", reply) from error
@@ -312,6 +334,7 @@ def decode_scored(reply: Any, case: Case) -> Scored:
             errors=tuple(CaseError(str(e["type"]), str(e["message"]), str(e["where"])) for e in reply["errors"]),
             problems=tuple(map(str, reply["problems"])),
             ms=float(reply["ms"]),
+            judges=_judges(reply),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise nonsense("score", reply) from error
@@ -332,6 +355,13 @@ def decode_manners(reply: Any, cases: Sequence[Case]) -> list[Manner]:
         ]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise nonsense("together", reply) from error
+
+
+def _judges(reply: Any) -> tuple[JudgeInfo, ...]:
+    return tuple(
+        JudgeInfo(str(j["name"]), str(j["model"]), _float(j["temperature"]), str(j["host"]))
+        for j in reply.get("judges", ())
+    )
 
 
 def _float(value: Any) -> float | None:

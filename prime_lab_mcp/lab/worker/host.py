@@ -74,6 +74,7 @@ class Worker:
         module: str,
         env_args: dict[str, Any],
         hidden: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.key = key
         self._zygote = zygote
@@ -82,6 +83,7 @@ class Worker:
         self._module = module
         self._env_args = env_args
         self._hidden = list(hidden)
+        self._variables = dict(variables or {})
         self._seat: Seat | None = None
         self._loaded: Loaded | None = None
         self._scored = False
@@ -183,6 +185,7 @@ class Worker:
             "module": self._module,
             "env_args": self._env_args,
             "hidden": self._hidden,
+            "variables": self._variables,
             "scratch": str(self._seat.scratch),
         }
 

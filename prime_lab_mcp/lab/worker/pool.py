@@ -53,11 +53,13 @@ class Workers:
         env_args: Mapping[str, Any] | None = None,
         hidden: Sequence[str] = (),
         hash_seed: int | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Worker]:
         """A worker for one snapshot. Nothing runs before the first request; leaving keeps it warm for the next call.
 
         `env_args` are arguments of `load_environment` (v0) or fields of the taskset's config (v1). `hidden` are
         top-level modules of the interpreter that the environment must not find. `hash_seed`: PYTHONHASHSEED.
+        `variables` are set for the environment's code alone; a worker that has some is ended on leaving.
         """
         zygote = self._zygote(interpreter, api, hash_seed)
         key = json.dumps(
@@ -65,10 +67,12 @@ class Workers:
             sort_keys=True,
             default=str,
         )
-        worker = self._reuse(key) or Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden)
+        kept = None if variables else self._reuse(key)
+        worker = kept or Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden, variables)
         worker.twin = Twin(
             partial(
-                self.open, tree, source_key, interpreter, api=api, module=module, env_args=env_args, hidden=hidden
+                self.open, tree, source_key, interpreter, api=api, module=module, env_args=env_args, hidden=hidden,
+                variables=variables,
             ),
             lambda: self._zygote(interpreter, api, OTHER_SEED).start(),
         )  # fmt: skip
@@ -80,7 +84,10 @@ class Workers:
             raise
         finally:
             self._open.discard(worker)
-        await self._keep(worker)
+        if variables:
+            await worker.close()
+        else:
+            await self._keep(worker)
 
     def _zygote(self, interpreter: Interpreter, api: Api, hash_seed: int | None = None) -> Zygote:
         if self._closed:

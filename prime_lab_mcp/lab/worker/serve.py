@@ -158,6 +158,7 @@ def enter(request: dict[str, Any]) -> None:
     scratch = request["scratch"]
     os.chdir(scratch)
     os.environ.update(HOME=scratch, TMPDIR=scratch, PWD=scratch)
+    os.environ.update(request.get("variables") or {})
     tempfile.tempdir = scratch
     for kind, soft in _limits():
         with contextlib.suppress(OSError, ValueError):

@@ -55,6 +55,8 @@ class Adapter:
         self.train, self.eval = _tables(self.env)
         self.client = _client()
         self.leaves = list(_leaves(self.env.rubric))
+        _sibling("judges").watch()
+        judges = _sibling("judges").of_rubrics(self.verifiers, self.leaves)
         rewards = [self._info(fn, w, rubric) for rubric in self.leaves for fn, w in zip(rubric.funcs, rubric.weights)]  # noqa: B905
         self.grouped = any(r["kind"] == "group" for r in rewards)
         self.weights = [(r["name"], r["weight"]) for r in rewards]
@@ -69,6 +71,7 @@ class Adapter:
             "rewards": rewards,
             "fields": [c for c in table.column_names if c not in _HIDDEN] if table is not None else [],
             "system_prompt": self.plain.plain(getattr(self.env, "system_prompt", None)),
+            "judges": judges,
             "seconds": time.monotonic() - started,
         }
 

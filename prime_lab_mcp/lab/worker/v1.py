@@ -63,6 +63,7 @@ class Adapter:
         config_type = generic.concrete_type(kind, self.v1.TasksetConfig, origin=self.v1.Taskset)
         config = (config_type or self.v1.TasksetConfig).model_validate({"id": request["module"], **request["env_args"]})
         self.taskset = kind(config)
+        _sibling("judges").watch()
         self.infinite = bool(getattr(self.taskset, "INFINITE", False))
 
     def facts(self) -> dict[str, Any]:
@@ -94,6 +95,7 @@ class Adapter:
             "fields": [name for name in data_type.model_fields if name not in base],
             "system_prompt": self.plain.plain(first.data.system_prompt) if first is not None else None,
             "shadowed_by": _builtin(module.__name__),
+            "judges": _sibling("judges").of_configs(self.v1, getattr(first, "config", None), self.taskset.config),
             "seconds": time.monotonic() - started,
         }
 

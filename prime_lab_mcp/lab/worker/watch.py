@@ -14,6 +14,13 @@ from typing import Any
 _ERRORS = 20
 _FIRST = 8.0
 """Seconds more for the first scoring of a process: rewards import late (host.py allows the same)."""
+_JUDGE_FAILED = frozenset({"judge-unreachable", "judge-unread"})
+_now: list[Any] = []
+
+
+def current() -> Any:
+    """What is noted of the case that is being scored; None before the first."""
+    return _now[0] if _now else None
 
 
 def _sibling(name: str) -> Any:
@@ -28,6 +35,11 @@ class Seen:
         self.problems: list[str] = []
         self.raised: list[BaseException] = []
         self.waiting = ""
+        self.judges: list[dict[str, Any]] = []
+        """Models that were asked while this case was scored."""
+        self.cut = False
+        """A question to a judge was broken off."""
+        _now[:] = [self]
 
     def problem(self, code: str) -> None:
         """Note a kind of misbehaviour once."""
@@ -44,14 +56,24 @@ class Seen:
             self.waiting = self.waiting or where  # we cancelled it; `failed` says why
             return
         self.raised.append(error)
+        if _sibling("judges").unreachable(error):
+            self.problem("judge-unreachable")
+        elif self.judges and "judge-unreachable" not in self.problems:
+            self.problem("judge-unread")
         told = _sibling("serve").failure(error)
         place = ":".join(p for p in (where, told["where"]) if p)
         self.say(told["type"], told["message"], place)
 
+    def unreachable(self, error: BaseException) -> None:
+        """Note that a judge could not be asked, whatever the reward makes of it."""
+        if "judge-unreachable" not in self.problems:
+            self.problem("judge-unreachable")
+            self.say(type(error).__name__, _sibling("plain").text(error, 2000), "")
+
     def failed(self, error: BaseException, seconds: float, limit: float) -> None:
         """The scoring as a whole failed after so many seconds; said once, if a function already told why."""
         if isinstance(error, TimeoutError) and seconds >= limit * 0.98:
-            self.problem("timeout")
+            self.problem("judge-unreachable" if self.cut else "timeout")
             self.say("TimeoutError", f"no score within {limit:g} seconds", self.waiting)
             return
         chain: BaseException | None = error
@@ -83,8 +105,9 @@ class Seen:
                 self.say("TypeError", f"{name} returned {type(part).__name__}, not a number", name)
 
     def told(self) -> dict[str, Any]:
-        """For the reply."""
-        return {"errors": self.errors[:_ERRORS], "problems": self.problems}
+        """For the reply. What a reward made of a judge that failed is no reward, so none is told then."""
+        told: dict[str, Any] = {"errors": self.errors[:_ERRORS], "problems": self.problems, "judges": self.judges}
+        return told | {"reward": None} if _JUDGE_FAILED & set(self.problems) else told
 
 
 def not_run() -> dict[str, Any]:
