@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from prime_lab_mcp.lab.checks.earned import HALF
+from prime_lab_mcp.lab.checks.earned import FULL, HALF
 from prime_lab_mcp.lab.report import Finding, Severity
 from prime_lab_mcp.lab.rewards.observed import EPSILON, Trial, same
 from prime_lab_mcp.lab.rewards.scripts import Performed
@@ -18,6 +18,9 @@ _OF_MACHINE = ("SandboxError", "InterceptionError", "TunnelError", "ProviderErro
 """Errors of what carries a rollout, not of the environment's code."""
 _TOOL_SHARE = 0.2
 """Share of the maximum that the form of an answer may earn (facts/validation 2.2, `weight sanity`)."""
+
+_RIGHT = ("gold", "taken-back", "late")
+"""Parts in which the right answer is given at some time."""
 
 
 def fails(trial: Trial) -> Iterator[Finding]:
@@ -143,7 +146,7 @@ def wrong_passes(trial: Trial) -> Iterator[Finding]:
         here = [p for p in trial.rollouts if p.row == row and p.scored]
         right = max((p.rolled.reward or 0.0 for p in here if p.script.part == "gold"), default=0.0)
         if right > EPSILON and right >= HALF * trial.max_reward:
-            found += [p for p in here if p.script.part != "gold" and (p.rolled.reward or 0.0) >= right - EPSILON]
+            found += [p for p in here if p.script.part not in _RIGHT and (p.rolled.reward or 0.0) >= right - EPSILON]
     if found:
         yield Finding(
             "reward-wrong-passes",
@@ -153,6 +156,28 @@ def wrong_passes(trial: Trial) -> Iterator[Finding]:
             "Pay for the right result at the end of the rollout, not for taking part in it.",
             rows=tuple(_row(p, "less than the right answer") for p in found[:3]),
         )
+
+
+def any_attempt(trial: Trial) -> Iterator[Finding]:
+    """Where the best of all attempts counts and attempts are free, guessing is what is learned."""
+    for row in dict.fromkeys(p.row for p in trial.rollouts):
+        # A game that ends with the right answer leaves no second turn to take it back.
+        here = {p.script.part: p for p in trial.rollouts if p.row == row and p.scored and p.rolled.turns > 1}
+        earned = [here[part].rolled.reward or 0.0 for part in ("taken-back", "late") if part in here]
+        wrong = [
+            p.rolled.reward or 0.0 for p in trial.rollouts if p.row == row and p.script.part == "wrong" and p.scored
+        ]
+        best = FULL * trial.max_reward
+        if len(earned) == 2 and best > EPSILON and min(earned) >= best - EPSILON and wrong and max(wrong) < best:
+            yield Finding(
+                "reward-hackable",
+                "blocker",
+                f"any attempt of a rollout counts, in any order: right then wrong earned {earned[0]:g}, and wrong then "
+                f"right {earned[1]:g}",
+                "Pay for the last answer only, end the rollout with the first, or let every attempt cost something.",
+                rows=tuple(_row(here[part], "less for one of the two orders") for part in ("taken-back", "late")),
+            )
+            return
 
 
 def tool_use(trial: Trial) -> Iterator[Finding]:
@@ -214,4 +239,4 @@ def shown(trial: Trial) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-ROLLOUTS: tuple[Check, ...] = (fails, endless, untried, differs, wrong_passes, tool_use)
+ROLLOUTS: tuple[Check, ...] = (fails, endless, untried, differs, wrong_passes, any_attempt, tool_use)

@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.rewards.probes import Style
 from prime_lab_mcp.lab.rewards.wrong import wrong_answers
 from prime_lab_mcp.lab.worker.rolled import Play, Rolled
 
-Part = Literal["gold", "wrong", "faulty", "silent", "supplied"]
+Part = Literal["gold", "wrong", "taken-back", "late", "faulty", "silent", "supplied"]
 CHATTER = "I am not sure yet. Let me think about this some more."
 _NO_TOOL = "no_such_tool"
 
@@ -59,6 +59,8 @@ def ordinary(style: Style | None, gold: Gold | None) -> Iterator[Script]:
         yield said_gold(text)
         yield Script("calls every tool, then gives the right answer", "gold", _then({"tools": None}, text), tools=True)
         yield said_wrong(style.carrier.wrap(wrong))
+        yield Script("gives the right answer, then a wrong one", "taken-back", _then(text, style.carrier.wrap(wrong)))
+        yield Script("gives a wrong answer, then the right one", "late", _then(style.carrier.wrap(wrong), text))
         yield through_tools("wrong", wrong, style.carrier.wrap(wrong))
         yield through_tools("gold", said, text)
     else:

@@ -121,3 +121,14 @@ def test_the_report_lists_rollouts_shortly() -> None:
     assert shown(sound(rollouts=(RIGHT, played("wrong", None, end="endless", stop=""))))[1] == {
         "task": 0, "script": "plays wrong", "turns": 2, "reward": None, "stop": "endless", "ok": False,
     }  # fmt: skip
+
+
+def test_the_best_of_all_attempts_blocks_when_both_orders_are_paid_in_full() -> None:
+    late = played("late", 1.0)
+    assert codes(RIGHT, WRONG, played("taken-back", 1.0), late) == {("reward-hackable", "blocker")}
+    assert codes(RIGHT, WRONG, played("taken-back", 0.0), late) == set()
+    assert codes(RIGHT, WRONG, played("taken-back", 0.8), late) == set()
+
+
+def test_a_game_that_ends_with_the_right_answer_may_pay_it_at_any_turn() -> None:
+    assert codes(RIGHT, WRONG, played("taken-back", 1.0, turns=1), played("late", 1.0)) == set()
