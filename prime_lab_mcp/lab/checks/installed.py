@@ -23,6 +23,8 @@ SLOW = 20.0
 """Seconds of loading from which it is not done a second time."""
 _ROWS = 2
 _CASE_SECONDS = 3.0
+_STEADY = 5
+"""Repetitions without a difference after which a reward counts as deterministic: a coin passes one in two."""
 _COSTLY_MS = 1000.0
 _NAMES = ("answer", "gold", "target", "expected", "label", "ground_truth", "solution", "reference")
 
@@ -87,9 +89,10 @@ async def rebuilt(original: Worker, other: Worker, traits: Traits) -> list[Findi
     changed = [(case, a, b) for (_, case), a, b in zip(pairs, before, after, strict=True) if _differs(a, b)]
     if not changed:
         return []
-    again = await _scored_here(original, [case for case, _, _ in changed])
-    if again is None or any(a.reward != b.reward for (_, a, _), b in zip(changed, again, strict=True)):
-        return []  # the reward is not deterministic, which test_reward reports
+    for _ in range(_STEADY):
+        again = await _scored_here(original, [case for case, _, _ in changed])
+        if again is None or any(a.reward != b.reward for (_, a, _), b in zip(changed, again, strict=True)):
+            return []  # the reward is not deterministic, which test_reward reports
     case, first, second = changed[0]
     if second.errors:
         told = second.errors[0]
