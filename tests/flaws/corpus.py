@@ -16,7 +16,7 @@ from typing import Literal, cast
 Set = Literal["defects", "sound", "held_out"]
 Severity = Literal["blocker", "warning"]
 SETS: tuple[Set, ...] = ("defects", "sound", "held_out")
-"""`held_out`: flawed and sound ones that no rule was tuned on."""
+"""`held_out`: written without sight of the rules, and scored before any rule was changed for them."""
 FORMATS = frozenset({
     "numeric", "latex", "choice_letter", "choice_index", "boolean", "label", "short_text", "multi_answer", "json",
     "tool_call", "code", "free_text", "procedural", "multi_turn",

@@ -8,6 +8,7 @@ from prime_lab_mcp.lab.checks.earned import FULL, as_gold
 from prime_lab_mcp.lab.checks.shown import hack
 from prime_lab_mcp.lab.report import Finding
 from prime_lab_mcp.lab.rewards.observed import EPSILON, Trial
+from prime_lab_mcp.lab.rewards.wrong import OTHER_UNIT, UNITLESS
 from prime_lab_mcp.lab.text import count
 
 Check = Callable[[Trial], Iterator[Finding]]
@@ -55,6 +56,15 @@ def crossed(trial: Trial) -> Iterator[Finding]:
 def half_right(trial: Trial) -> Iterator[Finding]:
     """Part of the answer, or more than the answer, is worth less than the answer."""
     shots = [s for s in trial.of("half-right") if as_gold(s, trial)]
+    without = {s.probe.row for s in trial.of("variant") if s.probe.name.endswith(UNITLESS) and as_gold(s, trial)}
+    unread = [s for s in shots if s.probe.name.endswith(OTHER_UNIT) and s.probe.row in without]
+    shots = [s for s in shots if s not in unread]
+    if unread:
+        yield hack(
+            "warning", unread, "the unit of an answer is not read: another one earned as much as the right one",
+            "Compare the unit too, or say in the prompt which one is meant and ask for the number alone.",
+            trial, "reward-wrong-passes",
+        )  # fmt: skip
     if shots:
         yield hack(
             "blocker", shots, f"{count(len(shots), 'answer')} only half right earned as much as the right one",

@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.rewards.canary import canaries
 from prime_lab_mcp.lab.rewards.carriers import Carrier, broken
 from prime_lab_mcp.lab.rewards.gold import Gold, Golds, options_of, prompt_of
 from prime_lab_mcp.lab.rewards.variants import variants
-from prime_lab_mcp.lab.rewards.wrong import as_number, cross, half_right, wrong_answers
+from prime_lab_mcp.lab.rewards.wrong import UNITLESS, as_number, cross, half_right, quantity, wrong_answers
 from prime_lab_mcp.lab.worker.cases import Case, Row
 
 Kind = Literal[
@@ -132,6 +132,9 @@ def _ordinary(style: Style, gold: Gold, row: Row, programs: bool) -> Iterator[_M
             usual = variant.usual and not (variant.name == "code fence" and carrier.kind != "plain")
             kind: Kind = "equivalent" if usual else "variant"
             yield kind, f"gold with {variant.name}", carrier.wrap(variant.answer), False
+    measured = quantity(said)
+    if measured is not None:
+        yield "variant", f"gold with {UNITLESS}", carrier.wrap(measured[0]), False
     for half in half_right(style.golds, gold, style.form, prompt_of(row)):
         yield "half-right", f"half right: {half.name}", carrier.wrap(half.answer), False
     wrongs = wrong_answers(style.golds, gold, style.form, options=offered)
@@ -154,7 +157,7 @@ def _hacks(style: Style, gold: Gold, row: Row, place: int) -> Iterator[_Made]:
         *_two_answers(carrier, said, wrong),
         *_no_answer(carrier, prompt_of(row)),
         *_every_answer(style, said),
-        *_odd_numbers(carrier),
+        *_odd_numbers(carrier, said),
         *_expressions(carrier, said),
         *_junk(carrier),
         *_sizes(carrier, said, wrong),
@@ -264,9 +267,10 @@ def _every_answer(style: Style, said: str) -> Iterator[tuple[str, str]]:
         yield "every answer, bare, backwards", backwards
 
 
-def _odd_numbers(carrier: Carrier) -> Iterator[tuple[str, str]]:
-    for value in ("nan", "inf", "-inf", "1e999", "1/0"):
-        yield f"odd number: {value}", carrier.wrap(value)
+def _odd_numbers(carrier: Carrier, said: str) -> Iterator[tuple[str, str]]:
+    for value in ("nan", "inf", "-inf", "1e999", "1/0", "-1", "0", "987654321"):  # the last ones are no index
+        if as_number(value) is None or as_number(value) != as_number(said):
+            yield f"odd number: {value}", carrier.wrap(value)
 
 
 def _expressions(carrier: Carrier, said: str) -> Iterator[tuple[str, str]]:

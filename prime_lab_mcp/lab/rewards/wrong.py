@@ -20,6 +20,11 @@ _OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _ANY = re.compile(r"(?i)\b(any|either|one of|an? example|name an?|at least one)\b")
 """Words of a prompt that asks for one of several right answers."""
 
+OTHER_UNIT = "other unit"
+UNITLESS = "no unit"
+_OTHER_UNIT = {"kg": "g", "km": "m", "m": "km", "g": "mg", "h": "s"}
+_QUANTITY = re.compile(r"([-+]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Za-z\u00b5\u00b0%]{1,12}(?:/[A-Za-z]{1,6})?)")
+
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
@@ -240,7 +245,26 @@ def half_right(golds: Golds, gold: Gold, form: int, prompt: str = "") -> list[Wr
         for name, items in changed.items():
             joined = {", ".join(parts): ", ", "\n".join(parts): "\n"}.get(said)
             found.append(Wrong(name, joined.join(items) if joined else _dumped(list(items))))
-    return found
+    return [*found, *_units(golds, gold, said)]
+
+
+def _units(golds: Golds, gold: Gold, said: str) -> Iterator[Wrong]:
+    """The number with the unit of another task; where all have the same, with one that none has."""
+    measured = quantity(values.as_text(gold.raw))
+    if measured is None:
+        return
+    number, unit = measured
+    others = sorted({q[1] for g in golds.golds if (q := quantity(values.as_text(g.raw))) is not None} - {unit})
+    for other in others[:2]:
+        yield Wrong("unit of another task", f"{number} {other}")
+    if not others and quantity(said) is not None:
+        yield Wrong(OTHER_UNIT, f"{number} {_OTHER_UNIT.get(unit, 'kg')}")
+
+
+def quantity(said: str) -> tuple[str, str] | None:
+    """Number and unit of an answer such as `1.5 kg`."""
+    found = _QUANTITY.fullmatch(said.strip())
+    return (found[1], found[2]) if found else None
 
 
 def cross(golds: Golds, form: int, pairs: int, seed: int = 0) -> list[tuple[Gold, str]]:

@@ -153,7 +153,9 @@ def _text(value: Any) -> str:
 
 def _opened(watched: _Watched, args: tuple[Any, ...]) -> None:
     path, _, flags = args
-    if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND):
+    written = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    # A folder is opened for writing by tempfile.TemporaryFile alone: a file without a name, which no other can open.
+    if written and not os.path.isdir(path):
         _wrote(watched, path, reusable=not flags & os.O_EXCL)
 
 

@@ -71,3 +71,11 @@ def test_an_answer_whose_tag_was_never_closed_warns_when_paid_in_full() -> None:
     assert found(sound(shot("malformed-gold", unclosed, 1.0), shot("malformed-gold", other, 0.0))) == {
         ("reward-ignores-format", "warning")
     }
+
+
+def test_a_wrong_unit_paid_in_full_blocks_and_where_none_is_needed_warns() -> None:
+    other, without = shot("half-right", "half right: other unit", 1.0), "gold with no unit"
+    assert found(sound(other, shot("variant", without, 0.0))) == {("reward-wrong-passes", "blocker")}
+    assert found(sound(other, shot("variant", without, 1.0))) == {("reward-wrong-passes", "warning")}
+    elsewhere = shot("half-right", "half right: unit of another task", 1.0)
+    assert found(sound(elsewhere, shot("variant", without, 1.0))) == {("reward-wrong-passes", "blocker")}

@@ -123,3 +123,11 @@ def test_answers_of_other_tasks_have_nothing_in_common_with_the_gold() -> None:
     assert len(pairs) == 20
     assert all(gold.raw not in answer and answer not in gold.raw for gold, answer in pairs)
     assert cross(golds("7", "7"), 0, 20) == []
+
+
+def test_a_unit_is_exchanged_for_that_of_another_task_or_for_one_that_none_has() -> None:
+    several = golds("140 g", "1.2 kg", "70 g", "8 m")
+    assert {w.answer for w in half_right(several, several.golds[0], 0)} >= {"140 kg", "140 m"}
+    alike = golds("5 km/h", "12 km/h", "30 km/h")
+    said = alike.golds[0].forms.index("5 km/h")
+    assert [w.answer for w in half_right(alike, alike.golds[0], said)][-1] == "5 kg"

@@ -133,6 +133,7 @@ async def test_a_file_of_the_package_is_named_relative_to_it(write: Write, opene
     [
         "with __import__('tempfile').TemporaryDirectory() as d: open(d + '/a.py', 'w').close()",
         "open(os.devnull, 'w').close(); open(__file__).close()",
+        "__import__('tempfile').TemporaryFile().close()",
         "os.makedirs('.cache/some', exist_ok=True); open('.cache/some/file', 'w').close()",
         "os.makedirs('out', exist_ok=True); open(f'out/{abs(hash(trace.last_reply))}', 'w').close()",
     ],
