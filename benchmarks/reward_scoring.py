@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.settings import Settings
 from prime_lab_mcp.lab.worker.cases import Case
 
 CASES = int(os.environ.get("BENCH_CASES", "400"))
-ROUNDS = 3
+ROUNDS = 7
 SLOWER = 2.0
 """The claim: scoring takes at most this many times as long as the library's calls in a loop."""
 FRACTION = 0.5

@@ -56,6 +56,9 @@ _written: dict[str, object] = {}
 _known: set[int] = set()
 _left: list[int] = []
 _confirmed = 0
+_started = False
+"""A process was started since the last look: it may have left others, which the supervisor adopted."""
+_own: set[int] = set()
 
 
 def _sibling(name: str) -> Any:
@@ -228,9 +231,23 @@ _LOOKS: dict[str, Callable[[_Watched, tuple[Any, ...]], OSError | None]] = {
 # --- processes ---------------------------------------------------------------------------------------------------
 
 
+def _begun(watched: _Watched, args: tuple[Any, ...]) -> None:
+    global _started
+    _started = True
+
+
+_LOOKS |= dict.fromkeys(
+    ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.spawn", "pty.spawn"), _begun
+)
+
+
 def look_behind(seen: Any) -> None:
     """Note processes that the case just scored has left running. Linux only: elsewhere there is no /proc."""
-    global _confirmed
+    global _confirmed, _started, _own
+    own, begun = _of(os.getpid()), _started
+    if own == _own and not begun:
+        return
+    _own, _started = own, False
     living = _children()
     new = living - _known
     if new:
@@ -252,13 +269,17 @@ def _children() -> set[int]:
     """Living processes that this one started, and those that lost their parent: the supervisor adopts them."""
     if sys.platform != "linux":
         return set()
-    found: set[int] = set()
-    for parent in (os.getpid(), os.getppid()):
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{parent}/task"):
-                with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as children:
-                    found.update(map(int, children.read().split()))
+    found = _of(os.getpid()) | _of(os.getppid())
     return {pid for pid in found - {os.getpid()} if _lives(pid)}
+
+
+def _of(parent: int) -> set[int]:
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{parent}/task"):
+            with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as children:
+                found.update(map(int, children.read().split()))
+    return found
 
 
 def _lives(pid: int) -> bool:

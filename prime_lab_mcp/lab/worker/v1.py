@@ -43,6 +43,8 @@ class Adapter:
         self.keys: dict[int, str] = {}
         self.pristine: dict[int, str | None] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.runtimes: dict[type, bool] = {}
+        """By class of task: whether anything of it asks for a runtime."""
         self.scored = False
 
     def load(self, module: ModuleType, request: dict[str, Any]) -> dict[str, Any]:
@@ -258,6 +260,12 @@ class Adapter:
             await _settled(watched.score(trace, runtime))
 
     def _needs_runtime(self, task: Any) -> bool:
+        kind = type(task)
+        if kind not in self.runtimes:
+            self.runtimes[kind] = self._asks_for_runtime(task)
+        return self.runtimes[kind]
+
+    def _asks_for_runtime(self, task: Any) -> bool:
         base, kind = self.v1.Task, type(task)
         if kind.setup is not base.setup or kind.finalize is not base.finalize:
             return True
