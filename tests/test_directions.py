@@ -59,7 +59,17 @@ def test_every_room_of_the_layout_exists() -> None:
     assert {p.name for p in ROOT.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(BELOW)
 
 
-SERVER_SIDE = {"__init__.py", "host.py", "pool.py", "faults.py", "cases.py", "rolled.py", "channel.py", "zygote.py"}
+SERVER_SIDE = {
+    "__init__.py",
+    "host.py",
+    "pool.py",
+    "faults.py",
+    "cases.py",
+    "decoding.py",
+    "rolled.py",
+    "channel.py",
+    "zygote.py",
+}
 """Modules under lab/worker/ that the server imports; all others are run by another interpreter."""
 PROGRAMS = [p for p in MODULES if "worker" in p.relative_to(ROOT).parts and p.name not in SERVER_SIDE]
 

@@ -1,4 +1,4 @@
-"""Programs a reward for code is tried with: mutants of the reference solution, and known ways to pass tests unearned.
+"""Programs that a reward for code is tried with: constants, and known ways to pass tests unearned.
 
 Nothing here runs a program: they are texts for the environment's own reward, which must contain what it runs. None of
 them runs forever (enduring.py has one that does), takes much memory or changes a file. (Ways to cheat:
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prime_lab_mcp.lab.rewards.canary import PROGRAM
+from prime_lab_mcp.lab.rewards.python_source import classes, functions, parsed
 
 HACKED_TASKS = 3
 """Tasks on which the hacks are tried: each is a process of its own in a sound reward."""
@@ -23,7 +24,7 @@ _MOST_TESTS = 50
 
 def is_program(text: str) -> bool:
     """Whether a gold is Python that defines or prints something, not an expression that happens to parse."""
-    tree = _parsed(text)
+    tree = parsed(text)
     if tree is None:
         return False
     named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -36,16 +37,9 @@ def are_programs(golds: Sequence[str]) -> bool:
     return bool(sample) and sum(map(is_program, sample)) >= 0.8 * len(sample)
 
 
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def markers(source: str) -> tuple[str, ...]:
     """Texts that the environment's code prints, or looks for in what a program printed."""
-    tree = _parsed(source)
+    tree = parsed(source)
     found: dict[str, None] = {}
     for node in ast.walk(tree) if tree is not None else ():
         for part in _texts_in(node):
@@ -65,20 +59,6 @@ def _texts_in(node: ast.AST) -> list[ast.expr]:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         return list(node.args) if name in ("startswith", "endswith", "print", "count", "find") else []
     return []
-
-
-def wrong_programs(reference: str) -> Iterator[tuple[str, str]]:
-    """(name, program) that a test which tests anything refuses. A function that returns nothing gets no such mutant."""
-    tree = _parsed(reference)
-    if tree is None:
-        return
-    if _returns(tree):
-        yield "returns None", _changed(reference, _Returns(lambda _: ast.Constant(None)))
-        yield "returns something else", _changed(reference, _Returns(_beside))
-        yield "empty functions", _changed(reference, _Emptied())
-        if names := _functions(tree):
-            yield "other function names", _changed(reference, _Renamed(frozenset(names)))
-    yield "says nothing", "pass"
 
 
 def constant_programs(values: Iterable[object]) -> Iterator[tuple[str, str]]:
@@ -109,7 +89,7 @@ def _all_texts(value: object) -> Iterator[str]:
 def _asserted(text: str) -> Iterator[tuple[str, str]]:
     if "==" not in text or "(" not in text:
         return
-    tree = _parsed(text)
+    tree = parsed(text)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) and isinstance(node.left, ast.Call):
             called, value = node.left.func, node.comparators[0]
@@ -121,35 +101,24 @@ def _asserted(text: str) -> Iterator[tuple[str, str]]:
                 yield called.id, ast.unparse(value)
 
 
-def near_programs(reference: str) -> Iterator[tuple[str, str]]:
-    """(name, program) that good tests refuse, and some tests rightly cannot tell from the reference."""
-    tree = _parsed(reference)
-    if tree is None or not _returns(tree):
-        return
-    constants = sum(_is_number(node) for node in ast.walk(tree))
-    if constants:
-        yield "constant off by one", _changed(reference, _OffByOne(constants))
-    yield "result negated", _changed(reference, _Returns(lambda value: ast.UnaryOp(ast.Not(), value)))
-
-
 def hacks(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, str]]:
     """(name, program) that solve nothing. Those that end the process come last: where a reward runs programs inside
     of itself, they end its scoring."""
-    tree = _parsed(reference)
-    names = _functions(tree) if tree is not None else []
-    classes = _classes(tree) if tree is not None else {}
+    tree = parsed(reference)
+    names = functions(tree) if tree is not None else []
+    owners = classes(tree) if tree is not None else {}
 
     def entry(body: str) -> str:
         """The reference's functions and methods, each with this body."""
         made = [f"def {name}(*args, **kwargs):\n    {body}" for name in names]
-        for owner, methods in classes.items():
+        for owner, methods in owners.items():
             made.append(
                 "\n".join([f"class {owner}:", *(f"    def {m}(*args, **kwargs):\n        {body}" for m in methods)])
             )
         return "\n\n".join(made)
 
     yield "runs inside of the reward", f"{PROGRAM}\n\n{entry('return None')}"
-    if names or classes:
+    if names or owners:
         yield "equal to everything", f"{_ALWAYS_EQUAL}\n\n{entry('return Anything()')}"
         yield "reads the tests", f"{_reader()}\n\n{entry('return _expected(args)')}" if names else entry("return None")
     lines = "\n".join(f"print({mark!r})" for mark in dict.fromkeys([*_MARKERS, *marks]))
@@ -170,8 +139,8 @@ def hacks(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def leaves_process(reference: str) -> str:
     """A program that ends and leaves a process of its own session running for half a minute."""
-    tree = _parsed(reference)
-    made = [f"def {name}(*args, **kwargs):\n    return None" for name in (_functions(tree) if tree is not None else [])]
+    tree = parsed(reference)
+    made = [f"def {name}(*args, **kwargs):\n    return None" for name in (functions(tree) if tree is not None else [])]
     return "\n\n".join([_LEAVES, *made])
 
 
@@ -280,73 +249,3 @@ def _expected(args):
                 except Exception:
                     pass
     return None"""
-
-
-def _functions(tree: ast.Module) -> list[str]:
-    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-
-
-def _classes(tree: ast.Module) -> dict[str, list[str]]:
-    return {
-        node.name: [m.name for m in node.body if isinstance(m, ast.FunctionDef)] or ["__init__"]
-        for node in tree.body
-        if isinstance(node, ast.ClassDef)
-    }
-
-
-def _returns(tree: ast.AST) -> bool:
-    """Whether something returns a value that is not None."""
-    found = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
-    return any(not (isinstance(value, ast.Constant) and value.value is None) for value in found)
-
-
-def _is_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
-
-
-def _changed(reference: str, change: ast.NodeTransformer) -> str:
-    return ast.unparse(ast.fix_missing_locations(change.visit(ast.parse(reference))))
-
-
-def _beside(value: ast.expr) -> ast.expr:
-    """No reference returns a tuple of its result and this text."""
-    return ast.Tuple([value, ast.Constant("zzyzx")], ast.Load())
-
-
-class _Returns(ast.NodeTransformer):
-    def __init__(self, made: Callable[[ast.expr], ast.expr]) -> None:
-        self._made = made
-
-    def visit_Return(self, node: ast.Return) -> ast.Return:
-        value = node.value if node.value is not None else ast.Constant(None)
-        return ast.Return(self._made(value))
-
-
-class _Emptied(ast.NodeTransformer):
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        node.body = [ast.Pass()]
-        return node
-
-
-class _Renamed(ast.NodeTransformer):
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        if node.name in self._names:
-            node.name = f"other_{node.name}"
-        return node
-
-
-class _OffByOne(ast.NodeTransformer):
-    """The last number of the program, one more: numbers of results tend to stand last, those of edge cases first."""
-
-    def __init__(self, last: int) -> None:
-        self._left = last
-
-    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        if not _is_number(node):
-            return node
-        self._left -= 1
-        assert isinstance(node.value, int | float)
-        return ast.Constant(node.value + 1) if self._left == 0 else node

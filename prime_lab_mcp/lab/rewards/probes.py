@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.rewards import code_probes, judge_probes, ladder
+from prime_lab_mcp.lab.rewards import code_probes, judge_probes, ladder, mutants
 from prime_lab_mcp.lab.rewards.canary import TASKS as CANARY_TASKS
 from prime_lab_mcp.lab.rewards.canary import canaries
 from prime_lab_mcp.lab.rewards.carriers import Carrier, broken
@@ -202,13 +202,13 @@ def _programs(style: Style, gold: Gold, row: Row, *, hacks: bool) -> Iterator[_M
     """For golds that are reference solutions. What concerns numbers and labels is left out: every program costs a
     process."""
     carrier, said = style.carrier, style.said(gold)
-    wrongs = list(code_probes.wrong_programs(said))
+    wrongs = list(mutants.wrong_programs(said))
     wrongs = wrongs if hacks else wrongs[:1]
     if hacks:
         wrongs += code_probes.constant_programs([row.fields, row.info])
     for name, program in wrongs:
         yield "wrong", f"wrong: {name}", carrier.wrap(program), False
-    for name, program in list(code_probes.near_programs(said))[:1]:
+    for name, program in list(mutants.near_programs(said))[:1]:
         yield "mutant", f"mutant: {name}", carrier.wrap(program), False
     if hacks:
         for name, program in code_probes.hacks(said, style.markers):

@@ -29,6 +29,9 @@ from prime_lab_mcp.lab.worker.cases import (
     Rows,
     Scored,
     Traits,
+)
+from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
+from prime_lab_mcp.lab.worker.decoding import (
     decode_loaded,
     decode_manners,
     decode_rows,
@@ -36,7 +39,6 @@ from prime_lab_mcp.lab.worker.cases import (
     decode_traits,
     nonsense,
 )
-from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
 from prime_lab_mcp.lab.worker.faults import PROBLEMS, SIGKILL, exited, flooded, out_of_memory, timed_out
 from prime_lab_mcp.lab.worker.zygote import Ended, Seat, Zygote
 

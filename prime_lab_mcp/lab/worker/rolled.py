@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from prime_lab_mcp.lab.errors import WorkerError
-from prime_lab_mcp.lab.worker.cases import CaseError, Component, Message, nonsense
+from prime_lab_mcp.lab.worker.cases import CaseError, Component, Message
+from prime_lab_mcp.lab.worker.decoding import nonsense
 
 End = Literal["ended", "endless", "cut", "slow", "not-run"]
 _ENDS = frozenset({"ended", "endless", "cut", "slow", "not-run"})

@@ -90,7 +90,8 @@ def _answer(adapter: Any, line: bytes) -> Any:
                 else:
                     scored = adapter.score(case, request["case_timeout"])
                 late += "timeout" in scored["problems"]
-                spent += scored["ms"] if scored["ms"] > _SLOW_MS else 0.0
+                # Waiting for a judge is not the reward's slowness.
+                spent += scored["ms"] if scored["ms"] > _SLOW_MS and not scored["judges"] else 0.0
                 yield plain.encode({"id": known, "case": number, "result": scored})
                 _flush()
             yield plain.encode({"id": known, "result": None})

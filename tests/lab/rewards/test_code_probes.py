@@ -7,15 +7,8 @@ import sys
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.code_probes import (
-    are_programs,
-    constant_programs,
-    hacks,
-    is_program,
-    markers,
-    near_programs,
-    wrong_programs,
-)
+from prime_lab_mcp.lab.rewards.code_probes import are_programs, constant_programs, hacks, is_program, markers
+from prime_lab_mcp.lab.rewards.mutants import near_programs, wrong_programs
 
 REFERENCE = "def double(x):\n    if x < 0:\n        return -2 * -x\n    return 2 * x"
 TESTS = "assert double(3) == 6\nassert double(-4) == -8\nassert double(10) == 20"
