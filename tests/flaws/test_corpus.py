@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -16,6 +17,8 @@ from tests.flaws.run import GOOD, opened, tried
 pytestmark = pytest.mark.anyio
 CORPUS = samples()
 FLAWED = [sample for sample in CORPUS if sample.expected is not None]
+TRIED = [s for s in CORPUS if s.expected is None or crc32(s.name.encode()) % 3 == 0]
+"""Every sound reward and a third of the flawed, for CI; `python -m tests.flaws` tries all."""
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +92,7 @@ def test_a_header_that_lacks_something_is_refused(header: str, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sample", CORPUS, ids=lambda sample: f"{sample.set}-{sample.name}")
+@pytest.mark.parametrize("sample", TRIED, ids=lambda sample: f"{sample.set}-{sample.name}")
 async def test_a_flaw_is_found_by_its_code_and_a_sound_reward_passes(calls: Calls, sample: Sample) -> None:
     result = await tried(calls, sample)
     assert result.verdict in GOOD, (result.verdict, result.codes)
