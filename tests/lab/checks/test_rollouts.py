@@ -70,10 +70,14 @@ def test_a_process_that_ended_in_rollouts_blocks() -> None:
     assert found(sound(rollouts_broke="it exited")) == {("reward-rollout-fails", "blocker")}
 
 
-def test_rollouts_that_cannot_be_run_here_are_said() -> None:
-    finding = only(no_rollouts="its tasks need a container")
-    assert (finding.code, finding.severity) == ("reward-partly-tested", "warning")
-    assert "its tasks need a container" in finding.message
+@pytest.mark.parametrize(
+    ("why", "severity"),
+    [("its tasks need a container", "info"), ("its tool servers did not start within 40 seconds", "warning")],
+)
+def test_rollouts_that_cannot_be_run_here_are_said(why: str, severity: str) -> None:
+    finding = only(no_rollouts=why)
+    assert (finding.code, finding.severity) == ("reward-partly-tested", severity)
+    assert why in finding.message
 
 
 @pytest.mark.parametrize(
