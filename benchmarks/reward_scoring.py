@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.worker.cases import Case
 
 CASES = int(os.environ.get("BENCH_CASES", "400"))
 ROUNDS = 7
-SLOWER = 2.0
+SLOWER = 3.0
 """The claim: scoring takes at most this many times as long as the library's calls in a loop."""
 FRACTION = 0.5
 """The claim: the second call, and the call after an edit, take at most this part of the first one."""
