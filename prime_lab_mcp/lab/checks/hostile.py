@@ -16,10 +16,6 @@ _OFTEN = 3
 _NAMED = 3
 
 
-def _with(trial: Trial, *codes: str) -> list[Shot]:
-    return [s for s in trial.everything if any(p.partition(":")[0] in codes for p in s.scored.problems)]
-
-
 def _named(shots: list[Shot], code: str) -> str:
     """What stands behind a problem code: hosts or paths."""
     found = (p.partition(":") for s in shots for p in s.scored.problems)
@@ -30,7 +26,7 @@ def _named(shots: list[Shot], code: str) -> str:
 
 def evaluates(trial: Trial) -> Iterator[Finding]:
     """Proof by an event that only the completion's text raises: who writes the completion has the reward's process."""
-    shots = _with(trial, "evaluated-output")
+    shots = trial.with_problem("evaluated-output")
     if shots:
         yield Finding(
             "reward-evaluates-output",
@@ -45,7 +41,7 @@ def evaluates(trial: Trial) -> Iterator[Finding]:
 
 def network(trial: Trial) -> Iterator[Finding]:
     """It is refused here, so what the reward paid is what it pays when the other side is down."""
-    shots = _with(trial, "opened-network")
+    shots = trial.with_problem("opened-network")
     if shots:
         yield Finding(
             "reward-opens-network",
@@ -60,7 +56,7 @@ def network(trial: Trial) -> Iterator[Finding]:
 
 def files(trial: Trial) -> Iterator[Finding]:
     """Rollouts are scored many at a time, in several processes, in folders that may be read-only."""
-    outside, reused = _with(trial, "wrote-files"), _with(trial, "reused-file")
+    outside, reused = trial.with_problem("wrote-files"), trial.with_problem("reused-file")
     if outside:
         yield Finding(
             "reward-writes-files",
@@ -83,7 +79,7 @@ def files(trial: Trial) -> Iterator[Finding]:
 
 def processes(trial: Trial) -> Iterator[Finding]:
     """A run scores hundreds of thousands of completions on one machine."""
-    shots = [s for s in _with(trial, "left-processes") if s.probe.name != LEAVES_PROCESS]
+    shots = [s for s in trial.with_problem("left-processes") if s.probe.name != LEAVES_PROCESS]
     own = [s for s in trial.named(LEAVES_PROCESS) if "left-processes" in s.scored.problems]
     if len(shots) >= _OFTEN:
         yield Finding(

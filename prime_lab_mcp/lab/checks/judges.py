@@ -28,7 +28,7 @@ _TOLERANCE = 0.01
 
 def unreachable(trial: Trial) -> Iterator[Finding]:
     """No connection, no key, no quota: of the completion nothing is known."""
-    shots = _failed(trial, "judge-unreachable")
+    shots = trial.with_problem("judge-unreachable")
     if not shots:
         return
     asked = trial.asked_judge
@@ -53,7 +53,7 @@ def unreachable(trial: Trial) -> Iterator[Finding]:
 
 def unread(trial: Trial) -> Iterator[Finding]:
     """The judge answered, and the reward raised: a verdict that it could not read, or a fault of its own after it."""
-    shots = _failed(trial, "judge-unread")
+    shots = trial.with_problem("judge-unread")
     if shots:
         asked = trial.asked_judge
         yield Finding(
@@ -65,10 +65,6 @@ def unread(trial: Trial) -> Iterator[Finding]:
             "model that keeps to it.",
             rows=tuple(case_row(s, "a verdict that can be read", trial) for s in shots[:2]),
         )
-
-
-def _failed(trial: Trial, problem: str) -> list[Shot]:
-    return [s for s in trial.everything if problem in s.scored.problems]
 
 
 def _severity(failed: list[Shot], asked: list[Shot]) -> Severity:

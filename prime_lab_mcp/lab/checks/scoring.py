@@ -21,13 +21,9 @@ _BROKE = frozenset({"exited", "flood", "memory", "nonsense"})
 _SYNC = frozenset({"sync-reward", "sync-metric"})
 
 
-def _with(trial: Trial, *codes: str) -> list[Shot]:
-    return [s for s in trial.everything if any(p.split(":")[0] in codes for p in s.scored.problems)]
-
-
 def sync(trial: Trial) -> Iterator[Finding]:
     """verifiers 0.4 awaits every reward; one plain `def` loses the scores of the whole task."""
-    shots = _with(trial, *_SYNC)
+    shots = trial.with_problem(*_SYNC)
     if shots:
         yield Finding(
             "reward-sync",
@@ -72,7 +68,7 @@ def _said(shot: Shot) -> str:
 
 def slow(trial: Trial) -> Iterator[Finding]:
     """A reward that hangs stops training; a slow one is paid for in GPU hours."""
-    hung = [s for s in _with(trial, "timeout") if s.probe.name != NEVER_ENDS]
+    hung = [s for s in trial.with_problem("timeout") if s.probe.name != NEVER_ENDS]
     if hung:
         yield Finding(
             "reward-slow",
@@ -91,7 +87,7 @@ def slow(trial: Trial) -> Iterator[Finding]:
             "reward-slow",
             "blocker",
             f"scoring {count(len(shots), 'completion')} took {taken:.0f} seconds, so the rest was not tried "
-            f"({count(len(_with(trial, 'not-run')), 'completion')})",
+            f"({count(len(trial.with_problem('not-run')), 'completion')})",
             "Make it faster: load what it needs once, and avoid waits and nested quantifiers.",
             rows=tuple(case_row(s, "a reward within a second", trial) for s in shots[:3]),
         )
@@ -110,7 +106,7 @@ def slow(trial: Trial) -> Iterator[Finding]:
 
 def wrong_type(trial: Trial) -> Iterator[Finding]:
     """What is no number becomes an error (v1) or a silent 0 (v0)."""
-    shots = _with(trial, "not-a-float")
+    shots = trial.with_problem("not-a-float")
     if shots:
         kinds = sorted({p.split(":", 1)[1] for s in shots for p in s.scored.problems if p.startswith("not-a-float:")})
         yield Finding(
@@ -124,7 +120,7 @@ def wrong_type(trial: Trial) -> Iterator[Finding]:
 
 def nonfinite(trial: Trial) -> Iterator[Finding]:
     """One NaN poisons the mean of its whole group."""
-    shots = _with(trial, "nonfinite")
+    shots = trial.with_problem("nonfinite")
     if shots:
         yield Finding(
             "reward-nonfinite",
@@ -176,7 +172,7 @@ def _shown(scored: Scored) -> str:
 def changing_tasks(trial: Trial) -> Iterator[Finding]:
     """Tasks that differ from load to load cannot be evaluated or resumed."""
     codes = {"task-changed", "no-such-row"}
-    shots = _with(trial, *codes) or [a.shot for a in trial.abroad if codes & set(a.there.problems)]
+    shots = trial.with_problem(*codes) or [a.shot for a in trial.abroad if codes & set(a.there.problems)]
     if shots:
         yield Finding(
             "tasks-change",
@@ -188,8 +184,8 @@ def changing_tasks(trial: Trial) -> Iterator[Finding]:
 
 def unscored(trial: Trial) -> Iterator[Finding]:
     """What this version cannot score is said, not passed over."""
-    grouped = _with(trial, "group-reward")
-    container = _with(trial, "needs-container")
+    grouped = trial.with_problem("group-reward")
+    container = trial.with_problem("needs-container")
     for shots, what in (
         (grouped, "a group reward saw one completion at a time here, in training it sees a whole group"),
         (container, "tasks that need a container were scored in a plain process"),

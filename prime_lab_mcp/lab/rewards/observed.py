@@ -170,6 +170,10 @@ class Trial:
     def of(self, *kinds: Kind) -> list[Shot]:
         return [s for s in self.shots if s.probe.kind in kinds]
 
+    def with_problem(self, *codes: str) -> list[Shot]:
+        """Completions whose scoring had one of these problems. Behind a colon a problem names details."""
+        return [s for s in self.everything if any(p.partition(":")[0] in codes for p in s.scored.problems)]
+
     def named(self, prefix: str) -> list[Shot]:
         return [s for s in self.shots if s.probe.name.startswith(prefix)]
 

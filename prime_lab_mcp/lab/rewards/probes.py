@@ -71,6 +71,11 @@ class Style:
     def render(self, gold: Gold) -> str:
         return self.carrier.wrap(self.said(gold))
 
+    @property
+    def programs(self) -> bool:
+        """The golds are reference solutions."""
+        return code_probes.are_programs([self.said(gold) for gold in self.golds.golds[:20]])
+
 
 def assistant(text: str) -> tuple[Mapping[str, Any], ...]:
     """A completion as the environment gets it in training: messages, never a string."""
@@ -93,7 +98,7 @@ def company(style: Style) -> dict[int, tuple[tuple[Mapping[str, Any], ...], ...]
 def build(style: Style, examples: Sequence[Gold], rows: Mapping[int, Row], *, hacks: bool) -> list[Probe]:
     """All probes for the example tasks, in task order."""
     found: list[Probe] = []
-    programs = code_probes.are_programs([style.said(gold) for gold in style.golds.golds[:20]])
+    programs = style.programs
     for place, gold in enumerate(examples):
         made = [*_ordinary(style, gold, rows[gold.row], programs)]
         if programs:

@@ -10,6 +10,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from prime_lab_mcp.lab.rewards.python_source import parsed
+
 _UNORDERED = frozenset({"set", "frozenset"})
 _IDENTITY = frozenset({"hash", "id"})
 _ORDER_FREE = frozenset({"len", "sorted", "any", "all", "bool", "isinstance", "print"})
@@ -21,9 +23,8 @@ _PLAIN = re.compile(r"\b(?:set|frozenset|hash|id)\(")
 
 def reason(source: str) -> str | None:
     """What in the source may differ between processes, such as `hash()`; None where nothing does."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = parsed(source)
+    if tree is None:
         found = _PLAIN.search(source)
         return f"{found[0]})" if found else None
     harmless = {id(part) for node in ast.walk(tree) for inner in _order_free(node) for part in _parts(inner)}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.gold import Gold
-from prime_lab_mcp.lab.rewards.observed import EPSILON, Expected, Shot, Supplied
+from prime_lab_mcp.lab.rewards.observed import EPSILON, Shot, Supplied
 from prime_lab_mcp.lab.rewards.probes import Kind, Probe, Style
 from prime_lab_mcp.lab.rewards.scripts import Performed, Script
 from prime_lab_mcp.lab.rewards.wrong import spread
@@ -128,10 +128,6 @@ async def replayed(worker: Worker, supplied: Sequence[Supplied]) -> tuple[Suppli
     if len(stage.performed) != len(supplied):
         return tuple(supplied)
     return tuple(
-        Supplied(_shot(p, "gold", s.shot.probe.name), _expected(s)) if p.scored else s
+        Supplied(_shot(p, "gold", s.shot.probe.name), s.expected) if p.scored else s
         for p, s in zip(stage.performed, supplied, strict=True)
     )
-
-
-def _expected(case: Supplied) -> Expected:
-    return case.expected

@@ -18,10 +18,8 @@ PATIENCE = 3
 SLOW_MS = 2000.0
 SPENT_MS = 60_000.0
 """What completions that take more than `SLOW_MS` may take together; the rest is not run."""
-_PORTIONS = (1, 2, 16, 64)
-
-
 _WAITED_MS = 1000.0
+_PORTIONS = (1, 2, 16, 64)
 
 
 def _costs(scored: Scored) -> bool:

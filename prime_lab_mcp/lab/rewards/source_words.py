@@ -6,18 +6,17 @@ import ast
 import re
 from collections.abc import Iterator
 
+from prime_lab_mcp.lab.rewards.python_source import parsed
+
 _MOST = 80
 _WORD = re.compile(r"[A-Za-z][A-Za-z' -]{1,24}")
 
 
 def words(source: str) -> tuple[str, ...]:
     """Short texts of collections and of `in` comparisons, in the order of the source; none where it does not parse."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
+    tree = parsed(source)
     found: dict[str, None] = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if tree is not None else ():
         for part in _listed(node):
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and _WORD.fullmatch(part.value):
                 found[part.value] = None
