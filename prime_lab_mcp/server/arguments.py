@@ -70,6 +70,10 @@ def schema(args: type[Arguments]) -> dict[str, Any]:
     return found
 
 
+_DEFAULTS = (("additionalProperties", True), ("minLength", 0))
+"""What a JSON schema means without saying it."""
+
+
 def _slim(node: Any) -> Any:
     if isinstance(node, list):
         return [_slim(item) for item in node]
@@ -77,7 +81,7 @@ def _slim(node: Any) -> Any:
         return node
     slim: dict[str, Any] = {}
     for key, value in node.items():
-        if key == "title" and isinstance(value, str):
+        if (key == "title" and isinstance(value, str)) or (key, value) in _DEFAULTS:
             continue
         if key == "default" and value is None:
             continue

@@ -6,7 +6,7 @@ import hashlib
 from typing import Annotated, Any, Literal
 
 import anyio
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from prime_lab_mcp.lab.errors import BadInput, EvalError
 from prime_lab_mcp.lab.evals import endpoints, verdicts
@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.opening import opened
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
 from prime_lab_mcp.lab.text import count
-from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Tool
+from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
 
 _ASK_FROM = 1.0
 """US dollars from which an evaluation is asked about first (DESIGN section 3)."""
@@ -31,37 +31,29 @@ _REFUSED = {
 }
 
 
-def _unadvertised(schema: dict[str, Any]) -> None:
-    """Arguments of the design that this version refuses with advice are not offered to the model."""
-    for name in _REFUSED:
-        schema["properties"].pop(name, None)
-
-
 class Args(Arguments):
-    model_config = ConfigDict(json_schema_extra=_unadvertised)
-
-    environment: EnvironmentName
-    model: Annotated[str, Field(description="The model to be trained.")]
-    num_examples: Annotated[int, Field(ge=1, le=20_000, description="Tasks, sampled.")] = 50
+    environment: Annotated[str, Field(min_length=1, max_length=300, description="Folder; owner/name if hosted.")]
+    model: Annotated[str | None, Field(description="The one to train.")] = None
+    num_examples: Annotated[int, Field(ge=1, le=20_000, description="Tasks.")] = 50
     rollouts: Annotated[int, Field(ge=1, le=128, description="Per task.")] = 8
     endpoint: Annotated[
-        str | None, Field(description="prime (default), openai, openrouter, vllm, ollama, URL or URL|KEY_VARIABLE.")
+        str | None, Field(description="prime (default), openai, openrouter, vllm, ollama, URL[|KEY_VAR].")
     ] = None
     hosted: bool = False
     max_tokens: Annotated[int | None, Field(ge=1, description="Per completion (2048).")] = None
-    temperature: Annotated[float | None, Field(ge=0, le=2, description="Default 1, as in training.")] = None
+    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
     env_args: dict[str, Any] | None = None
     harness: str = "null"
     runtime: Literal["subprocess", "docker", "podman", "apptainer"] = "subprocess"
     concurrency: Annotated[int | None, Field(ge=1, le=512)] = None
     upload: bool = False
     wait_seconds: Annotated[int, Field(ge=0, le=600)] = 45
-    rescore: str | None = None
+    rescore: Annotated[str | None, Field(description="Eval id, to score again.")] = None
     confirm: str | None = None
 
     def wanted(self) -> Wanted:
         return Wanted(
-            model=self.model,
+            model=self.model or "",
             num_examples=self.num_examples,
             rollouts=self.rollouts,
             max_tokens=self.max_tokens,
@@ -96,6 +88,8 @@ def _supported(args: Args) -> None:
     for name, instead in _REFUSED.items():
         if getattr(args, name):
             raise BadInput(f"{name} is not in this version", fix=instead, code="not-in-this-version")
+    if not args.model:
+        raise BadInput("model is missing", fix='Name the model to be trained; search_hub(kind="model") lists them.')
 
 
 async def _prepare(call: Call, args: Args) -> tuple[EvalSpec, str | None]:
@@ -130,7 +124,7 @@ async def _access(lab: Lab, args: Args) -> tuple[endpoints.Access, dict[str, str
     variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}
     access = endpoints.resolve(args.endpoint, variables)
     complete = access.endpoint.preset != "url" and not lab.settings.rehearsal
-    return await endpoints.ask(access, args.model, exact=complete), variables
+    return await endpoints.ask(access, args.model or "", exact=complete), variables
 
 
 async def intent(call: Call, args: Args) -> Intent | None:
@@ -192,8 +186,8 @@ def _broken(lab: Lab, job: Job) -> Outcome:
 TOOL = Tool(
     name="run_eval",
     title="Run an evaluation",
-    description="Evaluate a model on an environment with vf-eval, as a job, and judge the reward distribution. Still "
-    "running after wait_seconds: returns an id; the same call waits on, or resumes a broken job.",
+    description="Evaluate a model with vf-eval as a job and judge its rewards. Past wait_seconds: an id; the same call "
+    "waits on, or resumes.",
     args=Args,
     run=run,
     effect="executes",

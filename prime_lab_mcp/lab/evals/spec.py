@@ -79,6 +79,10 @@ class EvalSpec:
     """US dollars at which the relay stops answering."""
     max_total_tokens: int | None = None
     """Prompt and completion tokens at which the relay stops answering."""
+    hosted: str | None = None
+    """`owner/name@version` on the Hub, for an evaluation that runs on the platform."""
+    rescored: str | None = None
+    """Id of the evaluation whose rollouts this one scores again, without inference."""
 
     @property
     def planned_tasks(self) -> int:
