@@ -1,0 +1,11 @@
+"""Reads finished rollouts from the files of both generations, one at a time, so a million of them fit in memory.
+
+v1 writes one episode per line (`traces.jsonl`), v0 one rollout per line (`results.jsonl`, with `metadata.json` beside
+it); `prime train rollouts` and `prime eval samples` print one JSON document. Which it is shows in the first record.
+A line that broke off when its writer died is skipped. All text in a Rollout is foreign.
+"""
+
+from prime_lab_mcp.lab.evals.results.reading import RESULT_FILES, Layout, decode, layout, locate, parse, read
+from prime_lab_mcp.lab.evals.results.rollout import Rollout
+
+__all__ = ["RESULT_FILES", "Layout", "Rollout", "decode", "layout", "locate", "parse", "read"]
