@@ -122,7 +122,11 @@ def _not_evidence(lab: Lab, job: Job, snapshot: Snapshot | None) -> list[Finding
 
 async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
     """Results that no job of this workspace wrote: judged and shown, never evidence."""
-    judged: Distribution = await anyio.to_thread.run_sync(lambda: judge(results.read(path), group_size=group_size))
+    reading = results.Reading()
+    judged: Distribution = await anyio.to_thread.run_sync(
+        lambda: judge(results.scores(path, reading), group_size=group_size)
+    )
+    blemished = any(f.severity == "blocker" for f in reading.findings())
     note = Finding(
         "distribution-not-evidence", "info",
         f"{quote(path.name, 100)} was not written by run_eval here, so the verdict opens no gate",
@@ -130,9 +134,9 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
     )  # fmt: skip
     mean = f"mean reward {judged.mean:.2f} of attainable" if judged.mean is not None else "no scored rollout"
     return Outcome(
-        judged.status,
+        "inconclusive" if blemished else judged.status,
         f"{mean} over {count(judged.tasks, 'task')}, {count(judged.rollouts, 'rollout')}; {judged.status}.",
-        (*judged.findings, note),
+        (*judged.findings, *reading.findings(), note),
         judged.as_json(),
         next_calls(judged, "", None) if judged.status != "passed" else (Next("run_eval", "for evidence"),),
         facts=Facts(proves=False),

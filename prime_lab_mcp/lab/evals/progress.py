@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prime_lab_mcp.lab.evals.results import decode, layout, parse
+from prime_lab_mcp.lab.evals.results import Layout, decode, layout, score_line
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 
 
@@ -16,7 +16,7 @@ class Tally:
         self._spec = spec
         self._offset = 0
         self._path: Path | None = None
-        self._layout: Any = None
+        self._layout: Layout | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -43,11 +43,12 @@ class Tally:
                 self._add(line)
 
     def _add(self, line: bytes) -> None:
-        record = decode(line)
-        if not isinstance(record, dict):
-            return
-        self._layout = self._layout or layout(record)
-        for rollout in parse(record, self._layout):
+        if self._layout is None:
+            record = decode(line)
+            if not isinstance(record, dict):
+                return
+            self._layout = layout(record)
+        for rollout in score_line(line, self._layout) or ():
             self.rollouts += 1
             self.errors += rollout.error is not None
             if rollout.reward is not None:

@@ -12,7 +12,7 @@ import prime_lab_mcp
 from prime_lab_mcp.lab.distribution import Distribution, judge
 from prime_lab_mcp.lab.errors import EvalError, LabError
 from prime_lab_mcp.lab.evals.program import JobFiles
-from prime_lab_mcp.lab.evals.results import read
+from prime_lab_mcp.lab.evals.results import Reading, scores
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.supervisor import file_sha256
 from prime_lab_mcp.lab.records import Evidence, Job
@@ -63,10 +63,18 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE) -> Judged:
             return Judged("inconclusive", (changed,), None)
         found = files.results()
         assert found is not None
-        distribution = judge(read(found), group_size=group_size, weights=spec.weights)
+        reading = Reading()
+        distribution = judge(scores(found, reading), group_size=group_size, weights=spec.weights)
     except EvalError as error:
         return Judged("inconclusive", (error.as_finding(),), None)
-    return _with_facts(spec, job, distribution)
+    return _as_read(_with_facts(spec, job, distribution), reading)
+
+
+def _as_read(judged: Judged, reading: Reading) -> Judged:
+    """The verdict with what its file is blemished with; rows that others made leave nothing decided."""
+    found = reading.findings()
+    decided = judged.status if not any(f.severity == "blocker" for f in found) else "inconclusive"
+    return dataclasses.replace(judged, status=decided, findings=(*judged.findings, *found))
 
 
 def facts(spec: EvalSpec, job: Job) -> Facts:

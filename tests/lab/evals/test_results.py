@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.results import locate, read
+from prime_lab_mcp.lab.evals.results import Reading, locate, read
 
 
 def episode(rewards: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -75,7 +75,12 @@ def test_a_cut_off_completion_is_truncated(tmp_path: Path) -> None:
 
 def test_a_broken_last_line_is_skipped(tmp_path: Path) -> None:
     good = episode({"r": {"score": 1.0, "weight": 1.0}})
-    assert len(list(read(written(tmp_path / "traces.jsonl", good, good, tail='{"id": "e3", "tra')))) == 2
+    other = episode({"r": {"score": 1.0, "weight": 1.0}}, id="t2")
+    reading = Reading()
+    path = written(tmp_path / "traces.jsonl", good, other, tail='{"id": "e3", "tra')
+
+    assert len(list(read(path, reading))) == 2
+    assert (reading.cut_off, reading.broken) == (True, 0)
 
 
 def v0(**changes: Any) -> dict[str, Any]:

@@ -5,7 +5,21 @@ it); `prime train rollouts` and `prime eval samples` print one JSON document. Wh
 A line that broke off when its writer died is skipped. All text in a Rollout is foreign.
 """
 
-from prime_lab_mcp.lab.evals.results.reading import RESULT_FILES, Layout, decode, layout, locate, parse, read
-from prime_lab_mcp.lab.evals.results.rollout import Rollout
+from prime_lab_mcp.lab.evals.results.reading import (
+    RESULT_FILES,
+    Layout,
+    decode,
+    layout,
+    locate,
+    parse,
+    read,
+    score_line,
+    scores,
+)  # fmt: skip
+from prime_lab_mcp.lab.evals.results.report import Reading
+from prime_lab_mcp.lab.evals.results.rollout import MadeBy, Rollout
 
-__all__ = ["RESULT_FILES", "Layout", "Rollout", "decode", "layout", "locate", "parse", "read"]
+__all__ = [
+    "RESULT_FILES", "Layout", "MadeBy", "Reading", "Rollout", "decode", "layout", "locate", "parse", "read",
+    "score_line", "scores",
+]  # fmt: skip

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import orjson
 
 from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.results import platform, v0, v1
+from prime_lab_mcp.lab.evals.results import light, platform, v0, v1
+from prime_lab_mcp.lab.evals.results.document import LARGEST_RECORD, elements, is_wrapper
+from prime_lab_mcp.lab.evals.results.report import Reading
 from prime_lab_mcp.lab.evals.results.rollout import Rollout
 
 Layout = Literal["v1", "v0", "document"]
 
 RESULT_FILES = ("traces.jsonl", "results.jsonl")
-_LARGEST_DOCUMENT = 512 * 1024 * 1024
+_NAMES = {"v1": "v1 episode", "v0": "v0 rollout", "document": "platform sample"}
 _PARSERS = {"v1": v1.rollouts, "v0": v0.rollouts, "document": platform.rollouts}
+_LIGHT: dict[Layout, Callable[[bytes], list[Rollout] | None]] = {"v1": light.v1_rollouts, "v0": light.v0_rollouts}
+_NOTHING: Mapping[str, Any] = {}
 
 
 def locate(path: Path) -> Path:
@@ -42,22 +47,35 @@ def locate(path: Path) -> Path:
     )
 
 
-def read(path: Path) -> Iterator[Rollout]:
-    """Every rollout of a results file or run folder, in file order. Raises EvalError for what is no results file."""
-    found = locate(path)
-    records = _records(found)
-    first = next(records, None)
-    if first is None:
-        return
-    written_by = layout(first)
-    yield from parse(first, written_by)
-    for record in records:
-        yield from parse(record, written_by)
+def read(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
+    """Every rollout of a results file or run folder, in file order, with its record.
+
+    What is left out (repeated, foreign, broken) is counted in `reading`. Raises EvalError for what is no results file,
+    holds no record, or mixes layouts.
+    """
+    return _admitted(locate(path), reading or Reading(), in_full=True)
+
+
+def scores(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
+    """The same rollouts without `record` and `completion_text`, read several times as fast: for judging."""
+    return _admitted(locate(path), reading or Reading(), in_full=False)
 
 
 def parse(record: Mapping[str, Any], written_by: Layout) -> Iterator[Rollout]:
     """The rollouts of one record: one, or one per trained agent of a v1 episode."""
     return _PARSERS[written_by](record)
+
+
+def score_line(line: bytes, written_by: Layout) -> Iterable[Rollout] | None:
+    """The rollouts of one line as `scores` gives them; None when the line is no record of that layout."""
+    quick = _LIGHT.get(written_by)
+    found = quick(line) if quick is not None else None
+    if found is not None:
+        return found
+    record = decode(line)
+    if not isinstance(record, dict) or not _is(record, written_by):
+        return None
+    return (_lightened(r) for r in parse(record, written_by))
 
 
 def layout(record: Mapping[str, Any]) -> Layout:
@@ -66,7 +84,7 @@ def layout(record: Mapping[str, Any]) -> Layout:
         return "v1"
     if "example_id" in record and "completion" in record and "timing" in record:
         return "v0"
-    if "reward" in record:
+    if any(name in record for name in platform.REWARD):
         return "document"
     raise EvalError(
         "this is no results file: its first record is no v1 episode, v0 rollout or platform sample",
@@ -75,63 +93,132 @@ def layout(record: Mapping[str, Any]) -> Layout:
     )
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as source:
-        seen = 0
-        for line in source:
-            stripped = line.strip()
-            if not stripped:
-                continue
-            record = decode(stripped)
-            if record is None and seen:
-                continue
-            if isinstance(record, dict) and not (seen == 0 and _holds_samples(record)):
-                seen += 1
-                yield record
-            elif seen == 0:
-                break
-        else:
-            return
-    yield from _document(path)
-
-
 def decode(line: bytes) -> Any:
     """One line as JSON, NaN and Infinity allowed (v0 writes them); None when it is broken."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             return json.loads(line)
     return None
 
 
-def _document(path: Path) -> Iterator[dict[str, Any]]:
-    """One JSON document over many lines: a list, or an object with a list of samples or rollouts."""
-    if path.stat().st_size > _LARGEST_DOCUMENT:
-        raise EvalError(
-            f"{path.name} is one JSON document of more than {_LARGEST_DOCUMENT >> 20} MiB",
-            fix="Save it with one record per line.",
-            code="results-too-big",
-        )
-    whole = decode(path.read_bytes())
-    if whole is None:
-        if path.stat().st_size and path.suffix == ".jsonl" and path.name in RESULT_FILES:
+def first_record(path: Path) -> Mapping[str, Any] | None:
+    """The first whole record of a results file, whatever it is; None where there is none."""
+    with path.open("rb") as source:
+        head = source.readline(LARGEST_RECORD)
+        if not _is_document(head):
+            found = (decode(line) for line in chain([head], source) if line.strip())
+            return next((r for r in found if isinstance(r, dict)), None)
+    return next((e for e in elements(path) if isinstance(e, dict)), None)
+
+
+def _is(record: Mapping[str, Any], written_by: Layout) -> bool:
+    with suppress(EvalError):
+        return layout(record) == written_by
+    return False
+
+
+def _lightened(rollout: Rollout) -> Rollout:
+    rollout.record, rollout.completion_text = _NOTHING, ""
+    return rollout
+
+
+def _admitted(path: Path, reading: Reading, *, in_full: bool) -> Iterator[Rollout]:
+    admit = reading.admit
+    with path.open("rb") as source:
+        head = source.readline(LARGEST_RECORD)
+        while head and not head.strip():
+            head = source.readline(LARGEST_RECORD)
+        if not head:
+            raise _empty(path, "it is empty")
+        if not _is_document(head):
+            for rollouts in _lines(path, chain([head], source), reading, in_full=in_full):
+                for rollout in rollouts:
+                    if admit(rollout):
+                        yield rollout
             return
-        raise EvalError(
-            f"{path.name} is neither JSON nor one JSON record per line",
-            fix="Name a traces.jsonl or results.jsonl that vf-eval wrote.",
-            code="results-unreadable",
-        )
-    if isinstance(whole, dict):
-        if "reward" in whole or "traces" in whole:
-            whole = [whole]
-        else:
-            whole = next((whole[k] for k in _LISTS if isinstance(whole.get(k), list)), [])
-    yield from (r for r in whole if isinstance(r, dict))
+    for rollout in _elements(path, in_full=in_full):
+        if admit(rollout):
+            yield rollout
 
 
-_LISTS = ("samples", "rollouts", "data", "items", "results")
+def _is_document(head: bytes) -> bool:
+    """Whether the first line begins a document: a list, an object over several lines, one that holds the records."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"[") or start.strip() == b"{" or (len(head) >= LARGEST_RECORD and head[-1:] != b"\n"):
+        return True
+    record = decode(start)
+    return isinstance(record, dict) and is_wrapper(record)
 
 
-def _holds_samples(record: Mapping[str, Any]) -> bool:
-    return "reward" not in record and "traces" not in record and any(isinstance(record.get(k), list) for k in _LISTS)
+def _lines(
+    path: Path, lines: Iterable[bytes] | BinaryIO, reading: Reading, *, in_full: bool
+) -> Iterator[Iterable[Rollout]]:
+    written_by: Layout | None = None
+    quick: Callable[[bytes], list[Rollout] | None] | None = None
+    number = tail = 0
+    for number, line in enumerate(lines, 1):
+        if quick is not None:
+            found = quick(line)
+            if found is not None:
+                yield found
+                continue
+        if not line.strip():
+            tail += tail == number - 1
+            continue
+        record = decode(line)
+        if not isinstance(record, dict):
+            reading.broken += 1
+            reading.broken_at = reading.broken_at or number
+            tail = number
+            continue
+        if written_by is None:
+            written_by = layout(record)
+            quick = None if in_full else _LIGHT.get(written_by)
+        elif not _is(record, written_by):
+            raise _mixed(path, number, written_by)
+        rollouts = parse(record, written_by)
+        yield rollouts if in_full else map(_lightened, rollouts)
+    if reading.broken and tail == number:
+        reading.cut_off = True
+        reading.broken -= 1
+        reading.broken_at = reading.broken_at if reading.broken else 0
+    if written_by is None:
+        raise _empty(path, "it holds no whole record")
+
+
+def _elements(path: Path, *, in_full: bool) -> Iterator[Rollout]:
+    seen: Layout | None = None
+    for number, record in enumerate(elements(path), 1):
+        if not isinstance(record, dict):
+            raise _mixed(path, number, seen or "document")
+        try:
+            written_by = layout(record)
+        except EvalError as error:
+            raise (error if seen is None else _mixed(path, number, seen)) from error
+        # The platform passes on v0 rollouts with and without the fields that tell them from its own samples.
+        if seen is not None and (seen == "v1") != (written_by == "v1"):
+            raise _mixed(path, number, seen)
+        seen = written_by
+        for rollout in parse(record, written_by):
+            yield rollout if in_full else _lightened(rollout)
+    if seen is None:
+        raise _empty(path, "it holds no sample")
+
+
+def _mixed(path: Path, number: int, written_by: Layout) -> EvalError:
+    return EvalError(
+        f"record {number} of {path.name} is no {_NAMES[written_by]} as those before it",
+        fix="Keep the results of one evaluation per file.",
+        code="results-mixed",
+    )
+
+
+def _empty(path: Path, why: str) -> EvalError:
+    known = path.name in RESULT_FILES or not path.stat().st_size
+    return EvalError(
+        f"{path.name} has no rollout: {why}",
+        fix="Call watch_run to see how the evaluation stands, or name a results file that vf-eval wrote.",
+        code="results-empty" if known else "results-unreadable",
+    )

@@ -1,0 +1,275 @@
+"""Reads only what judging needs from a line, without building the rest: no conversation, no record.
+
+Typed decoding skips everything else in one pass and checks the types of what it takes. A line whose types are others
+than a library writes (NaN as v0 writes it, too) is left to the tolerant parser of its layout, so both read the same
+Rollouts: `tests/property/test_results.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from prime_lab_mcp.lab.evals.results import v0, v1
+from prime_lab_mcp.lab.evals.results.rollout import NOBODY, MadeBy, Rollout
+from prime_lab_mcp.lab.evals.results.values import NOT_SCORED
+
+
+class _Data(msgspec.Struct, gc=False):
+    idx: int | str | None = None
+
+
+class _Task(msgspec.Struct, gc=False):
+    key: str | None = None
+    hash: str | None = None
+    data: _Data | None = None
+
+
+class _Reward(msgspec.Struct, gc=False):
+    score: float | None = None
+    weight: float | None = 1.0
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+
+
+class _Call(msgspec.Struct, gc=False):
+    finish_reason: str | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+class _Config(msgspec.Struct, gc=False):
+    model: str | None = None
+
+
+class _Agent(msgspec.Struct, gc=False):
+    name: str | None = None
+    trainable: bool = True
+    config: _Config | None = None
+
+
+class _Span(msgspec.Struct, gc=False):
+    end: float | None = None
+
+
+class _Version(msgspec.Struct, gc=False):
+    version: str | None = None
+
+
+class _Trace(msgspec.Struct, gc=False):
+    id: str = ""
+    task: _Task | None = None
+    agent: _Agent | None = None
+    calls: list[_Call] | None = None
+    rewards: dict[str, _Reward | None] | None = None
+    metrics: dict[str, float | None] | None = None
+    errors: list[Any] | None = None
+    ok: bool | None = None
+    stop_condition: str | None = None
+    timing: dict[str, float | _Span | None] | None = None
+    verifiers: _Version | None = None
+    num_input_tokens: float | None = None
+    num_output_tokens: float | None = None
+
+
+class _Environment(msgspec.Struct, gc=False):
+    id: str | None = None
+
+
+class _Episode(msgspec.Struct, gc=False):
+    traces: list[_Trace]
+    id: str = ""
+    env: _Environment | None = None
+    task: _Task | None = None
+    errors: list[Any] | None = None
+    ok: bool | None = None
+
+
+_EPISODE = msgspec.json.Decoder(_Episode).decode
+
+
+def v1_rollouts(line: bytes) -> list[Rollout] | None:
+    """The rollouts of an episode; None where the tolerant parser has to look."""
+    try:
+        episode = _EPISODE(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    traces = episode.traces
+    if len(traces) > 1:
+        traces = [t for t in traces if t.agent is None or t.agent.trainable] or traces
+    if not traces:
+        return None
+    several = len(traces) > 1
+    found = []
+    for trace in traces:
+        one = _of_trace(trace, episode, several)
+        if one is None:
+            return None
+        found.append(one)
+    return found
+
+
+def _of_trace(trace: _Trace, episode: _Episode, several: bool) -> Rollout | None:
+    error = _failure(trace, episode)
+    rewards = trace.rewards or {}
+    components: dict[str, tuple[float, float | None]] = {}
+    terms = []
+    nonfinite = False
+    for name, reward in rewards.items():
+        if reward is None:
+            continue
+        score, weight = reward.score, reward.weight or 0.0
+        if score is None:
+            nonfinite = True
+        else:
+            components[name] = (score, weight)
+            terms.append(score * weight)
+    if error is None and not nonfinite and len(components) != (len(rewards) or 1):
+        error = NOT_SCORED if rewards else v1.NO_REWARD
+    key = _key(trace.task or episode.task)
+    agent = trace.agent
+    called = (agent.name if agent is not None else None) or ""
+    prompt, completion, finish = _calls(trace)
+    scored = error is None and not nonfinite
+    return Rollout(
+        f"{key}/{called}" if several and called else key,
+        (terms[0] if len(terms) == 1 else math.fsum(terms)) if scored else None,
+        components,
+        {k: v for k, v in trace.metrics.items() if v is not None} if trace.metrics else {},
+        error,
+        finish == "length" or trace.stop_condition in v1.CUT,
+        int(trace.num_input_tokens or 0) or prompt,
+        completion or int(trace.num_output_tokens or 0),
+        _span(trace.timing),
+        "",
+        trace.stop_condition or None,
+        nonfinite and error is None,
+        trace.id or episode.id,
+        {},
+        _made_by(
+            (episode.env.id if episode.env is not None else None) or "",
+            called,
+            (agent.config.model if agent is not None and agent.config is not None else None) or "",
+            (trace.verifiers.version if trace.verifiers is not None else None) or "",
+        ),
+    )
+
+
+_last = NOBODY
+
+
+def _made_by(environment: str, agent: str, model: str, verifiers: str) -> MadeBy:
+    """One value for as many records as it holds for: they nearly always agree."""
+    global _last
+    last, found = _last, (environment, agent, model, verifiers)
+    if found != last:
+        _last = last = MadeBy(*found)
+    return last
+
+
+def _failure(trace: _Trace, episode: _Episode) -> str | None:
+    if trace.ok is not True and (trace.ok is not None or trace.errors):
+        return v1.told(trace.errors) or v1.ended(trace.stop_condition)
+    if episode.ok is not True and (episode.ok is not None or episode.errors):
+        return v1.told(episode.errors)
+    return None
+
+
+def _key(task: _Task | None) -> str:
+    if task is None:
+        return "?"
+    if task.key:
+        return task.key
+    index = task.data.idx if task.data is not None else None
+    return str(index) if index is not None else task.hash or "?"
+
+
+def _calls(trace: _Trace) -> tuple[int, int, str | None]:
+    """Prompt tokens, completion tokens, and why the model stopped in the last call that went well."""
+    fresh = before = said = 0
+    finish = None
+    for call in trace.calls or ():
+        if call.error is None:
+            finish = call.finish_reason
+        usage = call.usage
+        if usage is not None:
+            asked, replied = int(usage.prompt_tokens or 0), int(usage.completion_tokens or 0)
+            fresh += max(0, asked - before)
+            before = asked + replied
+            said += replied
+    return fresh, said, finish
+
+
+def _span(timing: dict[str, float | _Span | None] | None) -> float:
+    if not timing:
+        return 0.0
+    start = timing.get("start")
+    if not isinstance(start, float):
+        return 0.0
+    last = start
+    for span in timing.values():
+        if isinstance(span, _Span) and span.end is not None and span.end > last:
+            last = span.end
+    return last - start
+
+
+class _Use(msgspec.Struct, gc=False):
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    final_input_tokens: float | None = None
+    final_output_tokens: float | None = None
+
+
+class _Timing(msgspec.Struct, gc=False):
+    start_time: float | None = None
+    total: float | None = None
+
+
+class _Row(msgspec.Struct, gc=False):
+    example_id: int | str
+    timing: _Timing
+    completion: msgspec.Raw
+    reward: float
+    error: Any = None
+    metrics: dict[str, float | None] | None = None
+    token_usage: _Use | None = None
+    is_truncated: bool | None = None
+    stop_condition: str | None = None
+
+
+_ROW = msgspec.json.Decoder(_Row).decode
+_NO_USE = _Use()
+
+
+def v0_rollouts(line: bytes) -> list[Rollout] | None:
+    """The rollout of a row; None where the tolerant parser has to look."""
+    try:
+        row = _ROW(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    error = v0.failure(row.error)
+    metrics = {k: v for k, v in row.metrics.items() if v is not None} if row.metrics else {}
+    usage = row.token_usage or _NO_USE
+    stop = row.stop_condition or None
+    return [
+        Rollout(
+            str(row.example_id),
+            None if error else row.reward,
+            v0.components(metrics),
+            metrics,
+            error,
+            bool(row.is_truncated) or stop in v0.CUT,
+            int(usage.input_tokens or 0) or int(usage.final_input_tokens or 0),
+            int(usage.output_tokens or 0) or int(usage.final_output_tokens or 0),
+            row.timing.total or 0.0,
+            "",
+            stop,
+            False,
+            v0.identity(row.example_id, row.timing.start_time),
+        )
+    ]
