@@ -62,7 +62,7 @@ class _Version(msgspec.Struct, gc=False):
 
 
 class _Trace(msgspec.Struct, gc=False):
-    id: str = ""
+    id: str | None = None
     task: _Task | None = None
     agent: _Agent | None = None
     calls: list[_Call] | None = None
@@ -83,7 +83,7 @@ class _Environment(msgspec.Struct, gc=False):
 
 class _Episode(msgspec.Struct, gc=False):
     traces: list[_Trace]
-    id: str = ""
+    id: str | None = None
     env: _Environment | None = None
     task: _Task | None = None
     errors: list[Any] | None = None
@@ -149,7 +149,7 @@ def _of_trace(trace: _Trace, episode: _Episode, several: bool) -> Rollout | None
         "",
         trace.stop_condition or None,
         nonfinite and error is None,
-        trace.id or episode.id,
+        trace.id or episode.id or "",
         {},
         _made_by(
             (episode.env.id if episode.env is not None else None) or "",

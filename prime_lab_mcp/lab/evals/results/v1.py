@@ -109,7 +109,7 @@ def told(errors: Any) -> str | None:
         return None
     last = errors[-1]
     if not isinstance(last, dict):
-        return str(last)
+        return str(last) or "error"
     status = f" {last['status_code']}" if last.get("status_code") else ""
     return f"{last.get('type', 'error')}{status}: {last.get('message', '')}"
 

@@ -1,0 +1,135 @@
+"""The light path of reading gives the same rollouts as the full one, whatever the records hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from prime_lab_mcp.lab.evals.results import Layout, Rollout, decode, parse, score_line
+from prime_lab_mcp.lab.evals.results.light import v0_rollouts, v1_rollouts
+
+WORDS = st.text(alphabet='abc é"\\\n{}', max_size=6)
+COUNTS = st.one_of(st.integers(0, 10**6), st.none(), st.just(12.0))
+USUAL = st.one_of(st.floats(-2, 2), st.integers(-3, 3), st.none())
+NUMBERS = st.integers(0, 19).flatmap(
+    lambda n: USUAL if n else st.sampled_from([float("nan"), float("inf"), -float("inf"), True, 10**400])
+)
+ODD = st.one_of(NUMBERS, WORDS, st.lists(WORDS, max_size=2))
+STOPS = st.sampled_from([
+    "agent_completed", "max_turns", "max_output_tokens", "provider_error", "max_turns_reached", "prompt_too_long",
+    "max_total_completion_tokens_reached", "", None,
+])  # fmt: skip
+
+
+@st.composite
+def fields(draw: st.DrawFn, usual: dict[str, Any], odd: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Most of these keys; once in a while one of `odd` holds what no library writes."""
+    whole = usual | (odd or {})
+    missing = draw(st.sets(st.sampled_from(sorted(whole)), max_size=2)) if draw(st.integers(0, 3)) == 0 else set()
+    made = {k: draw(v) for k, v in whole.items() if k not in missing}
+    if odd and draw(st.integers(0, 9)) == 0:
+        made[draw(st.sampled_from(sorted(odd)))] = draw(ODD)
+    return made
+
+
+ERRORS = st.lists(
+    st.one_of(
+        fields({"type": WORDS, "message": WORDS, "status_code": st.sampled_from([None, 503])}), WORDS
+    ), max_size=2,
+)  # fmt: skip
+TASKS = fields({"key": st.one_of(WORDS, st.none()), "hash": WORDS, "data": fields({"idx": st.integers(0, 9)})})
+CALLS = st.lists(
+    fields({
+        "finish_reason": st.sampled_from(["stop", "length", "tool_calls", None]),
+        "usage": st.one_of(st.none(), fields({"prompt_tokens": COUNTS, "completion_tokens": COUNTS})),
+        "error": st.one_of(st.none(), fields({"type": WORDS})),
+    }), max_size=3,
+)  # fmt: skip
+MESSAGES = st.lists(fields({"role": st.sampled_from(["user", "assistant"]), "content": WORDS}), max_size=3)
+TRACES = fields(
+    {
+        "id": st.one_of(WORDS, st.none()), "agent": fields({
+            "name": WORDS, "trainable": st.booleans(), "config": fields({"model": WORDS}),
+        }),
+        "nodes": st.lists(fields({"message": fields({"content": WORDS}), "sampled": st.booleans()}), max_size=2),
+        "ok": st.sampled_from([True, False, None]), "is_timeout": st.booleans(),
+        "verifiers": fields({"version": WORDS}),
+    },
+    {
+        "task": TASKS, "calls": CALLS, "errors": ERRORS, "stop_condition": STOPS,
+        "rewards": st.dictionaries(WORDS, st.one_of(st.none(), fields({}, {"score": NUMBERS, "weight": NUMBERS})),
+                                   max_size=3),
+        "metrics": st.dictionaries(WORDS, NUMBERS, max_size=2),
+        "timing": fields({"start": st.floats(0, 9), "scoring": fields({"end": st.floats(0, 20)})}),
+        "num_input_tokens": COUNTS, "num_output_tokens": COUNTS,
+    },
+)  # fmt: skip
+EPISODES = st.builds(
+    lambda traces, rest: {"traces": traces, **rest},
+    st.lists(TRACES, max_size=3),
+    fields({"id": WORDS, "env": fields({"id": WORDS}), "ok": st.sampled_from([True, False, None])},
+           {"task": TASKS, "errors": ERRORS}),
+)  # fmt: skip
+ROWS = st.builds(
+    lambda needed, rest: needed | rest,
+    st.fixed_dictionaries({
+        "example_id": st.one_of(st.integers(0, 9), WORDS), "completion": st.one_of(MESSAGES, WORDS, st.none()),
+        "timing": fields({}, {"start_time": st.floats(0, 2e9), "total": st.floats(0, 9)}),
+    }),
+    fields(
+        {
+            "prompt": MESSAGES, "answer": WORDS, "token_usage": st.one_of(st.none(), fields({
+                "input_tokens": COUNTS, "output_tokens": COUNTS, "final_input_tokens": COUNTS,
+                "final_output_tokens": COUNTS,
+            })),
+            "error": st.one_of(st.none(), WORDS, fields({"error": WORDS, "error_chain_str": WORDS})),
+        },
+        {
+            "reward": NUMBERS, "metrics": st.dictionaries(st.one_of(WORDS, st.just("num_turns")), NUMBERS, max_size=3),
+            "is_truncated": st.booleans(), "stop_condition": STOPS,
+        },
+    ),
+)  # fmt: skip
+SAMPLES = st.builds(
+    lambda reward, rest: {"reward": reward, **rest}, NUMBERS, fields(
+        {"id": WORDS, "example_id": st.integers(0, 9), "prompt": st.one_of(MESSAGES, WORDS), "completion": MESSAGES},
+        {"metrics": st.dictionaries(WORDS, NUMBERS, max_size=2), "error": WORDS, "is_truncated": st.booleans(),
+         "num_input_tokens": COUNTS, "completion_tokens": COUNTS, "info": fields({"metrics": st.none()}),
+         "stop_condition": STOPS, "usage": fields({"prompt_tokens": COUNTS})},
+    ),
+)  # fmt: skip
+
+
+def light(rollout: Rollout) -> Rollout:
+    return replace(rollout, record={}, completion_text="")
+
+
+def agree(record: dict[str, Any], written_by: Layout) -> None:
+    line = json.dumps(record).encode()
+    full = [light(r) for r in parse(decode(line), written_by)]
+    quick = {"v1": v1_rollouts, "v0": v0_rollouts}.get(written_by)
+    event("typed" if quick and quick(line) is not None else "tolerant")
+
+    assert list(score_line(line, written_by) or ()) == full
+
+
+@settings(max_examples=120, deadline=None)
+@given(EPISODES)
+def test_v1_episodes_read_the_same_both_ways(record: dict[str, Any]) -> None:
+    agree(record, "v1")
+
+
+@settings(max_examples=200, deadline=None)
+@given(ROWS)
+def test_v0_rows_read_the_same_both_ways(record: dict[str, Any]) -> None:
+    agree(record, "v0")
+
+
+@settings(max_examples=100, deadline=None)
+@given(SAMPLES)
+def test_samples_of_the_platform_read_the_same_both_ways(record: dict[str, Any]) -> None:
+    agree(record, "document")
