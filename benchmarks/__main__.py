@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import dataset_scan, reward_scoring, startup
+from benchmarks import dataset_scan, judging, reward_scoring, startup
 
-BENCHMARKS = {"startup": startup.main, "dataset_scan": dataset_scan.main, "reward_scoring": reward_scoring.main}
+BENCHMARKS = {
+    "startup": startup.main, "dataset_scan": dataset_scan.main, "reward_scoring": reward_scoring.main,
+    "judging": judging.main,
+}  # fmt: skip
 
 
 def main() -> int:

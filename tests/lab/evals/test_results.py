@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.results import Reading, locate, read
+from prime_lab_mcp.lab.evals.results import Reading, differences, document, locate, origin, read, scores
+from prime_lab_mcp.lab.evals.spec import Endpoint, EvalSpec
 
 
 def episode(rewards: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -83,6 +84,136 @@ def test_a_broken_last_line_is_skipped(tmp_path: Path) -> None:
     assert (reading.cut_off, reading.broken) == (True, 0)
 
 
+def test_a_failure_that_was_retried_with_success_is_none(tmp_path: Path) -> None:
+    earlier = {"type": "ProviderError", "message": "down", "status_code": 503}
+    good = episode({"r": {"score": 1.0, "weight": 1.0}}, errors=[earlier])
+    [found] = read(written(tmp_path / "traces.jsonl", good))
+
+    assert (found.reward, found.error) == (1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cut"),
+    [
+        ({"stop_condition": "max_turns"}, True),
+        ({"stop_condition": "max_total_tokens"}, True),
+        ({"calls": [{"finish_reason": "length"}, {"finish_reason": "stop"}]}, False),
+        ({"calls": [{"finish_reason": "length"}, {"finish_reason": None, "error": {"type": "ProviderError"}}]}, True),
+    ],
+)
+def test_truncation_is_what_verifiers_calls_it(tmp_path: Path, changes: dict[str, Any], cut: bool) -> None:
+    path = written(tmp_path / "traces.jsonl", episode({"r": {"score": 0.0, "weight": 1.0}}, **changes))
+
+    assert [r.truncated for r in read(path)] == [r.truncated for r in scores(path)] == [cut]
+
+
+def test_tokens_are_those_of_the_calls_where_branches_share_them(tmp_path: Path) -> None:
+    used = {"finish_reason": "stop", "usage": {"prompt_tokens": 10, "completion_tokens": 5}}
+    branched = episode({"r": {"score": 0.0, "weight": 1.0}}, calls=[used, used], num_output_tokens=15)
+    [found] = read(written(tmp_path / "traces.jsonl", branched))
+
+    assert (found.prompt_tokens, found.completion_tokens) == (7, 10)
+
+
+def numbered(count: int, **changes: Any) -> list[dict[str, Any]]:
+    return [episode({"r": {"score": 1.0, "weight": 1.0}}, id=f"t{n}", **changes) for n in range(count)]
+
+
+@pytest.mark.parametrize("way", [read, scores])
+def test_a_broken_line_within_the_file_is_counted(tmp_path: Path, way: Any) -> None:
+    lines = [json.dumps(r) for r in numbered(4)]
+    path = tmp_path / "traces.jsonl"
+    path.write_text("\n".join([lines[0], lines[1][:200], "7", lines[2], "", lines[3][:90], ""]), encoding="utf-8")
+    reading = Reading()
+
+    assert len(list(way(path, reading))) == reading.rollouts == 2
+    assert (reading.broken, reading.broken_at, reading.cut_off) == (2, 2, True)
+    assert [f.code for f in reading.findings()] == ["results-broken-lines", "results-cut-off"]
+
+
+@pytest.mark.parametrize("way", [read, scores])
+def test_a_broken_first_line_hides_no_other(tmp_path: Path, way: Any) -> None:
+    path = tmp_path / "traces.jsonl"
+    path.write_text('{"id": "e0", "tra\n' + "".join(json.dumps(r) + "\n" for r in numbered(2)), encoding="utf-8")
+    reading = Reading()
+
+    assert (len(list(way(path, reading))), reading.broken, reading.cut_off) == (2, 1, False)
+
+
+@pytest.mark.parametrize("way", [read, scores])
+def test_a_rollout_that_was_stored_twice_counts_once(tmp_path: Path, way: Any) -> None:
+    rows = numbered(3)
+    reading = Reading()
+    found = list(way(written(tmp_path / "traces.jsonl", *rows, rows[1]), reading))
+
+    assert [r.id for r in found] == ["t0", "t1", "t2"]
+    assert (reading.repeated, reading.repeated_id) == (1, "t1")
+    assert [f.code for f in reading.findings()] == ["results-repeated"]
+
+
+def test_a_v0_row_has_no_id_and_is_known_by_its_start(tmp_path: Path) -> None:
+    first, second = v0(timing={"total": 1.0, "start_time": 5.25}), v0(timing={"total": 1.0, "start_time": 5.5})
+    reading = Reading()
+
+    assert len(list(scores(written(tmp_path / "results.jsonl", first, second, first), reading))) == 2
+    assert reading.repeated == 1
+    # Without a start, nothing tells a repetition from another rollout with the same answer.
+    assert len(list(scores(written(tmp_path / "results.jsonl", v0(), v0())))) == 2
+
+
+@pytest.mark.parametrize("way", [read, scores])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"agent": {"name": "agent", "trainable": True, "config": {"model": "another"}}},
+        {"verifiers": {"version": "0.3.1"}},
+    ],
+)
+def test_rows_that_another_made_are_left_out_and_told(tmp_path: Path, way: Any, other: dict[str, Any]) -> None:
+    agent = {"name": "agent", "trainable": True, "config": {"model": "one"}}
+    usual = {"agent": agent, "verifiers": {"version": "0.4.0"}}
+    foreign = episode({"r": {"score": 0.0, "weight": 1.0}}, id="other", **(usual | other))
+    reading = Reading()
+
+    assert len(list(way(written(tmp_path / "traces.jsonl", *numbered(3, **usual), foreign), reading))) == 3
+    [finding] = reading.findings()
+    assert (finding.code, finding.severity) == ("results-mixed-origin", "blocker")
+    assert reading.foreign.total() == 1
+
+
+def test_two_trained_agents_may_be_two_models(tmp_path: Path) -> None:
+    rows = numbered(2)
+    for row in rows:
+        agents = [{"name": n, "trainable": True, "config": {"model": n}} for n in ("solver", "critic")]
+        row["traces"] = [row["traces"][0] | {"agent": a, "id": f"{row['traces'][0]['id']}{a['name']}"} for a in agents]
+    reading = Reading()
+    found = list(scores(written(tmp_path / "traces.jsonl", *rows), reading))
+
+    assert [r.task for r in found] == ["k1/solver", "k1/critic"] * 2
+    assert reading.findings() == ()
+
+
+@pytest.mark.parametrize("way", [read, scores])
+@pytest.mark.parametrize("records", [(episode({}), "v0"), ("v0", episode({})), (episode({}), {"hello": 1})])
+def test_layouts_do_not_mix(tmp_path: Path, way: Any, records: Any) -> None:
+    path = written(tmp_path / "traces.jsonl", *(v0() if r == "v0" else r for r in records))
+
+    with pytest.raises(EvalError) as refused:
+        list(way(path))
+    assert refused.value.code == "results-mixed"
+    assert "record 2" in refused.value.message
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", '{"id": "e0", "trac'])
+def test_a_file_without_a_rollout_is_told_for_what_it_is(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "traces.jsonl"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(EvalError) as refused:
+        list(scores(path))
+    assert refused.value.code == "results-empty"
+
+
 def v0(**changes: Any) -> dict[str, Any]:
     return {
         "example_id": 3, "prompt": [{"role": "user", "content": "1+1"}],
@@ -120,6 +251,94 @@ def test_documents_of_the_platform_are_read(tmp_path: Path, wrap: Any) -> None:
     path.write_text(json.dumps(wrap(rows), indent=1), encoding="utf-8")
 
     assert [(r.task, r.reward, r.error) for r in read(path)] == [("1", 0.5, None), ("1", None, "boom")]
+
+
+@pytest.mark.parametrize("wrap", [lambda rows: rows, lambda rows: {"run_id": "r", "total": 12, "samples": rows}])
+def test_a_large_document_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
+    monkeypatch.setattr(document, "AT_ONCE", 100)
+    monkeypatch.setattr(document, "_CHUNK", 64)
+    rows = [{"problem_id": n // 4, "sample_id": n, "reward": n / 8, "completion": 'é]}\\" ' * n} for n in range(12)]
+    path = tmp_path / "rollouts.json"
+    path.write_text(json.dumps(wrap(rows), indent=2, ensure_ascii=False), encoding="utf-8")
+
+    assert [(r.task, r.reward) for r in read(path)] == [(str(n // 4), n / 8) for n in range(12)]
+    path.write_text(path.read_text(encoding="utf-8")[:-40], encoding="utf-8")
+    with pytest.raises(EvalError) as refused:
+        list(read(path))
+    assert refused.value.code == "results-unreadable"
+
+
+def test_a_record_that_would_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "AT_ONCE", 100)
+    monkeypatch.setattr(document, "_CHUNK", 64)
+    monkeypatch.setattr(document, "LARGEST_RECORD", 500)
+    path = tmp_path / "samples.json"
+    path.write_text('[\n{"reward": 1.0, "completion": "' + "x" * 3000, encoding="utf-8")
+
+    with pytest.raises(EvalError) as refused:
+        list(read(path))
+    assert refused.value.code == "results-too-big"
+
+
+def test_null_is_no_score_and_no_zero(tmp_path: Path) -> None:
+    rows = [{"example_id": 1, "reward": None}, {"example_id": 1, "score": 0.25}, {"example_id": 2, "reward": True}]
+    path = written(tmp_path / "samples.jsonl", *rows)
+
+    assert [(r.reward, r.error, r.nonfinite) for r in read(path)] == [
+        (None, "it was not scored", False), (0.25, None, False), (1.0, None, False),
+    ]  # fmt: skip
+
+
+CONFIG = {
+    "harness": {"id": "vf-lab-chat"}, "runtime": {"type": "subprocess"}, "model": "m",
+    "sampling": {"temperature": 1.0, "top_p": None, "max_tokens": 64},
+}  # fmt: skip
+
+
+def specified(**changes: Any) -> EvalSpec:
+    usual = {
+        "environment": "sums-v1", "source": "s", "content": "c", "tree": Path(), "api": "v1", "module": "sums_v1",
+        "python": Path(), "program": Path(), "verifiers": "0.4.0", "model": "m",
+        "endpoint": Endpoint("url", "http://localhost/v1"), "num_examples": 1, "rollouts": 1, "max_tokens": 64,
+    }  # fmt: skip
+    return EvalSpec(**(usual | changes))  # type: ignore[arg-type]
+
+
+def test_a_v1_file_tells_what_made_it(tmp_path: Path) -> None:
+    agent = {"name": "agent", "trainable": True, "config": CONFIG}
+    row = episode({}, agent=agent, verifiers={"version": "0.4.0"}) | {"env": {"id": "sums_v1"}}
+    found = origin(written(tmp_path / "traces.jsonl", row))
+
+    assert (found.generation, found.environment, found.model, found.verifiers) == ("v1", "sums_v1", "m", "0.4.0")
+    assert (found.harness, found.runtime, found.sampling) == (
+        "vf-lab-chat", "subprocess", {"temperature": 1.0, "max_tokens": 64},
+    )  # fmt: skip
+    assert differences(found, specified()) == []
+    assert differences(found, specified(model="other", temperature=0.2, harness="bash", verifiers="0.4.1")) == [
+        'model is "m", not "other"', 'verifiers is "0.4.0", not "0.4.1"', 'harness is "vf-lab-chat", not "bash"',
+        "temperature is 1, not 0.2",
+    ]  # fmt: skip
+
+
+def test_a_v0_file_tells_it_by_the_metadata_beside_it(tmp_path: Path) -> None:
+    metadata = {
+        "env_id": "sums_v0", "env_args": {"n": 2}, "model": "m", "version_info": {"vf_version": "0.1.14"},
+        "sampling_args": {"n": 1, "extra_body": {"top_p": 0.5}, "temperature": 1.0},
+    }  # fmt: skip
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
+    found = origin(written(tmp_path / "results.jsonl", v0()))
+    spec = specified(environment="sums-v0", module="sums_v0", api="v0", verifiers="0.1.14")
+
+    assert (found.generation, found.verifiers, found.harness) == ("v0", "0.1.14", None)
+    assert differences(found, spec) == [
+        'env_args is "{\\"n\\": 2}", not "{}"', "max_tokens is unset, not 64", "top_p is 0.5, not 1"
+    ]  # fmt: skip
+
+
+def test_what_a_file_does_not_tell_differs_from_nothing(tmp_path: Path) -> None:
+    found = origin(written(tmp_path / "samples.jsonl", {"example_id": 1, "reward": 1.0}))
+
+    assert (found.layout, found.generation, differences(found, specified())) == ("document", None, [])
 
 
 def test_a_run_folder_leads_to_its_results_file(tmp_path: Path) -> None:

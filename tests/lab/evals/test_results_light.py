@@ -105,7 +105,7 @@ SAMPLES = st.builds(
 
 
 def light(rollout: Rollout) -> Rollout:
-    return replace(rollout, record={}, completion_text="")
+    return replace(rollout, record={}, completion_text="", seconds=0.0)
 
 
 def agree(record: dict[str, Any], written_by: Layout) -> None:

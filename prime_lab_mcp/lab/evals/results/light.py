@@ -1,4 +1,4 @@
-"""Reads only what judging needs from a line, without building the rest: no conversation, no record.
+"""Reads only what judging needs from a line, without building the rest: no conversation, no record, no duration.
 
 Typed decoding skips everything else in one pass and checks the types of what it takes. A line whose types are others
 than a library writes (NaN as v0 writes it, too) is left to the tolerant parser of its layout, so both read the same
@@ -17,14 +17,8 @@ from prime_lab_mcp.lab.evals.results.rollout import NOBODY, MadeBy, Rollout
 from prime_lab_mcp.lab.evals.results.values import NOT_SCORED
 
 
-class _Data(msgspec.Struct, gc=False):
-    idx: int | str | None = None
-
-
 class _Task(msgspec.Struct, gc=False):
-    key: str | None = None
-    hash: str | None = None
-    data: _Data | None = None
+    key: str
 
 
 class _Reward(msgspec.Struct, gc=False):
@@ -53,17 +47,13 @@ class _Agent(msgspec.Struct, gc=False):
     config: _Config | None = None
 
 
-class _Span(msgspec.Struct, gc=False):
-    end: float | None = None
-
-
 class _Version(msgspec.Struct, gc=False):
     version: str | None = None
 
 
 class _Trace(msgspec.Struct, gc=False):
+    task: _Task
     id: str | None = None
-    task: _Task | None = None
     agent: _Agent | None = None
     calls: list[_Call] | None = None
     rewards: dict[str, _Reward | None] | None = None
@@ -71,7 +61,6 @@ class _Trace(msgspec.Struct, gc=False):
     errors: list[Any] | None = None
     ok: bool | None = None
     stop_condition: str | None = None
-    timing: dict[str, float | _Span | None] | None = None
     verifiers: _Version | None = None
     num_input_tokens: float | None = None
     num_output_tokens: float | None = None
@@ -85,7 +74,6 @@ class _Episode(msgspec.Struct, gc=False):
     traces: list[_Trace]
     id: str | None = None
     env: _Environment | None = None
-    task: _Task | None = None
     errors: list[Any] | None = None
     ok: bool | None = None
 
@@ -131,7 +119,9 @@ def _of_trace(trace: _Trace, episode: _Episode, several: bool) -> Rollout | None
             terms.append(score * weight)
     if error is None and not nonfinite and len(components) != (len(rewards) or 1):
         error = NOT_SCORED if rewards else v1.NO_REWARD
-    key = _key(trace.task or episode.task)
+    key = trace.task.key
+    if not key:
+        return None
     agent = trace.agent
     called = (agent.name if agent is not None else None) or ""
     prompt, completion, finish = _calls(trace)
@@ -145,7 +135,7 @@ def _of_trace(trace: _Trace, episode: _Episode, several: bool) -> Rollout | None
         finish == "length" or trace.stop_condition in v1.CUT,
         int(trace.num_input_tokens or 0) or prompt,
         completion or int(trace.num_output_tokens or 0),
-        _span(trace.timing),
+        0.0,
         "",
         trace.stop_condition or None,
         nonfinite and error is None,
@@ -180,15 +170,6 @@ def _failure(trace: _Trace, episode: _Episode) -> str | None:
     return None
 
 
-def _key(task: _Task | None) -> str:
-    if task is None:
-        return "?"
-    if task.key:
-        return task.key
-    index = task.data.idx if task.data is not None else None
-    return str(index) if index is not None else task.hash or "?"
-
-
 def _calls(trace: _Trace) -> tuple[int, int, str | None]:
     """Prompt tokens, completion tokens, and why the model stopped in the last call that went well."""
     fresh = before = said = 0
@@ -205,19 +186,6 @@ def _calls(trace: _Trace) -> tuple[int, int, str | None]:
     return fresh, said, finish
 
 
-def _span(timing: dict[str, float | _Span | None] | None) -> float:
-    if not timing:
-        return 0.0
-    start = timing.get("start")
-    if not isinstance(start, float):
-        return 0.0
-    last = start
-    for span in timing.values():
-        if isinstance(span, _Span) and span.end is not None and span.end > last:
-            last = span.end
-    return last - start
-
-
 class _Use(msgspec.Struct, gc=False):
     input_tokens: float | None = None
     output_tokens: float | None = None
@@ -227,7 +195,6 @@ class _Use(msgspec.Struct, gc=False):
 
 class _Timing(msgspec.Struct, gc=False):
     start_time: float | None = None
-    total: float | None = None
 
 
 class _Row(msgspec.Struct, gc=False):
@@ -266,7 +233,7 @@ def v0_rollouts(line: bytes) -> list[Rollout] | None:
             bool(row.is_truncated) or stop in v0.CUT,
             int(usage.input_tokens or 0) or int(usage.final_input_tokens or 0),
             int(usage.output_tokens or 0) or int(usage.final_output_tokens or 0),
-            row.timing.total or 0.0,
+            0.0,
             "",
             stop,
             False,

@@ -57,7 +57,7 @@ def read(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
 
 
 def scores(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
-    """The same rollouts without `record` and `completion_text`, read several times as fast: for judging."""
+    """The same rollouts without `record`, `completion_text` and `seconds`, read several times as fast: for judging."""
     return _admitted(locate(path), reading or Reading(), in_full=False)
 
 
@@ -120,7 +120,7 @@ def _is(record: Mapping[str, Any], written_by: Layout) -> bool:
 
 
 def _lightened(rollout: Rollout) -> Rollout:
-    rollout.record, rollout.completion_text = _NOTHING, ""
+    rollout.record, rollout.completion_text, rollout.seconds = _NOTHING, "", 0.0
     return rollout
 
 

@@ -1,0 +1,179 @@
+"""A file of rollouts read and judged, beside a bare parse of the same lines that looks at nothing.
+
+The records are those of v1, as `vf-eval` writes them for a short chat. `--rollouts 1000000` judges a million (some 5 GB
+on disk). Times are of the processor, since both do nothing else, and without imports; each runs in a process of its
+own, and its peak memory is what the kernel says of it, at a tenth of the size and at the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import uuid
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+ROLLOUTS = int(os.environ.get("BENCH_ROLLOUTS", "60000"))
+PER_TASK = 8
+ROUNDS = 3
+SLOWER = 1.5
+"""The claim: reading and judging take at most this many times as long as the bare parse."""
+PER_ROLLOUT = 300
+"""The claim: bytes of memory at most that each further rollout adds."""
+_BARE = """\
+n = 0
+for line in open(F, 'rb'):
+    n += len(orjson.loads(line)) > 0
+"""
+_OURS = """\
+reading = Reading()
+judged = judge(scores(Path(F), reading))
+n = judged.scored
+assert not reading.findings(), reading.findings()
+"""
+_READ = """\
+n = sum(1 for _ in scores(Path(F)))
+"""
+_MEASURED = """\
+import json, resource, time
+from pathlib import Path
+import orjson
+from prime_lab_mcp.lab.distribution import judge
+from prime_lab_mcp.lab.evals.results import Reading, scores
+F = {path!r}
+started = time.process_time()
+{code}
+took = time.process_time() - started
+print(json.dumps({{"n": n, "seconds": took, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}}))
+"""
+_PROMPT = (
+    "A shop sells {a} boxes of {b} candles each in the morning, and half as many in the afternoon. Each candle costs "
+    "{c} cents. How many euros does the shop take on that day? Think step by step, and put only the final number "
+    "inside <answer></answer> tags."
+)
+_SYSTEM = "You are a careful assistant. Answer in the form that is asked for."
+
+
+def written(path: Path, rollouts: int) -> Path:
+    with path.open("wb") as file:
+        for record in episodes(rollouts):
+            file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+    return path
+
+
+def episodes(rollouts: int) -> Iterator[dict[str, Any]]:
+    """Records of a few kB, seeded: every fifth task is never solved, every fifth always."""
+    chance = random.Random(1)
+    for number in range(rollouts):
+        index = number // PER_TASK
+        skill = (0.0, 0.2, 0.5, 0.8, 1.0)[index % 5]
+        solved = chance.random() < skill
+        words = chance.randrange(30, 150)
+        reply = "First we count the candles. " * (words // 5) + f"<answer>{index if solved else -1}</answer>"
+        yield episode(chance, index, reply, solved, words, start=1.7e9 + number / 7)
+
+
+def episode(chance: random.Random, index: int, reply: str, solved: bool, words: int, *, start: float) -> dict[str, Any]:
+    def name() -> str:
+        return uuid.UUID(int=chance.getrandbits(128)).hex
+
+    prompt = _PROMPT.format(a=index % 40 + 2, b=index % 17 + 3, c=index % 90 + 5)
+    key = f"{index:064x}"
+    task = {
+        "type": "CandlesTask", "key": key, "hash": key,
+        "data": {
+            "idx": index, "prompt": prompt, "system_prompt": _SYSTEM, "skills": [], "network_allow": ["*"],
+            "network_block": [], "artifacts": [], "artifact_max_bytes": 33554432, "timeout": {}, "resources": {},
+            "answer": str(index),
+        },
+    }  # fmt: skip
+    empty: dict[str, list[Any]] = {"token_ids": [], "mask": [], "is_content": [], "logprobs": []}
+    said = (("system", _SYSTEM), ("user", prompt), ("assistant", reply))
+    nodes = [
+        {"parent": place - 1, "semantic_parents": [], "message": {"role": role, "content": text},
+         "sampled": role == "assistant", "timestamp": start + place, **empty}
+        for place, (role, text) in enumerate(said)
+    ]  # fmt: skip
+    used = {"prompt_tokens": 96, "completion_tokens": words}
+    spans = {stage: {"start": start + n, "end": start + n + 1} for n, stage in enumerate(_STAGES)}
+    trace = {
+        "version": 1, "id": name(), "verifiers": {"version": "0.4.0"}, "task": task,
+        "agent": {"config": _CONFIG, "runtime": {"id": f"/tmp/runtimes/{name()}", "type": "subprocess"},
+                  "name": "agent", "trainable": True},
+        "tools": [], "nodes": nodes,
+        "calls": [{"node": 2, "model": _CONFIG["model"], "sampling": _CONFIG["sampling"],
+                   "endpoint": "/chat/completions", "finish_reason": "stop" if words < 145 else "length",
+                   "usage": used, "time": {"start": start, "end": start + 1}}],
+        "mm_token_type_id_map": {}, "request_rewrites": [], "response_rewrites": [],
+        "rewards": {"correct": {"score": float(solved), "weight": 1.0}, "form": {"score": 1.0, "weight": 0.2}},
+        "metrics": {"reply_chars": float(len(reply))}, "info": {}, "extra_usage": [], "is_completed": True, "ok": True,
+        "stop_condition": "agent_completed", "is_timeout": False, "errors": [], "timing": {"start": start, **spans},
+        "num_input_tokens": 96, "num_output_tokens": words, "num_total_tokens": 96 + words,
+    }  # fmt: skip
+    return {
+        "id": name(), "env": {"id": "candles"}, "task": task, "run": {"type": "eval", "id": "r", "name": "run"},
+        "ok": True, "is_timeout": False, "errors": [], "traces": [trace], "num_input_tokens": 96,
+        "num_output_tokens": words, "num_total_tokens": 96 + words,
+    }  # fmt: skip
+
+
+_STAGES = ("boot", "setup", "agent", "finalize", "scoring")
+_CONFIG: dict[str, Any] = {
+    "harness": {"id": "vf-lab-chat", "env": {}, "forward_env": [], "mcp_header_env": {}, "tool_timeout": 600.0},
+    "runtime": {"type": "subprocess"}, "model": "Qwen/Qwen3-4B-Instruct-2507",
+    "client": {"base_url": "http://127.0.0.1:38321/v1", "api_key_var": "KEY", "headers": {}, "type": "eval"},
+    "sampling": {"temperature": 1.0, "top_p": None, "reasoning_effort": None, "max_tokens": 2048},
+    "timeout": {}, "retries": {"max_retries": 0, "rules": []}, "network_notice": True,
+}  # fmt: skip
+
+
+def measured(code: str, path: Path) -> tuple[float, int, int]:
+    """Seconds of the processor, peak memory in kB, and how many rollouts it counted."""
+    program = _MEASURED.format(path=str(path), code=code)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-2000:])
+    told = json.loads(done.stdout)
+    return told["seconds"], told["peak"], told["n"]
+
+
+def measure(folder: Path, rollouts: int) -> int:
+    small = written(folder / "small.jsonl", rollouts // 10)
+    large = written(folder / "traces.jsonl", rollouts)
+    size = large.stat().st_size
+    runs = [(measured(_BARE, large), measured(_OURS, large), measured(_READ, large)) for _ in range(ROUNDS)]
+    if any(n != rollouts for run in runs for _, _, n in run):
+        raise RuntimeError("not every rollout was counted")
+    # The least of each: what else the machine does only ever adds.
+    bare, ours, read = (min(run[way][0] for run in runs) for way in range(3))
+    before, after = measured(_OURS, small)[1], max(run[1][1] for run in runs)
+    added = 1024 * max(0, after - before) / (rollouts - rollouts // 10)
+    print(f"{rollouts:,} rollouts, {size / 1e6:,.0f} MB ({size / rollouts / 1e3:.1f} kB each)")
+    print(f"  a bare orjson.loads of every line: {bare:.2f} s, {size / bare / 1e6:.0f} MB/s")
+    print(f"  read for judging: {read:.2f} s, {read / bare:.2f} times as long")
+    print(f"  read and judged: {ours:.2f} s, {ours / bare:.2f} times as long")
+    print(f"  peak memory: {before / 1024:.0f} MiB for {rollouts // 10:,}, {after / 1024:.0f} MiB for {rollouts:,}: ")
+    print(f"    {added:.0f} bytes for each further rollout of {size / rollouts:.0f} bytes")
+    held = ours <= SLOWER * bare and added <= PER_ROLLOUT
+    claim = f"at most {SLOWER} times a bare parse, and at most {PER_ROLLOUT} bytes of memory per rollout"
+    print(f"judging: {'holds' if held else 'DOES NOT HOLD'}: {claim}")
+    return 0 if held else 1
+
+
+def main(rollouts: int = ROLLOUTS) -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        return measure(Path(scratch), rollouts)
+
+
+if __name__ == "__main__":
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--rollouts", type=int, default=ROLLOUTS)
+    raise SystemExit(main(parser.parse_args().rollouts))
