@@ -1,7 +1,7 @@
 """What was said in one rollout, what the right answer was, and what its task says about itself; for every layout.
 
-Built from the record of a Rollout when somebody asks, so reading a million rollouts for their rewards costs none of it.
-All text is foreign.
+Built from the record of a Rollout when somebody asks, so reading a million rollouts for their rewards costs none of it;
+it takes rollouts of `results.read`, since those of `results.scores` have no record. All text is foreign.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def conversation(rollout: Rollout) -> list[Message]:
     if "nodes" in record:
         found: Iterator[Any] = (n.get("message") for n in record.get("nodes") or [] if isinstance(n, Mapping))
     else:
-        found = iter([*_messages(record.get("prompt"), "user"), *_messages(record.get("completion"), "assistant")])
+        asked, replied = record.get("prompt") or record.get("input"), record.get("completion") or record.get("output")
+        found = iter([*_messages(asked, "user"), *_messages(replied, "assistant")])
     return [_message(m) for m in found if isinstance(m, Mapping)]
 
 
@@ -67,7 +68,7 @@ def task_data(rollout: Rollout) -> Mapping[str, Any]:
     if isinstance(info, str):
         info = _parsed(info)
     found = {k: record[k] for k in _OF_A_ROW if record.get(k) is not None}
-    return {**found, **(info if isinstance(info, Mapping) else {})}
+    return {**(info if isinstance(info, Mapping) else {}), **found}
 
 
 def gold(rollout: Rollout) -> str | None:
@@ -100,7 +101,7 @@ def _message(raw: Mapping[str, Any]) -> Message:
     return Message(
         role=str(raw.get("role") or "?"),
         text=_text(raw.get("content")),
-        reasoning=_text(raw.get("reasoning_content")),
+        reasoning=_text(raw.get("reasoning_content") or raw.get("reasoning")),
         calls=tuple(_call(c) for c in calls if isinstance(c, Mapping | str)) if isinstance(calls, Sequence) else (),
         answers=str(raw.get("tool_call_id") or ""),
     )
