@@ -7,7 +7,7 @@ import re
 from prime_lab_mcp.lab.evals.pages.blocks import Block, Listing, Page, Section, Table
 from prime_lab_mcp.lab.report import Picture
 
-_ACTIVE = re.compile(r"([\\`*_\[\]<>|!#~&])")
+_ACTIVE = re.compile(r"([\\`*\[\]<|]|(?<!\w)_|_(?!\w)|^[#>+-])")
 """What Markdown or HTML inside it would act on."""
 
 
