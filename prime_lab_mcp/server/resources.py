@@ -85,7 +85,7 @@ async def _evaluation(lab: Lab, id: str) -> Written:
     try:
         return await report_of(lab, id)
     except EvalError as error:
-        raise _not_found(f"evals/{id}/report") from error
+        raise ResourceNotFoundError(f"{error.message}. {error.fix}") from error
 
 
 def _values(lab: Lab, references: References, uri: str, argument: str) -> list[str]:

@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.evals.pictures.survey import Survey, replace, surveyed
 from prime_lab_mcp.lab.evals.verdicts import Judged
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Finding, Outcome, Picture
+from prime_lab_mcp.lab.text import redact
 
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.lab import Lab
@@ -67,11 +68,11 @@ async def write(lab: Lab, job: Job, judged: Judged | None) -> Written:
     drew = await _picture(lab, job, judged, seen, rehearsal=rehearsal)
     picture = drew if isinstance(drew, Picture) else None
     page = page_of(spec, job, judged, seen, picture, rehearsal=rehearsal, html=path)
-    shown = html(page)
+    shown = redact(html(page))
     with suppress(OSError):  # a full disk, or a folder that was cleaned away: the report itself is there
         await anyio.to_thread.run_sync(replace, path, shown)
     return Written(
-        shown, markdown(page), path,
+        shown, redact(markdown(page)), path,
         pictures=() if picture is None else (picture,),
         findings=(drew,) if isinstance(drew, Finding) else (),
     )  # fmt: skip

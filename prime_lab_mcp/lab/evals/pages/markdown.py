@@ -7,8 +7,9 @@ import re
 from prime_lab_mcp.lab.evals.pages.blocks import Block, Listing, Page, Section, Table
 from prime_lab_mcp.lab.report import Picture
 
-_ACTIVE = re.compile(r"([\\`*\[\]<|]|(?<!\w)_|_(?!\w)|^[#>+-])")
-"""What Markdown or HTML inside it would act on."""
+_ACTIVE = re.compile(r"([\\`*\[\]<|]|(?<!\w)_|_(?!\w))")
+"""What Markdown or HTML inside it would act on anywhere in a line."""
+_LEADING = re.compile(r"^([#>+-])")
 
 
 def markdown(page: Page) -> str:
@@ -27,7 +28,7 @@ def _block(block: Block) -> str:
     if isinstance(block, Table):
         lines = [block.head, tuple("---" for _ in block.head)]
         head = ["| " + " | ".join(line) + " |" for line in lines]
-        return "\n".join([*head, *("| " + " | ".join(map(_plain, row)) + " |" for row in block.rows)])
+        return "\n".join([*head, *("| " + " | ".join(map(_cell, row)) + " |" for row in block.rows)])
     if isinstance(block, Listing):
         return "\n".join(f"- {_plain(line)}" for line in block.lines)
     if isinstance(block, Picture):
@@ -37,4 +38,9 @@ def _block(block: Block) -> str:
 
 def _plain(text: str) -> str:
     """One line in which nothing is markup."""
+    return _LEADING.sub(r"\\\1", _cell(text))
+
+
+def _cell(text: str) -> str:
+    """The same for a place that is not the start of a line."""
     return _ACTIVE.sub(r"\\\1", " ".join(text.split()))

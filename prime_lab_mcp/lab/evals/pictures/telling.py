@@ -73,7 +73,7 @@ def _told(why: str, rollout: Rollout) -> Telling:
     right = gold(rollout)
     return Telling(
         why=why,
-        task=quote(rollout.task, 40),
+        task=quote(rollout.task[:16]),
         reward=rollout.reward,
         prompt=quote(asked[0], 200) if asked else "",
         completion=quote(rollout.completion_text, 300),
