@@ -24,6 +24,8 @@ DOORS = {
     "verifiers": ("lab/worker/", "resources/templates/"),
     "datasets": ("lab/worker/", "resources/templates/"),
     "prime_cli": (),
+    "matplotlib": ("lab/evals/pictures/draw.py",),
+    "PIL": ("lab/evals/pictures/draw.py",),
     "subprocess": ("lab/process.py", "lab/worker/"),
     "multiprocessing": (),
 }

@@ -40,6 +40,8 @@ def call(settings: Settings, tool: str, given_json: str | None, rest: Sequence[s
         return 2
     report = anyio.run(_call, settings, tool, given)
     print(rendering.text(rendering.structured(report)))
+    for picture in report.pictures:
+        print(f"picture {picture.path} ({picture.title})")
     return 2 if any(f.code in ("bad-argument", "unknown-tool") for f in report.findings) else EXIT[report.status]
 
 

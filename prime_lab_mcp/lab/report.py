@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -84,6 +85,15 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """An image that a result carries beside its report: a file of ours, and what it shows."""
+
+    path: Path
+    title: str
+    media_type: str = "image/png"
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a verdict rests on beside the snapshot: recorded with it, compared by the gates."""
 
@@ -112,6 +122,7 @@ class Outcome:
     data: Json = field(default_factory=dict)
     next: tuple[Next, ...] = ()
     links: tuple[Link, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     facts: Facts = field(default_factory=Facts)
     snapshot: Snapshot | None = None
     """What the verdict is about, where that is not the snapshot the call opened (a push that bumped the version)."""
@@ -132,6 +143,8 @@ class Report:
     unmet: tuple[Unmet, ...] = ()
     next: tuple[Next, ...] = ()
     links: tuple[Link, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    """Not part of the JSON: the server sends them as images, a terminal names their files."""
 
     @property
     def is_error(self) -> bool:

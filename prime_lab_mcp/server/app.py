@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, ImageContent, InputRequiredResult, TextContent, ToolAnnotations
 from mcp_types import Tool as ToolDescription
 
 from prime_lab_mcp import __version__
@@ -131,12 +131,13 @@ def describe(tool: Tool) -> ToolDescription:
 
 
 def result(report: Report) -> CallToolResult:
-    """A report as the protocol's result: structured, and the same as text."""
+    """A report as the protocol's result: structured, the same as text, and its pictures as images."""
     from prime_lab_mcp.server import rendering
 
     found = rendering.structured(report)
+    images = [ImageContent(type="image", data=data, mime_type=kind) for kind, data in rendering.images(report)]
     return CallToolResult(
-        content=[TextContent(type="text", text=rendering.text(found))],
+        content=[TextContent(type="text", text=rendering.text(found)), *images],
         structured_content=found,
         is_error=report.is_error,
     )

@@ -230,7 +230,10 @@ def _report(outcome: Outcome) -> Report:
     findings = outcome.findings
     if outcome.status in ("failed", "inconclusive") and not outcome.blockers:
         raise AssertionError(f"a {outcome.status} outcome names no blocker: {outcome.summary}")
-    return Report(outcome.status, outcome.summary, findings, outcome.data, next=outcome.next, links=outcome.links)
+    return Report(
+        outcome.status, outcome.summary, findings, outcome.data,
+        next=outcome.next, links=outcome.links, pictures=outcome.pictures,
+    )  # fmt: skip
 
 
 def _unknown(name: str, tools: Mapping[str, Tool]) -> Report:

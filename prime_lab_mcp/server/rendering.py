@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from prime_lab_mcp.lab.report import Report
@@ -12,6 +14,9 @@ from prime_lab_mcp.lab.text import clip, redact
 MAX_CHARACTERS = 20_000
 """No result is longer, structured or as text (DESIGN section 3)."""
 _TEXT_DATA = 6_000
+MAX_PICTURES = 2
+MAX_PICTURE_BYTES = 100_000
+"""Of one picture; clients keep every result of a conversation, so a larger one is left out."""
 
 
 def structured(report: Report) -> dict[str, Any]:
@@ -43,6 +48,18 @@ def text(found: dict[str, Any]) -> str:
     if found["data"]:
         lines.append(clip(json.dumps(found["data"], ensure_ascii=False), _TEXT_DATA))
     return clip("\n".join(lines), MAX_CHARACTERS - 100)
+
+
+def images(report: Report) -> Iterator[tuple[str, str]]:
+    """Media type and base64 of the pictures of a report. One that is too large, or gone, is left out."""
+    for picture in report.pictures[:MAX_PICTURES]:
+        try:
+            with picture.path.open("rb") as file:
+                held = file.read(MAX_PICTURE_BYTES + 1)
+        except OSError:
+            continue
+        if 0 < len(held) <= MAX_PICTURE_BYTES:
+            yield picture.media_type, base64.b64encode(held).decode("ascii")
 
 
 def _size(value: Any) -> int:

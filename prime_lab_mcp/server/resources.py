@@ -10,10 +10,12 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import TextResource
 
+from prime_lab_mcp.lab.errors import EvalError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 
 if TYPE_CHECKING:
+    from prime_lab_mcp.lab.evals.illustrate import Written
     from prime_lab_mcp.lab.report import Report
 
 Execute = Callable[[str, Mapping[str, Any]], Awaitable["Report"]]
@@ -48,17 +50,17 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
         """What is proven about one environment."""
         return _json(await execute("workflow_status", {"environment": name}))
 
-    @server.resource("lab://evals/{id}/report", mime_type="application/json", title="Evaluation report")
+    # Clients put a resource into the model's context as it is: Markdown is what reads well there, and a page with its
+    # picture inside would fill it. The page for people stands beside it, under an address of its own.
+    @server.resource("lab://evals/{id}/report", mime_type="text/markdown", title="Evaluation report")
     async def evaluation(id: str) -> str:
-        """The verdict on one evaluation."""
-        rows = [
-            r
-            for r in lab.ledger.evidence(lab.key, tool="run_eval")
-            if r.arguments.get("id") == id or r.data.get("id") == id
-        ]
-        if not rows:
-            raise _not_found(f"evals/{id}/report")
-        return json.dumps(dict(rows[0].data) | {"findings": list(rows[0].findings)}, indent=1, default=str)
+        """What an evaluation was, its verdict, and what the rollouts show."""
+        return (await _evaluation(lab, id)).markdown
+
+    @server.resource("lab://evals/{id}/report.html", mime_type="text/html", title="Evaluation report (page)")
+    async def evaluation_page(id: str) -> str:
+        """The report of an evaluation as one HTML file with its picture, for a browser."""
+        return (await _evaluation(lab, id)).html
 
     @server.resource("lab://runs/{id}", mime_type="application/json", title="Training run")
     async def run(id: str) -> str:
@@ -75,6 +77,15 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
 
     register: Callable[..., Any] = server.completion  # the SDK leaves it untyped
     register()(complete)
+
+
+async def _evaluation(lab: Lab, id: str) -> Written:
+    from prime_lab_mcp.lab.evals.illustrate import report_of
+
+    try:
+        return await report_of(lab, id)
+    except EvalError as error:
+        raise ResourceNotFoundError(f"{error.message}. {error.fix}") from error
 
 
 def _values(lab: Lab, references: References, uri: str, argument: str) -> list[str]:

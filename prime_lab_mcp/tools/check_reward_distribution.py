@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.distribution import Distribution, judge
 from prime_lab_mcp.lab.distribution.decide import next_calls
 from prime_lab_mcp.lab.errors import EvalError, LabError
 from prime_lab_mcp.lab.evals import results, verdicts
+from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
@@ -41,7 +42,7 @@ async def run(call: Call, args: Args) -> Outcome:
             next=(Next("watch_run", "see how it stands", {"id": job.id}),),
         )
     judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job, args.group_size)
-    return await _of_job(call, job, judged, args.group_size)
+    return await illustrated(lab, job, judged, await _of_job(call, job, judged, args.group_size))
 
 
 def _job(lab: Lab, snapshot: Snapshot | None, wanted: str | None) -> Job | None:

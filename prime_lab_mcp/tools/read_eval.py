@@ -11,6 +11,7 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.errors import EvalError
 from prime_lab_mcp.lab.evals import verdicts
+from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.results import Rollout, read
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import Job
@@ -43,7 +44,8 @@ async def run(call: Call, args: Args) -> Outcome:
     if args.view == "summary":
         judged = await anyio.to_thread.run_sync(verdicts.judge_job, call.lab, job)
         data = {"id": job.id, "environment": job.environment, **judged.data}
-        return Outcome("passed", verdicts.summary_of(call.lab.evals.spec(job), judged), judged.findings, data)
+        said = verdicts.summary_of(call.lab.evals.spec(job), judged)
+        return await illustrated(call.lab, job, judged, Outcome("passed", said, judged.findings, data))
     look = _zeros if args.view == "zeros" else _rollouts
     return await anyio.to_thread.run_sync(look, call.lab, job, args)
 

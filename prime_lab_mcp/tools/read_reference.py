@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import Field
 
 from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.evals.illustrate import report_of
 from prime_lab_mcp.lab.report import Link, Outcome
 from prime_lab_mcp.lab.text import quote
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -21,6 +23,7 @@ class Args(Arguments):
 PAGE = 12_000
 """Characters of one page: about 3,000 tokens."""
 _SHOWN = 5
+_EVALUATION = re.compile(r"evals/([^/]+)/report")
 
 
 async def run(call: Call, args: Args) -> Outcome:
@@ -29,7 +32,8 @@ async def run(call: Call, args: Args) -> Outcome:
         listed = [{"topic": name, "about": about} for name, about in topics]
         return Outcome("passed", f"{len(listed)} topics can be read.", data={"topics": listed})
     name = args.topic.removeprefix("lab://")
-    text = call.references.page(name)
+    of_evaluation = _EVALUATION.fullmatch(name)
+    text = (await report_of(call.lab, of_evaluation[1])).markdown if of_evaluation else call.references.page(name)
     if text is None:
         near = ", ".join(_near(name, call.references.names()))
         raise BadInput(

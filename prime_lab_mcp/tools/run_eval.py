@@ -11,6 +11,7 @@ from pydantic import Field
 from prime_lab_mcp.lab.errors import BadInput, EvalError
 from prime_lab_mcp.lab.evals import endpoints, verdicts
 from prime_lab_mcp.lab.evals.golds import register_golds
+from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.jobs import LIVE
 from prime_lab_mcp.lab.evals.plan import Wanted, plan
 from prime_lab_mcp.lab.evals.spec import EvalSpec, canonical
@@ -81,7 +82,7 @@ async def run(call: Call, args: Args) -> Outcome:
         return _broken(lab, job)
     await anyio.to_thread.run_sync(verdicts.settle, lab)
     judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job)
-    return verdicts.outcome(lab, job, judged)
+    return await illustrated(lab, job, judged, verdicts.outcome(lab, job, judged))
 
 
 def _supported(args: Args) -> None:

@@ -9,6 +9,7 @@ from pydantic import Field
 from prime_lab_mcp.lab import watching
 from prime_lab_mcp.lab.anomalies import Anomaly
 from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.evals.pages.links import links
 from prime_lab_mcp.lab.prime.answers import number
 from prime_lab_mcp.lab.records import Job, Run
 from prime_lab_mcp.lab.report import Facts, Finding, Link, Next, Outcome
@@ -200,7 +201,7 @@ def _job(job: Job) -> Outcome:
         findings,
         data,
         (calls,),
-        (Link(f"lab://evals/{job.id}/report", "the evaluation"),),
+        links(job.id),
     )
 
 

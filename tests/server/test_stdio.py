@@ -15,7 +15,20 @@ from typing import Any
 
 import pytest
 
-HEAVY = ("verifiers", "datasets", "numpy", "pyarrow", "torch", "transformers", "openai", "pandas", "prime_cli", "scipy")
+HEAVY = (
+    "verifiers",
+    "datasets",
+    "numpy",
+    "pyarrow",
+    "torch",
+    "transformers",
+    "openai",
+    "pandas",
+    "prime_cli",
+    "scipy",
+    "matplotlib",
+    "PIL",
+)
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
