@@ -95,7 +95,7 @@ def test_a_failure_that_was_retried_with_success_is_none(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changes", "cut"),
     [
-        ({"stop_condition": "max_turns"}, True),
+        ({"stop_condition": "max_turns"}, False),
         ({"stop_condition": "max_total_tokens"}, True),
         ({"calls": [{"finish_reason": "length"}, {"finish_reason": "stop"}]}, False),
         ({"calls": [{"finish_reason": "length"}, {"finish_reason": None, "error": {"type": "ProviderError"}}]}, True),

@@ -27,7 +27,7 @@ _ENVIRONMENT = ("env_name", "envName", "environment", "env_id")
 _MODEL = ("model", "model_name", "modelName")
 _PROMPT = ("prompt_tokens", "num_input_tokens", "input_tokens", "promptTokens", "numInputTokens")
 _COMPLETION = ("completion_tokens", "num_output_tokens", "output_tokens", "completionTokens", "numOutputTokens")
-_CUT = v0.CUT | (v1.CUT - {"max_turns"})
+_CUT = v0.CUT | v1.CUT
 
 
 def rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:

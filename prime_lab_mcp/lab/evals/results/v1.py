@@ -14,8 +14,9 @@ from typing import Any
 from prime_lab_mcp.lab.evals.results.rollout import MadeBy, Rollout
 from prime_lab_mcp.lab.evals.results.values import NOT_SCORED, mapping, name, number, numbers, text_of, whole
 
-CUT = frozenset({"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "compaction_failed"})
-"""Stop conditions of `Trace.is_truncated`."""
+CUT = frozenset({"max_input_tokens", "max_output_tokens", "max_total_tokens", "compaction_failed"})
+"""Stop conditions of `Trace.is_truncated`, less `max_turns`: running out of turns is how a game is lost, and no token
+limit would change it."""
 NO_REWARD = "the environment gave it no reward"
 
 
