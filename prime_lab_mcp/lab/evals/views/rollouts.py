@@ -117,7 +117,7 @@ def _findings(ranks: Suspicions, reasons: Sequence[int]) -> tuple[Finding, ...]:
                 "eval-zero-with-gold", "warning",
                 f"{denied:,} of {count(len(zeros), 'reply', 'replies')} that earned nothing say the gold answer: "
                 "the reward may not read them",
-                "Give some of them to test_reward as cases with expected=full; mend the parsing if they fail.",
+                'Give some of them to test_reward as cases with expected "high"; mend the parsing if they fail.',
             )
         )  # fmt: skip
     return tuple(found)
