@@ -73,6 +73,7 @@ def test_the_usable_share_of_larger_groups_is_the_truth_of_those_tasks(tmp_path:
         ([0.0] * 36 + [0.1] * 8 + [0.5] * 6, 8, "start low"),
         ([0.0] * 24 + [1.0] * 24 + [0.5] * 2, 8, "thin"),
         ([0.5] * 50, 1, "unknown"),
+        ([0.0, 0.5, 1.0, 0.5], 2, "undecided"),
     ],
 )
 def test_the_state_and_what_it_asks_for(tmp_path: Path, rates: list[float], rollouts: int, state: str) -> None:
@@ -85,7 +86,22 @@ def test_the_state_and_what_it_asks_for(tmp_path: Path, rates: list[float], roll
     assert bool(found.data["settings"]) == (state in ("ready", "start low", "thin"))
     assert ("difficulty-dead" in [f.code for f in found.findings]) == (state == "dead")
     if state == "undecided":
-        assert "too few to call the tasks dead" in advice
+        assert ("too few to call the tasks dead" in advice) == (not any(rates))
+        assert "num_examples=50" in advice
+
+
+def test_tasks_that_differ_by_their_form_only_are_not_alive(tmp_path: Path) -> None:
+    given = {"weights": {"correct": 1.0, "answer_format": 0.1}}
+    episodes = [
+        trace(f"t{i}", 0.0, scores={"answer_format": float(j % 2)}, **given) for i in range(50) for j in range(8)
+    ]
+    found = difficulty(evaluated(tmp_path / "form", episodes))
+    assert found.data["state"] == "dead"
+    assert found.data["settings"] == {}
+    partial = [
+        trace(f"t{i}", 0.3 * (j % 2), scores={"answer_format": 1.0}, **given) for i in range(50) for j in range(8)
+    ]
+    assert difficulty(evaluated(tmp_path / "partial", partial)).data["state"] != "dead"
 
 
 def test_phases_go_from_the_middle_to_the_unsolved_and_a_selection_falls_back(tmp_path: Path) -> None:

@@ -114,10 +114,15 @@ def earned(rollout: Rollout, weights: Mapping[str, float]) -> float:
     others = False
     for name, (score, own) in rollout.components.items():
         weight = own if own is not None else weights.get(name, 0.0 if weights else 1.0)
-        if weight and "format" not in name and "pars" not in name:
+        if weight and not formal(name):
             others = True
             rest += score * weight
     return rest if others else (rollout.reward or 0.0)
+
+
+def formal(name: str) -> bool:
+    """Whether a component is named after the form of an answer."""
+    return "format" in name.lower() or "pars" in name.lower()
 
 
 def rounded(value: float | None, digits: int = 4) -> float | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.distribution.attainable import EPSILON
 from prime_lab_mcp.lab.distribution.collect import Sample, Task, collect
+from prime_lab_mcp.lab.distribution.decide import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.distribution.judge import outcomes
 from prime_lab_mcp.lab.distribution.signal import Table, usable, usable_share
 from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.views.columns import PASS, rounded
+from prime_lab_mcp.lab.evals.views.columns import PASS, formal, rounded
 from prime_lab_mcp.lab.evals.views.phases import Facts, GroupSize, advise
 from prime_lab_mcp.lab.evals.views.posterior import Prior, counted, fit
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
@@ -76,6 +77,19 @@ def _best(sample: Sample, evaluated: Evaluated) -> float:
 
 def _solved(task: Task, best: float) -> tuple[int, int]:
     return sum(r >= PASS * best for r in task.rewards), len(task.rewards)
+
+
+def _varied(task: Task, weights: Mapping[str, float | None], best: float) -> bool:
+    """Whether a task's rewards differ by more than their form: by a part that is named after none."""
+    if max(task.rewards) - min(task.rewards) <= EPSILON * best:
+        return False
+    others = [name for name in task.parts if weights.get(name) != 0 and not formal(name)]
+    return not others or any(abs(task.parts[name].covariation) > EPSILON * best for name in others)
+
+
+def _small(sample: Sample) -> bool:
+    """Too small for the judgement as well (facts/validation 3.4)."""
+    return sum(len(t.rewards) >= MIN_ROLLOUTS for t in sample.tasks.values()) < MIN_TASKS
 
 
 def _pools(sample: Sample, best: float) -> dict[str, list[str]]:
@@ -166,7 +180,8 @@ def _facts(
         never=sum(s[0] == 0 for s in solved.values()),
         always=sum(m > 0.8 for m in means.values()),
         solved=sum(s[0] for s in solved.values()),
-        varied=any(max(t.rewards) - min(t.rewards) > EPSILON * best for t in sample.tasks.values()),
+        varied=any(_varied(t, sample.weights, best) for t in sample.tasks.values()),
+        small=_small(sample),
         sizes=tuple(sizes),
         at=next((s for s in sizes if s.size == group), None),
         environment=evaluated.spec.hosted or evaluated.spec.environment,

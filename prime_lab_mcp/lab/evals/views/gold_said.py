@@ -16,7 +16,8 @@ from prime_lab_mcp.lab.datasets import golds
 _LONGEST = 120
 """Characters; a longer gold is prose, a program or a proof, and no reply repeats it."""
 _SHORT = 2
-_NUMBERS = re.compile(r"(?<![\w.])[-+\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,2}\b)?(?!\d)")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_OVER = re.compile(r"/\s*\d")
 _FRACTION = re.compile(r"(-?)\s*(?:\\[dt]?frac\s*\{?(\d{1,9})\}?\s*\{?(\d{1,9})\}?|(\d{1,9})\s*/\s*(\d{1,9}))")
 _TAGS = re.compile(r"<(answer|final_answer|final)>(.*?)</\1>", re.S | re.I)
 _LATEX = re.compile(r"\\(?:left|right|displaystyle|[,!;: ])|[${}\s]|\\(?=[%$])")
@@ -86,7 +87,7 @@ def answer_place(reply: str) -> str:
 
 def _holds(gold: Gold, text: str) -> bool:
     if gold.number is not None:
-        return gold.number in _values(text)
+        return _states(gold.number, text)
     if gold.words and f" {gold.words} " in f" {_words(text)} ":
         return True
     # Formulas have no words to speak of; they are compared without spacing and without what only shapes them.
@@ -98,9 +99,39 @@ def _value(text: str) -> Decimal | None:
     return _quotient(fraction) if fraction else golds.number(text)
 
 
-def _values(text: str) -> set[Decimal]:
-    found = {Decimal(n.replace(",", "").replace("\u2212", "-")) for n in _NUMBERS.findall(text)}
-    return found | {q for match in _FRACTION.finditer(text) if (q := _quotient(match)) is not None}
+def _states(number: Decimal, text: str) -> bool:
+    """Whether a text states a number: `1200` in "costs $1,200.00" and not in "12000", "a1200" or "-1200"."""
+    # A whole number is rarely said as a fraction, and its fractions are steps on the way.
+    broken = number != int(number) and ("frac" in text or _OVER.search(text) is not None)
+    if broken and any(_quotient(found) == number for found in _FRACTION.finditer(text)):
+        return True
+    if "," in text:
+        text = _THOUSANDS.sub("", text)
+    digits = golds.canonical(abs(number))
+    key = digits.removeprefix("0") if "." in digits else digits
+    place = text.find(key)
+    while place >= 0:
+        if _ends_after(text, place + len(key), "." in key) and _begins_at(text, place, negative=number < 0):
+            return True
+        place = text.find(key, place + 1)
+    return False
+
+
+def _begins_at(text: str, place: int, *, negative: bool) -> bool:
+    while place and text[place - 1] == "0":
+        place -= 1
+    before = text[place - 1] if place else " "
+    if before in "-\u2212" and not (place > 1 and text[place - 2].isalnum()):
+        return negative
+    return not negative and not (before.isalnum() or before in "._")
+
+
+def _ends_after(text: str, place: int, fraction: bool) -> bool:
+    if not fraction and text[place : place + 1] == "." and text[place + 1 : place + 2].isdigit():
+        fraction, place = True, place + 1
+    while fraction and text[place : place + 1] == "0":
+        place += 1
+    return not text[place : place + 1].isdigit()
 
 
 def _quotient(match: re.Match[str]) -> Decimal | None:

@@ -9,14 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.distribution.decide import USABLE_FAIL, USABLE_WARN
+from prime_lab_mcp.lab.distribution.decide import (
+    ADVISED_ROLLOUTS,
+    ADVISED_TASKS,
+    MIN_ROLLOUTS,
+    MIN_TASKS,
+    USABLE_FAIL,
+    USABLE_WARN,
+)
 from prime_lab_mcp.lab.distribution.intervals import Interval
 from prime_lab_mcp.lab.evals.views.columns import rounded
 from prime_lab_mcp.lab.report import Finding, Next
 
 State = Literal["ready", "thin", "start low", "dead", "undecided", "solved", "unknown"]
 """ready: train as it is. thin: some signal, most groups wasted. start low: begin with the easiest tasks. dead: nothing
-to reinforce. undecided: too few rollouts to call it dead. solved: little left. unknown: one rollout a task."""
+to reinforce. undecided: too few rollouts to say. solved: little left. unknown: one rollout a task."""
 SOLVED, IDEAL = 0.8, 0.6
 _EXIT = "mean reward of the phase's tasks above 0.8, or fewer than 20 % of its groups usable; then the next phase"
 _CURRICULUM = "orchestrator.train.source.curriculum"
@@ -71,7 +78,9 @@ class Facts:
     """Tasks with a mean above 0.8."""
     solved: int
     varied: bool
-    """Whether any task had two different rewards."""
+    """Whether any task had two rewards that differ by more than their form."""
+    small: bool
+    """Too few tasks or rollouts to pass any judgement."""
     sizes: tuple[GroupSize, ...]
     at: GroupSize | None
     environment: str
@@ -113,8 +122,9 @@ def _state(facts: Facts) -> State:
     if facts.at is None:
         return "unknown"
     if not facts.varied and facts.solved == 0:
-        high = facts.at.interval.high if facts.at.interval else 1.0
-        return "dead" if high < USABLE_FAIL * 2 else "undecided"
+        return "dead" if _unseen(facts) < USABLE_FAIL * 2 else "undecided"
+    if facts.small and facts.at.interval is not None and facts.at.interval.low < USABLE_FAIL:
+        return "undecided"
     if facts.mean > SOLVED:
         return "solved"
     if 2 * (facts.never + facts.rare) > facts.tasks and facts.at.share < IDEAL:
@@ -135,8 +145,15 @@ def _lines(facts: Facts, state: State) -> Iterator[str]:
     if state == "unknown":
         yield "Run run_eval with rollouts=8: with one rollout a task no group can be told."
         return
-    if state in ("dead", "undecided"):
+    if facts.small:
+        yield (
+            f"{MIN_TASKS} tasks with {MIN_ROLLOUTS} rollouts are the least that decides anything, so this is a hint: "
+            f"run run_eval with num_examples={ADVISED_TASKS} and rollouts={ADVISED_ROLLOUTS}."
+        )
+    if not facts.varied and facts.solved == 0:
         yield from _nothing(facts, state)
+        return
+    if state == "undecided":
         return
     if state == "solved":
         yield "Little is left to learn: use harder tasks or a smaller model, and leave out tasks above 0.8."
@@ -172,6 +189,11 @@ def _nothing(facts: Facts, state: State) -> Iterator[str]:
             "No group size brings these tasks to life. Warm up by supervised fine-tuning on solved examples (of a "
             "stronger model, or of the dataset) until some are solved, then evaluate again; or train a stronger model."
         )
+
+
+def _unseen(facts: Facts) -> float:
+    """The most groups that could hold a success when none of N rollouts was one: p < 3 / N at 95 %."""
+    return 1 - (1 - min(1.0, 3 / max(facts.rollouts, 1))) ** facts.group
 
 
 def _rollouts_to_call_dead(facts: Facts) -> int:
@@ -262,6 +284,6 @@ def _next(facts: Facts, state: State) -> tuple[Next, ...]:
     if state == "ready":
         arguments = {"environments": [facts.environment], "model": facts.model, "group": facts.group}
         return (Next("write_training_config", "with these settings, once it is pushed", arguments),)
-    if state in ("dead", "undecided"):
+    if facts.solved == 0:
         return (Next("read_eval", "whether the zeros are the model's", {"eval": facts.evaluation, "view": "zeros"}),)
     return ()
