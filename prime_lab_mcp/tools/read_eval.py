@@ -1,27 +1,24 @@
-"""`read_eval`: what a finished evaluation holds: its verdict, why rollouts got nothing, the rollouts themselves."""
+"""`read_eval`: what a finished evaluation holds, in six views; each is a module of lab/evals/views."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.errors import EvalError
+from prime_lab_mcp.lab.errors import EvalError, LabError
 from prime_lab_mcp.lab.evals import verdicts
-from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.results import Rollout, read
+from prime_lab_mcp.lab.evals.views import compare, difficulty, groups, rollouts, summary
+from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Next, Outcome
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
-PAGE = 10
-"""Rollouts on one page."""
-_SHOWN = 1_200
 Zero = Literal["infrastructure", "truncated", "empty_response", "unparsed", "wrong"]
 ADVICE: dict[Zero, str] = {
     "infrastructure": "These failed, they are no wrong answers: mend the endpoint or the environment and run again.",
@@ -34,20 +31,86 @@ ADVICE: dict[Zero, str] = {
 
 class Args(Arguments):
     eval: Annotated[str | None, Field(max_length=80, description="Id; default: the latest.")] = None
-    view: Literal["summary", "zeros", "rollouts"] = "summary"
-    where: Annotated[Literal["all", "zero", "rewarded", "error"], Field(description="For rollouts.")] = "all"
+    view: Literal["summary", "zeros", "groups", "rollouts", "compare", "difficulty"] = "summary"
+    by: Annotated[
+        str | None,
+        Field(max_length=200, description="For groups: task field, component, metric or stop; none lists them."),
+    ] = None
+    where: Annotated[
+        str | None,
+        Field(
+            max_length=300,
+            description="For rollouts: zero, rewarded, error, truncated, suspicious, a task or rollout id (whole "
+            "conversation), or reward<0.5 and FIELD=VALUE.",
+        ),
+    ] = None
+    other: Annotated[str | None, Field(max_length=80, description="For compare: the eval to compare with.")] = None
     page: Annotated[int, Field(ge=1, le=10_000)] = 1
 
 
 async def run(call: Call, args: Args) -> Outcome:
     job = _job(call.lab, args.eval)
+    if args.view == "zeros":
+        return await anyio.to_thread.run_sync(_zeros, call.lab, job, args)
     if args.view == "summary":
-        judged = await anyio.to_thread.run_sync(verdicts.judge_job, call.lab, job)
-        data = {"id": job.id, "environment": job.environment, **judged.data}
-        said = verdicts.summary_of(call.lab.evals.spec(job), judged)
-        return await illustrated(call.lab, job, judged, Outcome("passed", said, judged.findings, data))
-    look = _zeros if args.view == "zeros" else _rollouts
-    return await anyio.to_thread.run_sync(look, call.lab, job, args)
+        files = await _files(call.lab, job)
+        viewed = await anyio.to_thread.run_sync(_summary, call.lab, job, files)
+    else:
+        viewed = await anyio.to_thread.run_sync(_viewed, call.lab, job, args)
+    return Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next)
+
+
+def _summary(lab: Lab, job: Job, files: summary.Files) -> Viewed:
+    return summary.summary(_evaluated(lab, job), verdicts.judge_job(lab, job), files)
+
+
+def _viewed(lab: Lab, job: Job, args: Args) -> Viewed:
+    here = _evaluated(lab, job)
+    if args.view == "groups":
+        return groups.groups(here, args.by, args.page)
+    if args.view == "rollouts":
+        return rollouts.rollouts(here, args.where, args.page)
+    if args.view == "difficulty":
+        return difficulty.difficulty(here, args.page)
+    return compare.compare(here, _evaluated(lab, _other(lab, job, args.other)))
+
+
+async def _files(lab: Lab, job: Job) -> summary.Files:
+    """Whether the environment of a job is still what it evaluated."""
+    if lab.evals.spec(job).hosted:
+        return "on the Hub"
+    try:
+        present = await lab.snapshot(job.environment)
+    except LabError:
+        return "gone"
+    return "present" if present.source == job.source else "changed"
+
+
+def _evaluated(lab: Lab, job: Job) -> Evaluated:
+    found = lab.evals.files(job.id).results()
+    if found is None:
+        raise EvalError(
+            f"evaluation {job.id} has no finished rollout ({job.state})",
+            fix="Wait for it with watch_run, or run run_eval again.",
+            code="results-missing",
+        )
+    return Evaluated(job.id, lab.evals.spec(job), lambda: read(found))
+
+
+def _other(lab: Lab, job: Job, id: str | None) -> Job:
+    """The evaluation to compare with. Raises EvalError (`compare-without-other`) with those there are."""
+    if id is not None and id != job.id:
+        return lab.evals.get(id)
+    ended = [j for j in lab.evals.list(job.environment) if j.id != job.id and j.state == "finished"]
+    listed = ", ".join(f"{j.id} ({quote(j.spec.get('model') or '?', 60)})" for j in ended[:5])
+    here = {"eval": job.id, "view": "compare"}
+    raise EvalError(
+        f"compare needs another evaluation of {job.environment}",
+        fix=f"Give other one of {listed}." if listed else "Run run_eval with another model or on other files first.",
+        code="compare-without-other",
+        next=tuple(Next("read_eval", "compares with it", {**here, "other": j.id}) for j in ended[:1])
+        or (Next("run_eval", "gives the other one", {"environment": job.environment}),),
+    )
 
 
 def _job(lab: Lab, id: str | None) -> Job:
@@ -62,17 +125,6 @@ def _job(lab: Lab, id: str | None) -> Job:
             next=(Next("run_eval", "evaluate an environment"),),
         )
     return ended[0]
-
-
-def _finished(lab: Lab, job: Job) -> Iterator[Rollout]:
-    found = lab.evals.files(job.id).results()
-    if found is None:
-        raise EvalError(
-            f"evaluation {job.id} has no finished rollout ({job.state})",
-            fix="Wait for it with watch_run, or run run_eval again.",
-            code="results-missing",
-        )
-    return read(found)
 
 
 def zero_of(rollout: Rollout) -> Zero | None:
@@ -99,7 +151,7 @@ def _zeros(lab: Lab, job: Job, args: Args) -> Outcome:
     classes: Counter[Zero] = Counter()
     examples: dict[Zero, list[dict[str, Any]]] = {}
     total = 0
-    for rollout in _finished(lab, job):
+    for rollout in _evaluated(lab, job).rollouts():
         total += 1
         kind = zero_of(rollout)
         if kind is None:
@@ -123,24 +175,6 @@ def _zeros(lab: Lab, job: Job, args: Args) -> Outcome:
     )
 
 
-def _rollouts(lab: Lab, job: Job, args: Args) -> Outcome:
-    wanted = [r for r in _finished(lab, job) if _fits(r, args.where)]
-    wanted.sort(key=lambda r: (-(r.reward or 0.0), r.completion_tokens))
-    pages = max(1, -(-len(wanted) // PAGE))
-    page = min(args.page, pages)
-    rows = [_shown(rollout, _SHOWN) for rollout in wanted[(page - 1) * PAGE : page * PAGE]]
-    data = {"id": job.id, "where": args.where, "page": page, "pages": pages, "rollouts": rows}
-    return Outcome("passed", f"{count(len(wanted), 'rollout')}, highest reward and shortest first.", data=data)
-
-
-def _fits(rollout: Rollout, where: str) -> bool:
-    if where == "error":
-        return rollout.error is not None
-    if where == "all":
-        return True
-    return (zero_of(rollout) is not None) == (where == "zero")
-
-
 def _shown(rollout: Rollout, limit: int) -> dict[str, Any]:
     row: dict[str, Any] = {
         "task": rollout.task[:16],
@@ -159,8 +193,9 @@ def _shown(rollout: Rollout, limit: int) -> dict[str, Any]:
 TOOL = Tool(
     name="read_eval",
     title="Read evaluation",
-    description="Read an evaluation: its verdict, every zero with its cause, or the rollouts (highest reward and "
-    "shortest first).",
+    description="Read an evaluation. summary: rates with intervals, verdict. zeros: each with its cause. groups: "
+    "rewards by a field. rollouts: most suspicious first. compare: with another eval, paired by task. difficulty: "
+    "which tasks train, curriculum.",
     args=Args,
     run=run,
     effect="reads",

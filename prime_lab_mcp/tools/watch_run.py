@@ -9,6 +9,7 @@ from pydantic import Field
 from prime_lab_mcp.lab import watching
 from prime_lab_mcp.lab.anomalies import Anomaly
 from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.evals import past
 from prime_lab_mcp.lab.evals.pages.links import links
 from prime_lab_mcp.lab.prime.answers import number
 from prime_lab_mcp.lab.records import Job, Run
@@ -240,16 +241,7 @@ async def _hosted(call: Call, id: str) -> Outcome:
 
 async def _list(call: Call) -> Outcome:
     lab = call.lab
-    evals = [
-        {
-            "id": j.id,
-            "kind": "eval",
-            "status": j.state,
-            "environment": j.environment,
-            "completed": j.progress.get("completed"),
-        }
-        for j in lab.evals.list()[:_SHOWN]
-    ]
+    evals = past.listed(lab, _SHOWN)
     ours = {r.id: r for r in lab.ledger.runs(platform=lab.platform)}
     findings: tuple[Finding, ...] = ()
     try:
@@ -289,7 +281,7 @@ TOOL = Tool(
     name="watch_run",
     title="Watch run",
     description="How an eval or training run stands: status, progress, reward, spend, checkpoints, and anomalies with "
-    "cause and advice. Without id: list them.",
+    "cause and advice. Without id: list them, evals with what each is good for (target, ceiling, dead, faulty).",
     args=Args,
     run=run,
     effect="reads",

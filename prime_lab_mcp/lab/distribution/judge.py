@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from prime_lab_mcp.lab.distribution.attainable import EPSILON, attainable
 from prime_lab_mcp.lab.distribution.collect import Sample, Task, collect
 from prime_lab_mcp.lab.distribution.decide import decide
 from prime_lab_mcp.lab.distribution.intervals import Interval, clustered
@@ -16,7 +17,6 @@ from prime_lab_mcp.lab.evals.results import Rollout
 
 PASS_THRESHOLD = 0.5
 """Reward / attainable from which on a rollout counts as solved."""
-EPSILON = 1e-6
 _EXACT_OUTCOMES = 12
 """Up to this many distinct rewards each is an outcome of its own; beyond, rewards are continuous and binned."""
 _BIN = 0.05
@@ -39,11 +39,11 @@ def judge(
     """
     known = dict(weights or {})
     sample = collect(rollouts, known)
-    best, basis = _attainable(sample, attainable, known)
+    best, basis = _best(sample, attainable, known)
     tasks = list(sample.tasks.values())
     grouped = [t for t in tasks if len(t.rewards) > 1]
     mean, error = clustered([t.mean / best for t in tasks], sample.scored)
-    signal = usable(_outcomes(grouped, best), group_size, seed) if grouped else None
+    signal = usable(outcomes(grouped, best), group_size, seed) if grouped else None
     solved = [_Solved.of(t, best) for t in tasks]
     facts = Distribution(
         status="passed",
@@ -79,15 +79,14 @@ def judge(
     return decide(facts, sample, mean, signal, floor)
 
 
-def _attainable(sample: Sample, given: float | None, weights: Mapping[str, float]) -> tuple[float, Basis]:
+def _best(sample: Sample, given: float | None, weights: Mapping[str, float]) -> tuple[float, Basis]:
     """The highest reward there is; a reward above what the weights promise shows that scores exceed 1."""
     highest = max((max(t.rewards) for t in sample.tasks.values()), default=0.0)
     if given is not None and given > 0:
         return given, "given"
     stated = max(sample.stated, math.fsum(w for w in weights.values() if w > 0))
-    if stated >= highest - EPSILON and stated > 0:
-        return stated, "weights"
-    return max(highest, 1.0) if stated == 0 else highest, "observed"
+    best = attainable(stated, highest)
+    return best, "weights" if 0 < stated == best else "observed"
 
 
 def _usable(signal: Interval | None, group_size: int) -> Usable:
@@ -96,7 +95,8 @@ def _usable(signal: Interval | None, group_size: int) -> Usable:
     return Usable(signal.value, signal.low, signal.high, group_size)
 
 
-def _outcomes(tasks: Sequence[Task], best: float) -> list[Outcomes]:
+def outcomes(tasks: Sequence[Task], best: float) -> list[Outcomes]:
+    """The rewards of every task as counted outcomes: each distinct reward one, or bins where there are many."""
     distinct: set[float] = set()
     for task in tasks:
         distinct.update(round(r / best, 6) for r in task.rewards)

@@ -1,0 +1,201 @@
+"""`difficulty`: tasks by how often the model earns them, and what training at a group size would make of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.distribution.attainable import EPSILON
+from prime_lab_mcp.lab.distribution.collect import Sample, Task, collect
+from prime_lab_mcp.lab.distribution.decide import MIN_ROLLOUTS, MIN_TASKS
+from prime_lab_mcp.lab.distribution.judge import outcomes
+from prime_lab_mcp.lab.distribution.signal import Table, usable, usable_share
+from prime_lab_mcp.lab.errors import EvalError
+from prime_lab_mcp.lab.evals.views.columns import PASS, formal, rounded
+from prime_lab_mcp.lab.evals.views.phases import Facts, GroupSize, advise
+from prime_lab_mcp.lab.evals.views.posterior import Prior, counted, fit
+from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
+from prime_lab_mcp.lab.report import Next
+from prime_lab_mcp.lab.text import count
+
+GROUP = 16
+"""Rollouts per task in training unless told otherwise."""
+SIZES = (8, 16, 32, 64)
+POOLS = ("never", "hard", "normal", "easy", "always")
+PAGE = 12
+"""Tasks of each pool on one page."""
+
+
+def difficulty(evaluated: Evaluated, page: int = 1, group: int = GROUP) -> Viewed:
+    """Pools, what single tasks are worth, and advice. Raises EvalError (`eval-nothing-scored`)."""
+    sample = collect(evaluated.rollouts(), evaluated.spec.weights)
+    if not sample.tasks:
+        raise EvalError(
+            f"evaluation {evaluated.id} has no scored rollout, so nothing is known about its tasks",
+            fix='Look at the errors with read_eval(view="rollouts", where="error"), and run run_eval again.',
+            code="eval-nothing-scored",
+        )
+    best = _best(sample, evaluated)
+    solved = {key: _solved(task, best) for key, task in sample.tasks.items()}
+    prior = fit(counted(list(solved.values())))
+    sizes = _sizes(list(sample.tasks.values()), best, list(solved.values()), prior, group)
+    facts = _facts(sample, best, solved, prior, sizes, group, evaluated)
+    advice = advise(facts)
+    pools = _pools(sample, best)
+    data: dict[str, Any] = {
+        "id": evaluated.id,
+        "model": evaluated.spec.model,
+        "group_size": group,
+        "tasks": {"evaluated": len(sample.tasks), "of": evaluated.spec.tasks},
+        "pools": {name: len(pools[name]) for name in POOLS},
+        "tasks_in": {name: _listed(pools[name], sample, best, solved, prior, group, page) for name in POOLS},
+        "page": page,
+        "pages": max(1, *(-(-len(pools[name]) // PAGE) for name in POOLS)),
+        "unsolved": _unsolved(solved, prior, group),
+        "group_sizes": [s.as_json() for s in sizes],
+        "state": advice.state,
+        "advice": list(advice.lines),
+        "phases": [p.as_json() for p in advice.phases],
+        "settings": advice.settings,
+    }
+    calls = (
+        Next(
+            "read_eval", "whether a field of the tasks tells easy from hard", {"eval": evaluated.id, "view": "groups"}
+        ),
+        *advice.next,
+    )
+    return Viewed(_sentence(facts, sizes, group, advice.state), data, advice.findings, calls)
+
+
+def _best(sample: Sample, evaluated: Evaluated) -> float:
+    from prime_lab_mcp.lab.distribution.attainable import attainable
+
+    known = math.fsum(w for w in evaluated.spec.weights.values() if w > 0)
+    return attainable(max(sample.stated, known), max(max(t.rewards) for t in sample.tasks.values())) or 1.0
+
+
+def _solved(task: Task, best: float) -> tuple[int, int]:
+    return sum(r >= PASS * best for r in task.rewards), len(task.rewards)
+
+
+def _varied(task: Task, weights: Mapping[str, float | None], best: float) -> bool:
+    """Whether a task's rewards differ by more than their form: by a part that is named after none."""
+    if max(task.rewards) - min(task.rewards) <= EPSILON * best:
+        return False
+    others = [name for name in task.parts if weights.get(name) != 0 and not formal(name)]
+    return not others or any(abs(task.parts[name].covariation) > EPSILON * best for name in others)
+
+
+def _small(sample: Sample) -> bool:
+    """Too small for the judgement as well (facts/validation 3.4)."""
+    return sum(len(t.rewards) >= MIN_ROLLOUTS for t in sample.tasks.values()) < MIN_TASKS
+
+
+def _pools(sample: Sample, best: float) -> dict[str, list[str]]:
+    """prime-rl's pools by task mean, with exact 0 and exact 1 apart, as check_reward_distribution counts them."""
+    found: dict[str, list[str]] = {name: [] for name in POOLS}
+    for key, task in sample.tasks.items():
+        mean = task.mean / best
+        if max(task.rewards) <= EPSILON * best:
+            found["never"].append(key)
+        elif mean >= 1 - EPSILON:
+            found["always"].append(key)
+        else:
+            found["hard" if mean <= 0.25 else "normal" if mean <= 0.75 else "easy"].append(key)
+    for keys in found.values():
+        keys.sort(key=lambda k: (sample.tasks[k].mean, k))
+    return found
+
+
+def _listed(
+    keys: Sequence[str], sample: Sample, best: float, solved: dict[str, tuple[int, int]], prior: Prior, group: int,
+    page: int,
+) -> list[dict[str, Any]]:  # fmt: skip
+    return [
+        {
+            "task": key[:16],
+            "mean": rounded(sample.tasks[key].mean / best),
+            "solved": f"{solved[key][0]} of {solved[key][1]}",
+            "signal": rounded(prior.alive(group, *solved[key]), 2),
+        }
+        for key in keys[(page - 1) * PAGE : page * PAGE]
+    ]
+
+
+def _unsolved(solved: dict[str, tuple[int, int]], prior: Prior, group: int) -> dict[str, Any] | None:
+    """Tasks that no rollout solved, and how sure it is that they are dead for this group size."""
+    never = [s for s in solved.values() if s[0] == 0]
+    if not never:
+        return None
+    below = math.fsum(prior.chance_below(1 / group, *s) for s in never)
+    sizes = sorted({n for _, n in never})
+    return {
+        "tasks": len(never),
+        "rollouts_each": sizes[0] if len(sizes) == 1 else [sizes[0], sizes[-1]],
+        "below": f"1/{group}",
+        "chance_below": rounded(below / len(never), 3),
+        "expected_dead": round(below, 1),
+        "prior": "fitted to all tasks" if prior.fitted else "uniform, since all rollouts ended alike",
+    }
+
+
+def _sizes(
+    tasks: Sequence[Task], best: float, solved: Sequence[tuple[int, int]], prior: Prior, group: int
+) -> list[GroupSize]:
+    """The share of usable groups at several group sizes, and what the unsolved tasks would add to it."""
+    grouped = [t for t in tasks if len(t.rewards) > 1]
+    if not grouped:
+        return []
+    coded = outcomes(grouped, best)
+    table = Table()
+    for task in coded:
+        table.add(task)
+    never = [s for s in solved if s[0] == 0]
+    found = []
+    for size in sorted({*SIZES, group}):
+        interval = usable(coded, size, 0) if size == group else None
+        share = interval.value if interval else usable_share(table, size)
+        revived = math.fsum(prior.alive(size, *s) for s in never) if prior.fitted else None
+        found.append(GroupSize(size, share, interval, size / group, revived))
+    return found
+
+
+def _facts(
+    sample: Sample, best: float, solved: dict[str, tuple[int, int]], prior: Prior, sizes: Sequence[GroupSize],
+    group: int, evaluated: Evaluated,
+) -> Facts:  # fmt: skip
+    means = {key: task.mean / best for key, task in sample.tasks.items()}
+    start = [k for k, m in means.items() if 0.2 <= m <= 0.8]
+    return Facts(
+        tasks=len(means),
+        of=evaluated.spec.tasks,
+        rollouts=sample.scored,
+        group=group,
+        mean=math.fsum(means.values()) / len(means),
+        start=len(start),
+        start_mean=math.fsum(means[k] for k in start) / len(start) if start else None,
+        start_again=math.fsum(prior.expected(*solved[k]) for k in start) / len(start) if start else None,
+        rare=sum(0 < m < 0.2 for m in means.values()),
+        never=sum(s[0] == 0 for s in solved.values()),
+        always=sum(m > 0.8 for m in means.values()),
+        solved=sum(s[0] for s in solved.values()),
+        varied=any(_varied(t, sample.weights, best) for t in sample.tasks.values()),
+        small=_small(sample),
+        sizes=tuple(sizes),
+        at=next((s for s in sizes if s.size == group), None),
+        environment=evaluated.spec.hosted or evaluated.spec.environment,
+        model=evaluated.spec.model,
+        evaluation=evaluated.id,
+    )
+
+
+def _sentence(facts: Facts, sizes: Sequence[GroupSize], group: int, state: str) -> str:
+    if facts.at is None:
+        return "Each task has one rollout only, so nothing is known about groups: run run_eval with rollouts=8."
+    alive = facts.at.share * facts.tasks
+    return (
+        f"{state}: of {count(facts.tasks, 'task')}, about {alive:.0f} would give a group of {group} a gradient at a "
+        f"time ({facts.at.share:.0%}); {facts.never} were not solved once, {facts.start} are solved in 20 to 80 % of "
+        "rollouts."
+    )

@@ -1,0 +1,289 @@
+"""What to do about the difficulty of tasks, cheapest first, in settings that the trainer has today.
+
+Order of remedies: facts/validation 3.7. Shares of usable groups: fails below 0.10, warns below 0.40 (3.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.distribution.decide import (
+    ADVISED_ROLLOUTS,
+    ADVISED_TASKS,
+    MIN_ROLLOUTS,
+    MIN_TASKS,
+    USABLE_FAIL,
+    USABLE_WARN,
+)
+from prime_lab_mcp.lab.distribution.intervals import Interval
+from prime_lab_mcp.lab.evals.views.columns import rounded
+from prime_lab_mcp.lab.report import Finding, Next
+
+State = Literal["ready", "thin", "start low", "dead", "undecided", "solved", "unknown"]
+"""ready: train as it is. thin: some signal, most groups wasted. start low: begin with the easiest tasks. dead: nothing
+to reinforce. undecided: too few rollouts to say. solved: little left. unknown: one rollout a task."""
+SOLVED, IDEAL = 0.8, 0.6
+_EXIT = "mean reward of the phase's tasks above 0.8, or fewer than 20 % of its groups usable; then the next phase"
+_CURRICULUM = "orchestrator.train.source.curriculum"
+_POOLS = {
+    "hard": {"threshold": 0.25, "weight": 0.2},
+    "normal": {"threshold": 0.75, "weight": 1.0},
+    "easy": {"threshold": 1.0, "weight": 0.2},
+}
+"""prime-rl's default pools."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSize:
+    size: int
+    share: float
+    """Of groups with a gradient, expected."""
+    interval: Interval | None
+    cost: float
+    """Rollouts a step beside the present group size, for as many tasks a step."""
+    revived: float | None
+    """Expected number of the tasks nothing solved that would have a gradient at a time; None where all ended alike."""
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "group_size": self.size,
+            "usable_share": rounded(self.share, 3),
+            "cost": rounded(self.cost, 2),
+            "rollouts_per_usable_group": round(self.size / self.share) if self.share > 1e-3 else None,
+        }
+        if self.interval is not None:
+            found |= {"low": rounded(self.interval.low, 3), "high": rounded(self.interval.high, 3)}
+        return found | ({"unsolved_with_signal": rounded(self.revived, 1)} if self.revived is not None else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Of one evaluation. Means are of reward / attainable; solved is half of it or more."""
+
+    tasks: int
+    of: int | None
+    rollouts: int
+    group: int
+    mean: float
+    start: int
+    """Tasks with a mean from 0.2 to 0.8."""
+    start_mean: float | None
+    start_again: float | None
+    """The solve rate to expect of those tasks the next time."""
+    rare: int
+    never: int
+    always: int
+    """Tasks with a mean above 0.8."""
+    solved: int
+    varied: bool
+    """Whether any task had two rewards that differ by more than their form."""
+    small: bool
+    """Too few tasks or rollouts to pass any judgement."""
+    sizes: tuple[GroupSize, ...]
+    at: GroupSize | None
+    environment: str
+    model: str
+    evaluation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    tasks: str
+    number: int
+    until: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"tasks": self.tasks, "evaluated": self.number, "until": self.until}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    state: State
+    lines: tuple[str, ...]
+    phases: tuple[Phase, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    next: tuple[Next, ...] = ()
+
+
+def advise(facts: Facts) -> Advice:
+    """What these facts ask for."""
+    state = _state(facts)
+    phases = _phases(facts) if state in ("start low", "thin") else ()
+    settings = _settings(facts, state)
+    return Advice(
+        state, tuple(_lines(facts, state)), phases, settings, tuple(_findings(facts, state)), _next(facts, state)
+    )
+
+
+def _state(facts: Facts) -> State:
+    if facts.at is None:
+        return "unknown"
+    if not facts.varied and facts.solved == 0:
+        return "dead" if _unseen(facts) < USABLE_FAIL * 2 else "undecided"
+    if facts.small and facts.at.interval is not None and facts.at.interval.low < USABLE_FAIL:
+        return "undecided"
+    if facts.mean > SOLVED:
+        return "solved"
+    if 2 * (facts.never + facts.rare) > facts.tasks and facts.at.share < IDEAL:
+        return "start low"
+    return "ready" if facts.at.share >= USABLE_WARN else "thin"
+
+
+def _phases(facts: Facts) -> tuple[Phase, ...]:
+    kinds = (
+        ("solved in 20 to 80 % of rollouts", facts.start),
+        ("also those solved in fewer than 20 %", facts.rare),
+        ("also those never solved, as far as a new evaluation finds them solved by then", facts.never),
+    )
+    return tuple(Phase(what, number, _EXIT) for what, number in kinds if number)
+
+
+def _lines(facts: Facts, state: State) -> Iterator[str]:
+    if state == "unknown":
+        yield "Run run_eval with rollouts=8: with one rollout a task no group can be told."
+        return
+    if facts.small:
+        yield (
+            f"{MIN_TASKS} tasks with {MIN_ROLLOUTS} rollouts are the least that decides anything, so this is a hint: "
+            f"run run_eval with num_examples={ADVISED_TASKS} and rollouts={ADVISED_ROLLOUTS}."
+        )
+    if not facts.varied and facts.solved == 0:
+        yield from _nothing(facts, state)
+        return
+    if state == "undecided":
+        return
+    if state == "solved":
+        yield "Little is left to learn: use harder tasks or a smaller model, and leave out tasks above 0.8."
+        return
+    if state == "ready":
+        yield f"Train on all tasks as they are with groups of {facts.group}; no curriculum is needed."
+    if facts.start and state != "ready":
+        yield (
+            "Begin with tasks between 0.2 and 0.8. Give the taskset an argument that selects them (by a field of the "
+            'tasks that tells easy from hard, see view="groups", or by a file of keys), and set it through env_args.'
+        )
+        yield _regression(facts)
+    elif state != "ready":
+        yield "No task lies between 0.2 and 0.8: make easier ones (fewer steps, hints, smaller numbers) and add them."
+    yield from _wasted(facts)
+    yield from _larger(facts)
+    if state == "start low":
+        yield "Partial credit that cannot be gamed, or easier data, brings more tasks to life than any setting."
+
+
+def _nothing(facts: Facts, state: State) -> Iterator[str]:
+    bound = 3 / max(facts.rollouts, 1)
+    yield (
+        f"None of {facts.rollouts:,} rollouts was solved, which bounds the mean rate below {bound:.3f} (95 %). "
+        "First make sure that the reward is not to blame: read_eval view=zeros, and rollouts that say the gold."
+    )
+    if state == "undecided":
+        need = _rollouts_to_call_dead(facts)
+        yield f"That is too few to call the tasks dead for groups of {facts.group}: {need:,} rollouts would decide it."
+    yield "Make easier tasks first (a phase of their own), or give partial credit that cannot be gamed."
+    if state == "dead":
+        yield (
+            "No group size brings these tasks to life. Warm up by supervised fine-tuning on solved examples (of a "
+            "stronger model, or of the dataset) until some are solved, then evaluate again; or train a stronger model."
+        )
+
+
+def _unseen(facts: Facts) -> float:
+    """The most groups that could hold a success when none of N rollouts was one: p < 3 / N at 95 %."""
+    return 1 - (1 - min(1.0, 3 / max(facts.rollouts, 1))) ** facts.group
+
+
+def _rollouts_to_call_dead(facts: Facts) -> int:
+    """Rollouts without a success after which 3 / N leaves under 2 x USABLE_FAIL of groups usable."""
+    p = 1 - (1 - 2 * USABLE_FAIL) ** (1 / facts.group)
+    return int(3 / p) + 1
+
+
+def _regression(facts: Facts) -> str:
+    again = (
+        f" (these showed {facts.start_mean:.2f}; expect about {facts.start_again:.2f} of their rollouts to be solved)"
+        if facts.start_mean is not None and facts.start_again is not None
+        else ""
+    )
+    return (
+        "Tasks chosen for their score fall back towards the average when played again"
+        f"{again}: evaluate the selection once more before training on it."
+    )
+
+
+def _wasted(facts: Facts) -> Iterator[str]:
+    assert facts.at is not None
+    if facts.at.share < IDEAL:
+        yield (
+            f'About {1 - facts.at.share:.0%} of groups have no gradient. curriculum="gate" samples such groups anew, '
+            f"so the batch stays full at about {1 / max(facts.at.share, 0.01):.1f} times the rollouts."
+        )
+    if facts.always and facts.never + facts.rare:
+        yield 'Tasks range from unsolved to solved: curriculum="pools" draws those in the middle most.'
+
+
+def _larger(facts: Facts) -> Iterator[str]:
+    """A larger group pays where a usable group gets no dearer by it."""
+    assert facts.at is not None
+    better = [s for s in facts.sizes if s.size > facts.group and s.share >= USABLE_WARN]
+    if facts.at.share < USABLE_WARN and better:
+        least = better[0]
+        revived = (
+            f", {least.revived:.0f} of the {facts.never} unsolved tasks among them"
+            if least.revived is not None and facts.never
+            else ""
+        )
+        yield (
+            f"Groups of {least.size} would be usable in {least.share:.0%}{revived}, for {least.cost:g} times the "
+            "rollouts a step."
+        )
+    elif facts.at.share < USABLE_WARN:
+        yield "No group size up to 64 makes 40 % of groups usable: the tasks have to change, not the group size."
+
+
+def _settings(facts: Facts, state: State) -> dict[str, Any]:
+    """Arguments of write_training_config and the keys they become; empty where training should not begin."""
+    if facts.at is None or state in ("dead", "undecided", "unknown", "solved"):
+        return {}
+    gate = facts.at.share < IDEAL
+    pools = bool(facts.always and facts.never + facts.rare)
+    larger = [s.size for s in facts.sizes if s.size > facts.group and s.share >= USABLE_WARN]
+    arguments: dict[str, Any] = {
+        "model": facts.model,
+        "group": larger[0] if facts.at.share < USABLE_WARN and larger else facts.group,
+    }
+    if gate or pools:
+        arguments["curriculum"] = "both" if gate and pools else "gate" if gate else "pools"
+    keys: dict[str, Any] = {"orchestrator.group_size": arguments["group"]}
+    if gate:
+        keys[f"{_CURRICULUM}.gates.signal"] = {"type": "advantage_range"}
+    if pools:
+        keys[f"{_CURRICULUM}.sampler"] = {"type": "difficulty_pool", "pools": _POOLS}
+    return {"write_training_config": arguments, "keys": keys}
+
+
+def _findings(facts: Facts, state: State) -> Iterator[Finding]:
+    if state == "dead":
+        yield Finding(
+            "difficulty-dead", "warning",
+            f"the model solves none of these tasks, and a group of {facts.group} would hardly ever hold a success",
+            "Make easier tasks, give partial credit, or warm up by supervised fine-tuning; then run_eval again.",
+        )  # fmt: skip
+    if facts.of is not None and facts.of > facts.tasks and state in ("start low", "thin"):
+        yield Finding(
+            "difficulty-sample", "info",
+            f"{facts.tasks:,} of {facts.of:,} tasks were evaluated, so a selection by key covers those only",
+            'Select by a field that tells easy from hard (read_eval view="groups"), or evaluate more tasks.',
+        )  # fmt: skip
+
+
+def _next(facts: Facts, state: State) -> tuple[Next, ...]:
+    if state == "ready":
+        arguments = {"environments": [facts.environment], "model": facts.model, "group": facts.group}
+        return (Next("write_training_config", "with these settings, once it is pushed", arguments),)
+    if facts.solved == 0:
+        return (Next("read_eval", "whether the zeros are the model's", {"eval": facts.evaluation, "view": "zeros"}),)
+    return ()

@@ -1,0 +1,112 @@
+"""read_eval over real evaluations: every view, from arguments to report."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.evals import verdicts
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.report import Outcome, Report
+from prime_lab_mcp.server.rendering import MAX_CHARACTERS, structured
+from prime_lab_mcp.tools import read_eval, run_eval, watch_run
+from tests.lab.evals.conftest import write_environment
+from tests.lab.evals.scripted import serving
+from tests.tools.test_run_eval import call_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def look(lab: Lab, **given: Any) -> Outcome:
+    return await read_eval.run(await call_of(lab, None), read_eval.Args.model_validate(given))
+
+
+async def evaluate(lab: Lab, url: str, model: str) -> str:
+    args = run_eval.Args.model_validate(
+        {"environment": "sums_v1", "model": model, "endpoint": url, "num_examples": 32, "rollouts": 4,
+         "wait_seconds": 120}
+    )  # fmt: skip
+    found = await run_eval.run(await call_of(lab), args)
+    assert found.data["state"] == "finished", found
+    verdicts.settle(lab)
+    return str(found.data["id"])
+
+
+def skilled(skill: float) -> Any:
+    """Adds rightly this often; every fifth right answer is given in a form that the reward does not read."""
+    rng = random.Random(1)
+
+    def reply(body: Mapping[str, Any], before: int) -> str:
+        asked = str(body["messages"][-1]["content"])
+        left, _, right = asked.removeprefix("What is ").partition("?")[0].partition("+")
+        total = int(left) + int(right)
+        if rng.random() > skill:
+            return f"<answer>{total + 2}</answer>"
+        return f"The answer is {total}" if rng.random() < 0.2 else f"<answer>{total}</answer>"
+
+    return reply
+
+
+@pytest.mark.slow
+async def test_every_view_of_two_real_evaluations(lab: Lab) -> None:
+    root = write_environment(lab.settings.workspace)
+    with serving(skilled(0.5)) as weak, serving(skilled(0.95)) as strong:
+        small, big = await evaluate(lab, weak.url, "owner/small"), await evaluate(lab, strong.url, "owner/big")
+
+    summary = await look(lab, eval=small)
+    assert summary.status == "passed"
+    rate = summary.data["pass_rate"]
+    assert rate["low"] < rate["share"] < rate["high"]
+    assert 0.2 < rate["share"] < 0.6
+    assert (summary.data["tasks"], summary.data["rollouts"], summary.data["errors"]) == (32, 128, 0)
+    assert summary.data["made_by"]["files"] == "present"
+    assert summary.data["made_by"]["sampling"]["temperature"] == 1.0
+
+    ranked = await look(lab, eval=small, view="rollouts", where="suspicious")
+    assert "earned nothing, and the gold answer is in the reply" in ranked.data["suspicious"]
+    assert "eval-zero-with-gold" in [f.code for f in ranked.findings]
+    one = await look(lab, eval=small, view="rollouts", where=ranked.data["rollouts"][0]["id"])
+    assert [m["role"] for m in one.data["rollouts"][0]["messages"]] == ["user", "assistant"]
+
+    fields = await look(lab, eval=small, view="groups")
+    assert "answer" in [f["field"] for f in fields.data["fields"]]
+    form = await look(lab, eval=small, view="groups", by="format_reward")
+    assert form.data["groups"][0] == form.data["groups"][0] | {"value": "0", "mean": 0.0, "pass_rate": 0.0}
+
+    compared = await look(lab, eval=big, view="compare", other=small)
+    assert compared.data["difference"]["low"] > 0
+    assert compared.data["tasks"]["shared"] == 32
+    assert compared.data["settings"] == {"model": ["owner/big", "owner/small"]}
+    with pytest.raises(LabError) as alone:
+        await look(lab, eval=big, view="compare")
+    assert alone.value.code == "compare-without-other"
+    assert alone.value.next[0].arguments == {"eval": big, "view": "compare", "other": small}
+
+    hard = await look(lab, eval=small, view="difficulty")
+    assert sum(hard.data["pools"].values()) == 32
+    assert hard.data["state"] in ("ready", "start low")
+
+    for outcome in (summary, ranked, one, fields, form, compared, hard):
+        shown = structured(Report(outcome.status, outcome.summary, outcome.findings, outcome.data, (), outcome.next))
+        assert len(json.dumps(shown)) <= MAX_CHARACTERS
+        assert shown["data"] == json.loads(json.dumps(dict(outcome.data)))  # nothing had to be cut
+
+    listed = {row["id"]: row for row in (await watch_run.run(await call_of(lab, None), watch_run.Args())).data["evals"]}
+    assert (listed[small]["class"], listed[small]["model"]) == ("target", "owner/small")
+
+    taskset = root / "sums_v1" / "taskset.py"
+    taskset.write_text(taskset.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
+    stale = await look(lab, eval=small)
+    assert stale.data["made_by"]["files"] == "changed"
+    assert "eval-stale" in [f.code for f in stale.findings]
+
+
+async def test_nothing_to_read_says_what_to_run(lab: Lab) -> None:
+    with pytest.raises(LabError) as none:
+        await look(lab, view="difficulty")
+    assert none.value.code == "eval-missing"
