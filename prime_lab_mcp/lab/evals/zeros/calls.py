@@ -30,7 +30,7 @@ _BACKEND = re.compile(
     re.I,
 )
 _NOT_JSON = re.compile(
-    r"(Unterminated string|Invalid \\+escape|Invalid \\+uXXXX escape|Invalid control character|Extra data"
+    r"(Unterminated string(?: starting at)?|Invalid \\+(?:escape|uXXXX escape)|Invalid control character|Extra data"
     r"|Expecting (?:value|property name|',' delimiter|':' delimiter)[^:\n]{0,40}): line \d+ column \d+"
 )
 _CUT_JSON = ("Unterminated string", "Invalid \\")
@@ -66,6 +66,8 @@ def of_call(call: ToolCall, result: str | None, tools: Tools, ending: Ending, ca
         given = json.loads(call.arguments) if call.arguments.strip() else {}
     except json.JSONDecodeError as error:
         return _broken(call, error, ending, cap)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+        return Classified("malformed_tool_json", f"the arguments of {name} cannot be read: {type(error).__name__}")
     if _is_unknown(call, result, tools):
         return Classified("unknown_tool", f"there is no tool {name}; offered: {_names(tools)}")
     if isinstance(given, str):
@@ -205,5 +207,5 @@ def _names(known: Mapping[str, Any]) -> str:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
