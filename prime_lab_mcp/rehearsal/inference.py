@@ -116,8 +116,9 @@ def completions(call: Call) -> Answer:
 
 def _fault(call: Call, name: str) -> tuple[str | None, float]:
     """The fault of this request and how slow a slow one is: what the name says, else what was ordered."""
-    if zeros.kind_of(name) == "infrastructure":
-        return "503", 0.0
+    if (kind := zeros.kind_of(name)) is not None:
+        fails = zeros.told(kind, Conversation.of(call.body["messages"])) == "infrastructure"
+        return ("503" if fails else None), 0.0
     if name.startswith(_FAULTY):
         return name.removeprefix(_FAULTY), SLOW_SECONDS
     found = faults.claim(call.session, "model", lambda f: f.get("model") is None or f["model"] in name)
@@ -131,8 +132,9 @@ def _reply(call: Call, name: str, messages: list[Body]) -> Reply:
     limit = call.body.get("max_completion_tokens") or call.body.get("max_tokens")
     if kind is not None:
         called = any(m.get("role") == "assistant" for m in messages)
+        talk = Conversation.of(messages)
         return zeros.reply(
-            kind, Conversation.of(messages), book(call.session, call.store.folder), call.body.get("tools") or (),
+            zeros.told(kind, talk), talk, book(call.session, call.store.folder), call.body.get("tools") or (),
             called=called, limit=int(limit) if limit else None,
         )  # fmt: skip
     digest = hashlib.sha256(json.dumps([name, messages], sort_keys=True).encode()).hexdigest()

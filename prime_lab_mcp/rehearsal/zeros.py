@@ -1,13 +1,15 @@
 """Models that fail in one stated way: `rehearsal/zero-<class>`, one for each class of zero that read_eval tells apart.
 
-None of them ever gives the right answer. Where tools are offered they call the first one, in their way, before they
-answer; `zero-judge-unparsed` answers as `zero-wrong` does, and as a judge gives no verdict.
+None of them ever gives the right answer. Where tools are offered they call one, in their way, before they answer: the
+first, and `zero-tool-timeout` the last. `zero-judge-unparsed` answers as `zero-wrong` does, and as a judge gives no
+verdict. `rehearsal/zero-asked` fails in the way that the prompt names: `(zero-unknown-tool)`.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,7 +25,8 @@ KINDS = (
 )  # fmt: skip
 """The classes, and two that only look like another: a call cut by the token limit, and one that the server's parser
 missed."""
-_NO_CALLS = frozenset({"unparsed", "truncated", "no-tool-call", "empty-response"})
+_ASKED = "asked"
+_IN_PROMPT = re.compile(r"\(zero-([a-z-]+)\)")
 _NO_VERDICT = "One would have to see more of the circumstances before saying anything about this text."
 _SAMPLES: dict[str, Any] = {"string": "1 + 1", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
 
@@ -31,7 +34,15 @@ _SAMPLES: dict[str, Any] = {"string": "1 + 1", "integer": 1, "number": 1.0, "boo
 def kind_of(model: str) -> str | None:
     """What a model of this name does; None for any other model, and for a kind that there is not."""
     kind = model.removeprefix(PREFIX)
-    return kind if kind != model and kind in KINDS else None
+    return kind if kind != model and kind in (*KINDS, _ASKED) else None
+
+
+def told(kind: str, talk: Conversation) -> str:
+    """The way to fail: `asked` takes it from the prompt, and answers wrong where it names none."""
+    if kind != _ASKED:
+        return kind
+    found = _IN_PROMPT.search("\n".join((talk.instructions, *talk.questions)))
+    return found[1] if found and found[1] in KINDS else KINDS[0]
 
 
 def reply(
@@ -51,13 +62,12 @@ def _say(kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body],
         return Reply(_NO_VERDICT)
     if kind == "empty-response":
         return Reply("")
-    if kind == "unparsed":
-        return Reply("I believe it comes to something else, and I am not certain")
     if kind == "truncated":
         return Reply(f"Let me work through this step by step. {answer}"[:30], "length")
-    if not tools or called or kind in _NO_CALLS:
-        return Reply(answer)
-    tool = tools[0].get("function") or tools[0]
+    if not tools or called or kind == "no-tool-call":
+        return Reply(answer if kind != "unparsed" else "I believe it comes to something else")
+    offered = tools[-1 if kind == "tool-timeout" else 0]
+    tool = offered.get("function") or offered
     name, arguments = str(tool.get("name")), _arguments(tool.get("parameters") or {})
     if kind == "fenced-call":
         return Reply(f"```json\n{json.dumps({'name': name, 'arguments': arguments})}\n```")

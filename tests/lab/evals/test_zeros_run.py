@@ -4,55 +4,38 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 import pytest
 
+from prime_lab_mcp.lab.evals.zeros import ZEROS, Classified
 from prime_lab_mcp.lab.interpreter import Interpreters
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.settings import Settings
 from prime_lab_mcp.rehearsal import connection
+from prime_lab_mcp.rehearsal.zeros import KINDS
 from tests.lab.evals import failing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-TOOLS: dict[str, Any] = {"tools": {}}
-JUDGE = "rehearsal/zero-judge-unparsed"
-V1 = [
-    ("wrong", {}, "wrong", ""),
-    ("wrong", TOOLS, "wrong", ""),
-    ("unparsed", {}, "unparsed", ""),
-    ("truncated", {}, "truncated", "tokens"),
-    ("truncated-call", TOOLS, "truncated", "tokens"),
-    ("no-tool-call", TOOLS, "no_tool_call", ""),
-    ("malformed-tool-json", TOOLS, "malformed_tool_json", ""),
-    ("fenced-call", TOOLS, "malformed_tool_json", "parser"),
-    ("double-encoded", TOOLS, "double_encoded", ""),
-    ("unknown-tool", TOOLS, "unknown_tool", ""),
-    ("bad-arguments", TOOLS, "bad_arguments", ""),
-    ("tool-timeout", {"tools": {"slow": "tool"}}, "tool_timeout", ""),
-    ("tool-timeout", {"tools": {"slow": "rollout"}, "seconds": 6.0}, "tool_timeout", ""),
-    ("empty-response", {}, "empty_response", ""),
-    ("judge-unparsed", {"task": {"judge": {"model": JUDGE}}}, "judge_unparsed", ""),
-    ("infrastructure", {}, "infrastructure", "provider"),
-]
-V0 = [
-    ("wrong", {"tools": True}, "wrong", ""),
-    ("unparsed", {}, "unparsed", ""),
-    ("truncated", {}, "truncated", "tokens"),
-    ("truncated-call", {"tools": True}, "truncated", "tokens"),
-    ("no-tool-call", {"tools": True}, "no_tool_call", ""),
-    ("malformed-tool-json", {"tools": True}, "malformed_tool_json", ""),
-    ("fenced-call", {"tools": True}, "malformed_tool_json", "parser"),
-    ("double-encoded", {"tools": True}, "double_encoded", ""),
-    ("unknown-tool", {"tools": True}, "unknown_tool", ""),
-    ("bad-arguments", {"tools": True}, "bad_arguments", ""),
-    ("tool-timeout", {"tools": True, "slow": True}, "tool_timeout", ""),
-    ("empty-response", {}, "empty_response", ""),
-    ("judge-unparsed", {"judged": JUDGE}, "judge_unparsed", ""),
-    ("infrastructure", {}, "infrastructure", "provider"),
-]
+SECONDS = 30.0
+"""Enough for the harness to start and call the tool, on a busy machine."""
+CLASSES = {
+    "wrong": ("wrong", ""),
+    "unparsed": ("unparsed", ""),
+    "truncated": ("truncated", "tokens"),
+    "truncated-call": ("truncated", "tokens"),
+    "no-tool-call": ("no_tool_call", ""),
+    "malformed-tool-json": ("malformed_tool_json", ""),
+    "fenced-call": ("malformed_tool_json", "parser"),
+    "double-encoded": ("double_encoded", ""),
+    "unknown-tool": ("unknown_tool", ""),
+    "bad-arguments": ("bad_arguments", ""),
+    "tool-timeout": ("tool_timeout", ""),
+    "empty-response": ("empty_response", ""),
+    "judge-unparsed": ("judge_unparsed", ""),
+    "infrastructure": ("infrastructure", "provider"),
+}
 
 
 @pytest.fixture
@@ -68,26 +51,39 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Interpreters:
     return Interpreters(Settings(workspace=tmp_path_factory.mktemp("workspace"), state_dir=kept))
 
 
-def name(row: tuple[str, dict[str, Any], str, str]) -> str:
-    return f"{row[0]}-{'-'.join(row[1])}".strip("-")
+def classes(found: list[tuple[str, Classified | None]]) -> list[tuple[str, tuple[str, str] | None]]:
+    return sorted((way, (zero.kind, zero.cause) if zero else None) for way, zero in found)
 
 
-@pytest.mark.parametrize(("model", "args", "kind", "cause"), V1, ids=map(name, V1))
-async def test_v1(lab: Lab, url: str, model: str, args: dict[str, Any], kind: str, cause: str) -> None:
+def expected() -> list[tuple[str, tuple[str, str]]]:
+    return sorted([*CLASSES.items(), *CLASSES.items()])
+
+
+def test_every_class_has_a_model_that_fails_in_its_way() -> None:
+    assert set(CLASSES) == set(KINDS)
+    assert {kind for kind, _ in CLASSES.values()} == set(ZEROS)
+
+
+async def test_every_class_in_v1(lab: Lab, url: str) -> None:
     failing.write(lab.settings.workspace, "v1")
 
-    _, found = await failing.run(lab, url, "v1", f"rehearsal/zero-{model}", **args)
+    found = await failing.run(lab, url, "v1")
 
-    assert [(f.kind, f.cause) if f else None for f in found] == [(kind, cause)] * 2, found
+    assert classes(found) == expected(), found
 
 
-@pytest.mark.parametrize(("model", "args", "kind", "cause"), V0, ids=map(name, V0))
-async def test_v0(
-    lab: Lab, url: str, old: Interpreters, model: str, args: dict[str, Any], kind: str, cause: str
-) -> None:
+async def test_a_rollout_whose_time_runs_out_in_a_tool(lab: Lab, url: str) -> None:
+    failing.write(lab.settings.workspace, "v1")
+
+    found = await failing.run(lab, url, "v1", tasks=1, kinds=["tool-timeout"], tools={"stalls": True}, seconds=SECONDS)
+
+    assert classes(found) == [("tool-timeout", ("tool_timeout", ""))] * 2, found
+
+
+async def test_every_class_in_v0(lab: Lab, url: str, old: Interpreters) -> None:
     failing.write(lab.settings.workspace, "v0")
     python = (await old.for_package({"project": {"dependencies": list(failing.OLD)}}, api="v0")).python
 
-    _, found = await failing.run(lab, url, "v0", f"rehearsal/zero-{model}", python=python, **args)
+    found = await failing.run(lab, url, "v0", python=python)
 
-    assert [(f.kind, f.cause) if f else None for f in found] == [(kind, cause)] * 2, found
+    assert classes(found) == expected(), found

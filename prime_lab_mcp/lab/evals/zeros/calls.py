@@ -112,7 +112,7 @@ def written_call(text: str, tools: Tools) -> str | None:
 
 def _broken(call: ToolCall, error: json.JSONDecodeError, ending: Ending, cap: int | None) -> Classified:
     name, text = quote(call.name, 60), call.arguments.strip()
-    said = f"{error.msg} at {error.pos:,} of {len(text):,} characters"
+    said = f"{error.msg.removesuffix(' starting at')} at {error.pos:,} of {len(text):,} characters"
     if text.startswith("```"):
         [inner, *_] = [*_FENCE.findall(text), ""]
         if _parsed(inner.strip()) is not None:

@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.evals.zeros import calls, failures, shape
 from prime_lab_mcp.lab.evals.zeros.calls import Tools
 from prime_lab_mcp.lab.evals.zeros.kinds import Classified
 from prime_lab_mcp.lab.evals.zeros.turns import Turn, limit_of, turns
+from prime_lab_mcp.lab.text import quote
 
 _FORM = frozenset({
     "format", "formatted", "formatting", "parse", "parsed", "parses", "parser", "parsing", "parsable",
@@ -128,7 +129,9 @@ def _no_call(said: Sequence[Turn], tools: Tools) -> Classified | None:
         return None
     if name := calls.written_call(said[-1].message.text, tools):
         return Classified(
-            "malformed_tool_json", f"the reply calls {name} in its text: wrong tool_call_parser of the server", "parser"
+            "malformed_tool_json",
+            f"the reply calls {quote(name, 60)} in its text: wrong tool_call_parser of the server",
+            "parser",
         )
     if any(turn.message.calls for turn in said):
         return None
