@@ -143,6 +143,8 @@ def test_the_arguments_of_a_call_tell_what_is_wrong_with_it(
         ("Error: Expecting ',' delimiter: line 1 column 9 (char 8)", ("malformed_tool_json", "")),
         ("Error executing tool add: the disk timed out after 5 s", ("tool_timeout", "")),
         ("Error: Command timed out after 30s", ("tool_timeout", "")),
+        ("Command timed out after 0.2s", ("tool_timeout", "")),
+        ("Of five runs, two timed out after 30 s", ("wrong", "")),
         ("Error executing tool add: [Errno 111] Connection refused", ("infrastructure", "backend")),
         ("error: division by zero", ("bad_arguments", "")),
         ("add() got an unexpected keyword argument 'x'", ("bad_arguments", "")),

@@ -24,6 +24,7 @@ _TIMED_OUT = re.compile(
     r"|timeout (?:after|of|expired|exceeded|reached)|(?:execution|command|request|operation) timeout",
     re.I,
 )
+_ONLY_TIMED_OUT = re.compile(r"\s*[\w' -]{0,60}\btimed out\b(?: after [\d.]+ ?\w*)?[.!]?\s*")
 _BACKEND = re.compile(
     r"connection (?:refused|reset|error)|connect call failed|\b(?:429|502|503|504)\b|rate limit|service unavailable"
     r"|no space left|name resolution|SandboxError|not authenticated|unauthorized",
@@ -89,6 +90,7 @@ def is_refusal(result: str) -> bool:
         _REFUSAL.match(result)
         or _NOT_JSON.match(result)
         or (len(result) < 400 and _BAD_ARGUMENTS.search(result.partition("\n")[0]))
+        or _ONLY_TIMED_OUT.fullmatch(result)
         or (len(result) < 200 and _TIMED_OUT.match(result.lstrip()))
     )
 

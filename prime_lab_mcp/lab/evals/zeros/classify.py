@@ -57,25 +57,28 @@ def classify(
         or _no_call(said, tools)
         or _shape(said, talk, long)
         or _unparsed(rollout, said, talk)
-        or Classified("wrong", _wrong(rollout))
+        or Classified("wrong", _wrong(rollout, weights))
     )
 
 
 def earned(rollout: Rollout, weights: Mapping[str, float] | None = None) -> bool:
     """Whether a scored rollout was paid for its answer; being paid for its form alone is earning nothing."""
-    if not rollout.components:
+    answers = _answers(rollout, weights)
+    if not answers:
         return (rollout.reward or 0.0) > 0
-    paid = {
-        name: score
-        for name, (score, weight) in rollout.components.items()
-        if (weight if weight is not None else (weights or {}).get(name, 0.0 if weights else 1.0)) > 0
-    }
-    # v0 counts calls of tools as if they were paid for.
-    counted = {n for n, (_, weight) in rollout.components.items() if weight is None and n.endswith("_calls")}
-    rest = [score for name, score in paid.items() if not judges_form(name) and name not in counted]
-    if not rest:
-        return (rollout.reward or 0.0) > 0
-    return max(rest) > 0 and (rollout.reward is None or rollout.reward > 0)
+    return max(answers.values()) > 0 and (rollout.reward is None or rollout.reward > 0)
+
+
+def _answers(rollout: Rollout, weights: Mapping[str, float] | None) -> dict[str, float]:
+    """Scores of the components that pay and judge the answer, not its form."""
+    found = {}
+    for name, (score, weight) in rollout.components.items():
+        if weight is None:
+            # v0 counts calls of tools among its scores.
+            weight = 0.0 if name.endswith("_calls") else (weights or {}).get(name, 0.0 if weights else 1.0)
+        if weight > 0 and not judges_form(name):
+            found[name] = score
+    return found
 
 
 def judges_form(name: str) -> bool:
@@ -164,8 +167,8 @@ def _unparsed(rollout: Rollout, said: Sequence[Turn], talk: Sequence[Message]) -
     return None
 
 
-def _wrong(rollout: Rollout) -> str:
-    paid = {name: score for name, (score, _) in rollout.components.items() if score > 0 and not judges_form(name)}
+def _wrong(rollout: Rollout, weights: Mapping[str, float] | None) -> str:
+    paid = [name for name, score in _answers(rollout, weights).items() if score > 0]
     if paid and rollout.reward is not None:
-        return f"{next(iter(paid))} paid, and other components took it away: the sum is {rollout.reward:g}"
+        return f"{quote(paid[0], 60)} paid, and other components took it away: the sum is {rollout.reward:g}"
     return "an answer in the asked form, and it is not right"
