@@ -106,7 +106,7 @@ def test_cut_replies_are_set_apart_and_a_limit_is_advised() -> None:
 
 
 def test_memory_does_not_grow_with_the_rollouts() -> None:
-    one = everything()
+    one = [v1([WRONG]), v1([said("<answer>", finish="length", tokens=100)]), v1([said("4")], tools=[ADD])]
 
     def many() -> Iterator[Rollout]:
         for number in range(4_000):
