@@ -7,9 +7,8 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from prime_lab_mcp.rehearsal import account, faults
+from prime_lab_mcp.rehearsal import account, faults, zeros
 from prime_lab_mcp.rehearsal.answers import AnswerBook, parse_row
 from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Raw, Refusal, as_json
 from prime_lab_mcp.rehearsal.model import Conversation, Reply, answer
@@ -62,7 +61,7 @@ def _described(name: str) -> Body:
 
 
 def _exists(name: str) -> bool:
-    return name in MODELS or name.startswith(("rehearsal/skill-", _FAULTY))
+    return name in MODELS or name.startswith(("rehearsal/skill-", _FAULTY)) or zeros.kind_of(name) is not None
 
 
 def book(session: Session, folder: Path) -> AnswerBook:
@@ -117,6 +116,9 @@ def completions(call: Call) -> Answer:
 
 def _fault(call: Call, name: str) -> tuple[str | None, float]:
     """The fault of this request and how slow a slow one is: what the name says, else what was ordered."""
+    if (kind := zeros.kind_of(name)) is not None:
+        fails = zeros.told(kind, Conversation.of(call.body["messages"])) == "infrastructure"
+        return ("503" if fails else None), 0.0
     if name.startswith(_FAULTY):
         return name.removeprefix(_FAULTY), SLOW_SECONDS
     found = faults.claim(call.session, "model", lambda f: f.get("model") is None or f["model"] in name)
@@ -126,10 +128,18 @@ def _fault(call: Call, name: str) -> tuple[str | None, float]:
 
 
 def _reply(call: Call, name: str, messages: list[Body]) -> Reply:
+    kind = zeros.kind_of(name)
+    limit = call.body.get("max_completion_tokens") or call.body.get("max_tokens")
+    if kind is not None:
+        called = any(m.get("role") == "assistant" for m in messages)
+        talk = Conversation.of(messages)
+        return zeros.reply(
+            zeros.told(kind, talk), talk, book(call.session, call.store.folder), call.body.get("tools") or (),
+            called=called, limit=int(limit) if limit else None,
+        )  # fmt: skip
     digest = hashlib.sha256(json.dumps([name, messages], sort_keys=True).encode()).hexdigest()
     # Temperature 0 is greedy: the same messages always get the same reply.
     nth = 0 if call.body.get("temperature") == 0 else int(call.session.add(f"calls-{digest}"))
-    limit = call.body.get("max_completion_tokens") or call.body.get("max_tokens")
     return answer(
         name, Conversation.of(messages), book(call.session, call.store.folder), nth=nth,
         limit=int(limit) if limit else None, tools=bool(call.body.get("tools")),
@@ -199,10 +209,11 @@ class _Sent:
 def _calls(reply: Reply, *, streamed: bool) -> list[Body]:
     made: list[Body] = []
     for index, call in enumerate(reply.calls):
-        arguments: Any = call.get("arguments") or {}
+        # `raw` is what a model writes that cannot write JSON.
+        arguments = call["raw"] if "raw" in call else json.dumps(call.get("arguments") or {})
         one: Body = {
             "id": f"call_{index}", "type": "function",
-            "function": {"name": call["name"], "arguments": json.dumps(arguments)},
+            "function": {"name": call["name"], "arguments": arguments},
         }  # fmt: skip
         made.append({"index": index, **one} if streamed else one)
     return made

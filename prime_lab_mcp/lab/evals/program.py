@@ -132,6 +132,8 @@ def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
         spec.module, "-m", spec.model, "-b", url, "-k", KEY_VARIABLE, "-n", str(spec.num_examples),
         "-r", str(spec.rollouts), "-c", str(spec.concurrency), "-T", str(spec.temperature),
         "-s", "-d", "-A", "--disable-env-server", "-o", str(files.output), "--max-retries", "0",
+        # What a judge said is in no other place, and its verdict may have been unreadable.
+        "-C", "judge_response",
     ]  # fmt: skip
     if spec.max_tokens is not None:
         flags += ["-t", str(spec.max_tokens)]

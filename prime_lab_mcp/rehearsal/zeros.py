@@ -1,0 +1,113 @@
+"""Models that fail in one stated way: `rehearsal/zero-<class>`, one for each class of zero that read_eval tells apart.
+
+None of them ever gives the right answer. Where tools are offered they call one, in their way, before they answer: the
+first, and `zero-tool-timeout` the last. `zero-judge-unparsed` answers as `zero-wrong` does, and as a judge gives no
+verdict. `rehearsal/zero-asked` fails in the way that the prompt names: `(zero-unknown-tool)`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prime_lab_mcp.rehearsal.answers import AnswerBook, Gold, solve, wrong
+from prime_lab_mcp.rehearsal.model import Conversation, Reply, form, tokens
+from prime_lab_mcp.rehearsal.store import Body
+
+PREFIX = "rehearsal/zero-"
+KINDS = (
+    "wrong", "unparsed", "truncated", "no-tool-call", "malformed-tool-json", "double-encoded", "unknown-tool",
+    "bad-arguments", "tool-timeout", "empty-response", "judge-unparsed", "infrastructure", "truncated-call",
+    "fenced-call",
+)  # fmt: skip
+"""The classes, and two that only look like another: a call cut by the token limit, and one that the server's parser
+missed."""
+_ASKED = "asked"
+_IN_PROMPT = re.compile(r"\(zero-([a-z-]+)\)")
+_NO_VERDICT = "One would have to see more of the circumstances before saying anything about this text."
+_SAMPLES: dict[str, Any] = {"string": "1 + 1", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
+
+
+def kind_of(model: str) -> str | None:
+    """What a model of this name does; None for any other model, and for a kind that there is not."""
+    kind = model.removeprefix(PREFIX)
+    return kind if kind != model and kind in (*KINDS, _ASKED) else None
+
+
+def told(kind: str, talk: Conversation) -> str:
+    """The way to fail: `asked` takes it from the prompt, and answers wrong where it names none."""
+    if kind != _ASKED:
+        return kind
+    found = _IN_PROMPT.search("\n".join((talk.instructions, *talk.questions)))
+    return found[1] if found and found[1] in KINDS else KINDS[0]
+
+
+def reply(
+    kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body], *, called: bool, limit: int | None = None
+) -> Reply:
+    """What the model says now. `called`: it has called a tool before, in whatever way."""
+    said = _say(kind, talk, book, tools, called=called)
+    used = tokens(len(said.text) + sum(len(_raw(c)) for c in said.calls))
+    # A server counts what it cut as the whole limit.
+    spent = limit if said.finish == "length" and limit else used
+    return Reply(said.text, said.finish, said.calls, tokens(talk.characters), spent)
+
+
+def _say(kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body], *, called: bool) -> Reply:
+    answer = _wrong(talk, book)
+    if kind == "judge-unparsed" and _is_judge(talk):
+        return Reply(_NO_VERDICT)
+    if kind == "empty-response":
+        return Reply("")
+    if kind == "truncated":
+        return Reply(f"Let me work through this step by step. {answer}"[:30], "length")
+    if not tools or called or kind == "no-tool-call":
+        return Reply(answer if kind != "unparsed" else "I believe it comes to something else")
+    offered = tools[-1 if kind == "tool-timeout" else 0]
+    tool = offered.get("function") or offered
+    name, arguments = str(tool.get("name")), _arguments(tool.get("parameters") or {})
+    if kind == "fenced-call":
+        return Reply(f"```json\n{json.dumps({'name': name, 'arguments': arguments})}\n```")
+    return _call(kind, name, arguments)
+
+
+def _call(kind: str, name: str, arguments: Mapping[str, Any]) -> Reply:
+    whole = json.dumps(arguments)
+    if kind == "malformed-tool-json":
+        # An inner quote that is not escaped, as models leave it.
+        return Reply("", "tool_calls", ({"name": name, "raw": whole.replace('": ', '" = ', 1)},))
+    if kind == "truncated-call":
+        long = json.dumps({**arguments, "note": "first this, then that"})
+        return Reply("", "length", ({"name": name, "raw": long[:-8]},))
+    if kind == "double-encoded":
+        return Reply("", "tool_calls", ({"name": name, "raw": json.dumps(whole)},))
+    if kind == "unknown-tool":
+        return Reply("", "tool_calls", ({"name": f"{name}_v2", "arguments": arguments},))
+    if kind == "bad-arguments":
+        return Reply("", "tool_calls", ({"name": name, "arguments": {f"{k}_": v for k, v in arguments.items()}},))
+    return Reply("", "tool_calls", ({"name": name, "arguments": arguments},))
+
+
+def _raw(call: Body) -> str:
+    return str(call.get("raw") or json.dumps(call.get("arguments") or {}))
+
+
+def _arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Something for everything that a tool requires; for its first argument where it requires nothing."""
+    properties = schema.get("properties") or {}
+    wanted = schema.get("required") or list(properties)[:1]
+    return {name: _SAMPLES.get(str((properties.get(name) or {}).get("type")), "1 + 1") for name in wanted}
+
+
+def _wrong(talk: Conversation, book: AnswerBook) -> str:
+    rng = random.Random("\0".join([talk.instructions, *talk.questions]))
+    gold = book.find(talk.questions[::-1] or ("",)) or solve(talk.instructions, talk.question) or Gold("0")
+    return form(talk, wrong(gold.answer, book.pool, rng), rng)
+
+
+def _is_judge(talk: Conversation) -> bool:
+    asked = f"{talk.instructions}\n{talk.question}".casefold()
+    return any(word in asked for word in ("reference answer", "ground truth", "verdict", "judge", "grade"))
