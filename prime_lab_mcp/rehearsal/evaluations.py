@@ -134,6 +134,8 @@ def create_hosted(call: Call) -> Answer:
     if not ids:
         raise Refusal(422, [{"loc": ["body", "environment_ids"], "msg": "Field required"}])
     config = dict(call.body.get("eval_config") or {})
+    if not inference.exists(str(call.body.get("inference_model"))):
+        raise Refusal(404, f"Model {call.body.get('inference_model')} not found")
     made = []
     for id in ids:
         environment = call.session.get("environment", str(id))

@@ -11,6 +11,7 @@ from pydantic import Field
 from prime_lab_mcp.lab.errors import BadInput, EvalError
 from prime_lab_mcp.lab.evals import endpoints, verdicts
 from prime_lab_mcp.lab.evals.golds import register_golds
+from prime_lab_mcp.lab.evals.hosted import calls as hosted
 from prime_lab_mcp.lab.evals.jobs import LIVE
 from prime_lab_mcp.lab.evals.plan import Wanted, plan
 from prime_lab_mcp.lab.evals.spec import EvalSpec, canonical
@@ -25,8 +26,6 @@ _ASK_FROM = 1.0
 """US dollars from which an evaluation is asked about first (DESIGN section 3)."""
 _GOLDS = 5000
 _REFUSED = {
-    "hosted": "Leave hosted out: a local evaluation with the same model opens the same gates.",
-    "upload": "Leave upload out; the results stay on this machine, and read_eval reads them.",
     "rescore": "Leave rescore out and run the evaluation again.",
 }
 
@@ -69,6 +68,11 @@ async def run(call: Call, args: Args) -> Outcome:
     """Start or attach, wait a while, and judge when it has ended."""
     _supported(args)
     lab, evals = call.lab, call.lab.evals
+    if args.hosted:
+        approved = call.intent.key if call.intent is not None else None
+        return await hosted.evaluate(
+            lab, args.environment, call.snapshot, args.wanted(), args.wait_seconds, call.progress, approved
+        )
     spec, key = await _prepare(call, args)
     job = await evals.start(spec, key)
     if spec.price is not None:
@@ -88,6 +92,12 @@ def _supported(args: Args) -> None:
     for name, instead in _REFUSED.items():
         if getattr(args, name):
             raise BadInput(f"{name} is not in this version", fix=instead, code="not-in-this-version")
+    own = (args.endpoint or "prime", args.harness, args.runtime, args.upload)
+    if args.hosted and own != ("prime", "null", "subprocess", False):
+        raise BadInput(
+            "a hosted evaluation has the platform's own endpoint, harness and runtime, and is there already",
+            fix="Leave endpoint, harness, runtime and upload out, or hosted.",
+        )
     if not args.model:
         raise BadInput("model is missing", fix='Name the model to be trained; search_hub(kind="model") lists them.')
 
@@ -130,6 +140,9 @@ async def _access(lab: Lab, args: Args) -> tuple[endpoints.Access, dict[str, str
 async def intent(call: Call, args: Args) -> Intent | None:
     """Ask first when the endpoint lists a price and the estimate reaches a dollar, or a cap is set."""
     _supported(args)
+    if args.hosted:
+        offer = await hosted.offer(call.lab, args.environment, call.snapshot, args.wanted())
+        return Intent("eval", offer.key, offer.question, offer.max_cost, offer.ask)
     try:
         access, _ = await _access(call.lab, args)
     except EvalError:
@@ -193,6 +206,7 @@ TOOL = Tool(
     effect="executes",
     snapshot=True,
     intent=intent,
+    hosted=lambda args: bool(args.hosted),
     open_world=True,
     idempotent=False,
 )

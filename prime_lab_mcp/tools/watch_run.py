@@ -249,7 +249,7 @@ async def _list(call: Call) -> Outcome:
         }
         for j in lab.evals.list()[:_SHOWN]
     ]
-    ours = {r.id: r for r in lab.ledger.runs(platform=lab.platform)}
+    ours = {r.id: r for r in lab.ledger.runs(platform=lab.platform, kind="training")}
     findings: tuple[Finding, ...] = ()
     try:
         listed = await lab.prime.train_list(limit=50)
