@@ -173,7 +173,8 @@ def question(planned: Planned, model: str) -> str:
         if planned.estimate is not None and planned.bound is not None
         else "its price is not known"
     )
+    minutes = spec.deadline_s / _MINUTES
     return (
         f"Evaluate {subject.pinned} on the platform with {model}: {spec.num_examples} tasks x {spec.rollouts} "
-        f"rollouts, {cost}; it is billed there and ends after {spec.deadline_s / _MINUTES:.0f} minutes at the latest.{other}"
+        f"rollouts, {cost}; it is billed there and ends after {minutes:.0f} minutes at the latest.{other}"
     )
