@@ -9,7 +9,7 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.errors import BadInput, EvalError
-from prime_lab_mcp.lab.evals import endpoints, verdicts
+from prime_lab_mcp.lab.evals import endpoints, upload, verdicts
 from prime_lab_mcp.lab.evals.golds import register_golds
 from prime_lab_mcp.lab.evals.hosted import calls as hosted
 from prime_lab_mcp.lab.evals.jobs import LIVE
@@ -73,9 +73,11 @@ async def run(call: Call, args: Args) -> Outcome:
         return await hosted.evaluate(
             lab, args.environment, call.snapshot, args.wanted(), args.wait_seconds, call.progress, approved
         )
+    ref = await upload.target(lab, _local(call, args)) if args.upload else None
     spec, key = await _prepare(call, args)
-    job = await evals.start(spec, key)
-    if spec.price is not None:
+    known = upload.finished(lab, spec) if ref is not None else None
+    job = known or await evals.start(spec, key)
+    if spec.price is not None and known is None:
         cost = args.wanted().estimate(spec.price)
         lab.ledger.commit_spend(job.id, cost, f"evaluation {job.id} of {spec.environment}", lab.platform)
     job = await evals.wait(job.id, args.wait_seconds, call.progress)
@@ -85,7 +87,8 @@ async def run(call: Call, args: Args) -> Outcome:
         return _broken(lab, job)
     await anyio.to_thread.run_sync(verdicts.settle, lab)
     judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job)
-    return verdicts.outcome(lab, job, judged)
+    found = verdicts.outcome(lab, job, judged)
+    return await upload.reported(lab, job, ref, found) if ref is not None else found
 
 
 def _supported(args: Args) -> None:
@@ -147,10 +150,11 @@ async def intent(call: Call, args: Args) -> Intent | None:
         access, _ = await _access(call.lab, args)
     except EvalError:
         return None  # the body says the same, as the error of this call
-    if access.price is None:
+    ref = await upload.target(call.lab, _local(call, args)) if args.upload else None
+    if access.price is None and ref is None:
         return None
-    estimate = args.wanted().estimate(access.price)
-    if estimate < _ASK_FROM and call.lab.settings.max_spend is None:
+    estimate = args.wanted().estimate(access.price) if access.price is not None else 0.0
+    if estimate < _ASK_FROM and call.lab.settings.max_spend is None and ref is None:
         return None
     content = call.snapshot.content if call.snapshot else args.environment
     what = [content, args.model, access.endpoint.url, args.num_examples, args.rollouts, args.max_tokens]
@@ -158,8 +162,10 @@ async def intent(call: Call, args: Args) -> Intent | None:
         f"Evaluate {args.environment} with {args.model} at {access.endpoint.host}: {args.num_examples} tasks x "
         f"{args.rollouts} rollouts, about ${estimate:.2f} at most for one turn each?"
     )
+    if ref is not None:
+        what, question = [*what, ref], f"{question} {upload.question(ref)}"
     key = hashlib.sha256(canonical(what).encode()).hexdigest()
-    return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM)
+    return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM or ref is not None)
 
 
 def _running(lab: Lab, job: Job) -> Outcome:
