@@ -114,8 +114,7 @@ async def upload(lab: Lab, job: Job, ref: str) -> Uploaded:
             lab.ledger.release(key, lab.platform)
             raise
         return _settled(lab, key, there, sent=True)
-    status = status_of(await lab.prime.eval_get(id))
-    return _settled(lab, key, Uploaded(id, status.url or "", ref, number, True), sent=True)
+    return _settled(lab, key, await _whole(lab, id, ref, number), sent=True)
 
 
 def _settled(lab: Lab, key: str, found: Uploaded, *, sent: bool) -> Uploaded:
@@ -143,13 +142,18 @@ async def _there(
     if not rows:
         return None
     id = str(rows[0].get("evaluation_id") or rows[0].get("id"))
-    status = status_of(await lab.prime.eval_get(id))
-    if status.samples == 0 and number:
+    if number and status_of(await lab.prime.eval_get(id)).samples == 0:
         await lab.prime.eval_push(folder, ref, name, into=id)
-        status = status_of(await lab.prime.eval_get(id))
+    return await _whole(lab, id, ref, number)
+
+
+async def _whole(lab: Lab, id: str, ref: str, number: int) -> Uploaded:
+    """What the platform holds, once it is exactly what was sent: prime itself repeats a batch whose answer was lost."""
+    status = status_of(await lab.prime.eval_get(id))
     if status.samples != number or status.word != "COMPLETED":
         raise PrimeError(
-            f"evaluation {id} on the platform holds {status.samples} of {number} rollouts and is {status.word}",
+            f"evaluation {id} on the platform is {status.word} and holds {status.samples} rollouts, not the {number} of "
+            "this one",
             fix="Ask the user to delete it on its page, then make the same call again.",
             code="upload-incomplete",
         )
