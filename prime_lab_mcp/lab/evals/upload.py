@@ -152,8 +152,8 @@ async def _whole(lab: Lab, id: str, ref: str, number: int) -> Uploaded:
     status = status_of(await lab.prime.eval_get(id))
     if status.samples != number or status.word != "COMPLETED":
         raise PrimeError(
-            f"evaluation {id} on the platform is {status.word} and holds {status.samples} rollouts, not the {number} of "
-            "this one",
+            f"evaluation {id} on the platform is {status.word} and holds {status.samples} rollouts, not the {number} "
+            "of this one",
             fix="Ask the user to delete it on its page, then make the same call again.",
             code="upload-incomplete",
         )

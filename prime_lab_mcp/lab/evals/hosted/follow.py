@@ -1,4 +1,4 @@
-"""Following one hosted evaluation: start it at most once, ask how it stands, keep what it gives, stop it."""
+"""Following one hosted evaluation: ask how it stands, keep what it gives, stop it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ import anyio
 from prime_lab_mcp.lab.errors import LabError, PrimeError
 from prime_lab_mcp.lab.evals.hosted import platform
 from prime_lab_mcp.lab.evals.hosted.platform import ENDED, PASSING, Status
+from prime_lab_mcp.lab.evals.hosted.start import SETTLE_SECONDS, Start
 from prime_lab_mcp.lab.evals.results import read
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.supervisor import Ending
 from prime_lab_mcp.lab.ledger import Ledger
 from prime_lab_mcp.lab.prime import Prime
-from prime_lab_mcp.lab.prime.refusals import Refusal
 from prime_lab_mcp.lab.records import Run
 from prime_lab_mcp.lab.settings import Platform, Settings
 from prime_lab_mcp.lab.text import quote
-
-SETTLE_SECONDS = 330.0
-"""prime may take 180 s over a start, and the platform longer to list it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ class Pace:
     @classmethod
     def of(cls, settings: Settings) -> Pace:
         if settings.rehearsal:
-            return cls(look=0.7, patience=20.0, stall=12.0, settle=0.0)
+            return cls(look=0.7, patience=60.0, stall=12.0, settle=0.0)
         return cls(look=10.0, patience=1800.0, stall=1800.0, settle=SETTLE_SECONDS)
 
 
@@ -73,9 +70,10 @@ class Follower:
         """Start or attach, wait, download. Raises LabError; the evaluation may then go on at the platform."""
         self.progress["prime"] = await self._prime.version()
         if "evaluation" not in self.progress:
+            start = Start(self._prime, self._ledger, self._place, self._spec, self._key, self._name, self._pace.settle)
             # Stopped halfway, a start would leave open whether it went out.
             with anyio.CancelScope(shield=True):
-                self._known(await self._started())
+                self._known(await start.once())
         await self._compare()
         status = await self._until_ended()
         if status.word == "COMPLETED":
@@ -87,61 +85,6 @@ class Follower:
         said = f": {quote(status.said)}" if status.said else ", for no reason that it gave"
         reason = f"the platform ended it {status.word}{said}"
         return Ending("stopped" if status.word == "CANCELLED" else "crashed", reason)
-
-    # Starting
-
-    async def _started(self) -> str:
-        """The evaluation's id. What was sent is never sent again while its outcome is unknown."""
-        claim = self._ledger.claim(self._key, "eval", self._place)
-        if claim.state == "done":
-            return str(claim.result["id"])
-        if claim.state == "sent":
-            found = await platform.find(self._prime, self._name, self._ref)
-            if found is not None:
-                return found
-            if time.time() - claim.at < self._pace.settle:
-                raise self._unknown("the platform does not list it so far")
-            self._ledger.release(self._key, self._place)
-            self._ledger.claim(self._key, "eval", self._place)
-        try:
-            return await self._send()
-        except Refusal as refused:
-            return await self._settled(refused)
-
-    async def _send(self) -> str:
-        spec = self._spec
-        return await self._prime.eval_hosted(
-            self._ref, model=spec.model, num_examples=spec.num_examples, rollouts=spec.rollouts, name=self._name,
-            env_args=spec.env_args, max_tokens=spec.max_tokens, temperature=spec.temperature,
-            concurrency=spec.concurrency, timeout_minutes=max(1, int(spec.deadline_s // 60)),
-        )  # fmt: skip
-
-    async def _settled(self, refused: Refusal) -> str:
-        """After a failure: the id when the platform took it all the same. Raises PrimeError when it did not."""
-        if refused.effect == "none":
-            self._nothing_sent()
-            raise refused
-        try:
-            found = await platform.find(self._prime, self._name, self._ref)
-        except LabError as error:
-            raise self._unknown(refused.message) from error
-        if found is not None:
-            return found
-        if self._pace.settle:
-            raise self._unknown(refused.message)
-        self._nothing_sent()
-        raise refused
-
-    def _nothing_sent(self) -> None:
-        self._ledger.release(self._key, self._place)
-        self._ledger.unreserve(self._key, self._place)
-
-    def _unknown(self, why: str) -> PrimeError:
-        return PrimeError(
-            f"whether hosted evaluation {self._name} was started is not known: {why}",
-            fix="Make the same run_eval call again in six minutes; it looks before it sends anything.",
-            code="hosted-outcome-unknown",
-        )
 
     def _known(self, id: str) -> None:
         self.progress["evaluation"] = id
