@@ -14,7 +14,8 @@ import pytest
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.evals.hosted import subject
 from prime_lab_mcp.lab.evals.hosted.fetched import fetch
-from prime_lab_mcp.lab.records import Evidence
+from prime_lab_mcp.lab.evals.jobs import LIVE
+from prime_lab_mcp.lab.records import Evidence, Job
 from prime_lab_mcp.lab.report import Outcome
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools import control_run, push_environment, watch_run
@@ -49,11 +50,29 @@ async def slow(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
 async def evaluate(at: Desk, environment: str = FOREIGN, **given: Any) -> Outcome:
     """A call as the call path makes it after its gate, approval given."""
     subject._SEEN.clear()
-    values = {"environment": environment, "model": SKILL, "num_examples": 6, "rollouts": 4, "wait_seconds": 90}
+    values = {"environment": environment, "model": SKILL, "num_examples": 6, "rollouts": 4, "wait_seconds": 400}
     args = TOOL.args.model_validate({**values, "hosted": True, **given})
     call = await at.hosted(TOOL, args)
     assert TOOL.intent is not None
     return await TOOL.run(replace(call, intent=await TOOL.intent(call, args)), args)
+
+
+async def begun(at: Desk, examples: int) -> tuple[Outcome, Job]:
+    """A call that does not wait, once the platform has taken the evaluation."""
+    first = await evaluate(at, num_examples=examples, wait_seconds=0)
+    job = at.lab.evals.get(str(first.data["id"]))
+    while not job.progress.get("evaluation"):
+        assert job.state in LIVE, job
+        await anyio.sleep(0.2)
+        job = at.lab.evals.get(job.id)
+    return first, job
+
+
+async def killed(at: Desk, job: Job) -> None:
+    assert job.pid is not None
+    os.kill(job.pid, signal.SIGKILL)
+    while at.lab.evals.get(job.id).state != "crashed":
+        await anyio.sleep(0.1)
 
 
 async def started(at: Desk) -> int:
@@ -118,7 +137,7 @@ async def test_ours_needs_the_push_that_the_hub_holds_as_its_latest_and_then_cou
         Evidence("push_environment", "passed", at.lab.key, "hostedsums", taken.source, taken.content,
                  platform="rehearsal")
     )  # fmt: skip
-    report = await calls.execute("run_eval", given | {"wait_seconds": 90})
+    report = await calls.execute("run_eval", given | {"wait_seconds": 400})
     assert report.data["state"] == "finished", report
     (row, *_) = at.lab.ledger.evidence(at.lab.key, tool="check_reward_distribution", source=taken.source)
     assert (row.environment, row.model, row.platform, row.status) == ("hostedsums", SKILL, "rehearsal", report.status)
@@ -228,34 +247,26 @@ async def test_samples_that_cannot_be_had_are_no_verdict_and_are_downloaded_by_t
 
 
 async def test_a_supervisor_that_was_killed_is_replaced_by_one_on_the_same_evaluation(slow: Desk) -> None:
-    first = await evaluate(slow, num_examples=25, wait_seconds=0)
-    assert (first.status, first.data["state"]) == ("running", "running"), first
-    job = slow.lab.evals.get(str(first.data["id"]))
-    assert job.pid is not None
-    os.kill(job.pid, signal.SIGKILL)
-    while slow.lab.evals.get(job.id).state != "crashed":
-        await anyio.sleep(0.1)
+    first, job = await begun(slow, 25)
+    assert first.status == "running"
+    await killed(slow, job)
     await slow.tell("/rehearsal/clock", advance=600)
 
     found = await evaluate(slow, num_examples=25)
 
     assert (found.data["state"], found.data["id"], found.data["completed"]) == ("finished", job.id, 100), found
-    assert found.data["evaluation"] == first.data["evaluation"]
+    assert found.data["evaluation"] == job.progress["evaluation"]
     assert await started(slow) == 1
 
 
 async def test_stop_ends_it_on_the_platform_with_and_without_a_supervisor(slow: Desk) -> None:
     for examples, kill in ((20, False), (21, True)):
-        first = await evaluate(slow, num_examples=examples, wait_seconds=0)
-        job = slow.lab.evals.get(str(first.data["id"]))
+        _, job = await begun(slow, examples)
         if kill:
-            assert job.pid is not None
-            os.kill(job.pid, signal.SIGKILL)
-            while slow.lab.evals.get(job.id).state != "crashed":
-                await anyio.sleep(0.1)
+            await killed(slow, job)
         stopped = await slow.call(control_run.TOOL, id=job.id, action="stop")
         assert stopped.data["status"] == "stopped"
-        assert (await slow.lab.prime.eval_get(str(first.data["evaluation"])))["status"] == "CANCELLED"
+        assert (await slow.lab.prime.eval_get(str(job.progress["evaluation"])))["status"] == "CANCELLED"
 
 
 async def test_the_question_names_price_bound_and_version_and_the_cap_holds(at: Desk) -> None:
