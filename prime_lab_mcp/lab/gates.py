@@ -28,6 +28,7 @@ class Need:
 NEEDS: Mapping[str, tuple[Need, ...]] = {
     "test_reward": (Need("check_environment", "content"),),
     "run_eval": (Need("check_environment", "content"), Need("test_reward", "source")),
+    "run_eval, hosted": (Need("push_environment", "source"),),
     "push_environment": (
         Need("check_environment", "content"),
         Need("test_reward", "source"),
@@ -35,12 +36,14 @@ NEEDS: Mapping[str, tuple[Need, ...]] = {
     ),
     "submit_training": (Need("check_training_config", "config"),),
 }
-"""DESIGN section 3. `submit_training` needs the whole chain of every source besides: `source_unmet`."""
+"""DESIGN section 3. `submit_training` needs the whole chain of every source besides: `source_unmet`. A hosted
+evaluation of ours needs besides that the Hub's latest version is what was pushed (evals/hosted/subject.py)."""
 
 FREE = ("check_environment", "check_training_config")
 """Run by the call path itself when missing or stale: they cost nothing."""
 
 CAPABILITIES: Mapping[str, Literal["account", "training"]] = {
+    "run_eval, hosted": "account",
     "push_environment": "account",
     "submit_training": "training",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import anyio
@@ -29,7 +29,7 @@ async def gather(lab: Lab, config: Config) -> list[SourceFacts]:
     async with anyio.create_task_group() as asking:
         for source in {s.id: s for s in config.sources if s.owner}.values():
             asking.start_soon(ask, source)
-    records = await anyio.to_thread.run_sync(_push_records, lab)
+    records = await anyio.to_thread.run_sync(push_records, lab)
     return [
         _facts(lab, source, facts.get(source.id, HubFact(None)), records, config.group_of(source))
         for source in config.sources
@@ -38,7 +38,6 @@ async def gather(lab: Lab, config: Config) -> list[SourceFacts]:
 
 def _facts(lab: Lab, source: Source, found: HubFact, records: set[str], group_size: int) -> SourceFacts:
     pushes = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform) if source.owner else []
-    known = bool(found.content_hash and lab.ledger.knows_content(found.content_hash))
     push = next((p for p in pushes if p.version == source.version), None)
     return SourceFacts(
         id=source.id,
@@ -46,7 +45,7 @@ def _facts(lab: Lab, source: Source, found: HubFact, records: set[str], group_si
         name=source.env_name,
         version=source.version,
         args=source.args,
-        ours=bool(pushes) or known or f"{source.owner}/{source.env_name}" in records,
+        ours=is_ours(lab, f"{source.owner}/{source.env_name}", found.content_hash, pushes, records),
         push=push,
         history=lab.ledger.evidence(push.workspace) if push else (),
         on_disk=tuple(_on_disk(lab, push)) if push else (),
@@ -55,6 +54,11 @@ def _facts(lab: Lab, source: Source, found: HubFact, records: set[str], group_si
         group_size=group_size,
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
+
+
+def is_ours(lab: Lab, ref: str, content_hash: str | None, pushes: Sequence[Push], records: set[str]) -> bool:
+    """Whether `owner/name` on the Hub is ours (DESIGN section 3): pushed from here, or of a content seen here."""
+    return bool(pushes) or ref in records or bool(content_hash and lab.ledger.knows_content(content_hash))
 
 
 def _on_disk(lab: Lab, push: Push) -> Iterator[str]:
@@ -71,7 +75,7 @@ def _on_disk(lab: Lab, push: Push) -> Iterator[str]:
             yield found.source
 
 
-def _push_records(lab: Lab) -> set[str]:
+def push_records(lab: Lab) -> set[str]:
     """`owner/name` of every push that the CLI itself noted in a folder of this workspace."""
     found = set()
     for folder in lab.workspace.list_environments():

@@ -134,6 +134,8 @@ def create_hosted(call: Call) -> Answer:
     if not ids:
         raise Refusal(422, [{"loc": ["body", "environment_ids"], "msg": "Field required"}])
     config = dict(call.body.get("eval_config") or {})
+    if not inference.exists(str(call.body.get("inference_model"))):
+        raise Refusal(404, f"Model {call.body.get('inference_model')} not found")
     made = []
     for id in ids:
         environment = call.session.get("environment", str(id))
@@ -221,6 +223,14 @@ def create_pushed(call: Call) -> Answer:
     return {"evaluation_id": evaluation["id"]}
 
 
+def update(call: Call) -> Answer:
+    evaluation = _find(call)
+    told = {"name": "name", "model_name": "model", "metadata": "metadata", "metrics": "metrics"}
+    evaluation |= {ours: call.body[theirs] for theirs, ours in told.items() if theirs in call.body}
+    call.session.put("evaluation", evaluation["id"], evaluation)
+    return _shown(call, evaluation)
+
+
 def add_samples(call: Call) -> Answer:
     evaluation = _find(call)
     rows = [row for row in call.body.get("samples") or [] if isinstance(row, dict)]
@@ -243,6 +253,7 @@ ENDPOINTS = (
     Endpoint("GET", "/evaluations/", listing),
     Endpoint("POST", "/evaluations/", create_pushed),
     Endpoint("GET", "/evaluations/{id}", get),
+    Endpoint("PUT", "/evaluations/{id}", update),
     Endpoint("GET", "/evaluations/{id}/samples", get_samples),
     Endpoint("POST", "/evaluations/{id}/samples", add_samples),
     Endpoint("POST", "/evaluations/{id}/finalize", finalize),

@@ -42,7 +42,7 @@ def models(call: Call) -> Answer:
 
 def model(call: Call) -> Answer:
     name = f"{call.path['owner']}/{call.path['name']}"
-    if not _exists(name):
+    if not exists(name):
         raise Refusal(404, f"Model {name} not found")
     return _described(name)
 
@@ -60,7 +60,7 @@ def _described(name: str) -> Body:
     }  # fmt: skip
 
 
-def _exists(name: str) -> bool:
+def exists(name: str) -> bool:
     return name in MODELS or name.startswith(("rehearsal/skill-", _FAULTY)) or zeros.kind_of(name) is not None
 
 
@@ -88,7 +88,7 @@ def completions(call: Call) -> Answer:
     name, messages = call.body.get("model"), call.body.get("messages")
     if not isinstance(name, str) or not isinstance(messages, list) or not messages:
         return _error(422, "model and messages are required")
-    if not _exists(name):
+    if not exists(name):
         return _error(404, f"model {name} does not exist on the rehearsal platform")
     if account.balance(call.session) <= 0:
         return _error(402, "Payment required: the rehearsal wallet is empty")

@@ -77,6 +77,8 @@ class Calls:
     async def _run(self, tool: Tool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         await self._settle()
         call = self._call(await self._snapshot(tool, args), progress)
+        if _hosted(tool, args):
+            call = replace(call, hosted=getattr(args, "environment", None))
         if tool.config is not None:
             own = await self._own(args)
             refused = await self._gate(call).own_environment(tool, own, call) if own is not None else None
@@ -193,6 +195,8 @@ class Calls:
         if not tool.snapshot or name is None:
             return None
         if self._on_hub(name):
+            if _hosted(tool, args):
+                return None
             raise BadInput(
                 f"{quote(name, 120)} is a name on the Hub, and {tool.name} works on environments of the workspace",
                 fix=f'Pull it with create_environment(name=..., hub="{clip(name, 120)}"), or train on it as it is.',
@@ -224,6 +228,10 @@ class Calls:
             self.lab.ledger.note_call(self.lab.key, tool.name, report.status, seconds, report.summary[:300])
         except LabError as error:
             log.warning("a call of %s was not noted: %s", tool.name, error)
+
+
+def _hosted(tool: Tool, args: Arguments) -> bool:
+    return tool.hosted is not None and tool.hosted(args)
 
 
 def _report(outcome: Outcome) -> Report:

@@ -48,12 +48,15 @@ class Gate:
 
     async def check(self, tool: Tool, call: Call) -> Passage:
         """Refuse with everything that is missing at once, or let pass with what has to be said."""
-        needs = NEEDS.get(tool.name, ())
-        if not needs or (call.snapshot is None and call.config is None):
+        row = f"{tool.name}, hosted" if call.hosted is not None else tool.name
+        needs = NEEDS.get(row, ())
+        if not needs or (call.snapshot is None and call.config is None and call.hosted is None):
             return Passage()
         unmet: list[Unmet] = []
         cautions: list[str] = []
         findings: list[Finding] = []
+        if call.hosted is not None and call.snapshot is None:
+            needs = ()
         for found in await self._missing(needs, self._subject(call), call, findings):
             caution = _as_caution(found)
             if caution is not None:
@@ -63,7 +66,11 @@ class Gate:
         if tool.name == "submit_training" and call.config is not None:
             await self._sources(call, unmet, cautions)
         if not unmet:
-            await self._capability(tool, unmet, findings)
+            await self._capability(row, unmet, findings)
+        if not unmet and call.hosted is not None:
+            from prime_lab_mcp.lab.evals.hosted.subject import look
+
+            unmet.extend((await look(self.lab, call.hosted, call.snapshot)).unmet)
         if unmet:
             return Passage(_blocked(tool, unmet, findings, call))
         return Passage(None, tuple(cautions))
@@ -119,8 +126,8 @@ class Gate:
             unmet.extend(u for u in missing if u not in unmet)
             cautions.extend(c for c in named if c not in cautions)
 
-    async def _capability(self, tool: Tool, unmet: list[Unmet], findings: list[Finding]) -> None:
-        name = CAPABILITIES.get(tool.name)
+    async def _capability(self, row: str, unmet: list[Unmet], findings: list[Finding]) -> None:
+        name = CAPABILITIES.get(row)
         if name is None:
             return
         from prime_lab_mcp.lab.capabilities import capability

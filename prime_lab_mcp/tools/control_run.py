@@ -12,6 +12,7 @@ from pydantic import Field
 
 from prime_lab_mcp.lab import runs
 from prime_lab_mcp.lab.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.evals.hosted import calls as hosted
 from prime_lab_mcp.lab.prime.answers import Submitted, number
 from prime_lab_mcp.lab.prime.refusals import Refusal
 from prime_lab_mcp.lab.records import Run
@@ -142,7 +143,7 @@ async def run(call: Call, args: Args) -> Outcome:
 async def _eval(call: Call, args: Args) -> Outcome:
     if args.action != "stop":
         raise _only_stop(args)
-    job = await call.lab.evals.stop(args.id)
+    job = await hosted.stop(call.lab, call.lab.evals.get(args.id))
     return Outcome(
         "passed",
         f"Evaluation {job.id} is {job.state}; its finished rollouts are kept.",

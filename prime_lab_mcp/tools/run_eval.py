@@ -9,8 +9,9 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.errors import BadInput, EvalError
-from prime_lab_mcp.lab.evals import endpoints, verdicts
+from prime_lab_mcp.lab.evals import endpoints, upload, verdicts
 from prime_lab_mcp.lab.evals.golds import register_golds
+from prime_lab_mcp.lab.evals.hosted import calls as hosted
 from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.jobs import LIVE
 from prime_lab_mcp.lab.evals.plan import Wanted, plan
@@ -26,8 +27,6 @@ _ASK_FROM = 1.0
 """US dollars from which an evaluation is asked about first (DESIGN section 3)."""
 _GOLDS = 5000
 _REFUSED = {
-    "hosted": "Leave hosted out: a local evaluation with the same model opens the same gates.",
-    "upload": "Leave upload out; the results stay on this machine, and read_eval reads them.",
     "rescore": "Leave rescore out and run the evaluation again.",
 }
 
@@ -70,9 +69,16 @@ async def run(call: Call, args: Args) -> Outcome:
     """Start or attach, wait a while, and judge when it has ended."""
     _supported(args)
     lab, evals = call.lab, call.lab.evals
+    if args.hosted:
+        approved = call.intent.key if call.intent is not None else None
+        return await hosted.evaluate(
+            lab, args.environment, call.snapshot, args.wanted(), args.wait_seconds, call.progress, approved
+        )
+    ref = await upload.target(lab, _local(call, args)) if args.upload else None
     spec, key = await _prepare(call, args)
-    job = await evals.start(spec, key)
-    if spec.price is not None:
+    known = upload.finished(lab, spec) if ref is not None else None
+    job = known or await evals.start(spec, key)
+    if spec.price is not None and known is None:
         cost = args.wanted().estimate(spec.price)
         lab.ledger.commit_spend(job.id, cost, f"evaluation {job.id} of {spec.environment}", lab.platform)
     job = await evals.wait(job.id, args.wait_seconds, call.progress)
@@ -82,13 +88,20 @@ async def run(call: Call, args: Args) -> Outcome:
         return _broken(lab, job)
     await anyio.to_thread.run_sync(verdicts.settle, lab)
     judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job)
-    return await illustrated(lab, job, judged, verdicts.outcome(lab, job, judged))
+    found = await illustrated(lab, job, judged, verdicts.outcome(lab, job, judged))
+    return await upload.reported(lab, job, ref, found) if ref is not None else found
 
 
 def _supported(args: Args) -> None:
     for name, instead in _REFUSED.items():
         if getattr(args, name):
             raise BadInput(f"{name} is not in this version", fix=instead, code="not-in-this-version")
+    own = (args.endpoint or "prime", args.harness, args.runtime, args.upload)
+    if args.hosted and own != ("prime", "null", "subprocess", False):
+        raise BadInput(
+            "a hosted evaluation has the platform's own endpoint, harness and runtime, and is there already",
+            fix="Leave endpoint, harness, runtime and upload out, or hosted.",
+        )
     if not args.model:
         raise BadInput("model is missing", fix='Name the model to be trained; search_hub(kind="model") lists them.')
 
@@ -131,14 +144,18 @@ async def _access(lab: Lab, args: Args) -> tuple[endpoints.Access, dict[str, str
 async def intent(call: Call, args: Args) -> Intent | None:
     """Ask first when the endpoint lists a price and the estimate reaches a dollar, or a cap is set."""
     _supported(args)
+    if args.hosted:
+        offer = await hosted.offer(call.lab, args.environment, call.snapshot, args.wanted())
+        return Intent("eval", offer.key, offer.question, offer.max_cost, offer.ask)
     try:
         access, _ = await _access(call.lab, args)
     except EvalError:
         return None  # the body says the same, as the error of this call
-    if access.price is None:
+    ref = await upload.target(call.lab, _local(call, args)) if args.upload else None
+    if access.price is None and ref is None:
         return None
-    estimate = args.wanted().estimate(access.price)
-    if estimate < _ASK_FROM and call.lab.settings.max_spend is None:
+    estimate = args.wanted().estimate(access.price) if access.price is not None else 0.0
+    if estimate < _ASK_FROM and call.lab.settings.max_spend is None and ref is None:
         return None
     content = call.snapshot.content if call.snapshot else args.environment
     what = [content, args.model, access.endpoint.url, args.num_examples, args.rollouts, args.max_tokens]
@@ -146,8 +163,10 @@ async def intent(call: Call, args: Args) -> Intent | None:
         f"Evaluate {args.environment} with {args.model} at {access.endpoint.host}: {args.num_examples} tasks x "
         f"{args.rollouts} rollouts, about ${estimate:.2f} at most for one turn each?"
     )
+    if ref is not None:
+        what, question = [*what, ref], f"{question} {upload.question(ref)}"
     key = hashlib.sha256(canonical(what).encode()).hexdigest()
-    return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM)
+    return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM or ref is not None)
 
 
 def _running(lab: Lab, job: Job) -> Outcome:
@@ -194,6 +213,7 @@ TOOL = Tool(
     effect="executes",
     snapshot=True,
     intent=intent,
+    hosted=lambda args: bool(args.hosted),
     open_world=True,
     idempotent=False,
 )

@@ -67,6 +67,8 @@ class Call:
     """The training config this call is about, for tools that declare `config`."""
     intent: Intent | None = None
     """What was approved, for tools that publish or spend."""
+    hosted: str | None = None
+    """The environment as it was named, for calls that run it on the platform (`Tool.hosted`)."""
 
     @property
     def environment(self) -> Snapshot:
@@ -93,5 +95,8 @@ class Tool:
     config: Callable[[Call, Any], Awaitable[Path]] | None = None
     """Names (and where needed writes) the training config the call is about, before its gate is looked at."""
     intent: Callable[[Call, Any], Awaitable[Intent | None]] | None = None
+    hosted: Callable[[Any], bool] | None = None
+    """True for calls that run on the platform: they may name an environment on the Hub, and their gate is the row
+    `NAME, hosted` of the table."""
     idempotent: bool = True
     open_world: bool = False

@@ -242,7 +242,7 @@ async def _hosted(call: Call, id: str) -> Outcome:
 async def _list(call: Call) -> Outcome:
     lab = call.lab
     evals = past.listed(lab, _SHOWN)
-    ours = {r.id: r for r in lab.ledger.runs(platform=lab.platform)}
+    ours = {r.id: r for r in lab.ledger.runs(platform=lab.platform, kind="training")}
     findings: tuple[Finding, ...] = ()
     try:
         listed = await lab.prime.train_list(limit=50)

@@ -20,7 +20,8 @@ BY_NAME = ("hack", "_unsteady", "Sanity")
 PASSED_ON: frozenset[tuple[str, str]] = frozenset({
     ("lab/checks/scoring.py", "code"),
     ("lab/datasets/checks_gold.py", "code"), ("lab/datasets/reading.py", "told['code']"),
-    ("lab/errors.py", "self.code"),
+    ("lab/errors.py", "self.code"), ("lab/evals/hosted/follow.py", "error.code"),
+    ("lab/evals/hosted/calls.py", "str(failure['code'])"),
     ("lab/prime/refusals.py", "kind.code"), ("lab/prime/refusals.py", "code"),
     ("lab/prime/refusals.py", "_UNREACHABLE.code"), ("lab/worker/hub_dataset.py", "code"),
     ("server/approval.py", "code"), ("tools/check_environment.py", "finding.code"),
@@ -40,6 +41,7 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("lab/distribution/decide.py", "f'{code}-mostly'"): (
         "distribution-too-hard-mostly", "distribution-too-easy-mostly",
     ),
+    ("lab/evals/hosted/calls.py", "f'eval-{job.state}'"): ("eval-crashed", "eval-stopped"),
     ("lab/publish.py", "f'no-{lacking}'"): ("no-name", "no-version"),
     ("tools/control_run.py", "f'run-not-{needed.lower()}'"): ("run-not-running", "run-not-paused"),
     ("tools/run_eval.py", "f'eval-{job.state}'"): ("eval-crashed", "eval-stopped"),

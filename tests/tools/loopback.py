@@ -117,6 +117,19 @@ class Desk:
         assert tool.intent is not None
         return await tool.intent(call, args)
 
+    async def hosted(self, tool: Tool, args: Any) -> Call:
+        """A call that runs on the platform: on a folder of the workspace, or a name on the Hub."""
+        folder = self.workspace / "environments" / args.environment
+        snapshot = await self.lab.snapshot(args.environment) if folder.is_dir() else None
+
+        async def progress(done: float, total: float | None, message: str) -> None:
+            self.progress.append(message)
+
+        async def prove(name: str, taken: Snapshot) -> Report:
+            raise AssertionError("nothing free stands before a hosted evaluation")
+
+        return Call(self.lab, snapshot, progress, NoPages(), prove, hosted=args.environment)
+
     async def opened(self, tool: Tool, **arguments: Any) -> tuple[Call, Any]:
         args = tool.args.model_validate(arguments)
         snapshot = await self.lab.snapshot(arguments["environment"]) if tool.snapshot else None

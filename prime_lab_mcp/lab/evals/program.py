@@ -77,8 +77,15 @@ class JobFiles:
         """What v1 `vf-eval` resumes from."""
         return self.output / RUN / "configs" / "resolved" / "eval.json"
 
+    @property
+    def samples(self) -> Path:
+        """What was downloaded of an evaluation that ran on the platform, one record per line."""
+        return self.output / "hosted" / "samples.jsonl"
+
     def results(self) -> Path | None:
         """The results file, once there is one."""
+        if self.samples.is_file():
+            return self.samples
         v1 = self.output / RUN / "traces.jsonl"
         if v1.is_file():
             return v1

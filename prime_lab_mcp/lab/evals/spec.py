@@ -108,13 +108,18 @@ class EvalSpec:
     @property
     def harness_name(self) -> str | None:
         """The harness as reports name it; v0 has none."""
-        if self.api == "v0":
+        if self.api == "v0" or self.hosted is not None:
             return None
         return f"{self.harness} (in-process)" if self.in_process else self.harness
 
     @property
     def order(self) -> str:
-        """How the tasks are chosen: `shuffled` with the seed, or `file` where this verifiers cannot shuffle."""
+        """How the tasks are chosen: `shuffled` with the seed, or `file` where this verifiers cannot shuffle.
+
+        The platform does not say how it chooses.
+        """
+        if self.hosted is not None:
+            return "the platform's"
         return "file" if self.api == "v0" and not shuffles(self.verifiers) else f"shuffled (seed {self.seed})"
 
     @property

@@ -84,12 +84,18 @@ def facts(spec: EvalSpec, job: Job) -> Facts:
         endpoint_host=spec.endpoint.host,
         sampling=spec.sampling,
         harness=spec.harness_name,
-        runtime=spec.runtime if spec.api == "v1" else None,
+        runtime=spec.runtime if spec.api == "v1" and spec.hosted is None else None,
         env_args=dict(spec.env_args),
-        toolchain={"verifiers": spec.verifiers, "prime_lab_mcp": prime_lab_mcp.__version__},
+        toolchain=_toolchain(spec, job),
         results_sha256=job.progress.get("results_sha256"),
         touches_platform=job.platform is not None,
     )
+
+
+def _toolchain(spec: EvalSpec, job: Job) -> dict[str, Any]:
+    """What it ran with here; which verifiers the platform has is not known."""
+    driven = {"verifiers": spec.verifiers} if spec.hosted is None else {"prime": job.progress.get("prime")}
+    return {**driven, "prime_lab_mcp": prime_lab_mcp.__version__}
 
 
 def summary_of(spec: EvalSpec, judged: Judged) -> str:
@@ -125,6 +131,8 @@ def eval_data(spec: EvalSpec, job: Job, judged: Judged | None, path: str | None)
         "sampling": spec.sampling,
         "results_path": path,
     }
+    if spec.hosted is not None:
+        data |= {k: progress.get(k) for k in ("hosted", "evaluation", "url", "platform_status")}
     if progress.get("request_errors"):
         data["request_errors"] = progress["request_errors"]
     if "cost" in progress:
@@ -195,6 +203,11 @@ def _with_facts(spec: EvalSpec, job: Job, distribution: Distribution) -> Judged:
             )
         )  # fmt: skip
         status = "inconclusive" if greedy else status
+    if spec.hosted is not None:
+        from prime_lab_mcp.lab.evals.hosted.notes import notes
+
+        status = "inconclusive" if (told := notes(spec, job)) and told[0].severity == "blocker" else status
+        findings += told
     if spec.order == "file":
         findings.append(
             Finding(

@@ -67,6 +67,11 @@ class Prime:
         found = (await self._program.variables()).get("PRIME_FRONTEND_URL", "https://app.primeintellect.ai")
         return found.rstrip("/")
 
+    async def inference_url(self) -> str:
+        """Address of Prime Inference, without a trailing slash."""
+        known = (await self._program.variables()).get("PRIME_INFERENCE_URL", "https://api.pinference.ai/api/v1")
+        return known.rstrip("/")
+
     # The account
 
     async def whoami(self) -> Account:
@@ -343,13 +348,21 @@ class Prime:
             raise refusals.of(refusals.GARBLED, doing, refusals.clean(text)[-300:])
         return found[1]
 
-    async def eval_list(self, limit: int = 50, environment: str | None = None) -> list[dict[str, Any]]:
+    async def eval_list(self, name: str | None = None, environment: str | None = None) -> list[dict[str, Any]]:
+        """Evaluations of the account, newest first; with a name, those of exactly that name."""
         of = ["-e", environment] if environment else []
-        found = await self._program.json(
-            ["eval", "list", "-n", str(limit), *of, "-o", "json"], timeout=40, doing="listing evaluations"
-        )
-        listed = found.get("evaluations") or found.get("data") or ()
-        return [e for e in listed if isinstance(e, dict)]
+        found: list[dict[str, Any]] = []
+        for page in range(1, _MAX_PAGES + 1):
+            told = await self._program.json(
+                ["eval", "list", "-n", str(_PAGE), "-p", str(page), *of, "-o", "json"],
+                timeout=40, doing="listing evaluations",
+            )  # fmt: skip
+            listed = [e for e in told.get("evaluations") or told.get("data") or () if isinstance(e, dict)]
+            found += listed
+            same = [e for e in found if name is None or e.get("name") == name]
+            if not listed or len(found) >= int(told.get("total") or 0) or (same and name is not None):
+                break
+        return same
 
     async def eval_get(self, id: str) -> dict[str, Any]:
         return await self._program.json(["eval", "get", id, "-o", "json"], timeout=40, doing=_about(id, "evaluation"))
@@ -359,6 +372,19 @@ class Prime:
             ["eval", "samples", id, "-p", str(page), "-n", str(limit), "-o", "json"],
             timeout=60, doing=_about(id, "evaluation"),
         )  # fmt: skip
+
+    async def eval_push(self, folder: Path, ref: str, name: str, *, into: str | None = None) -> str:
+        """Upload metadata.json and results.jsonl of a folder, never publicly; returns the evaluation's id.
+
+        `into`: an evaluation that is there already takes them.
+        """
+        options = ["-e", ref, "--name", name, *(["--eval", into] if into else [])]
+        doing = f"uploading an evaluation of {quote(_plain(ref), 120)}"
+        text = await self._program.text(["eval", "push", str(folder), *options], timeout=600, doing=doing, cwd=folder)
+        found = _EVALUATION_ID.search(text)
+        if found is None:
+            raise refusals.of(refusals.GARBLED, doing, refusals.clean(text)[-300:])
+        return found[1]
 
     async def eval_stop(self, id: str) -> str:
         return refusals.clean(

@@ -126,6 +126,8 @@ _BY_TEXT: tuple[tuple[str, _Kind], ...] = (
     ("No API key configured", _Kind("not-logged-in", "nobody is logged in to Prime Intellect", f"{_LOGIN}.")),
     ("API key unauthorized", _BY_STATUS[401]),
     ("Payment required", _BY_STATUS[402]),
+    ("that is published to the platform", _BY_STATUS[404]),
+    ("lack valid identifiers", _BY_STATUS[404]),
     ("Validation failed:", _REJECTED),
     ("Shared LoRA training", _REJECTED),
     ("content hash", _BY_STATUS[409]),
