@@ -94,6 +94,11 @@ class EvalSpec:
         return self.planned_tasks * self.rollouts
 
     @property
+    def resumes(self) -> bool:
+        """Whether a run that was broken off goes on where it ended (v1, and v0 from 0.1.14 on)."""
+        return self.api == "v1" or _at_least(self.verifiers, "0.1.14")
+
+    @property
     def sampling(self) -> dict[str, Any]:
         """As sent to the endpoint; what is not in it is the server's default."""
         given: dict[str, Any] = {"temperature": self.temperature}
@@ -155,9 +160,13 @@ def canonical(value: Any) -> str:
 
 def shuffles(verifiers: str) -> bool:
     """Whether the v0 `vf-eval` of this version takes --shuffle (0.2.1 and newer)."""
+    return _at_least(verifiers, "0.2.1")
+
+
+def _at_least(version: str, least: str) -> bool:
     from packaging.version import InvalidVersion, Version
 
     try:
-        return Version(verifiers) >= Version("0.2.1")
+        return Version(version) >= Version(least)
     except InvalidVersion:
         return False
