@@ -144,11 +144,11 @@ def _config(spec: EvalSpec, files: JobFiles) -> dict[str, Any]:
     select: dict[str, Any] = {"shuffle": True, "seed": spec.seed, "limit": spec.num_examples}
     if spec.infinite:
         select["include"] = {"idx": [f"0:{spec.num_examples * _INFINITE_SPREAD}"]}
-    harness = IN_PROCESS_ID if spec.in_process else spec.harness
+    seats = spec.seats or {"agent": (spec.harness, spec.runtime)}
     return {
         "env": {
             "taskset": {"id": spec.module, **spec.env_args},
-            "agent": {"harness": {"id": harness}, "runtime": {"type": spec.runtime}},
+            **{name: _seat(spec, name, *seat) for name, seat in seats.items() if seat},
         },
         "model": spec.model,
         "client": {"api_key_var": KEY_VARIABLE},
@@ -161,6 +161,11 @@ def _config(spec: EvalSpec, files: JobFiles) -> dict[str, Any]:
         "output_dir": str(files.output),
         "run": {"name": RUN},
     }
+
+
+def _seat(spec: EvalSpec, name: str, harness: str, runtime: str) -> dict[str, Any]:
+    played = IN_PROCESS_ID if spec.plain(name) else harness
+    return ({"harness": {"id": played}} if played else {}) | ({"runtime": {"type": runtime}} if runtime else {})
 
 
 def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
