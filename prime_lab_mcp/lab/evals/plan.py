@@ -59,8 +59,8 @@ def plan(
 ) -> EvalSpec:
     """The evaluation to run. Raises BadInput, EvalError.
 
-    `remaining` is what the spending cap still allows, `roles` are the agents of the environment (v1), `prompts` the tokens
-    of some of its prompts.
+    `remaining` is what the spending cap still allows, `roles` are the agents of the environment (v1), `prompts` the
+    tokens of some of its prompts.
     """
     if loaded.shadowed_by:
         raise BadInput(

@@ -24,11 +24,19 @@ from prime_lab_mcp.lab.records import Job
 from tests.lab.evals import v0
 from tests.lab.evals.conftest import Specified
 from tests.lab.evals.scripted import ScriptedModel, adds, serving
-from tests.lab.evals.test_jobs import PATIENCE, leftovers, processes_naming, quiet, until
+from tests.lab.evals.test_jobs import leftovers, processes_naming, quiet
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TASKS, ROLLOUTS = 3, 2
+PATIENCE = 240.0
 Specify = Callable[[str], EvalSpec]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another process does, with a limit."""
+    with anyio.fail_after(PATIENCE):
+        while not condition():
+            await anyio.sleep(0.05)
 
 
 class Meter:
@@ -159,13 +167,13 @@ def whole(lab: Lab, job: Job) -> None:
 @pytest.mark.parametrize("kill", KILLS)
 @pytest.mark.parametrize("done", [0, 1, 5])
 async def test_v1_goes_on_after_any_kill(lab: Lab, specified: Specified, kill: Any, done: int) -> None:
-    ended = await played(lab, lambda url: specified(url, tasks=TASKS, rollouts=ROLLOUTS), [(done, kill)])
+    ended = await played(lab, lambda url: specified(url, tasks=TASKS, rollouts=ROLLOUTS, deadline_s=900.0), [(done, kill)])
     whole(lab, ended)
 
 
 async def test_v1_goes_on_after_one_kill_upon_another(lab: Lab, specified: Specified) -> None:
     kills = [(0, program_killed), (1, config_lost), (3, supervisor_killed), (5, machine_lost)]
-    ended = await played(lab, lambda url: specified(url, tasks=TASKS, rollouts=ROLLOUTS), kills)
+    ended = await played(lab, lambda url: specified(url, tasks=TASKS, rollouts=ROLLOUTS, deadline_s=900.0), kills)
     whole(lab, ended)
 
 
@@ -181,7 +189,7 @@ async def older(request: pytest.FixtureRequest, lab: Lab, specified: Specified) 
         values: dict[str, object] = {
             "environment": snapshot.name, "source": snapshot.source, "content": snapshot.content,
             "tree": snapshot.tree, "api": "v0", "module": "sums_v0", "python": found.python, "program": program,
-            "verifiers": request.param,
+            "verifiers": request.param, "deadline_s": 900.0,
         }  # fmt: skip
         return specified(url, tasks=TASKS, rollouts=ROLLOUTS, **(values | changes))
 
@@ -223,7 +231,7 @@ async def test_a_kill_between_the_last_rollout_and_the_end_asks_for_nothing(
     lab: Lab, specified: Specified, older: Specify, api: str
 ) -> None:
     with serving(adds) as model:
-        spec = older(model.url) if api == "v0" else specified(model.url, tasks=TASKS, rollouts=ROLLOUTS)
+        spec = older(model.url) if api == "v0" else specified(model.url, tasks=TASKS, rollouts=ROLLOUTS, deadline_s=900.0)
         job = await lab.evals.start(spec, None)
         job = await lab.evals.wait(job.id, PATIENCE, quiet)
         lab.ledger.update_job(job.id, state="crashed")
@@ -238,7 +246,7 @@ async def test_a_kill_between_the_last_rollout_and_the_end_asks_for_nothing(
 async def test_an_attempt_waits_for_what_is_left_of_the_one_before_it(lab: Lab, specified: Specified) -> None:
     meter = Meter()
     with serving(meter.reply) as model:
-        spec = specified(model.url, tasks=TASKS, rollouts=ROLLOUTS)
+        spec = specified(model.url, tasks=TASKS, rollouts=ROLLOUTS, deadline_s=900.0)
         meter.allow(2)
         job = await lab.evals.start(spec, None)
         await until(lambda: len(finished(lab, job)) == 2)
