@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import dataset_scan, reward_scoring, startup
+from benchmarks import dataset_scan, eval_harness, reward_scoring, startup
 
-BENCHMARKS = {"startup": startup.main, "dataset_scan": dataset_scan.main, "reward_scoring": reward_scoring.main}
+BENCHMARKS = {
+    "startup": startup.main,
+    "dataset_scan": dataset_scan.main,
+    "reward_scoring": reward_scoring.main,
+    "eval_harness": eval_harness.main,
+}
 
 
 def main() -> int:

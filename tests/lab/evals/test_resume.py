@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 
 from prime_lab_mcp.lab import process
@@ -167,7 +168,9 @@ def whole(lab: Lab, job: Job) -> None:
 @pytest.mark.parametrize("kill", KILLS)
 @pytest.mark.parametrize("done", [0, 1, 5])
 async def test_v1_goes_on_after_any_kill(lab: Lab, specified: Specified, kill: Any, done: int) -> None:
-    ended = await played(lab, lambda url: specified(url, tasks=TASKS, rollouts=ROLLOUTS, deadline_s=900.0), [(done, kill)])
+    ended = await played(
+        lab, lambda url: specified(url, tasks=TASKS, rollouts=ROLLOUTS, deadline_s=900.0), [(done, kill)]
+    )
     whole(lab, ended)
 
 
@@ -231,7 +234,9 @@ async def test_a_kill_between_the_last_rollout_and_the_end_asks_for_nothing(
     lab: Lab, specified: Specified, older: Specify, api: str
 ) -> None:
     with serving(adds) as model:
-        spec = older(model.url) if api == "v0" else specified(model.url, tasks=TASKS, rollouts=ROLLOUTS, deadline_s=900.0)
+        spec = (
+            older(model.url) if api == "v0" else specified(model.url, tasks=TASKS, rollouts=ROLLOUTS, deadline_s=900.0)
+        )
         job = await lab.evals.start(spec, None)
         job = await lab.evals.wait(job.id, PATIENCE, quiet)
         lab.ledger.update_job(job.id, state="crashed")
