@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import dataset_scan, judging, reward_scoring, startup
+from benchmarks import dataset_scan, eval_harness, judging, reward_scoring, startup
 
 BENCHMARKS = {
-    "startup": startup.main, "dataset_scan": dataset_scan.main, "reward_scoring": reward_scoring.main,
+    "startup": startup.main,
+    "dataset_scan": dataset_scan.main,
+    "reward_scoring": reward_scoring.main,
     "judging": judging.main,
-}  # fmt: skip
+    "eval_harness": eval_harness.main,
+}
 
 
 def main() -> int:

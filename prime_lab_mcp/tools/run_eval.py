@@ -9,23 +9,23 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.errors import BadInput, EvalError
-from prime_lab_mcp.lab.evals import endpoints, upload, verdicts
+from prime_lab_mcp.lab.evals import endpoints, reporting, upload, verdicts
 from prime_lab_mcp.lab.evals.golds import register_golds
 from prime_lab_mcp.lab.evals.hosted import calls as hosted
 from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.jobs import LIVE
-from prime_lab_mcp.lab.evals.plan import Wanted, plan
+from prime_lab_mcp.lab.evals.plan import Wanted, plan, prompt_tokens
 from prime_lab_mcp.lab.evals.spec import EvalSpec, canonical
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.opening import opened
-from prime_lab_mcp.lab.records import Job
-from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
-from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.lab.report import Outcome
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
 
 _ASK_FROM = 1.0
 """US dollars from which an evaluation is asked about first (DESIGN section 3)."""
 _GOLDS = 5000
+_PROMPTS = 64
+"""Tasks whose prompts are looked at for the estimate of tokens."""
 _REFUSED = {
     "rescore": "Leave rescore out and run the evaluation again.",
 }
@@ -59,8 +59,8 @@ class Args(Arguments):
             max_tokens=self.max_tokens,
             temperature=self.temperature,
             env_args=self.env_args or {},
-            harness=self.harness,
-            runtime=self.runtime,
+            harness=self.harness if "harness" in self.model_fields_set else None,
+            runtime=self.runtime if "runtime" in self.model_fields_set else None,
             concurrency=self.concurrency or 32,
         )
 
@@ -76,16 +76,16 @@ async def run(call: Call, args: Args) -> Outcome:
         )
     ref = await upload.target(lab, _local(call, args)) if args.upload else None
     spec, key = await _prepare(call, args)
-    known = upload.finished(lab, spec) if ref is not None else None
-    job = known or await evals.start(spec, key)
-    if spec.price is not None and known is None:
+    await call.progress(0, spec.planned, reporting.announced(spec))
+    job = await evals.start(spec, key)
+    if spec.price is not None:
         cost = args.wanted().estimate(spec.price)
         lab.ledger.commit_spend(job.id, cost, f"evaluation {job.id} of {spec.environment}", lab.platform)
     job = await evals.wait(job.id, args.wait_seconds, call.progress)
     if job.state in LIVE:
-        return _running(lab, job)
+        return reporting.running(lab, job)
     if job.state != "finished":
-        return _broken(lab, job)
+        return reporting.broken(lab, job)
     await anyio.to_thread.run_sync(verdicts.settle, lab)
     judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job)
     found = await illustrated(lab, job, judged, verdicts.outcome(lab, job, judged))
@@ -117,10 +117,13 @@ async def _prepare(call: Call, args: Args) -> tuple[EvalSpec, str | None]:
     async with opened(lab, _local(call, args), env_args=args.env_args or {}, progress=say) as env:
         cap = lab.settings.max_spend
         remaining = None if cap is None else max(0.0, cap - lab.ledger.spent(lab.platform))
-        spec = plan(env.snapshot, env.interpreter, env.loaded, access, args.wanted(), remaining)
-        if spec.endpoint.preset == "prime" and lab.settings.rehearsal:
-            rows = await env.worker.rows(limit=_GOLDS, seed=spec.seed)
-            await register_golds(variables, rows.rows)
+        rehearsed = access.endpoint.preset == "prime" and lab.settings.rehearsal
+        rows = (await env.worker.rows(limit=_GOLDS if rehearsed else _PROMPTS, seed=0)).rows
+        roles = (await env.worker.facts()).roles if env.api == "v1" else None
+        prompts = [prompt_tokens(row) for row in rows[:_PROMPTS]]
+        spec = plan(env.snapshot, env.interpreter, env.loaded, access, args.wanted(), remaining, roles, prompts)
+        if rehearsed:
+            await register_golds(variables, rows)
     return spec, access.key
 
 
@@ -167,40 +170,6 @@ async def intent(call: Call, args: Args) -> Intent | None:
         what, question = [*what, ref], f"{question} {upload.question(ref)}"
     key = hashlib.sha256(canonical(what).encode()).hexdigest()
     return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM or ref is not None)
-
-
-def _running(lab: Lab, job: Job) -> Outcome:
-    spec = lab.evals.spec(job)
-    done, planned = job.progress.get("completed", 0), spec.planned
-    return Outcome(
-        "running",
-        f"Evaluation {job.id} goes on: {done} of {count(planned, 'rollout')} finished.",
-        data=verdicts.eval_data(spec, job, None, None),
-        next=(
-            Next("watch_run", "follow it", {"id": job.id}),
-            Next("run_eval", "the same call waits for it again"),
-            Next("control_run", "end it early", {"id": job.id, "action": "stop"}),
-        ),
-    )
-
-
-def _broken(lab: Lab, job: Job) -> Outcome:
-    """A crash of machinery: never a low score."""
-    spec = lab.evals.spec(job)
-    reason = str(job.progress.get("reason") or "no reason was recorded")
-    again = "resumes it without repeating finished rollouts" if spec.api == "v1" else "starts it anew"
-    found = Finding(
-        f"eval-{job.state}", "blocker", f"the evaluation {job.id} did not finish: {reason}",
-        f"Mend the cause if the message names one (check_environment, preflight); the same run_eval call {again}.",
-    )  # fmt: skip
-    return Outcome(
-        "inconclusive",
-        f"Evaluation {job.id} {job.state}: {reason}.",
-        (found,),
-        verdicts.eval_data(spec, job, None, None),
-        (Next("run_eval", again),),
-        facts=Facts(proves=False),
-    )
 
 
 TOOL = Tool(

@@ -9,7 +9,7 @@ from pydantic import Field
 from prime_lab_mcp.lab import watching
 from prime_lab_mcp.lab.anomalies import Anomaly
 from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.evals import past
+from prime_lab_mcp.lab.evals import failures, past
 from prime_lab_mcp.lab.evals.pages.links import links
 from prime_lab_mcp.lab.prime.answers import number
 from prime_lab_mcp.lab.records import Job, Run
@@ -31,7 +31,7 @@ async def run(call: Call, args: Args) -> Outcome:
     if args.id is None:
         return await _list(call)
     if call.lab.ledger.job(args.id) is not None:
-        return _job(call.lab.evals.get(args.id))
+        return _job(call, call.lab.evals.get(args.id))
     known = call.lab.ledger.runs(id=args.id, platform=call.lab.platform)
     if known and known[0].kind == "hosted-eval":
         return await _hosted(call, args.id)
@@ -181,21 +181,20 @@ def _next(id: str, seen: Watched) -> tuple[Next, ...]:
     return (again,)
 
 
-def _job(job: Job) -> Outcome:
+def _job(call: Call, job: Job) -> Outcome:
     live = job.state in ("starting", "running")
     data = {"id": job.id, "kind": "eval", "status": job.state, "environment": job.environment, **dict(job.progress)}
     done, planned = job.progress.get("completed", 0), job.progress.get("planned", 0)
-    findings: tuple[Finding, ...] = ()
-    if job.state in ("crashed", "stopped"):
-        reason = quote(str(job.progress["reason"])) if job.progress.get("reason") else "no reason recorded"
-        fix = "Call run_eval with the same arguments; it goes on where this one ended."
-        findings = (Finding(f"eval-{job.state}", "blocker", f"the evaluation {job.state}: {reason}", fix),)
+    spec = call.lab.evals.spec(job)
+    ended = job.state in ("crashed", "stopped")
+    findings = (*((failures.broken(spec, job),) if ended else ()), *failures.findings(spec, job))
+    data["estimate"] = spec.estimate
     calls = (
         Next("watch_run", "look again", {"id": job.id})
         if live
         else Next("read_eval", "what it shows", {"eval": job.id, "view": "summary"})
     )
-    status: Literal["running", "passed", "failed"] = "running" if live else "failed" if findings else "passed"
+    status: Literal["running", "passed", "failed"] = "running" if live else "failed" if ended else "passed"
     return Outcome(
         status,
         f"Evaluation {job.id} of {job.environment} is {job.state}: {done} of {planned} rollouts.",

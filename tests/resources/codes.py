@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from prime_lab_mcp.lab.evals.failures import CAUSES
+
 ROOT = Path(__file__).parents[2] / "prime_lab_mcp"
 FIRST = {"Finding": "", "tallied": "", "_Kind": "", "Anomaly": "run-"}
 """Calls whose first argument is a code, each with what is put before it."""
@@ -44,8 +46,7 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("lab/evals/hosted/calls.py", "f'eval-{job.state}'"): ("eval-crashed", "eval-stopped"),
     ("lab/publish.py", "f'no-{lacking}'"): ("no-name", "no-version"),
     ("tools/control_run.py", "f'run-not-{needed.lower()}'"): ("run-not-running", "run-not-paused"),
-    ("tools/run_eval.py", "f'eval-{job.state}'"): ("eval-crashed", "eval-stopped"),
-    ("tools/watch_run.py", "f'eval-{job.state}'"): ("eval-crashed", "eval-stopped"),
+    ("lab/evals/failures.py", "code"): ("eval-crashed", "eval-stopped", *sorted(CAUSES)),
 }  # fmt: skip
 REWARD = "reward-"
 

@@ -3,26 +3,31 @@
 `vf-eval` puts tool servers and harness programs into sessions of their own, so killing its process group is not enough.
 The guard adopts what they orphan, and ends everything when its standard input closes, which it also does when the
 supervisor is killed. Its working half leaves the group that `lab/process.py` kills, in order to outlive that moment.
+As long as it lives it holds a lock, so that a job which is resumed at once does not write beside what still ends.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from prime_lab_mcp.lab.worker import supervisor
 
 GRACE = 6.0
 """Seconds that `vf-eval` gets to close its own servers and containers."""
 _TICK = 0.2
+_BUSY = 75
+"""EX_TEMPFAIL of sysexits.h."""
 
 
 def main(argv: list[str]) -> int:
-    """Run `argv`; the value is its exit code, 128 + N when signal N ended it."""
+    """Run `argv[1:]` while holding the lock `argv[0]`; the value is its exit code, 128 + N when signal N ended it."""
     worker = os.fork()
     if worker == 0:
         os.setsid()
@@ -37,12 +42,25 @@ def main(argv: list[str]) -> int:
     return _code(os.waitstatus_to_exitcode(status))
 
 
+def take(lock: Path) -> int | None:
+    """A descriptor that holds the lock until it is closed; None while another process holds it."""
+    held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        return None
+    return held
+
+
 def _guard(argv: list[str]) -> int:
+    if take(Path(argv[0])) is None:
+        return _BUSY
     supervisor.adopt_orphans()
     # Nothing but the closing of its input tells the guard to end.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    program = _start(argv)
+    program = _start(argv[1:])
     status: int | None = None
     asked = 0.0
     while status is None:
@@ -64,11 +82,13 @@ def _guard(argv: list[str]) -> int:
 
 
 def _start(argv: list[str]) -> int:
+    parent = os.getpid()
     program = os.fork()
     if program == 0:
         code = 127
         try:
             os.setsid()
+            supervisor.die_with_parent(parent)
             null = os.open(os.devnull, os.O_RDONLY)
             os.dup2(null, 0)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):

@@ -23,6 +23,7 @@ import anyio
 from prime_lab_mcp.lab import process
 from prime_lab_mcp.lab.errors import EvalError
 from prime_lab_mcp.lab.evals import results
+from prime_lab_mcp.lab.evals.ending import cause_in
 from prime_lab_mcp.lab.evals.program import JobFiles, ours
 from prime_lab_mcp.lab.evals.results import Rollout
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -53,11 +54,15 @@ class Evals:
         self._root = lab.settings.evals
 
     async def start(self, spec: EvalSpec, key: str | None) -> Job:
-        """Start an evaluation, attach to the live one with the same intent, or resume a broken one of v1.
+        """Start an evaluation, attach to the live one with the same intent, or resume a broken one.
 
-        `key` is the endpoint's; it goes to the supervisor by an inherited variable and is stored nowhere.
+        One that finished whole is returned as it is: the same tasks are not paid for twice. `key` is the endpoint's; it
+        goes to the supervisor by an inherited variable and is stored nowhere.
         """
         self.reconcile()
+        done = self._done(spec)
+        if done is not None:
+            return done
         resumed = self._claim_resumable(spec)
         if resumed is not None:
             return self._launch(resumed, spec, key)
@@ -81,13 +86,22 @@ class Evals:
         job = self._lab.ledger.create_job(fresh)
         return job if job.id != fresh.id else self._launch(job, spec, key)
 
+    def _done(self, spec: EvalSpec) -> Job | None:
+        """The newest job with this intent, if it finished without a failed rollout and its results are there."""
+        same = [j for j in self._lab.ledger.jobs(self._lab.key, environment=spec.environment) if j.intent == spec.intent]
+        if not same or same[0].state != "finished":
+            return None
+        told = same[0].progress
+        whole = not told.get("errors") and not told.get("capped") and told.get("completed") == told.get("planned")
+        return same[0] if whole and self.files(same[0].id).results() is not None else None
+
     def _claim_resumable(self, spec: EvalSpec) -> Job | None:
-        """The newest broken job with this intent, taken over by exactly one caller. v0 cannot resume safely."""
-        if spec.api == "v0":
+        """The newest broken job with this intent, taken over by exactly one caller."""
+        if not spec.resumes:
             return None
         ledger = self._lab.ledger
         same = [j for j in ledger.jobs(self._lab.key, environment=spec.environment) if j.intent == spec.intent]
-        if not same or same[0].state not in ("crashed", "stopped") or not self.files(same[0].id).saved_config.is_file():
+        if not same or same[0].state not in ("crashed", "stopped"):
             return None
         job, now = same[0], time.time()
         deadline, lease = now + spec.deadline_s, now + _START_LEASE
@@ -225,11 +239,18 @@ class Evals:
             row = db.execute("SELECT state, pid, lease FROM jobs WHERE id = ?", (job.id,)).fetchone()
             # What was looked at may be outdated: the job ended properly, or was started anew, since.
             if row is not None and row["state"] in LIVE and (row["pid"], row["lease"]) == (job.pid, job.lease):
-                progress = dict(job.progress) | {"reason": reason}
+                cause = cause_in(self._log(job.id), self._root)
+                progress = dict(job.progress) | {"reason": reason, "cause": cause}
                 db.execute(
                     "UPDATE jobs SET state = 'crashed', progress = ? WHERE id = ?", (json.dumps(progress), job.id)
                 )
         return self._lab.ledger.job(job.id) or job
+
+    def _log(self, id: str) -> str:
+        """The end of what the supervisor wrote when it could write nowhere else."""
+        with suppress(OSError):
+            return self.files(id).log.read_text(encoding="utf-8", errors="replace")[-8000:]
+        return ""
 
     def in_use(self) -> frozenset[str]:
         """Contents of snapshots that a live job runs on, or that a broken one may be resumed on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from typing import Any
 from prime_lab_mcp.lab import process
 from prime_lab_mcp.lab.evals.spec import EvalSpec, shuffles
 
+OLDER = Path(__file__).parents[1] / "worker" / "vf_eval_v0.py"
+"""Runs the v0 `vf-eval` so that it can be resumed."""
 HARNESSES = Path(__file__).parents[1] / "worker" / "harness"
 """On PYTHONPATH of v1 evaluations: holds the package `vf_lab_chat` and nothing else that could be imported."""
 IN_PROCESS_ID = "vf-lab-chat"
@@ -73,6 +76,16 @@ class JobFiles:
         return self.root / "results"
 
     @property
+    def lock(self) -> Path:
+        """Held by the guard as long as anything of `vf-eval` lives."""
+        return self.root / "running.lock"
+
+    @property
+    def planned(self) -> Path:
+        """How many rollouts a complete run has, as v0 found."""
+        return self.work / "planned.json"
+
+    @property
     def saved_config(self) -> Path:
         """What v1 `vf-eval` resumes from."""
         return self.output / RUN / "configs" / "resolved" / "eval.json"
@@ -94,32 +107,55 @@ class JobFiles:
 
 
 def command(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
-    """The program and its arguments; writes the config it reads. What a run before this one finished is kept (v1)."""
+    """The program and its arguments; writes the config it reads. What a run before this one finished is kept."""
+    resumes = resumable(spec, files)
+    if not resumes:
+        shutil.rmtree(files.output, ignore_errors=True)
     if spec.api == "v0":
-        return [str(spec.python), str(spec.program), *_flags(spec, files, url)]
-    resumes = _resumable(files)
+        return _older(spec, files, url, resumes=resumes)
+    # Resuming compares the saved config with the given one. It is written anew: the relay's port is new in every run,
+    # the number of rollouts at once may be, and a machine that was lost may have left half of it.
     config = files.saved_config if resumes else files.config
-    settings = json.loads(config.read_text(encoding="utf-8")) if resumes else _config(spec, files)
-    # The relay's port is new in every run, and resuming compares whole configs.
+    config.parent.mkdir(parents=True, exist_ok=True)
+    settings = _config(spec, files)
     settings["client"]["base_url"] = url
-    config.write_text(json.dumps(settings), encoding="utf-8")
+    _replace(config, json.dumps(settings))
     return [str(spec.python), str(spec.program), "@", str(config), "--resume" if resumes else "--clean"]
 
 
-def _resumable(files: JobFiles) -> bool:
+def resumable(spec: EvalSpec, files: JobFiles) -> bool:
+    """Whether a run before this one left rollouts that need not be repeated."""
     found = files.results()
-    return files.saved_config.is_file() and found is not None and found.stat().st_size > 0
+    return spec.resumes and found is not None and found.stat().st_size > 0
+
+
+def _older(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> list[str]:
+    program = [str(OLDER), str(spec.program)] if spec.resumes else [str(spec.program)]
+    flags = _flags(spec, files, url)
+    found = files.results()
+    if resumes and found is not None:
+        # `-R` wants both files to be there, and looks into this one no more (vf_eval_v0.py).
+        _replace(found.with_name("metadata.json"), "{}")
+        flags += ["-R", str(found.parent)]
+    return [str(spec.python), *program, *flags]
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that a kill leaves the old one or the new one."""
+    second = path.with_name(f"{path.name}.tmp")
+    second.write_text(text, encoding="utf-8")
+    second.replace(path)
 
 
 def _config(spec: EvalSpec, files: JobFiles) -> dict[str, Any]:
     select: dict[str, Any] = {"shuffle": True, "seed": spec.seed, "limit": spec.num_examples}
     if spec.infinite:
         select["include"] = {"idx": [f"0:{spec.num_examples * _INFINITE_SPREAD}"]}
-    harness = IN_PROCESS_ID if spec.in_process else spec.harness
+    seats = spec.seats or {"agent": (spec.harness, spec.runtime)}
     return {
         "env": {
             "taskset": {"id": spec.module, **spec.env_args},
-            "agent": {"harness": {"id": harness}, "runtime": {"type": spec.runtime}},
+            **{name: _seat(spec, name, *seat) for name, seat in seats.items() if seat},
         },
         "model": spec.model,
         "client": {"api_key_var": KEY_VARIABLE},
@@ -132,6 +168,11 @@ def _config(spec: EvalSpec, files: JobFiles) -> dict[str, Any]:
         "output_dir": str(files.output),
         "run": {"name": RUN},
     }
+
+
+def _seat(spec: EvalSpec, name: str, harness: str, runtime: str) -> dict[str, Any]:
+    played = IN_PROCESS_ID if spec.plain(name) else harness
+    return ({"harness": {"id": played}} if played else {}) | ({"runtime": {"type": runtime}} if runtime else {})
 
 
 def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:

@@ -1,19 +1,18 @@
 """The loopback proxy between `vf-eval` and the real endpoint, in the job's supervisor.
 
-It alone holds the real key; environment code gets a random one that is good for this relay only. It counts tokens and
-refuses what would exceed the cap. Judges inside environments come through here too. httpx, starlette and uvicorn are
-imported here and nowhere the server imports at start.
+It alone holds the real key; environment code gets a random one that is good for this relay only. It counts tokens,
+refuses what would exceed the cap, and waits where the endpoint limits its rate. Judges inside environments come through
+here too. httpx, starlette and uvicorn are imported here and nowhere the server imports at start.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import secrets
 import socket
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -24,8 +23,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from prime_lab_mcp.lab.evals.spec import Endpoint, Price
+from prime_lab_mcp.lab.evals.metering import Cap, Usage
+from prime_lab_mcp.lab.evals.spec import Endpoint
+from prime_lab_mcp.lab.evals.upstream import IMPATIENT, Patience, kind_of_failure, kind_of_status
 from prime_lab_mcp.lab.text import quote
+
+__all__ = ["POSTED", "Cap", "Relay"]
 
 POSTED = ("chat/completions", "completions", "responses", "embeddings")
 _CONNECT = 30.0
@@ -34,48 +37,12 @@ _DEFAULT_COMPLETION = 2048
 _KEPT_HEADERS = ("content-type", "retry-after", "x-request-id")
 
 
-@dataclass(slots=True)
-class Usage:
-    """What went through. Tokens are those that the endpoint reported."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    errors: Counter[str] = field(default_factory=Counter)
-    """Number of failed requests by HTTP status, `connect` or `timeout`."""
-    capped: int = 0
-    last_error: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "requests": self.requests,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "request_errors": dict(self.errors),
-            "capped": self.capped,
-            "last_error": self.last_error,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Cap:
-    """Bounds of one job or call; None: no bound."""
-
-    tokens: int | None = None
-    cost: float | None = None
-    price: Price | None = None
-    requests: int | None = None
-
-    def allows(self, prompt: int, completion: int) -> bool:
-        if self.tokens is not None and prompt + completion > self.tokens:
-            return False
-        return self.cost is None or self.price is None or self.price.of(prompt, completion) <= self.cost
-
-
 class Relay:
     """Forwards to `endpoint` with `key`; `secret` is the only key it accepts."""
 
-    def __init__(self, endpoint: Endpoint, key: str | None, cap: Cap | None = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, key: str | None, cap: Cap | None = None, patience: Patience = IMPATIENT
+    ) -> None:
         self.secret = f"relay-{secrets.token_urlsafe(24)}"
         self.usage = Usage()
         self.url = ""
@@ -83,6 +50,9 @@ class Relay:
         self._key = key
         self.cap = cap or Cap()
         """May be replaced while it serves."""
+        self._patience = patience
+        self._not_before = 0.0
+        """Until when the endpoint asked all of us to wait."""
         self._reserved = [0, 0]
         self._client: httpx.AsyncClient | None = None
 
@@ -172,7 +142,7 @@ class Relay:
             method, f"{self._endpoint.url.rstrip('/')}/{path}", content=content or None, headers=self._headers()
         )
         try:
-            answer = await self._client.send(request, stream=True)
+            answer = await self._send(request)
             if answer.status_code < 400 and body is not None and body.get("stream"):
                 return StreamingResponse(self._stream(answer), answer.status_code, _kept(answer))
             received = await answer.aread()
@@ -180,14 +150,36 @@ class Relay:
         except httpx.TimeoutException as error:
             return self._unreachable(504, "timeout", error)
         except httpx.HTTPError as error:
-            return self._unreachable(503, "connect", error)
+            return self._unreachable(503, kind_of_failure(error), error)
         if answer.status_code >= 400:
-            self._failed(str(answer.status_code), received.decode("utf-8", "replace"))
+            text = received.decode("utf-8", "replace")
+            self._failed(kind_of_status(answer.status_code, text), text)
             if self._key:
                 received = received.replace(self._key.encode(), b"[redacted]")
         elif body is not None:
             self._count(_parsed(received))
         return Response(received, answer.status_code, _kept(answer))
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """The answer's head, after the waits that the endpoint asked for."""
+        assert self._client is not None
+        waited, attempt = 0.0, 1
+        while True:
+            # While one request waits for the endpoint, new ones do not press on it.
+            if (pause := min(self._not_before - anyio.current_time(), self._patience.each)) > 0:
+                await anyio.sleep(pause)
+            answer = await self._client.send(request, stream=True)
+            wait = self._patience.wait(answer.status_code, answer.headers.get("retry-after"), attempt, waited)
+            if wait is None:
+                if answer.status_code < 400:
+                    self.usage.streak.succeeded()
+                return answer
+            await answer.aclose()
+            self.usage.rate_limited += 1
+            self.usage.waited += wait
+            self._not_before = max(self._not_before, anyio.current_time() + wait)
+            await anyio.sleep(wait * random.uniform(1.0, 1.25))  # not all at once again
+            waited, attempt = waited + wait, attempt + 1
 
     async def _stream(self, answer: httpx.Response) -> AsyncIterator[bytes]:
         rest = b""
@@ -220,6 +212,7 @@ class Relay:
 
     def _failed(self, kind: str, text: str) -> None:
         self.usage.errors[kind] += 1
+        self.usage.streak.failed(kind, anyio.current_time())
         if self._key:
             text = text.replace(self._key, "[redacted]")
         self.usage.last_error = f"{kind}: {quote(text, 200)}"

@@ -15,6 +15,8 @@ Preset = Literal["prime", "openai", "openrouter", "vllm", "ollama", "url"]
 
 IN_PROCESS = "null"
 """The harness that our own in-process chat harness stands in for."""
+ASSUMED_PROMPT, ASSUMED_COMPLETION = 1000, 2048
+"""Tokens of a rollout for an estimate, where neither prompts nor a limit are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,11 @@ class EvalSpec:
     deadline_s: float = 3600.0
     weights: Mapping[str, float] = field(default_factory=dict)
     """Weight of every reward as the loaded environment states them; v0 results do not repeat them."""
+    prompt_tokens: int | None = None
+    """Mean of a sample of the environment's prompts, for the estimate; None where no prompt was seen."""
+    seats: Mapping[str, Any] = field(default_factory=dict)
+    """Agents of the environment's own `Env` by name: `[harness, runtime]`, where an empty text (or an empty list) lets
+    the environment's own setting hold. Empty: one agent with `harness` and `runtime`."""
     price: Price | None = None
     max_cost: float | None = None
     """US dollars at which the relay stops answering."""
@@ -94,6 +101,22 @@ class EvalSpec:
         return self.planned_tasks * self.rollouts
 
     @property
+    def resumes(self) -> bool:
+        """Whether a run that was broken off goes on where it ended (v1, and v0 from 0.1.14 on)."""
+        return self.api == "v1" or _at_least(self.verifiers, "0.1.14")
+
+    @property
+    def estimate(self) -> dict[str, Any]:
+        """What it asks for at most, with one turn a rollout: `{rollouts, tokens{prompt, completion}, cost?}`."""
+        prompt = self.planned * (self.prompt_tokens or ASSUMED_PROMPT)
+        completion = self.planned * (self.max_tokens or ASSUMED_COMPLETION)
+        known: dict[str, Any] = {
+            "rollouts": self.planned,
+            "tokens": {"prompt": prompt, "completion": completion},
+        }
+        return known | ({} if self.price is None else {"cost": round(self.price.of(prompt, completion), 4)})
+
+    @property
     def sampling(self) -> dict[str, Any]:
         """As sent to the endpoint; what is not in it is the server's default."""
         given: dict[str, Any] = {"temperature": self.temperature}
@@ -103,14 +126,19 @@ class EvalSpec:
 
     @property
     def in_process(self) -> bool:
-        return self.api == "v1" and self.harness == IN_PROCESS and self.runtime == "subprocess"
+        return self.api == "v1" and any(self.plain(name) for name in self.seats or ("agent",))
+
+    def plain(self, seat: str) -> bool:
+        """Whether an agent is played by our in-process harness."""
+        found = self.seats.get(seat, ()) if self.seats else (self.harness, self.runtime)
+        return tuple(found) == (IN_PROCESS, "subprocess")
 
     @property
     def harness_name(self) -> str | None:
         """The harness as reports name it; v0 has none."""
         if self.api == "v0" or self.hosted is not None:
             return None
-        return f"{self.harness} (in-process)" if self.in_process else self.harness
+        return f"{self.harness} (in-process)" if self.in_process and self.harness == IN_PROCESS else self.harness
 
     @property
     def order(self) -> str:
@@ -133,6 +161,7 @@ class EvalSpec:
         for name in _PATHS:
             shown[name] = str(shown[name])
         shown["env_args"], shown["weights"] = dict(self.env_args), dict(self.weights)
+        shown["seats"] = {name: list(seat) for name, seat in self.seats.items()}
         return shown
 
     @classmethod
@@ -148,7 +177,18 @@ class EvalSpec:
 
 _PATHS = ("tree", "python", "program")
 _INCIDENTAL = frozenset(
-    {"environment", "weights", *_PATHS, "tasks", "concurrency", "deadline_s", "price", "max_cost", "max_total_tokens"}
+    {
+        "environment",
+        "weights",
+        *_PATHS,
+        "tasks",
+        "concurrency",
+        "deadline_s",
+        "price",
+        "max_cost",
+        "max_total_tokens",
+        "prompt_tokens",
+    }
 )
 """Parts that change where or how fast an evaluation runs, not what it measures."""
 
@@ -160,9 +200,13 @@ def canonical(value: Any) -> str:
 
 def shuffles(verifiers: str) -> bool:
     """Whether the v0 `vf-eval` of this version takes --shuffle (0.2.1 and newer)."""
+    return _at_least(verifiers, "0.2.1")
+
+
+def _at_least(version: str, least: str) -> bool:
     from packaging.version import InvalidVersion, Version
 
     try:
-        return Version(verifiers) >= Version("0.2.1")
+        return Version(version) >= Version(least)
     except InvalidVersion:
         return False

@@ -20,7 +20,6 @@ from prime_lab_mcp.lab import hub
 from prime_lab_mcp.lab.errors import BadInput, EvalError, LabError, PrimeError
 from prime_lab_mcp.lab.evals import upload_layout
 from prime_lab_mcp.lab.evals.hosted.platform import status_of
-from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.refusals import Refusal
 from prime_lab_mcp.lab.publish import IN_FLIGHT_SECONDS
@@ -60,12 +59,6 @@ async def target(lab: Lab, snapshot: Snapshot) -> str:
     raise entry.problem or PrimeError(
         f"the Hub does not hold {entry.ref}", fix="Call push_environment, then again.", code="platform-not-found"
     )
-
-
-def finished(lab: Lab, spec: EvalSpec) -> Job | None:
-    """The newest finished evaluation of the same intent: an upload does not evaluate it again."""
-    same = lab.ledger.jobs(lab.key, environment=spec.environment, state="finished")
-    return next((j for j in same if j.intent == spec.intent), None)
 
 
 def question(ref: str) -> str:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import prime_lab_mcp
 from prime_lab_mcp.lab.distribution import Distribution, judge
 from prime_lab_mcp.lab.errors import EvalError, LabError
+from prime_lab_mcp.lab.evals import failures
+from prime_lab_mcp.lab.evals.attempt import file_sha256
 from prime_lab_mcp.lab.evals.program import JobFiles
 from prime_lab_mcp.lab.evals.results import Reading, scores
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.supervisor import file_sha256
 from prime_lab_mcp.lab.records import Evidence, Job
 from prime_lab_mcp.lab.report import Facts, Finding, Outcome, Verdict
 from prime_lab_mcp.lab.text import count
@@ -26,6 +27,7 @@ GROUP_SIZE = 16
 TRAINING_TEMPERATURE = 1.0
 """What prime-rl samples with unless told otherwise; the share of usable groups holds for it only."""
 _GREEDY = 0.3
+_TROUBLE = ("request_errors", "capped", "rate_limited", "rollout_errors", "half_written", "last_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,9 @@ def summary_of(spec: EvalSpec, judged: Judged) -> str:
     """One sentence on a finished evaluation."""
     d = judged.distribution
     if d is None or d.mean is None:
-        return f"The evaluation of {spec.environment} with {spec.model} says nothing: {judged.findings[0].message}."
+        why = [judged.findings[0], *(f for f in judged.findings[1:] if f.code in failures.CAUSES)][:2]
+        told = "; ".join(f.message for f in why)
+        return f"The evaluation of {spec.environment} with {spec.model} says nothing: {told}."
     usable = d.usable_groups
     groups = f", {usable.share:.0%} of groups of {usable.group_size} usable" if usable.share is not None else ""
     return (
@@ -125,6 +129,7 @@ def eval_data(spec: EvalSpec, job: Job, judged: Judged | None, path: str | None)
         "completed": (d.rollouts - d.errors) if d else int(progress.get("completed") or 0) - _errors(progress),
         "errors": d.errors if d else _errors(progress),
         "mean_reward": d.mean * d.attainable if d and d.mean is not None else progress.get("mean_reward"),
+        "estimate": spec.estimate,
         "tokens": {name: progress.get(f"{name}_tokens", 0) for name in ("prompt", "completion")},
         "harness": spec.harness_name,
         "order": spec.order,
@@ -133,8 +138,7 @@ def eval_data(spec: EvalSpec, job: Job, judged: Judged | None, path: str | None)
     }
     if spec.hosted is not None:
         data |= {k: progress.get(k) for k in ("hosted", "evaluation", "url", "platform_status")}
-    if progress.get("request_errors"):
-        data["request_errors"] = progress["request_errors"]
+    data |= {name: progress[name] for name in _TROUBLE if progress.get(name)}
     if "cost" in progress:
         data["cost"] = round(float(progress["cost"]), 4)
     if progress.get("reason"):
@@ -181,7 +185,7 @@ def _changed(files: JobFiles, job: Job) -> Finding | None:
 
 def _with_facts(spec: EvalSpec, job: Job, distribution: Distribution) -> Judged:
     """The distribution's verdict, with what the way it was sampled takes away from it."""
-    findings = [*distribution.findings]
+    findings = [*distribution.findings, *failures.findings(spec, job)]
     status: Verdict = distribution.status
     if job.progress.get("capped"):
         findings.append(

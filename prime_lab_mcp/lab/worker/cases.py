@@ -101,6 +101,8 @@ class Role:
     name: str
     harness: str
     runtime: str
+    own: bool = False
+    """The environment exports the `Env` or harness that says so; else it is verifiers' default."""
 
 
 @dataclass(frozen=True, slots=True)

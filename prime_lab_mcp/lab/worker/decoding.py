@@ -82,7 +82,7 @@ def decode_traits(reply: Any) -> Traits:
             lossy_total=int(reply.get("lossy_total", 0)),
             roles=None
             if roles is None
-            else tuple(Role(str(r["name"]), str(r["harness"]), str(r["runtime"])) for r in roles),
+            else tuple(Role(str(r["name"]), str(r["harness"]), str(r["runtime"]), bool(r["own"])) for r in roles),
             wire=tuple((int(w["row"]), dict(w["data"])) for w in reply.get("wire", ())),
             parsers=tuple(
                 ParserUse(str(p["function"]), str(p["given"]), str(p["environment"])) for p in reply.get("parsers", ())

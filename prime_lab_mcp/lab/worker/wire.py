@@ -137,7 +137,7 @@ def _arg(name: str, field: Any) -> dict[str, Any]:
     }
 
 
-def _roles(adapter: Any) -> list[dict[str, str]] | None:
+def _roles(adapter: Any) -> list[dict[str, Any]] | None:
     """Each agent of the environment with the harness and runtime it gets when a run names none.
 
     By hand and not through `env_config_type`, which imports the package of built-in tasksets (more than a second).
@@ -157,6 +157,7 @@ def _roles(adapter: Any) -> list[dict[str, str]] | None:
                 "name": str(name),
                 "harness": str(role.harness.id if role.harness is not None else default),
                 "runtime": str(role.runtime.type),
+                "own": harness or env is not v1.SingleAgentEnv,
             }
             for name, role in found.items()
         ]

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from prime_lab_mcp.lab.evals.attempt import file_sha256
 from prime_lab_mcp.lab.evals.program import RUN
 from prime_lab_mcp.lab.evals.spec import Endpoint, EvalSpec
-from prime_lab_mcp.lab.evals.supervisor import file_sha256
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import Job
 

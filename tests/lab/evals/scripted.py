@@ -7,7 +7,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -19,10 +19,11 @@ class ScriptedModel(ThreadingHTTPServer):
     request_queue_size = 256
     daemon_threads = True
 
-    def __init__(self, reply: Reply, gate: threading.Event | None = None) -> None:
+    def __init__(self, reply: Reply, gate: threading.Event | None = None, retry_after: str | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.reply = reply
         self.gate = gate
+        self.retry_after = retry_after
         self.lock = threading.Lock()
         self.asked: Counter[str] = Counter()
         self.keys: set[str] = set()
@@ -81,8 +82,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        if status in (429, 503) and self.server.retry_after is not None:
+            self.send_header("retry-after", self.server.retry_after)
+        with suppress(BrokenPipeError, ConnectionResetError):  # who asked may be gone
+            self.end_headers()
+            self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
         """Quiet."""
@@ -99,9 +103,11 @@ def _completion(body: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def serving(reply: Reply, gate: threading.Event | None = None) -> Iterator[ScriptedModel]:
+def serving(
+    reply: Reply, gate: threading.Event | None = None, retry_after: str | None = None
+) -> Iterator[ScriptedModel]:
     """The server, running in threads."""
-    server = ScriptedModel(reply, gate)
+    server = ScriptedModel(reply, gate, retry_after)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -29,7 +29,7 @@ async def test_a_request_is_forwarded_with_the_real_key_and_counted() -> None:
     assert model.keys == {f"Bearer {KEY}"}
     assert relay.usage.as_json() == {
         "requests": 1, "prompt_tokens": 10, "completion_tokens": 5, "request_errors": {}, "capped": 0,
-        "last_error": None,
+        "rate_limited": 0, "waited_seconds": 0, "last_error": None,
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.evals import upload
-from prime_lab_mcp.lab.evals.supervisor import file_sha256
+from prime_lab_mcp.lab.evals.attempt import file_sha256
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Outcome
 from prime_lab_mcp.tools import push_environment

@@ -12,12 +12,12 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.errors import LabError, PrimeError
+from prime_lab_mcp.lab.evals.ending import Ending
 from prime_lab_mcp.lab.evals.hosted import platform
 from prime_lab_mcp.lab.evals.hosted.platform import ENDED, PASSING, Status
 from prime_lab_mcp.lab.evals.hosted.start import SETTLE_SECONDS, Start
 from prime_lab_mcp.lab.evals.results import read
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.supervisor import Ending
 from prime_lab_mcp.lab.ledger import Ledger
 from prime_lab_mcp.lab.prime import Prime
 from prime_lab_mcp.lab.records import Run

@@ -18,11 +18,13 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.evals.attempt import LEASE, file_sha256
+from prime_lab_mcp.lab.evals.ending import Ending
 from prime_lab_mcp.lab.evals.hosted.follow import Follower, Pace
 from prime_lab_mcp.lab.evals.hosted.launch import variables_file
 from prime_lab_mcp.lab.evals.program import JobFiles
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.supervisor import LEASE, Ending, file_sha256, take_key
+from prime_lab_mcp.lab.evals.supervisor import take_key
 from prime_lab_mcp.lab.ledger import Ledger
 from prime_lab_mcp.lab.prime import Prime
 from prime_lab_mcp.lab.settings import Settings
