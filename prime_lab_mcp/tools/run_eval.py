@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.opening import opened
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
 from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.tools.rescored_eval import rescored
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
 
 _ASK_FROM = 1.0
@@ -27,7 +28,6 @@ _GOLDS = 5000
 _REFUSED = {
     "hosted": "Leave hosted out: a local evaluation with the same model opens the same gates.",
     "upload": "Leave upload out; the results stay on this machine, and read_eval reads them.",
-    "rescore": "Leave rescore out and run the evaluation again.",
 }
 
 
@@ -67,6 +67,8 @@ class Args(Arguments):
 
 async def run(call: Call, args: Args) -> Outcome:
     """Start or attach, wait a while, and judge when it has ended."""
+    if args.rescore:
+        return await rescored(call, args)
     _supported(args)
     lab, evals = call.lab, call.lab.evals
     spec, key = await _prepare(call, args)
@@ -129,6 +131,8 @@ async def _access(lab: Lab, args: Args) -> tuple[endpoints.Access, dict[str, str
 
 async def intent(call: Call, args: Args) -> Intent | None:
     """Ask first when the endpoint lists a price and the estimate reaches a dollar, or a cap is set."""
+    if args.rescore:
+        return None
     _supported(args)
     try:
         access, _ = await _access(call.lab, args)
