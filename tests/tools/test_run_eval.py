@@ -146,7 +146,7 @@ async def test_a_rehearsal_model_knows_the_golds_and_its_evidence_counts_for_the
         await platform.close()
 
 
-@pytest.mark.parametrize("given", [{"hosted": True}, {"upload": True}, {"rescore": "eval-1"}])
+@pytest.mark.parametrize("given", [{"hosted": True}, {"upload": True}])
 async def test_what_this_version_lacks_is_refused_with_advice(lab: Lab, given: dict[str, Any]) -> None:
     write_environment(lab.settings.workspace)
     with pytest.raises(BadInput) as refused:

@@ -115,7 +115,7 @@ def _as_stored(kept: Stored, scored: Scored) -> bool:
         for n, (score, _) in rollout.components.items()
         if n in scored.components
     ]
-    return same(rollout.reward, scored.reward) and all(parts)
+    return all((same(rollout.reward, scored.reward), *parts))
 
 
 def _each(scored: Scored) -> Sequence[Scored]:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Reply = Callable[[dict[str, Any], int], str | int]
-"""From the request and how often this prompt was asked before: the text, or an HTTP status to fail with."""
+Reply = Callable[[dict[str, Any], int], str | int | dict[str, Any]]
+"""From the request and how often this prompt was asked before: the text, an HTTP status to fail with, or a tool call
+(its name and arguments as text)."""
 
 
 class ScriptedModel(ThreadingHTTPServer):
@@ -57,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(reply, int):
             key = self.headers.get("authorization", "")
             self._send(reply, {"error": {"message": f"scripted {reply} for {key}", "code": reply}})
-        elif body.get("stream"):
+        elif body.get("stream") and isinstance(reply, str):
             self._stream(body, reply)
         else:
             self._send(200, _completion(body, reply))
@@ -92,8 +93,11 @@ def _usage() -> dict[str, int]:
     return {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
 
-def _completion(body: dict[str, Any], text: str) -> dict[str, Any]:
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+def _completion(body: dict[str, Any], said: str | dict[str, Any]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": said if isinstance(said, str) else None}
+    if not isinstance(said, str):
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": said}]
+    choice = {"index": 0, "message": message, "finish_reason": "stop" if isinstance(said, str) else "tool_calls"}
     head = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"]}
     return head | {"choices": [choice], "usage": _usage()}
 
