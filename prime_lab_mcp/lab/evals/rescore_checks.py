@@ -216,7 +216,7 @@ def _shape(schema: Mapping[str, Any]) -> Any:
 
 
 def _short(said: Sequence[Any]) -> bool:
-    return sum(m.get("role") == "assistant" for m in said) <= rolled.TURNS
+    return bool(sum(m.get("role") == "assistant" for m in said) <= rolled.TURNS)
 
 
 def _messages(one: Stored, said: Sequence[Mapping[str, Any]]) -> list[Message]:

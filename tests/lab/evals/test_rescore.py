@@ -241,16 +241,21 @@ class Task(vf.Task[Data, Note]):
     async def calls(self, trace: vf.Trace) -> float:
         return float(sum(len(m.tool_calls or ()) for m in trace.assistant_messages))
 
-class Shelf(vf.Toolset):
+class Shelf(vf.Toolset[vf.SharedToolsetConfig]):
+    TOOL_PREFIX = None
+
     @vf.tool
     def look_up(self, name: str) -> str:
         """The price of a thing."""
-        return f"{name} costs 7"
+        return f"{name} costs 7."
 
-class Prices(vf.Taskset[Task, vf.TasksetConfig]):
+class PricesConfig(vf.TasksetConfig):
+    tools: vf.SharedToolsetConfig = vf.SharedToolsetConfig()
+
+class Prices(vf.Taskset[Task, PricesConfig]):
     @classmethod
     def toolsets(cls, config):
-        return [Shelf(vf.SharedToolsetConfig())]
+        return [Shelf(config.tools)]
 
     def load(self):
         for n in range(6):
@@ -279,7 +284,10 @@ def looks_up(body: dict[str, Any], before: int) -> str | dict[str, Any]:
 
 
 async def test_tools_are_part_of_the_rollouts_and_rewards_that_read_state_are_refused(lab: Lab) -> None:
-    code = write(lab, "prices", '"verifiers>=0.4.0,<0.5"', '__all__ = ["Prices"]\n' + TOOLS)
+    # Tool servers are started as modules of their own, which a package's __init__ cannot be.
+    init = write(lab, "prices", '"verifiers>=0.4.0,<0.5"', 'from prices.shop import Prices\n\n__all__ = ["Prices"]\n')
+    code = init.with_name("shop.py")
+    code.write_text(TOOLS, encoding="utf-8")
     original = code.read_text(encoding="utf-8")
     with serving(looks_up) as model:
         ran = await evaluate(
@@ -294,7 +302,7 @@ async def test_tools_are_part_of_the_rollouts_and_rewards_that_read_state_are_re
     assert (told["up"], told["down"], told["unchanged"], found.data["mean_reward"]) == (6, 0, 6, 1.0), found
     assert {r.metrics["calls"] for r in lab.evals.rollouts(found.data["id"])} == {1.0}
 
-    code.write_text(original.replace('costs 7"\n\nclass', 'costs 8"\n\nclass'), encoding="utf-8")
+    code.write_text(original.replace("costs 7.", "costs 8."), encoding="utf-8")
     other = await rescored(lab, was, "prices")
     assert (other.status, codes(other)) == ("inconclusive", ["rescore-environment-changed"]), other
     assert "costs 8" in other.findings[0].message
