@@ -10,7 +10,7 @@ import anyio
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.evals import rescore, verdicts
 from prime_lab_mcp.lab.evals.rescore_changes import direction
-from prime_lab_mcp.lab.evals.rescore_checks import NotComparable
+from prime_lab_mcp.lab.evals.rescore_checks import RescoreError
 from prime_lab_mcp.lab.report import Facts, Next, Outcome
 from prime_lab_mcp.tools.tool import Call
 
@@ -27,7 +27,7 @@ async def rescored(call: Call, args: Args) -> Outcome:
     _same_evaluation(args, was)
     try:
         job = await rescore.rescore(lab, call.snapshot, was, call.progress)
-    except NotComparable as error:
+    except RescoreError as error:
         return Outcome(
             "inconclusive",
             f"The rollouts of {was.job.id} say nothing about the present reward: {error.message}.",

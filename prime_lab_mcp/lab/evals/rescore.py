@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.evals import rescore_checks as checks
 from prime_lab_mcp.lab.evals.program import RUN
 from prime_lab_mcp.lab.evals.progress import Tally
 from prime_lab_mcp.lab.evals.rescore_changes import Changes
-from prime_lab_mcp.lab.evals.rescore_checks import NotComparable
+from prime_lab_mcp.lab.evals.rescore_checks import RescoreError
 from prime_lab_mcp.lab.evals.rescore_scoring import Scoring, Survey, open_scoring, survey, to_replay
 from prime_lab_mcp.lab.evals.rescore_stored import Form, form_of, records
 from prime_lab_mcp.lab.evals.results import parse
@@ -89,14 +89,14 @@ def _intact(lab: Lab, job: Job) -> Path:
 async def rescore(lab: Lab, snapshot: Snapshot, was: Origin, progress: Progress) -> Job:
     """The evaluation with the present reward; the known one where that was done before.
 
-    Raises NotComparable where the numbers would not be those of a run, LabError when the machinery fails.
+    Raises RescoreError where the numbers would not be those of a run, LabError when the machinery fails.
     """
 
     async def say(message: str) -> None:
         await progress(0, None, message)
 
     if was.spec.hosted is not None:
-        raise NotComparable("samples of a hosted evaluation hold no whole rollouts", fix=checks.AGAIN)
+        raise RescoreError("samples of a hosted evaluation hold no whole rollouts", fix=checks.AGAIN)
     async with opened(lab, snapshot, env_args=was.spec.env_args, progress=say) as env:
         spec = _derived(was, env)
         known = _known(lab, spec)
@@ -105,7 +105,7 @@ async def rescore(lab: Lab, snapshot: Snapshot, was: Origin, progress: Progress)
         form = form_of(spec.api)
         seen = await anyio.to_thread.run_sync(survey, was.path, form, spec.api)
         if seen.several:
-            raise NotComparable("several agents play in one rollout, and they are scored as a whole", fix=checks.AGAIN)
+            raise RescoreError("several agents play in one rollout, and they are scored as a whole", fix=checks.AGAIN)
         scoring, findings = await _checked(lab, env, was, form, seen, say)
         return await _scored(lab, was, spec, scoring, seen, [*_newer(lab, was), *findings], progress)
 
@@ -114,7 +114,7 @@ def _derived(was: Origin, env: Opened) -> EvalSpec:
     """The same evaluation of the present source."""
     old, now = was.spec, env.loaded
     if now.api != old.api or now.verifiers_version.split(".")[:2] != old.verifiers.split(".")[:2]:
-        raise NotComparable(
+        raise RescoreError(
             f"the evaluation ran on {old.api} with verifiers {old.verifiers}, and this is {now.api} with "
             f"{now.verifiers_version}",
             fix=checks.AGAIN,
@@ -163,7 +163,7 @@ def _newer(lab: Lab, was: Origin) -> list[Finding]:
 async def _checked(
     lab: Lab, env: Opened, was: Origin, form: Form, seen: Survey, say: Callable[[str], Awaitable[None]]
 ) -> tuple[Scoring, list[Finding]]:
-    """Everything that must hold before a number is told. Raises NotComparable."""
+    """Everything that must hold before a number is told. Raises RescoreError."""
     turns = env.loaded.turns
     scoring = await open_scoring(env.worker, was.spec, form, seen, turns=turns)
     placed = {k: n for k, n in seen.rollouts.items() if scoring.places[k].row is not None}
@@ -201,7 +201,7 @@ async def _with_former(
         async with opened(lab, former, env_args=was.spec.env_args) as env:
             scoring = await open_scoring(env.worker, was.spec, form, seen, turns=env.loaded.turns)
             return await _former(scoring, was, seen), scoring.located.asked
-    except NotComparable:
+    except RescoreError:
         raise
     except LabError as error:
         return [_unchecked(f"the source that the evaluation ran does not load any more: {error.message}")], ()
@@ -214,7 +214,7 @@ async def _former(scoring: Scoring, was: Origin, seen: Survey) -> list[Finding]:
     try:
         checks.reachable(flat)
         checks.stopped(flat)
-    except NotComparable as error:
+    except RescoreError as error:
         return [_unchecked(f"with the source that the evaluation ran, {error.message}")]
     checks.reproduces([stored for unit in units for stored in unit], flat)
     return []

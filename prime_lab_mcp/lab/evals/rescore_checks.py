@@ -38,7 +38,7 @@ _WHY = {
 AGAIN = "Run run_eval without rescore."
 
 
-class NotComparable(EvalError):
+class RescoreError(EvalError):
     """Stored rollouts cannot be scored as a run would score them."""
 
     default_code = "rescore-needs-state"
@@ -51,12 +51,12 @@ def reachable(found: Iterable[Scored]) -> None:
         problems = {p for s in parts for p in s.problems}
         missing = sorted(p.partition(":")[2] for p in problems if p.startswith("unstored:"))
         if missing:
-            raise NotComparable(
+            raise RescoreError(
                 f"a reward reads {quote(', '.join(missing), 120)}, which is not stored with a rollout", fix=AGAIN
             )
         judged = any(s.judges for s in parts) or problems & JUDGE_FAILED
         if judged or any(p.startswith("opened-network") for p in problems):
-            raise NotComparable(
+            raise RescoreError(
                 "a reward asks a model or another host, and stored rollouts are scored without a network",
                 fix=AGAIN + " The judge is asked through the same endpoint there.",
                 code="rescore-needs-judge",
@@ -69,7 +69,7 @@ def stopped(found: Sequence[Scored]) -> None:
     if given_up:
         why = next((s for s in found if s.broken and "not-run" not in s.problems), given_up[0])
         said = why.errors[0].message if why.errors else ", ".join(why.problems)
-        raise NotComparable(
+        raise RescoreError(
             f"the reward hung or ended its process again and again: {quote(said)}",
             fix="Mend the reward (test_reward shows the completion), then call again.",
             code="rescore-unfinished",
@@ -82,7 +82,7 @@ def repeatable(first: Sequence[Scored], again: Sequence[Scored]) -> None:
     differing = [(a, b) for a, b in pairs if not same(a.reward, b.reward)]
     if differing:
         a, b = differing[0]
-        raise NotComparable(
+        raise RescoreError(
             f"{len(differing)} of {count(len(pairs), 'stored rollout')} earned something else when scored twice "
             f"({_number(a.reward)}, then {_number(b.reward)})",
             fix="Make the reward a function of the rollout (test_reward shows where it is not), or run run_eval anew.",
@@ -95,7 +95,7 @@ def reproduces(kept: Sequence[Stored], found: Sequence[Scored]) -> None:
     differing = [(k, s) for k, s in zip(kept, found, strict=True) if not _as_stored(k, s)]
     if differing:
         one, scored = differing[0]
-        raise NotComparable(
+        raise RescoreError(
             f"{len(differing)} of {count(len(kept), 'stored rollout')} do not earn what they earned when the "
             f"evaluation ran, although its own source scored them ({_number(one.rollout.reward)} then, "
             f"{_number(scored.reward)} now)",
@@ -157,11 +157,11 @@ def tasks_changed(
 def nothing_left(located: Located, kept: Mapping[str, int]) -> None:
     """Raise when no stored rollout belongs to a present task."""
     if located.unfit:
-        raise NotComparable(f"{located.unfit}", fix=AGAIN)
+        raise RescoreError(f"{located.unfit}", fix=AGAIN)
     if not kept:
         reasons = Counter(p.why for p in located.places)
         said = _WHY[reasons.most_common(1)[0][0]] if reasons else "there is none"
-        raise NotComparable(
+        raise RescoreError(
             f"no stored rollout belongs to a present task ({said})", fix=AGAIN, code="rescore-prompts-changed"
         )
 
@@ -170,7 +170,7 @@ async def answers_alike(worker: Worker, form: Form, kept: Sequence[tuple[int, St
     """Play stored conversations through the present environment: it must offer and answer what it did then.
 
     Scoring covers the reward; what tools, turns and set-up say is part of the rollout, and an edit of them makes
-    another rollout. Raises NotComparable.
+    another rollout. Raises RescoreError.
     """
     chosen = [(row, k, said) for row, k in kept if (said := form.said(k.record)) and _short(said)][:REPLAYED]
     if not chosen:
@@ -233,14 +233,14 @@ def _told(text: str) -> str:
     return "".join(text[:3_900].split())
 
 
-def _untried(why: str) -> NotComparable:
-    return NotComparable(
+def _untried(why: str) -> RescoreError:
+    return RescoreError(
         "whether its tools and turns still answer as they did could not be tried here: " + quote(why), fix=AGAIN
     )
 
 
-def _other(why: str) -> NotComparable:
-    return NotComparable(
+def _other(why: str) -> RescoreError:
+    return RescoreError(
         why,
         fix="Undo the change of tools or turns, or run run_eval without rescore.",
         code="rescore-environment-changed",

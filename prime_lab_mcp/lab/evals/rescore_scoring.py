@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from prime_lab_mcp.lab.evals.rescore_checks import REPLAYED, SAMPLE, NotComparable
+from prime_lab_mcp.lab.evals.rescore_checks import REPLAYED, SAMPLE, RescoreError
 from prime_lab_mcp.lab.evals.rescore_stored import Form, Record, Stored, records
 from prime_lab_mcp.lab.evals.spec import IN_PROCESS, EvalSpec
 from prime_lab_mcp.lab.worker import kept
@@ -93,13 +93,13 @@ class Scoring:
         return list(islice(self.units(path, api), 0, None, max(1, units * each // SAMPLE)))
 
     async def batches(self, path: Path, api: str) -> AsyncIterator[tuple[list[Unit], list[list[Scored]]]]:
-        """All units with what they earn. Raises NotComparable when it takes longer than half an hour."""
+        """All units with what they earn. Raises RescoreError when it takes longer than half an hour."""
         deadline = anyio.current_time() + _SECONDS
         waiting = self.units(path, api)
         size = 1 if self.located.grouped else _BATCH
         while batch := await anyio.to_thread.run_sync(lambda: list(islice(waiting, size))):
             if anyio.current_time() > deadline:
-                raise NotComparable(
+                raise RescoreError(
                     f"scoring the stored rollouts took more than {_SECONDS / 60:g} minutes",
                     fix="Make the reward faster, or run run_eval with fewer examples.",
                     code="rescore-unfinished",

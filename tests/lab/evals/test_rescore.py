@@ -260,6 +260,9 @@ class Prices(vf.Taskset[Task, PricesConfig]):
     def load(self):
         for n in range(6):
             yield Task(Data(prompt=f"What does thing {n} cost? Look it up.", answer="costs 7"), self.config.task)
+
+if __name__ == "__main__":
+    Shelf.run()
 '''
 
 
