@@ -201,11 +201,13 @@ def _compare(one: Stored, said: Sequence[Mapping[str, Any]], now: rolled.Rolled)
         _shape(then_offered[n]) != _shape(now_offered[n]) for n in then_offered
     ):
         raise _other("its tools are not those that the model was offered then")
-    then = [_told(m.text) for m in _messages(one, said) if m.role != "assistant"]
-    later = [_told(str(m.get("content") or "")) for m in now.messages if m.get("role") != "assistant"]
-    alike: bool = later[: len(then)] == then if one.rollout.truncated else later == then
-    if not alike:
-        at = next((n for n, (a, b) in enumerate(zip(then, later, strict=False)) if a != b), min(len(then), len(later)))
+    then = [m.text for m in _messages(one, said) if m.role != "assistant"]
+    later = [str(m.get("content") or "") for m in now.messages if m.get("role") != "assistant"]
+    if one.rollout.truncated:
+        later = later[: len(then)]
+    if list(map(_told, then)) != list(map(_told, later)):
+        pairs = enumerate(zip(then, later, strict=False))
+        at = next((n for n, (a, b) in pairs if _told(a) != _told(b)), min(len(then), len(later)))
         a, b = (quote(side[at], 80) if at < len(side) else "nothing" for side in (then, later))
         raise _other(f"a stored conversation goes another way now: it answered {a} then and {b} now")
 

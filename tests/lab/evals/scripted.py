@@ -58,18 +58,26 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(reply, int):
             key = self.headers.get("authorization", "")
             self._send(reply, {"error": {"message": f"scripted {reply} for {key}", "code": reply}})
-        elif body.get("stream") and isinstance(reply, str):
+        elif body.get("stream"):
             self._stream(body, reply)
         else:
             self._send(200, _completion(body, reply))
 
-    def _stream(self, body: dict[str, Any], text: str) -> None:
+    def _stream(self, body: dict[str, Any], said: str | dict[str, Any]) -> None:
         head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
-        chunks: list[dict[str, Any]] = [
-            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": part}, "finish_reason": None}]}
-            for part in (text[: len(text) // 2], text[len(text) // 2 :])
-        ]
-        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        deltas: list[dict[str, Any]] = (
+            [{"role": "assistant", "content": part} for part in (said[: len(said) // 2], said[len(said) // 2 :])]
+            if isinstance(said, str)
+            else [
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": said}],
+                }
+            ]
+        )
+        chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
+        reason = "stop" if isinstance(said, str) else "tool_calls"
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
         if (body.get("stream_options") or {}).get("include_usage"):
             chunks.append({"choices": [], "usage": _usage()})
         lines = [f"data: {json.dumps(head | chunk)}\n\n" for chunk in chunks]
