@@ -69,6 +69,7 @@ SERVER_SIDE = {
     "cases.py",
     "decoding.py",
     "rolled.py",
+    "kept.py",
     "channel.py",
     "zygote.py",
 }

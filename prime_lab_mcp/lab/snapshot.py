@@ -131,6 +131,29 @@ def cli_hash(contents: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
+def stored(store: Path, content: str, name: str) -> Snapshot | None:
+    """An earlier snapshot, as long as its copy is there whole; None otherwise."""
+    tree = store / content / "tree"
+    if not tree.is_dir():
+        return None
+    found = [p for p in tree.rglob("*") if p.is_file() and "__pycache__" not in p.relative_to(tree).parts]
+    contents = {p.relative_to(tree).as_posix(): p.read_bytes() for p in found if not p.is_symlink()}
+    if _fingerprint(contents.items()) != content:
+        return None
+    manifest = parse(contents["pyproject.toml"]) if "pyproject.toml" in contents else Manifest(problem="none")
+    return Snapshot(
+        name=name,
+        relative=name,
+        tree=tree,
+        source=_fingerprint(_sources(contents, manifest)),
+        content=content,
+        cli_hash=cli_hash(contents),
+        files={path: hashlib.sha256(data).hexdigest() for path, data in contents.items()},
+        left_out=(),
+        manifest=manifest,
+    )
+
+
 def verify(snapshot: Snapshot) -> None:
     """Raise LabError when the stored copy is no longer what was fingerprinted."""
     if not _intact(snapshot.tree, snapshot.files):

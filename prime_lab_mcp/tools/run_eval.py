@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.evals.spec import EvalSpec, canonical
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.opening import opened
 from prime_lab_mcp.lab.report import Outcome
+from prime_lab_mcp.tools.rescored_eval import rescored
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
 
 _ASK_FROM = 1.0
@@ -26,9 +27,6 @@ _ASK_FROM = 1.0
 _GOLDS = 5000
 _PROMPTS = 64
 """Tasks whose prompts are looked at for the estimate of tokens."""
-_REFUSED = {
-    "rescore": "Leave rescore out and run the evaluation again.",
-}
 
 
 class Args(Arguments):
@@ -67,6 +65,8 @@ class Args(Arguments):
 
 async def run(call: Call, args: Args) -> Outcome:
     """Start or attach, wait a while, and judge when it has ended."""
+    if args.rescore:
+        return await rescored(call, args)
     _supported(args)
     lab, evals = call.lab, call.lab.evals
     if args.hosted:
@@ -93,9 +93,6 @@ async def run(call: Call, args: Args) -> Outcome:
 
 
 def _supported(args: Args) -> None:
-    for name, instead in _REFUSED.items():
-        if getattr(args, name):
-            raise BadInput(f"{name} is not in this version", fix=instead, code="not-in-this-version")
     own = (args.endpoint or "prime", args.harness, args.runtime, args.upload)
     if args.hosted and own != ("prime", "null", "subprocess", False):
         raise BadInput(
@@ -146,6 +143,8 @@ async def _access(lab: Lab, args: Args) -> tuple[endpoints.Access, dict[str, str
 
 async def intent(call: Call, args: Args) -> Intent | None:
     """Ask first when the endpoint lists a price and the estimate reaches a dollar, or a cap is set."""
+    if args.rescore:
+        return None
     _supported(args)
     if args.hosted:
         offer = await hosted.offer(call.lab, args.environment, call.snapshot, args.wanted())

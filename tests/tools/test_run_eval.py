@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.evals.jobs import LIVE
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.report import Outcome, Report
@@ -144,14 +144,6 @@ async def test_a_rehearsal_model_knows_the_golds_and_its_evidence_counts_for_the
     finally:
         await lab.close()
         await platform.close()
-
-
-@pytest.mark.parametrize("given", [{"rescore": "eval-1"}])
-async def test_what_this_version_lacks_is_refused_with_advice(lab: Lab, given: dict[str, Any]) -> None:
-    write_environment(lab.settings.workspace)
-    with pytest.raises(BadInput) as refused:
-        await evaluate(lab, **given)
-    assert refused.value.code == "not-in-this-version"
 
 
 async def test_an_unset_key_is_an_error_before_anything_starts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,9 +86,14 @@ class Evals:
         job = self._lab.ledger.create_job(fresh)
         return job if job.id != fresh.id else self._launch(job, spec, key)
 
+    def _same(self, spec: EvalSpec) -> list[Job]:
+        """Newest first."""
+        jobs = self._lab.ledger.jobs(self._lab.key, environment=spec.environment)
+        return [j for j in jobs if j.intent == spec.intent]
+
     def _done(self, spec: EvalSpec) -> Job | None:
         """The newest job with this intent, if it finished without a failed rollout and its results are there."""
-        same = [j for j in self._lab.ledger.jobs(self._lab.key, environment=spec.environment) if j.intent == spec.intent]
+        same = self._same(spec)
         if not same or same[0].state != "finished":
             return None
         told = same[0].progress
@@ -99,8 +104,7 @@ class Evals:
         """The newest broken job with this intent, taken over by exactly one caller."""
         if not spec.resumes:
             return None
-        ledger = self._lab.ledger
-        same = [j for j in ledger.jobs(self._lab.key, environment=spec.environment) if j.intent == spec.intent]
+        ledger, same = self._lab.ledger, self._same(spec)
         if not same or same[0].state not in ("crashed", "stopped"):
             return None
         job, now = same[0], time.time()

@@ -143,6 +143,8 @@ def eval_data(spec: EvalSpec, job: Job, judged: Judged | None, path: str | None)
         data["cost"] = round(float(progress["cost"]), 4)
     if progress.get("reason"):
         data["reason"] = progress["reason"]
+    if progress.get("rescored"):
+        data["rescored"] = progress["rescored"]
     if d is not None:
         data["pass_rate"] = {"threshold": d.pass_threshold, "share": _round(d.pass_rate)}
         data["perfect_rate"] = _round(d.perfect_rate)
@@ -196,6 +198,10 @@ def _with_facts(spec: EvalSpec, job: Job, distribution: Distribution) -> Judged:
             )
         )  # fmt: skip
         status = "inconclusive" if status == "passed" else status
+    for told in job.progress.get("findings") or ():
+        findings.append(Finding(**told))
+        if told["severity"] == "blocker" and status != "inconclusive":
+            status = "inconclusive"
     if spec.temperature != TRAINING_TEMPERATURE:
         greedy = spec.temperature < _GREEDY and status == "failed"
         findings.append(

@@ -197,6 +197,8 @@ class Scored:
     ms: float = 0.0
     judges: tuple[JudgeInfo, ...] = ()
     """Models that were asked."""
+    members: tuple[Scored, ...] = ()
+    """Of stored rollouts that were scored together: each of them."""
 
     @property
     def broken(self) -> bool:

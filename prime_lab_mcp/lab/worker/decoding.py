@@ -28,6 +28,7 @@ from prime_lab_mcp.lab.worker.cases import (
     Scored,
     Traits,
 )
+from prime_lab_mcp.lab.worker.kept import Kept
 
 
 def nonsense(what: str, reply: object) -> WorkerError:
@@ -104,7 +105,7 @@ def decode_rows(reply: Any) -> Rows:
         raise nonsense("rows", reply) from error
 
 
-def decode_scored(reply: Any, case: Case) -> Scored:
+def decode_scored(reply: Any, case: Case | Kept) -> Scored:
     """One reply of `score` as a value. Raises WorkerError."""
     try:
         return Scored(
@@ -118,6 +119,7 @@ def decode_scored(reply: Any, case: Case) -> Scored:
             problems=tuple(map(str, reply["problems"])),
             ms=float(reply["ms"]),
             judges=_judges(reply),
+            members=tuple(decode_scored(member, case) for member in reply.get("members", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise nonsense("score", reply) from error

@@ -16,7 +16,7 @@ import anyio
 
 from prime_lab_mcp.lab.errors import WorkerError
 from prime_lab_mcp.lab.interpreter import Api
-from prime_lab_mcp.lab.worker import rolled
+from prime_lab_mcp.lab.worker import kept, rolled
 from prime_lab_mcp.lab.worker.cases import (
     Case,
     CaseError,
@@ -209,7 +209,18 @@ class Worker:
                 await self._drop()
                 raise timed_out("scoring all cases", limit, "") from None
 
-    async def _score_all(self, cases: Sequence[Case], case_timeout: float) -> list[Scored]:
+    async def locate(self, wanted: kept.Wanted, *, timeout: float = 180) -> kept.Located:
+        """Where the tasks of stored rollouts are in the present taskset."""
+        async with self._lock:
+            await self._ensure(60)
+            return kept.decode(await self._ask(wanted.request(), timeout, "looking for the tasks of stored rollouts"))
+
+    async def rescore(self, asked: Sequence[kept.Kept], *, case_timeout: float = 30) -> list[Scored]:
+        """Score rollouts that an earlier evaluation stored, in order; faults are told as by `score`."""
+        async with self._lock:
+            return await self._score_all(asked, case_timeout)
+
+    async def _score_all(self, cases: Sequence[Case | kept.Kept], case_timeout: float) -> list[Scored]:
         done: list[Scored] = []
         faults = 0
         while len(done) < len(cases):
@@ -230,17 +241,12 @@ class Worker:
                     done += [Scored(c.id, None, errors=(told,), problems=("not-run",)) for c in cases[len(done) :]]
         return done
 
-    async def _score_some(self, cases: Sequence[Case], done: list[Scored], case_timeout: float, grace: float) -> None:
-        asked = [
-            {
-                "row": c.row,
-                "key": self._keys.get(c.row),
-                "messages": [dict(m) for m in c.messages],
-                "company": [[dict(m) for m in other] for other in c.company],
-            }
-            for c in cases[len(done) :]
-        ]
-        await self._tell({"op": "score", "cases": asked, "case_timeout": case_timeout})
+    async def _score_some(
+        self, cases: Sequence[Case | kept.Kept], done: list[Scored], case_timeout: float, grace: float
+    ) -> None:
+        asked = [self._asked(c) for c in cases[len(done) :]]
+        op = kept.SCORING if isinstance(cases[0], kept.Kept) else {"op": "score"}
+        await self._tell({**op, "cases": asked, "case_timeout": case_timeout, **getattr(cases[0], "manner", {})})
         for number in range(len(asked)):
             reply = await self._hear(case_timeout + grace, "scoring a case")
             if reply.get("case") != number:
@@ -252,6 +258,16 @@ class Worker:
                 raise await self._broken(error) from error
             grace = _GRACE
         await self._hear(_GRACE, "scoring")
+
+    def _asked(self, case: Case | kept.Kept) -> dict[str, Any]:
+        if isinstance(case, kept.Kept):
+            return case.asked()
+        return {
+            "row": case.row,
+            "key": self._keys.get(case.row),
+            "messages": [dict(m) for m in case.messages],
+            "company": [[dict(m) for m in other] for other in case.company],
+        }
 
     async def _ensure(self, timeout: float) -> Loaded:
         if self.warm and self._loaded is not None:

@@ -82,11 +82,13 @@ def _answer(adapter: Any, line: bytes) -> Any:
     request = json.loads(line)
     known = request["id"]
     try:
-        if request["op"] == "score":
+        if request["op"] in ("score", "rescore"):
             late, spent = 0, 0.0
             for number, case in enumerate(request["cases"]):
-                if late >= _LATE or spent >= _SPENT_MS:
+                if late >= _LATE or spent >= request.get("spent_ms", _SPENT_MS):
                     scored = sys.modules["_prime_lab_worker_program"].sibling("watch").not_run()
+                elif request["op"] == "rescore":
+                    scored = sys.modules["_prime_lab_worker_program"].sibling("stored").score(adapter, case, request)
                 else:
                     scored = adapter.score(case, request["case_timeout"])
                 late += "timeout" in scored["problems"]
@@ -103,6 +105,8 @@ def _answer(adapter: Any, line: bytes) -> Any:
             result = adapter.facts()
         elif request["op"] == "together":
             result = adapter.together(request["cases"], request["case_timeout"])
+        elif request["op"] == "locate":
+            result = sys.modules["_prime_lab_worker_program"].sibling("stored").locate(adapter, request)
         elif request["op"] == "rollout":
             program = sys.modules["_prime_lab_worker_program"].sibling(f"rollouts_{adapter.api}")
             result = program.run(adapter, request)

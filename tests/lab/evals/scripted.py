@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Reply = Callable[[dict[str, Any], int], str | int]
-"""From the request and how often this prompt was asked before: the text, or an HTTP status to fail with."""
+Reply = Callable[[dict[str, Any], int], str | int | dict[str, Any]]
+"""From the request and how often this prompt was asked before: the text, an HTTP status to fail with, or a tool call
+(its name and arguments as text)."""
 
 
 class ScriptedModel(ThreadingHTTPServer):
@@ -63,13 +64,21 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(200, _completion(body, reply))
 
-    def _stream(self, body: dict[str, Any], text: str) -> None:
+    def _stream(self, body: dict[str, Any], said: str | dict[str, Any]) -> None:
         head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
-        chunks: list[dict[str, Any]] = [
-            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": part}, "finish_reason": None}]}
-            for part in (text[: len(text) // 2], text[len(text) // 2 :])
-        ]
-        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        deltas: list[dict[str, Any]] = (
+            [{"role": "assistant", "content": part} for part in (said[: len(said) // 2], said[len(said) // 2 :])]
+            if isinstance(said, str)
+            else [
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": said}],
+                }
+            ]
+        )
+        chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
+        reason = "stop" if isinstance(said, str) else "tool_calls"
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
         if (body.get("stream_options") or {}).get("include_usage"):
             chunks.append({"choices": [], "usage": _usage()})
         lines = [f"data: {json.dumps(head | chunk)}\n\n" for chunk in chunks]
@@ -96,8 +105,11 @@ def _usage() -> dict[str, int]:
     return {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
 
-def _completion(body: dict[str, Any], text: str) -> dict[str, Any]:
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+def _completion(body: dict[str, Any], said: str | dict[str, Any]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": said if isinstance(said, str) else None}
+    if not isinstance(said, str):
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": said}]
+    choice = {"index": 0, "message": message, "finish_reason": "stop" if isinstance(said, str) else "tool_calls"}
     head = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"]}
     return head | {"choices": [choice], "usage": _usage()}
 
