@@ -8,7 +8,7 @@ from typing import Annotated
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.distribution import Distribution, judge
+from prime_lab_mcp.lab.distribution import Distribution, golds_of, judge
 from prime_lab_mcp.lab.distribution.decide import next_calls
 from prime_lab_mcp.lab.errors import EvalError, LabError
 from prime_lab_mcp.lab.evals import results, verdicts
@@ -122,7 +122,7 @@ def _not_evidence(lab: Lab, job: Job, snapshot: Snapshot | None) -> list[Finding
 
 async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
     """Results that no job of this workspace wrote: judged and shown, never evidence."""
-    judged: Distribution = await anyio.to_thread.run_sync(lambda: judge(results.read(path), group_size=group_size))
+    judged = await anyio.to_thread.run_sync(_judge_file, path, group_size)
     note = Finding(
         "distribution-not-evidence", "info",
         f"{quote(path.name, 100)} was not written by run_eval here, so the verdict opens no gate",
@@ -134,9 +134,14 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
         f"{mean} over {count(judged.tasks, 'task')}, {count(judged.rollouts, 'rollout')}; {judged.status}.",
         (*judged.findings, note),
         judged.as_json(),
-        next_calls(judged, "", None) if judged.status != "passed" else (Next("run_eval", "for evidence"),),
+        (Next("run_eval", "for evidence: read_eval reads evaluations of run_eval only"),),
         facts=Facts(proves=False),
     )
+
+
+def _judge_file(path: Path, group_size: int) -> Distribution:
+    """What sampled a file of unknown origin is not known either, so nothing is said about that."""
+    return judge(results.read(path), group_size=group_size, golds=golds_of(results.read(path)))
 
 
 TOOL = Tool(

@@ -157,7 +157,7 @@ def _unseen(table: Table, group_size: int) -> float:
         return 1 - (1 - p) ** group_size - p**group_size
     shares = {o: total / tasks for o, total in table.means.items()}
     size = max(2, round(rollouts / tasks))
-    mixed = 1 - 0.05 ** (1 / tasks)
+    mixed = -math.expm1(math.log(0.05) / tasks)
     low, high = _LOG_LOW, _LOG_HIGH
     for _ in range(_STEPS):
         middle = (low + high) / 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import prime_lab_mcp
-from prime_lab_mcp.lab.distribution import Distribution, judge
+from prime_lab_mcp.lab.distribution import Distribution, golds_of, judge
 from prime_lab_mcp.lab.errors import EvalError, LabError
 from prime_lab_mcp.lab.evals.program import JobFiles
 from prime_lab_mcp.lab.evals.results import read
@@ -26,6 +26,8 @@ GROUP_SIZE = 16
 TRAINING_TEMPERATURE = 1.0
 """What prime-rl samples with unless told otherwise; the share of usable groups holds for it only."""
 _GREEDY = 0.3
+_TRAINING: Mapping[str, float] = {"temperature": TRAINING_TEMPERATURE, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
+"""What prime-rl samples with in training (facts 3.1). What an evaluation did not send is the server's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE) -> Judged:
             return Judged("inconclusive", (changed,), None)
         found = files.results()
         assert found is not None
-        distribution = judge(read(found), group_size=group_size, weights=spec.weights)
+        distribution = judge(read(found), group_size=group_size, weights=spec.weights, golds=golds_of(read(found)))
     except EvalError as error:
         return Judged("inconclusive", (error.as_finding(),), None)
     return _with_facts(spec, job, distribution)
@@ -176,13 +178,13 @@ def _with_facts(spec: EvalSpec, job: Job, distribution: Distribution) -> Judged:
             )
         )  # fmt: skip
         status = "inconclusive" if status == "passed" else status
-    if spec.temperature != TRAINING_TEMPERATURE:
+    sampled = other_sampling(spec.sampling)
+    if sampled:
         greedy = spec.temperature < _GREEDY and status == "failed"
         findings.append(
             Finding(
                 "distribution-other-sampling", "blocker" if greedy else "warning",
-                f"sampled at temperature {spec.temperature:g}, while training samples at {TRAINING_TEMPERATURE:g}: the "
-                "share of usable groups does not carry over",
+                f"sampled {sampled}: the share of usable groups does not carry over",
                 "Run run_eval without temperature.",
             )
         )  # fmt: skip
@@ -195,6 +197,16 @@ def _with_facts(spec: EvalSpec, job: Job, distribution: Distribution) -> Judged:
             )
         )  # fmt: skip
     return Judged(status, tuple(findings), distribution)
+
+
+def other_sampling(sampling: Mapping[str, Any]) -> str | None:
+    """In what way something was sampled otherwise than training will, in words; None where it was not."""
+    told = [
+        f"at {name} {float(value):g}, while training samples at {trained:g}"
+        for name, trained in _TRAINING.items()
+        if isinstance(value := sampling.get(name), int | float) and value != trained
+    ]
+    return "; ".join(told) or None
 
 
 def _record(lab: Lab, job: Job, judged: Judged) -> list[int]:
