@@ -8,7 +8,7 @@ from typing import Annotated
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.distribution import Distribution, judge
+from prime_lab_mcp.lab.distribution import Distribution, golds_of, judge
 from prime_lab_mcp.lab.distribution.decide import next_calls
 from prime_lab_mcp.lab.errors import EvalError, LabError
 from prime_lab_mcp.lab.evals import results, verdicts
@@ -124,9 +124,7 @@ def _not_evidence(lab: Lab, job: Job, snapshot: Snapshot | None) -> list[Finding
 async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
     """Results that no job of this workspace wrote: judged and shown, never evidence."""
     reading = results.Reading()
-    judged: Distribution = await anyio.to_thread.run_sync(
-        lambda: judge(results.scores(path, reading), group_size=group_size)
-    )
+    judged = await anyio.to_thread.run_sync(_judge_file, path, group_size, reading)
     blemished = any(f.severity == "blocker" for f in reading.findings())
     note = Finding(
         "distribution-not-evidence", "info",
@@ -139,9 +137,13 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
         f"{mean} over {count(judged.tasks, 'task')}, {count(judged.rollouts, 'rollout')}; {judged.status}.",
         (*judged.findings, *reading.findings(), note),
         judged.as_json(),
-        next_calls(judged, "", None) if judged.status != "passed" else (Next("run_eval", "for evidence"),),
+        (Next("run_eval", "for evidence: read_eval reads evaluations of run_eval only"),),
         facts=Facts(proves=False),
     )
+
+
+def _judge_file(path: Path, group_size: int, reading: results.Reading) -> Distribution:
+    return judge(results.scores(path, reading), group_size=group_size, golds=golds_of(results.read(path)))
 
 
 TOOL = Tool(

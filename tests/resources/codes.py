@@ -39,8 +39,8 @@ COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
         "config-unknown-key", "config-wrong-type", "config-missing-table", "config-bad-value",
     ),
     ("lab/datasets/doubts.py", "f'{kind}-column-uncertain'"): ("prompt-column-uncertain", "answer-column-uncertain"),
-    ("lab/distribution/decide.py", "code"): ("distribution-too-hard", "distribution-too-easy"),
-    ("lab/distribution/decide.py", "f'{code}-mostly'"): (
+    ("lab/distribution/rules.py", "code"): ("distribution-too-hard", "distribution-too-easy"),
+    ("lab/distribution/rules.py", "f'{code}-mostly'"): (
         "distribution-too-hard-mostly", "distribution-too-easy-mostly",
     ),
     ("lab/evals/hosted/calls.py", "f'eval-{job.state}'"): ("eval-crashed", "eval-stopped"),

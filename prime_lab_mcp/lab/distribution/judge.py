@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from prime_lab_mcp.lab.distribution.attainable import EPSILON, attainable
-from prime_lab_mcp.lab.distribution.collect import Sample, Task, collect
+from prime_lab_mcp.lab.distribution import lengths
+from prime_lab_mcp.lab.distribution.attainable import EPSILON
+from prime_lab_mcp.lab.distribution.attainable import attainable as highest_of
+from prime_lab_mcp.lab.distribution.collect import Sample, collect
+from prime_lab_mcp.lab.distribution.components import components, means_by_task
 from prime_lab_mcp.lab.distribution.decide import decide
-from prime_lab_mcp.lab.distribution.intervals import Interval, clustered
+from prime_lab_mcp.lab.distribution.floor import Floor, floor_of
+from prime_lab_mcp.lab.distribution.forms import form
+from prime_lab_mcp.lab.distribution.intervals import Interval, clustered, spread
+from prime_lab_mcp.lab.distribution.measured import Measured
 from prime_lab_mcp.lab.distribution.signal import Outcomes, usable
 from prime_lab_mcp.lab.distribution.summary import Basis, Component, Distribution, Usable
+from prime_lab_mcp.lab.distribution.tasks import (
+    PASS_THRESHOLD,
+    Task,
+    difficulty,
+    learnability,
+    pass_at_k,
+    signal_fraction,
+    std,
+    tasks_of,
+)
 from prime_lab_mcp.lab.evals.results import Rollout
 
-PASS_THRESHOLD = 0.5
-"""Reward / attainable from which on a rollout counts as solved."""
 _EXACT_OUTCOMES = 12
 """Up to this many distinct rewards each is an outcome of its own; beyond, rewards are continuous and binned."""
 _BIN = 0.05
-_KS = (1, 2, 4, 8, 16, 32)
+_EASY = 0.9
 
 
 def judge(
@@ -30,25 +44,30 @@ def judge(
     attainable: float | None = None,
     weights: Mapping[str, float] | None = None,
     floor: float | None = None,
+    golds: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Distribution:
     """Whether training on what these rollouts come from would teach anything. Deterministic for the same rollouts.
 
     `weights` are those of an environment whose results do not repeat them (v0). `floor` is what a trivial policy gets,
-    as reward / attainable.
+    as reward / attainable; without it the rollouts and `golds` (task to right answer, of some tasks) tell.
     """
     known = dict(weights or {})
     sample = collect(rollouts, known)
     best, basis = _best(sample, attainable, known)
-    tasks = list(sample.tasks.values())
+    tasks = tasks_of(sample)
     grouped = [t for t in tasks if len(t.rewards) > 1]
     mean, error = clustered([t.mean / best for t in tasks], sample.scored)
     signal = usable(outcomes(grouped, best), group_size, seed) if grouped else None
-    solved = [_Solved.of(t, best) for t in tasks]
+    passes = [r >= PASS_THRESHOLD * best for r in sample.rewards]
+    parts = components(sample, grouped)
+    found, kept = sample.form, None
+    if found is not None:
+        kept, _ = clustered(*means_by_task(found[1], tasks))
     facts = Distribution(
         status="passed",
         findings=(),
-        tasks=len(sample.seen),
+        tasks=len(sample.index),
         rollouts=sample.rollouts,
         scored=sample.scored,
         errors=sample.errors,
@@ -58,34 +77,41 @@ def judge(
         mean_low=mean.low if tasks else None,
         mean_high=mean.high if tasks else None,
         standard_error=error if tasks else None,
-        std=_std(tasks, best),
+        std=std(tasks, best),
         checks=(),
         usable_groups=_usable(signal, group_size),
-        zero_variance_share=_share(max(t.rewards) - min(t.rewards) <= EPSILON * best for t in grouped),
-        signal_fraction=_signal_fraction(tasks),
-        pass_at_k=_pass_at_k(solved),
+        zero_variance_share=_zero_variance(grouped, best),
+        signal_fraction=signal_fraction(tasks),
+        pass_at_k=pass_at_k(tasks, best),
         pass_threshold=PASS_THRESHOLD,
-        pass_rate=sum(s.passed for s in solved) / sample.scored if sample.scored else None,
-        perfect_rate=sum(s.perfect for s in solved) / sample.scored if sample.scored else None,
-        difficulty=_difficulty(tasks, best),
+        pass_rate=sum(passes) / sample.scored if sample.scored else None,
+        perfect_rate=_perfect(sample, best),
+        difficulty=difficulty(tasks, best),
         error_rate=sample.errors / sample.rollouts if sample.rollouts else 0.0,
         truncation_rate=sample.truncated / sample.completed if sample.completed else 0.0,
-        length_correlation=_length_correlation(grouped),
-        components=_components(sample, grouped),
-        learnability=_learnability(grouped, best),
-        prompt_tokens=_tokens(sample.prompts),
-        completion_tokens=_tokens([length for t in tasks for length in t.lengths]),
+        length_correlation=lengths.correlation(grouped, sample.lengths),
+        components=parts,
+        learnability=learnability(grouped, best),
+        prompt_tokens=lengths.percentiles_of(sample.prompts),
+        completion_tokens=lengths.percentiles_of(sample.lengths),
+        length_by_outcome=lengths.by_outcome(sample.rewards, sample.lengths, PASS_THRESHOLD * best),
+        reward_range=_range(sample, best),
+        mean_complete=_complete(sample, best) if any(sample.cut) else None,
+        usable_without_easy=_without_easy(grouped, best, group_size, seed),
+        form=form(found[0], found[1], sample.rewards, sample.cut, PASS_THRESHOLD * best) if found else None,
+        floor=Floor("given", floor) if floor is not None else _floor(sample, parts, best, golds),
+        outside=sum(r < -EPSILON for r in sample.rewards),
     )
-    return decide(facts, sample, mean, signal, floor)
+    return decide(facts, Measured.of(sample, tasks, mean, signal, _deviation(tasks, sample, best), kept))
 
 
 def _best(sample: Sample, given: float | None, weights: Mapping[str, float]) -> tuple[float, Basis]:
     """The highest reward there is; a reward above what the weights promise shows that scores exceed 1."""
-    highest = max((max(t.rewards) for t in sample.tasks.values()), default=0.0)
+    highest = max(sample.rewards, default=0.0)
     if given is not None and given > 0:
         return given, "given"
     stated = max(sample.stated, math.fsum(w for w in weights.values() if w > 0))
-    best = attainable(stated, highest)
+    best = highest_of(stated, highest)
     return best, "weights" if 0 < stated == best else "observed"
 
 
@@ -99,114 +125,75 @@ def outcomes(tasks: Sequence[Task], best: float) -> list[Outcomes]:
     """The rewards of every task as counted outcomes: each distinct reward one, or bins where there are many."""
     distinct: set[float] = set()
     for task in tasks:
-        distinct.update(round(r / best, 6) for r in task.rewards)
+        distinct.update([round(r / best, 6) for r in task.rewards])
         if len(distinct) > _EXACT_OUTCOMES:
-            return [_counted([math.floor(r / best / _BIN + 0.5) for r in t.rewards]) for t in tasks]
+            return [_binned(t, best) for t in tasks]
     number = {value: i for i, value in enumerate(sorted(distinct))}
     return [_counted([number[round(r / best, 6)] for r in t.rewards]) for t in tasks]
+
+
+def _binned(task: Task, best: float) -> Outcomes:
+    """Continuous rewards as outcomes: what lies within half a bin of each other teaches nothing worth naming.
+
+    Bins that are fixed would split rewards that are almost alike wherever they lie on an edge; a task's own start at
+    its lowest reward.
+    """
+    if task.high - task.low < _BIN / 2 * best:
+        return [(math.floor(task.mean / best / _BIN + 0.5), len(task.rewards))]
+    return _counted([math.floor(r / best / _BIN + 0.5) for r in task.rewards])
 
 
 def _counted(outcomes: list[int]) -> Outcomes:
     return list(Counter(outcomes).items())
 
 
-@dataclass(frozen=True, slots=True)
-class _Solved:
-    rollouts: int
-    passed: int
-    perfect: int
-
-    @classmethod
-    def of(cls, task: Task, best: float) -> _Solved:
-        passed = sum(r >= PASS_THRESHOLD * best for r in task.rewards)
-        perfect = sum(r >= (1 - EPSILON) * best for r in task.rewards)
-        return cls(len(task.rewards), passed, perfect)
+def _zero_variance(grouped: Sequence[Task], best: float) -> float | None:
+    return sum(t.high - t.low <= EPSILON * best for t in grouped) / len(grouped) if grouped else None
 
 
-def _pass_at_k(solved: Sequence[_Solved]) -> dict[int, float]:
-    """The unbiased estimate of Chen et al. 2021, over tasks with at least k rollouts."""
-    found: dict[int, float] = {}
-    for k in _KS:
-        enough = [s for s in solved if s.rollouts >= k]
-        if len(enough) * 2 > len(solved):
-            missed = [math.comb(s.rollouts - s.passed, k) / math.comb(s.rollouts, k) for s in enough]
-            found[k] = 1 - math.fsum(missed) / len(missed)
-    return found
-
-
-def _difficulty(tasks: Sequence[Task], best: float) -> dict[str, int]:
-    """prime-rl's pools by task mean (hard to 0.25, normal to 0.75, easy), with exact 0 and exact 1 apart."""
-    pools = dict.fromkeys(("never", "hard", "normal", "easy", "always"), 0)
-    for task in tasks:
-        mean = task.mean / best
-        if max(task.rewards) <= EPSILON * best:
-            pools["never"] += 1
-        elif mean >= 1 - EPSILON:
-            pools["always"] += 1
-        else:
-            pools["hard" if mean <= 0.25 else "normal" if mean <= 0.75 else "easy"] += 1
-    return pools
-
-
-def _std(tasks: Sequence[Task], best: float) -> float | None:
-    n = sum(len(t.rewards) for t in tasks)
-    if n < 2:
+def _without_easy(grouped: Sequence[Task], best: float, group_size: int, seed: int) -> float | None:
+    kept = [t for t in grouped if t.mean <= _EASY * best]
+    if not kept or len(kept) == len(grouped):
         return None
-    mean = math.fsum(math.fsum(t.rewards) for t in tasks) / n
-    return math.sqrt(math.fsum((r - mean) ** 2 for t in tasks for r in t.rewards) / (n - 1)) / best
+    from prime_lab_mcp.lab.distribution.signal import Table, usable_share
+
+    table = Table()
+    for outcome in outcomes(kept, best):
+        table.add(outcome)
+    return usable_share(table, group_size)
 
 
-def _signal_fraction(tasks: Sequence[Task]) -> float | None:
-    """1 - ICC(1) of a one-way layout, kept in [0, 1]; None without variance or without repeats."""
-    n, groups = sum(len(t.rewards) for t in tasks), len(tasks)
-    if groups < 2 or n <= groups:
+def _perfect(sample: Sample, best: float) -> float | None:
+    return sum(r >= (1 - EPSILON) * best for r in sample.rewards) / sample.scored if sample.scored else None
+
+
+def _complete(sample: Sample, best: float) -> float | None:
+    whole = [r for r, cut in zip(sample.rewards, sample.cut, strict=True) if not cut]
+    return math.fsum(whole) / len(whole) / best if whole else None
+
+
+def _range(sample: Sample, best: float) -> tuple[float, float] | None:
+    if not sample.scored:
         return None
-    grand = math.fsum(math.fsum(t.rewards) for t in tasks) / n
-    within = math.fsum(t.variation for t in tasks) / (n - groups)
-    between = math.fsum(len(t.rewards) * (t.mean - grand) ** 2 for t in tasks) / (groups - 1)
-    size = (n - sum(len(t.rewards) ** 2 for t in tasks) / n) / (groups - 1)
-    of_tasks = max(0.0, (between - within) / size)
-    return within / (within + of_tasks) if within + of_tasks > 0 else None
-
-
-def _length_correlation(tasks: Sequence[Task]) -> float | None:
-    """Pearson correlation of reward and completion tokens, both less their task's mean."""
-    crossed = lengths = rewards = 0.0
-    for task in tasks:
-        mean_length, mean_reward = math.fsum(task.lengths) / len(task.lengths), task.mean
-        for length, reward in zip(task.lengths, task.rewards, strict=True):
-            crossed += (length - mean_length) * (reward - mean_reward)
-            lengths += (length - mean_length) ** 2
-            rewards += (reward - mean_reward) ** 2
-    return crossed / math.sqrt(lengths * rewards) if lengths > 1e-12 and rewards > 1e-12 else None
-
-
-def _components(sample: Sample, grouped: Sequence[Task]) -> tuple[Component, ...]:
-    whole = math.fsum(t.variation for t in grouped)
-    found = []
-    for name, weight in sample.weights.items():
-        parts = [t.parts[name] for t in sample.tasks.values() if name in t.parts]
-        n = sum(p.n for p in parts)
-        covaried = math.fsum(t.parts[name].covariation for t in grouped if name in t.parts)
-        share = weight * covaried / whole if weight is not None and whole > 1e-12 else None
-        found.append(Component(name, weight, math.fsum(p.scores for p in parts) / n, share))
-    return tuple(found)
-
-
-def _learnability(grouped: Sequence[Task], best: float) -> float | None:
-    if not grouped:
-        return None
-    return math.fsum(t.variation / (len(t.rewards) - 1) for t in grouped) / len(grouped) / best**2
-
-
-def _tokens(counts: Sequence[float]) -> dict[str, int]:
-    ordered = sorted(c for c in counts if c > 0)
-    if not ordered:
-        return {}
+    ordered = sorted(sample.rewards)
     last = len(ordered) - 1
-    return {f"p{p}": int(ordered[math.ceil(p / 100 * last)]) for p in (50, 95, 99)} | {"max": int(ordered[-1])}
+    return ordered[math.floor(0.01 * last)] / best, ordered[math.ceil(0.99 * last)] / best
 
 
-def _share(flags: Iterable[bool]) -> float | None:
-    listed = list(flags)
-    return sum(listed) / len(listed) if listed else None
+def _deviation(tasks: Sequence[Task], sample: Sample, best: float) -> Interval:
+    """The standard deviation of reward / attainable, its interval from the spread of squared deviations over tasks."""
+    if not tasks:
+        return Interval(0.0, 0.0, 1.0)
+    grand = math.fsum(t.mean * len(t.rewards) for t in tasks) / sample.scored
+    squares = array("d", [(t.variation / len(t.rewards) + (t.mean - grand) ** 2) / best**2 for t in tasks])
+    variance = spread(squares)
+    if max(squares) - min(squares) < 1e-12:
+        # Nothing varied in N rollouts: less than 3 / N of them would have.
+        variance = Interval(variance.value, variance.value - 3 / sample.scored, variance.value + 3 / sample.scored)
+    return Interval(*(math.sqrt(max(0.0, v)) for v in (variance.value, variance.low, variance.high)))
+
+
+def _floor(sample: Sample, parts: Sequence[Component], best: float, golds: Mapping[str, str] | None) -> Floor | None:
+    named = sample.form
+    paid = next((c.weight for c in parts if named and c.name == named[0]), None)
+    return floor_of(paid, best, golds)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from prime_lab_mcp.lab.distribution.intervals import Interval, percentiles
+from prime_lab_mcp.lab.distribution.intervals import Interval, percentiles, wilson
 
 Outcomes = Sequence[tuple[int, int]]
 """Of one task: (outcome, how many rollouts had it), for outcomes that occurred."""
@@ -23,6 +23,8 @@ _JACKKNIFE_FROM = 600
 """Tasks from which on blocks are left out instead of resampling: as good there, and linear in tasks."""
 _BLOCKS = 40
 _STEPS = 48
+_CHI2 = 2.706
+"""95 % of half a chi-square with one degree of freedom: the likelihood ratio at the edge of a parameter's range."""
 _LOG_LOW, _LOG_HIGH = math.log(1e-4), math.log(1e4)
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -52,13 +54,34 @@ class Table:
         return left
 
 
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """The usable share by the fitted concentration, and what it is if tasks do not differ, where that fits as well."""
+
+    value: float
+    highest: float
+
+
 def usable_share(table: Table, group_size: int) -> float:
     """The expected share of groups of this size with at least two different rewards."""
+    return _estimate(table, group_size).value
+
+
+def _estimate(table: Table, group_size: int) -> _Estimate:
     tasks = sum(table.sizes.values())
     shares = {o: total / tasks for o, total in table.means.items() if total > 1e-9}
     if len(shares) < 2:
-        return 0.0
-    concentration = _fit(table, shares)
+        return _Estimate(0.0, 0.0)
+    best = _fit(table, shares)
+    value = _share(shares, best, group_size)
+    # Maximum likelihood finds tasks that differ where they do not: the concentration ends at the edge of its range
+    # half of the time and below it the other half. Where the edge is not excluded, the interval reaches to it.
+    lost = _likelihood(table, shares, math.log(best)) - _likelihood(table, shares, _LOG_HIGH)
+    alike = 1.0 - math.fsum(share**group_size for share in shares.values())
+    return _Estimate(value, max(value, alike) if 2 * lost < _CHI2 else value)
+
+
+def _share(shares: Mapping[int, float], concentration: float, group_size: int) -> float:
     same = math.fsum(
         math.exp(_rising(concentration * share, group_size) - _rising(concentration, group_size))
         for share in shares.values()
@@ -71,19 +94,40 @@ def usable(tasks: Sequence[Outcomes], group_size: int, seed: int) -> Interval:
     table = Table()
     for task in tasks:
         table.add(task)
-    if all(len(task) == 1 for task in tasks):
+    mixed = sum(len(task) > 1 for task in tasks)
+    if mixed == 0:
         return Interval(0.0, 0.0, _unseen(table, group_size))
-    value = usable_share(table, group_size)
+    found = _estimate(table, group_size)
     if len(tasks) >= _JACKKNIFE_FROM:
-        return _jackknife(tasks, table, value, group_size, seed)
+        interval = _jackknife(tasks, table, found.value, group_size, seed)
+    else:
+        interval = _bootstrap(tasks, found.value, group_size, seed)
+    return _at_least(interval, mixed, table, group_size)
+
+
+def _bootstrap(tasks: Sequence[Outcomes], value: float, group_size: int, seed: int) -> Interval:
     rng = random.Random(seed)
-    values = []
+    values, highest = [], []
     for _ in range(_RESAMPLES):
         drawn = Table()
         for index, times in Counter(rng.choices(range(len(tasks)), k=len(tasks))).items():
             drawn.add(tasks[index], times)
-        values.append(usable_share(drawn, group_size))
-    return percentiles(values, value)
+        found = _estimate(drawn, group_size)
+        values.append(found.value)
+        highest.append(found.highest)
+    return Interval(value, percentiles(values, value).low, percentiles(highest, value).high)
+
+
+def _at_least(interval: Interval, mixed: int, table: Table, group_size: int) -> Interval:
+    """As wide as the share of tasks seen mixed is unsure: a resample of three mixed tasks knows of no fourth.
+
+    Wilson's interval of that share, taken from the rollouts that there are to `group_size` by the fitted ratio.
+    """
+    tasks = sum(table.sizes.values())
+    seen = wilson(mixed, tasks)
+    ratio = interval.value / seen.value
+    low, high = min(interval.low, seen.low * ratio), max(interval.high, seen.high * ratio)
+    return Interval(interval.value, low, min(1.0, high)) if interval.value < 0.5 else interval
 
 
 def _jackknife(tasks: Sequence[Outcomes], table: Table, value: float, group_size: int, seed: int) -> Interval:
@@ -101,14 +145,24 @@ def _jackknife(tasks: Sequence[Outcomes], table: Table, value: float, group_size
 
 
 def _unseen(table: Table, group_size: int) -> float:
-    """An upper bound where no two rewards of any task differed: N equal rollouts leave p < 3 / N for another one."""
+    """An upper bound where no two rewards of any task differed, one-sided at 95 %.
+
+    With one outcome, N equal rollouts leave p < 3 / N for another one. With several, tasks differ from each other:
+    n tasks leave a share of 3 / n mixed ones, which the beta-binomial takes to groups of `group_size`.
+    """
     rollouts = sum(size * tasks for size, tasks in table.sizes.items())
     tasks = sum(table.sizes.values())
-    if len(table.means) > 1:
-        # Tasks differ from each other and never within: the bound is on the share of mixed tasks.
-        return min(1.0, 3 / max(tasks, 1))
-    p = min(1.0, 3 / max(rollouts, 1))
-    return 1 - (1 - p) ** group_size - p**group_size
+    if len(table.means) == 1:
+        p = min(1.0, 3 / max(rollouts, 1))
+        return 1 - (1 - p) ** group_size - p**group_size
+    shares = {o: total / tasks for o, total in table.means.items()}
+    size = max(2, round(rollouts / tasks))
+    mixed = -math.expm1(math.log(0.05) / tasks)
+    low, high = _LOG_LOW, _LOG_HIGH
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _share(shares, math.exp(middle), size) < mixed else (low, middle)
+    return max(mixed, _share(shares, math.exp(high), group_size))
 
 
 def _fit(table: Table, shares: Mapping[int, float]) -> float:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.distribution.floor import Floor
+from prime_lab_mcp.lab.distribution.forms import Form
+from prime_lab_mcp.lab.distribution.lengths import Correlation
 from prime_lab_mcp.lab.report import Finding
 
 Status = Literal["passed", "failed", "inconclusive"]
@@ -49,6 +52,12 @@ class Component:
     weight: float | None
     mean: float
     within_task_share: float | None
+    std: float = 0.0
+    within_task_std: float | None = None
+    at_best: float = 0.0
+    """Share of rollouts with the highest score there is: 1, or the highest seen where one is above."""
+    outside: int = 0
+    """Scores below 0 or above 1."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -56,6 +65,9 @@ class Component:
             "weight": self.weight,
             "mean": _round(self.mean),
             "within_task_share": _round(self.within_task_share),
+            "std": _round(self.std),
+            "within_task_std": _round(self.within_task_std),
+            "at_best": _round(self.at_best),
         }
 
 
@@ -88,13 +100,30 @@ class Distribution:
     difficulty: Mapping[str, int]
     error_rate: float
     truncation_rate: float
-    length_correlation: float | None
+    length_correlation: Correlation | None
     components: tuple[Component, ...]
     learnability: float | None
     """Mean variance of reward / attainable inside a task: p (1 - p) for a reward of 0 or 1."""
     prompt_tokens: Mapping[str, int]
     completion_tokens: Mapping[str, int]
     """p50, p95, p99 and max, of scored rollouts whose endpoint reported tokens."""
+    length_by_outcome: Mapping[str, int]
+    """Mean completion tokens of solved and unsolved rollouts."""
+    reward_range: tuple[float, float] | None
+    """1st and 99th percentile of reward / attainable."""
+    mean_complete: float | None
+    """Mean of what was not cut off, where anything was."""
+    usable_without_easy: float | None
+    """Usable share after leaving out tasks with a mean above 0.9."""
+    form: Form | None
+    floor: Floor | None
+    outside: int
+    """Scored rollouts whose reward is below 0."""
+
+    @property
+    def headroom(self) -> float | None:
+        """pass@k less pass@1 at the largest k: what sharpening alone can reach."""
+        return self.pass_at_k[max(self.pass_at_k)] - self.pass_at_k[1] if len(self.pass_at_k) > 1 else None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -111,15 +140,22 @@ class Distribution:
             "usable_groups": self.usable_groups.as_json(),
             "zero_variance_share": _round(self.zero_variance_share),
             "signal_fraction": _round(self.signal_fraction),
+            "usable_without_easy": _round(self.usable_without_easy),
+            "reward_range": [_round(v) for v in self.reward_range] if self.reward_range else None,
+            "headroom": _round(self.headroom),
             "pass_at_k": {str(k): _round(v) for k, v in self.pass_at_k.items()},
             "difficulty": dict(self.difficulty),
             "error_rate": _round(self.error_rate),
             "truncation_rate": _round(self.truncation_rate),
-            "length_correlation": _round(self.length_correlation),
+            "length_correlation": _round(self.length_correlation.rho) if self.length_correlation else None,
+            "length_by_outcome": dict(self.length_by_outcome),
             "learnability": _round(self.learnability),
             "prompt_tokens": dict(self.prompt_tokens),
             "completion_tokens": dict(self.completion_tokens),
             "components": [component.as_json() for component in self.components],
+            **({"mean_complete": _round(self.mean_complete)} if self.mean_complete is not None else {}),
+            **({"form": self.form.as_json()} if self.form else {}),
+            **({"floor": self.floor.as_json()} if self.floor else {}),
         }
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import prime_lab_mcp
-from prime_lab_mcp.lab.distribution import Distribution, judge
+from prime_lab_mcp.lab.distribution import Distribution, golds_of, judge
 from prime_lab_mcp.lab.errors import EvalError, LabError
 from prime_lab_mcp.lab.evals import failures
 from prime_lab_mcp.lab.evals.attempt import file_sha256
 from prime_lab_mcp.lab.evals.program import JobFiles
-from prime_lab_mcp.lab.evals.results import Reading, scores
+from prime_lab_mcp.lab.evals.results import Reading, read, scores
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.records import Evidence, Job
 from prime_lab_mcp.lab.report import Facts, Finding, Outcome, Verdict
@@ -28,6 +28,8 @@ TRAINING_TEMPERATURE = 1.0
 """What prime-rl samples with unless told otherwise; the share of usable groups holds for it only."""
 _GREEDY = 0.3
 _TROUBLE = ("request_errors", "capped", "rate_limited", "rollout_errors", "half_written", "last_error")
+_TRAINING: Mapping[str, float] = {"temperature": TRAINING_TEMPERATURE, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
+"""What prime-rl samples with in training (facts 3.1). What an evaluation did not send is the server's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,9 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE) -> Judged:
         found = files.results()
         assert found is not None
         reading = Reading()
-        distribution = judge(scores(found, reading), group_size=group_size, weights=spec.weights)
+        distribution = judge(
+            scores(found, reading), group_size=group_size, weights=spec.weights, golds=golds_of(read(found))
+        )
     except EvalError as error:
         return Judged("inconclusive", (error.as_finding(),), None)
     return _as_read(_with_facts(spec, job, distribution), reading)
@@ -202,13 +206,13 @@ def _with_facts(spec: EvalSpec, job: Job, distribution: Distribution) -> Judged:
         findings.append(Finding(**told))
         if told["severity"] == "blocker" and status != "inconclusive":
             status = "inconclusive"
-    if spec.temperature != TRAINING_TEMPERATURE:
+    sampled = other_sampling(spec.sampling)
+    if sampled:
         greedy = spec.temperature < _GREEDY and status == "failed"
         findings.append(
             Finding(
                 "distribution-other-sampling", "blocker" if greedy else "warning",
-                f"sampled at temperature {spec.temperature:g}, while training samples at {TRAINING_TEMPERATURE:g}: the "
-                "share of usable groups does not carry over",
+                f"sampled {sampled}: the share of usable groups does not carry over",
                 "Run run_eval without temperature.",
             )
         )  # fmt: skip
@@ -226,6 +230,16 @@ def _with_facts(spec: EvalSpec, job: Job, distribution: Distribution) -> Judged:
             )
         )  # fmt: skip
     return Judged(status, tuple(findings), distribution)
+
+
+def other_sampling(sampling: Mapping[str, Any]) -> str | None:
+    """In what way something was sampled otherwise than training will, in words; None where it was not."""
+    told = [
+        f"at {name} {float(value):g}, while training samples at {trained:g}"
+        for name, trained in _TRAINING.items()
+        if isinstance(value := sampling.get(name), int | float) and value != trained
+    ]
+    return "; ".join(told) or None
 
 
 def _record(lab: Lab, job: Job, judged: Judged) -> list[int]:

@@ -204,7 +204,8 @@ def test_length_that_pays_is_warned_of() -> None:
             rows.append(rollout(task, reward, completion_tokens=int(100 + 100 * reward + rng.random() * 50)))
     found = judge(rows)
 
-    assert (found.length_correlation or 0) > 0.8
+    assert found.length_correlation is not None
+    assert found.length_correlation.rho > 0.7
     assert "distribution-length-correlation" in codes(found)
     assert found.completion_tokens["p50"] > 100
 

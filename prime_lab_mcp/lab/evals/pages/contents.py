@@ -108,7 +108,11 @@ def _estimates(d: Distribution) -> Iterator[tuple[str, str, str]]:
     yield "part of the variance inside tasks", _percent(d.signal_fraction), ""
     yield "failed rollouts (left out above)", f"{d.errors:,} of {d.rollouts:,}", ""
     yield "cut off by the token limit", _percent(d.truncation_rate), ""
-    yield "correlation of reward and length inside tasks", _number(d.length_correlation), ""
+    yield (
+        "correlation of reward and length inside tasks",
+        _number(d.length_correlation.rho if d.length_correlation else None),
+        "",
+    )
     for name, counts in (("prompt", d.prompt_tokens), ("completion", d.completion_tokens)):
         if counts:
             yield f"{name} tokens", ", ".join(f"{k} {v:,}" for k, v in counts.items()), ""

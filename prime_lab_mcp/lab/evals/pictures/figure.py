@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from prime_lab_mcp.lab.distribution.decide import MEAN_HIGH, MEAN_LOW
+from prime_lab_mcp.lab.distribution.advice import MEAN_HIGH, MEAN_LOW
 from prime_lab_mcp.lab.distribution.summary import Check, Distribution
 from prime_lab_mcp.lab.evals.pictures.survey import STEPS, Survey
 from prime_lab_mcp.lab.text import clip, count, escape

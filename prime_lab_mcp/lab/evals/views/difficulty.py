@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.distribution.attainable import EPSILON
-from prime_lab_mcp.lab.distribution.collect import Sample, Task, collect
-from prime_lab_mcp.lab.distribution.decide import MIN_ROLLOUTS, MIN_TASKS
+from prime_lab_mcp.lab.distribution.collect import Sample, collect
 from prime_lab_mcp.lab.distribution.judge import outcomes
+from prime_lab_mcp.lab.distribution.measured import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.distribution.signal import Table, usable, usable_share
+from prime_lab_mcp.lab.distribution.tasks import Task, tasks_of
 from prime_lab_mcp.lab.errors import EvalError
 from prime_lab_mcp.lab.evals.views.columns import PASS, formal, rounded
 from prime_lab_mcp.lab.evals.views.phases import Facts, GroupSize, advise
@@ -30,26 +31,27 @@ PAGE = 12
 def difficulty(evaluated: Evaluated, page: int = 1, group: int = GROUP) -> Viewed:
     """Pools, what single tasks are worth, and advice. Raises EvalError (`eval-nothing-scored`)."""
     sample = collect(evaluated.rollouts(), evaluated.spec.weights)
-    if not sample.tasks:
+    tasks = _by_key(sample)
+    if not tasks:
         raise EvalError(
             f"evaluation {evaluated.id} has no scored rollout, so nothing is known about its tasks",
             fix='Look at the errors with read_eval(view="rollouts", where="error"), and run run_eval again.',
             code="eval-nothing-scored",
         )
     best = _best(sample, evaluated)
-    solved = {key: _solved(task, best) for key, task in sample.tasks.items()}
+    solved = {key: _solved(task, best) for key, task in tasks.items()}
     prior = fit(counted(list(solved.values())))
-    sizes = _sizes(list(sample.tasks.values()), best, list(solved.values()), prior, group)
-    facts = _facts(sample, best, solved, prior, sizes, group, evaluated)
+    sizes = _sizes(list(tasks.values()), best, list(solved.values()), prior, group)
+    facts = _facts(sample, tasks, best, solved, prior, sizes, group, evaluated)
     advice = advise(facts)
-    pools = _pools(sample, best)
+    pools = _pools(tasks, best)
     data: dict[str, Any] = {
         "id": evaluated.id,
         "model": evaluated.spec.model,
         "group_size": group,
-        "tasks": {"evaluated": len(sample.tasks), "of": evaluated.spec.tasks},
+        "tasks": {"evaluated": len(tasks), "of": evaluated.spec.tasks},
         "pools": {name: len(pools[name]) for name in POOLS},
-        "tasks_in": {name: _listed(pools[name], sample, best, solved, prior, group, page) for name in POOLS},
+        "tasks_in": {name: _listed(pools[name], tasks, best, solved, prior, group, page) for name in POOLS},
         "page": page,
         "pages": max(1, *(-(-len(pools[name]) // PAGE) for name in POOLS)),
         "unsolved": _unsolved(solved, prior, group),
@@ -72,30 +74,41 @@ def _best(sample: Sample, evaluated: Evaluated) -> float:
     from prime_lab_mcp.lab.distribution.attainable import attainable
 
     known = math.fsum(w for w in evaluated.spec.weights.values() if w > 0)
-    return attainable(max(sample.stated, known), max(max(t.rewards) for t in sample.tasks.values())) or 1.0
+    return attainable(max(sample.stated, known), max(sample.rewards)) or 1.0
+
+
+def _by_key(sample: Sample) -> dict[str, Task]:
+    """Tasks with a scored rollout, by key."""
+    keys = list(sample.index)
+    return {keys[sample.task[task.rows[0]]]: task for task in tasks_of(sample)}
 
 
 def _solved(task: Task, best: float) -> tuple[int, int]:
     return sum(r >= PASS * best for r in task.rewards), len(task.rewards)
 
 
-def _varied(task: Task, weights: Mapping[str, float | None], best: float) -> bool:
+def _varied(task: Task, sample: Sample, best: float) -> bool:
     """Whether a task's rewards differ by more than their form: by a part that is named after none."""
-    if max(task.rewards) - min(task.rewards) <= EPSILON * best:
+    if task.high - task.low <= EPSILON * best:
         return False
-    others = [name for name in task.parts if weights.get(name) != 0 and not formal(name)]
-    return not others or any(abs(task.parts[name].covariation) > EPSILON * best for name in others)
+    others = [name for name in sample.scores if sample.weights.get(name) != 0 and not formal(name)]
+    return not others or any(_differs(sample.scores[name], task) for name in others)
 
 
-def _small(sample: Sample) -> bool:
+def _differs(column: Sequence[float], task: Task) -> bool:
+    found = [column[row] for row in task.rows if row < len(column) and not math.isnan(column[row])]
+    return bool(found) and max(found) - min(found) > EPSILON
+
+
+def _small(tasks: Mapping[str, Task]) -> bool:
     """Too small for the judgement as well (facts/validation 3.4)."""
-    return sum(len(t.rewards) >= MIN_ROLLOUTS for t in sample.tasks.values()) < MIN_TASKS
+    return sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks.values()) < MIN_TASKS
 
 
-def _pools(sample: Sample, best: float) -> dict[str, list[str]]:
+def _pools(tasks: Mapping[str, Task], best: float) -> dict[str, list[str]]:
     """prime-rl's pools by task mean, with exact 0 and exact 1 apart, as check_reward_distribution counts them."""
     found: dict[str, list[str]] = {name: [] for name in POOLS}
-    for key, task in sample.tasks.items():
+    for key, task in tasks.items():
         mean = task.mean / best
         if max(task.rewards) <= EPSILON * best:
             found["never"].append(key)
@@ -104,18 +117,18 @@ def _pools(sample: Sample, best: float) -> dict[str, list[str]]:
         else:
             found["hard" if mean <= 0.25 else "normal" if mean <= 0.75 else "easy"].append(key)
     for keys in found.values():
-        keys.sort(key=lambda k: (sample.tasks[k].mean, k))
+        keys.sort(key=lambda k: (tasks[k].mean, k))
     return found
 
 
 def _listed(
-    keys: Sequence[str], sample: Sample, best: float, solved: dict[str, tuple[int, int]], prior: Prior, group: int,
+    keys: Sequence[str], tasks: Mapping[str, Task], best: float, solved: dict[str, tuple[int, int]], prior: Prior, group: int,
     page: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
     return [
         {
             "task": key[:16],
-            "mean": rounded(sample.tasks[key].mean / best),
+            "mean": rounded(tasks[key].mean / best),
             "solved": f"{solved[key][0]} of {solved[key][1]}",
             "signal": rounded(prior.alive(group, *solved[key]), 2),
         }
@@ -162,10 +175,10 @@ def _sizes(
 
 
 def _facts(
-    sample: Sample, best: float, solved: dict[str, tuple[int, int]], prior: Prior, sizes: Sequence[GroupSize],
-    group: int, evaluated: Evaluated,
+    sample: Sample, tasks: Mapping[str, Task], best: float, solved: dict[str, tuple[int, int]], prior: Prior,
+    sizes: Sequence[GroupSize], group: int, evaluated: Evaluated,
 ) -> Facts:  # fmt: skip
-    means = {key: task.mean / best for key, task in sample.tasks.items()}
+    means = {key: task.mean / best for key, task in tasks.items()}
     start = [k for k, m in means.items() if 0.2 <= m <= 0.8]
     return Facts(
         tasks=len(means),
@@ -180,8 +193,8 @@ def _facts(
         never=sum(s[0] == 0 for s in solved.values()),
         always=sum(m > 0.8 for m in means.values()),
         solved=sum(s[0] for s in solved.values()),
-        varied=any(_varied(t, sample.weights, best) for t in sample.tasks.values()),
-        small=_small(sample),
+        varied=any(_varied(t, sample, best) for t in tasks.values()),
+        small=_small(tasks),
         sizes=tuple(sizes),
         at=next((s for s in sizes if s.size == group), None),
         environment=evaluated.spec.hosted or evaluated.spec.environment,

@@ -9,15 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.distribution.decide import (
-    ADVISED_ROLLOUTS,
-    ADVISED_TASKS,
-    MIN_ROLLOUTS,
-    MIN_TASKS,
-    USABLE_FAIL,
-    USABLE_WARN,
-)
+from prime_lab_mcp.lab.distribution.advice import ADVISED_ROLLOUTS, ADVISED_TASKS, USABLE_FAIL, USABLE_WARN
 from prime_lab_mcp.lab.distribution.intervals import Interval
+from prime_lab_mcp.lab.distribution.measured import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.evals.views.columns import rounded
 from prime_lab_mcp.lab.report import Finding, Next
 
