@@ -123,13 +123,18 @@ def _usable(signal: Interval | None, group_size: int) -> Usable:
 
 def outcomes(tasks: Sequence[Task], best: float) -> list[Outcomes]:
     """The rewards of every task as counted outcomes: each distinct reward one, or bins where there are many."""
-    distinct: set[float] = set()
+    number: dict[float, int] = {}
+    known: dict[float, int] = {}
     for task in tasks:
-        distinct.update([round(r / best, 6) for r in task.rewards])
-        if len(distinct) > _EXACT_OUTCOMES:
+        for reward in task.rewards:
+            if reward not in number:
+                number[reward] = known.setdefault(round(reward / best, 6), len(known))
+        if len(known) > _EXACT_OUTCOMES:
             return [_binned(t, best) for t in tasks]
-    number = {value: i for i, value in enumerate(sorted(distinct))}
-    return [_counted([number[round(r / best, 6)] for r in t.rewards]) for t in tasks]
+    return [
+        ((number[t.low], len(t.rewards)),) if t.low == t.high else _counted([number[r] for r in t.rewards])
+        for t in tasks
+    ]
 
 
 def _binned(task: Task, best: float) -> Outcomes:

@@ -122,8 +122,8 @@ def _pools(tasks: Mapping[str, Task], best: float) -> dict[str, list[str]]:
 
 
 def _listed(
-    keys: Sequence[str], tasks: Mapping[str, Task], best: float, solved: dict[str, tuple[int, int]], prior: Prior, group: int,
-    page: int,
+    keys: Sequence[str], tasks: Mapping[str, Task], best: float, solved: dict[str, tuple[int, int]], prior: Prior,
+    group: int, page: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
     return [
         {
