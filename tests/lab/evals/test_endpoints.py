@@ -100,3 +100,14 @@ async def test_an_endpoint_that_is_not_there_is_an_error() -> None:
     with pytest.raises(EvalError) as refused:
         await endpoints.ask(access, "m", exact=False)
     assert refused.value.code == "endpoint-unreachable"
+
+
+@pytest.mark.parametrize(("preset", "port"), [("vllm", 8000), ("ollama", 11434)])
+def test_local_servers_need_no_key(preset: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    variable = f"{preset.upper()}_API_KEY"
+    monkeypatch.delenv(variable, raising=False)
+    assert (endpoints.resolve(preset, {}).key, endpoints.resolve(preset, {}).endpoint.host) == (
+        None, f"localhost:{port}",
+    )  # fmt: skip
+    monkeypatch.setenv(variable, "own")
+    assert endpoints.resolve(preset, {}).key == "own"
