@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import anyio
 from pydantic import Field
 
+from prime_lab_mcp.lab.distribution import golds_of, judge
 from prime_lab_mcp.lab.errors import EvalError, LabError
 from prime_lab_mcp.lab.evals import verdicts
-from prime_lab_mcp.lab.evals.results import Rollout, read
-from prime_lab_mcp.lab.evals.views import compare, difficulty, groups, rollouts, summary
+from prime_lab_mcp.lab.evals.hosted.fetched import fetch
+from prime_lab_mcp.lab.evals.illustrate import illustrated
+from prime_lab_mcp.lab.evals.results import read
+from prime_lab_mcp.lab.evals.views import compare, difficulty, groups, rollouts, summary, zeros
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import Job
-from prime_lab_mcp.lab.report import Next, Outcome
-from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.report import Facts, Next, Outcome
+from prime_lab_mcp.lab.text import quote
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
-Zero = Literal["infrastructure", "truncated", "empty_response", "unparsed", "wrong"]
-ADVICE: dict[Zero, str] = {
-    "infrastructure": "These failed, they are no wrong answers: mend the endpoint or the environment and run again.",
-    "truncated": "Raise max_tokens; the model was cut off before it answered.",
-    "empty_response": "The model said nothing: look at its chat template and sampling.",
-    "unparsed": "The reward found no answer in the asked form: say the form more clearly, or warm up with examples.",
-    "wrong": "An answer in the asked form that is wrong: this is what training can change.",
-}
+_PICTURED = ("summary", "difficulty")
 
 
 class Args(Arguments):
@@ -49,73 +44,52 @@ class Args(Arguments):
 
 
 async def run(call: Call, args: Args) -> Outcome:
-    job = _job(call.lab, args.eval)
-    if args.view == "zeros":
-        return await anyio.to_thread.run_sync(_zeros, call.lab, job, args)
+    lab = call.lab
+    job, here = await _opened(lab, args.eval)
+    other = (await _opened(lab, _other(lab, here, args.other)))[1] if args.view == "compare" else None
+    files = await _files(lab, job)
+    judged = await anyio.to_thread.run_sync(_judged, lab, job, here) if args.view in _PICTURED else None
+    viewed = await anyio.to_thread.run_sync(_viewed, here, other, judged, files, args)
+    facts = Facts(touches_platform=job is None or job.platform is not None)
+    found = Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next, facts=facts)
+    return await illustrated(lab, job, judged, found) if job is not None and judged is not None else found
+
+
+def _viewed(
+    here: Evaluated, other: Evaluated | None, judged: verdicts.Judged | None, files: summary.Files, args: Args
+) -> Viewed:
     if args.view == "summary":
-        files = await _files(call.lab, job)
-        viewed = await anyio.to_thread.run_sync(_summary, call.lab, job, files)
-    else:
-        viewed = await anyio.to_thread.run_sync(_viewed, call.lab, job, args)
-    return Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next)
-
-
-def _summary(lab: Lab, job: Job, files: summary.Files) -> Viewed:
-    return summary.summary(_evaluated(lab, job), verdicts.judge_job(lab, job), files)
-
-
-def _viewed(lab: Lab, job: Job, args: Args) -> Viewed:
-    here = _evaluated(lab, job)
+        assert judged is not None
+        return summary.summary(here, judged, files)
+    if args.view == "zeros":
+        return zeros.zeros(here)
     if args.view == "groups":
         return groups.groups(here, args.by, args.page)
     if args.view == "rollouts":
         return rollouts.rollouts(here, args.where, args.page)
     if args.view == "difficulty":
         return difficulty.difficulty(here, args.page)
-    return compare.compare(here, _evaluated(lab, _other(lab, job, args.other)))
+    assert other is not None
+    return compare.compare(here, other)
 
 
-async def _files(lab: Lab, job: Job) -> summary.Files:
-    """Whether the environment of a job is still what it evaluated."""
-    if lab.evals.spec(job).hosted:
-        return "on the Hub"
-    try:
-        present = await lab.snapshot(job.environment)
-    except LabError:
-        return "gone"
-    return "present" if present.source == job.source else "changed"
-
-
-def _evaluated(lab: Lab, job: Job) -> Evaluated:
+async def _opened(lab: Lab, id: str | None) -> tuple[Job | None, Evaluated]:
+    """A job of this workspace with its results, or any evaluation of the account by the platform's id."""
+    if id is not None and not id.startswith("eval-"):
+        return None, await fetch(lab, id)
+    job = lab.evals.get(id) if id is not None else _latest(lab)
     found = lab.evals.files(job.id).results()
     if found is None:
         raise EvalError(
             f"evaluation {job.id} has no finished rollout ({job.state})",
             fix="Wait for it with watch_run, or run run_eval again.",
             code="results-missing",
+            next=(Next("watch_run", "how it stands", {"id": job.id}),),
         )
-    return Evaluated(job.id, lab.evals.spec(job), lambda: read(found))
+    return job, Evaluated(job.id, lab.evals.spec(job), lambda: read(found))
 
 
-def _other(lab: Lab, job: Job, id: str | None) -> Job:
-    """The evaluation to compare with. Raises EvalError (`compare-without-other`) with those there are."""
-    if id is not None and id != job.id:
-        return lab.evals.get(id)
-    ended = [j for j in lab.evals.list(job.environment) if j.id != job.id and j.state == "finished"]
-    listed = ", ".join(f"{j.id} ({quote(j.spec.get('model') or '?', 60)})" for j in ended[:5])
-    here = {"eval": job.id, "view": "compare"}
-    raise EvalError(
-        f"compare needs another evaluation of {job.environment}",
-        fix=f"Give other one of {listed}." if listed else "Run run_eval with another model or on other files first.",
-        code="compare-without-other",
-        next=tuple(Next("read_eval", "compares with it", {**here, "other": j.id}) for j in ended[:1])
-        or (Next("run_eval", "gives the other one", {"environment": job.environment}),),
-    )
-
-
-def _job(lab: Lab, id: str | None) -> Job:
-    if id is not None:
-        return lab.evals.get(id)
+def _latest(lab: Lab) -> Job:
     ended = [job for job in lab.evals.list() if job.state in ("finished", "stopped", "crashed")]
     if not ended:
         raise EvalError(
@@ -127,67 +101,40 @@ def _job(lab: Lab, id: str | None) -> Job:
     return ended[0]
 
 
-def zero_of(rollout: Rollout) -> Zero | None:
-    """Why a rollout earned nothing; None where it earned something.
-
-    `unparsed` is told by a component that judges the form (its name says format or parse) and gave nothing.
-    """
-    if rollout.error is not None or rollout.nonfinite:
-        return "infrastructure"
-    answered = {name: score for name, (score, _) in rollout.components.items()}
-    form = [score for name, score in answered.items() if "format" in name or "pars" in name]
-    rest = [score for name, score in answered.items() if "format" not in name and "pars" not in name]
-    earned = sum(rest) if rest else (rollout.reward or 0.0)
-    if earned > 0:
-        return None
-    if rollout.truncated:
-        return "truncated"
-    if not rollout.completion_text.strip():
-        return "empty_response"
-    return "unparsed" if form and max(form) <= 0 else "wrong"
+def _judged(lab: Lab, job: Job | None, here: Evaluated) -> verdicts.Judged:
+    """The verdict that the gates use; of an evaluation that was started elsewhere, what its rewards alone say."""
+    if job is not None:
+        return verdicts.judge_job(lab, job)
+    found = judge(here.rollouts(), golds=golds_of(here.rollouts()))
+    return verdicts.Judged(found.status, found.findings, found)
 
 
-def _zeros(lab: Lab, job: Job, args: Args) -> Outcome:
-    classes: Counter[Zero] = Counter()
-    examples: dict[Zero, list[dict[str, Any]]] = {}
-    total = 0
-    for rollout in _evaluated(lab, job).rollouts():
-        total += 1
-        kind = zero_of(rollout)
-        if kind is None:
-            continue
-        classes[kind] += 1
-        if len(examples.setdefault(kind, [])) < 2:
-            examples[kind].append(_shown(rollout, 300))
-    missed = sum(classes.values())
-    not_the_model = classes["infrastructure"] + classes["truncated"]
-    return Outcome(
-        "passed",
-        f"{count(missed, 'of the rollouts', 'of the rollouts')} earned nothing, out of {total:,}; "
-        f"{not_the_model:,} of those were cut off or failed, which is not the model's ability.",
-        data={
-            "id": job.id,
-            "rollouts": total,
-            "zeros": dict(classes),
-            "advice": [{"class": kind, "advice": ADVICE[kind]} for kind in classes],
-            "examples": examples,
-        },
+async def _files(lab: Lab, job: Job | None) -> summary.Files:
+    """Whether the environment of a job is still what it evaluated."""
+    if job is None or lab.evals.spec(job).hosted:
+        return "on the Hub"
+    try:
+        present = await lab.snapshot(job.environment)
+    except LabError:
+        return "gone"
+    return "present" if present.source == job.source else "changed"
+
+
+def _other(lab: Lab, here: Evaluated, id: str | None) -> str:
+    """The evaluation to compare with. Raises EvalError (`compare-without-other`) with those there are."""
+    if id is not None and id != here.id:
+        return id
+    name = here.spec.environment
+    ended = [j for j in lab.evals.list(name) if j.id != here.id and j.state == "finished"]
+    listed = ", ".join(f"{j.id} ({quote(j.spec.get('model') or '?', 60)})" for j in ended[:5])
+    asked = {"eval": here.id, "view": "compare"}
+    raise EvalError(
+        f"compare needs another evaluation of {name}",
+        fix=f"Give other one of {listed}." if listed else "Run run_eval with another model or on other files first.",
+        code="compare-without-other",
+        next=tuple(Next("read_eval", "compares with it", {**asked, "other": j.id}) for j in ended[:1])
+        or (Next("run_eval", "gives the other one", {"environment": name}),),
     )
-
-
-def _shown(rollout: Rollout, limit: int) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "task": rollout.task[:16],
-        "reward": rollout.reward,
-        "components": {name: score for name, (score, _) in rollout.components.items()},
-        "completion": quote(rollout.completion_text, limit),
-        "completion_tokens": rollout.completion_tokens,
-    }
-    if rollout.truncated:
-        row["truncated"] = True
-    if rollout.error is not None:
-        row["error"] = quote(rollout.error, limit)
-    return row
 
 
 TOOL = Tool(
@@ -199,4 +146,5 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="reads",
+    open_world=True,
 )

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from prime_lab_mcp.lab.evals.earned import judges_form
+
 KEPT = 0.5
 """Score from which on the form counts as kept (XMLParser of verifiers 0.1 gives 0.2 and more for parts of it)."""
-_NAMED = re.compile(r"format|pars(?:e|ed|able|eable|ing)(?![a-z])|well_?formed", re.I)
 _REVERSED = re.compile(r"penalt|error|fail|invalid|malformed|missing|broken|bad|unpars|not_", re.I)
 _METRIC = re.compile(r"(?:^|_)(?:format|parsed|well_?formed)(?:_(?:ok|kept|valid|reward|score|rate|func))*$", re.I)
 
@@ -19,7 +20,7 @@ _METRIC = re.compile(r"(?:^|_)(?:format|parsed|well_?formed)(?:_(?:ok|kept|valid
 @cache
 def is_form(name: str, weight: float | None) -> bool:
     """Whether a component pays for form: by its name; a penalty is none, its zeros are good."""
-    return bool(_NAMED.search(name)) and not _REVERSED.search(name) and (weight is None or weight > 0)
+    return judges_form(name) and not _REVERSED.search(name) and (weight is None or weight > 0)
 
 
 @cache

@@ -83,7 +83,8 @@ def _survey(lab: Lab, job: Job, judged: Judged | None) -> Survey | None:
     found, sha256 = lab.evals.files(job.id).results(), job.progress.get("results_sha256")
     if judged is None or judged.distribution is None or found is None:
         return None
-    return surveyed(found, str(sha256), judged.distribution.attainable, lab.evals.files(job.id).root)
+    folder, spec = lab.evals.files(job.id).root, lab.evals.spec(job)
+    return surveyed(found, str(sha256), judged.distribution.attainable, folder, spec)
 
 
 async def _picture(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import sys
 import time
@@ -24,11 +25,14 @@ SPEC = EvalSpec(
 )  # fmt: skip
 
 
+_NUMBER = itertools.count()
+
+
 def episode(task: int, reward: float | None, said: str = "four", **changes: Any) -> dict[str, Any]:
     """One rollout of one task; a reward of None is a rollout that failed."""
     failed = [{"type": "ProviderError", "message": "down", "status_code": 503}] if reward is None else []
     trace = {
-        "id": f"t{task}", "task": {"key": f"k{task}", "data": {"idx": task, "answer": "four"}},
+        "id": f"t{task}-{next(_NUMBER)}", "task": {"key": f"k{task}", "data": {"idx": task, "answer": "four"}},
         "agent": {"name": "agent", "trainable": True},
         "nodes": [
             {"message": {"role": "user", "content": "2+2?"}, "sampled": False},

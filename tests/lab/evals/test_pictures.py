@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.evals.results import Rollout
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.report import Outcome, Picture
 from prime_lab_mcp.lab.settings import Settings
-from tests.lab.evals.finished import episode, finished, mixed
+from tests.lab.evals.finished import SPEC, episode, finished, mixed
 
 pytestmark = pytest.mark.anyio
 BOMB = '<script src="https://evil.example/x.js">alert(1)</script><img src=x onerror=alert(1)> | a | ![x](http://e/x)'
@@ -196,10 +196,10 @@ def test_a_survey_that_was_kept_is_the_one_that_was_made(tmp_path: Path) -> None
     from tests.lab.evals.test_results import written as lines
 
     results = lines(tmp_path / "traces.jsonl", *mixed(8))
-    made = surveys.surveyed(results, "sha", 1.0, tmp_path)
+    made = surveys.surveyed(results, "sha", 1.0, tmp_path, SPEC)
     results.unlink()
 
-    assert surveys.surveyed(results, "sha", 1.0, tmp_path) == made
+    assert surveys.surveyed(results, "sha", 1.0, tmp_path, SPEC) == made
     assert isinstance(made, Survey)
 
 

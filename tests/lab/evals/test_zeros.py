@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.evals.zeros import Classified, classify, earned
+from prime_lab_mcp.lab.evals.earned import earned
+from prime_lab_mcp.lab.evals.zeros import Classified, classify
 from tests.lab.evals.records import ADD, PARAMETERS, call, document, result, said, v0, v1
 
 WRONG = said("<answer>4</answer>")

@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.evals.pictures.telling import Telling, Tellings
-from prime_lab_mcp.lab.evals.pictures.zeros import zero_of
 from prime_lab_mcp.lab.evals.results import Rollout, read
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.zeros import classify
 
 STEPS = 20
 """Bars of the histogram stand at 0, 1/20, ... 1 of what is attainable, so that exact 0 and 1 have one of their own."""
 MOST_BARS = 120
 """More tasks than this are drawn several to a bar."""
-_VERSION = 1
+_VERSION = 2
 """Part of the name under which a survey is kept: raise it when the same results give another one."""
 
 
@@ -63,8 +64,10 @@ class Survey:
         return cls(**values)
 
 
-def survey(rollouts: Iterable[Rollout], attainable: float) -> Survey:
-    """Memory in proportion to tasks: their sums, and one rollout per kind of telling one."""
+def survey(
+    rollouts: Iterable[Rollout], attainable: float, cap: int | None = None, weights: Mapping[str, float] | None = None
+) -> Survey:
+    """Memory in proportion to tasks: their sums, and one rollout per kind of telling one. `cap`: tokens of a reply."""
     total = failed = below = above = 0
     bars = array("q", [0] * (STEPS + 1))
     sums: dict[str, list[float]] = {}
@@ -72,7 +75,8 @@ def survey(rollouts: Iterable[Rollout], attainable: float) -> Survey:
     telling = Tellings(attainable)
     for rollout in rollouts:
         total += 1
-        zero = zero_of(rollout)
+        found = classify(rollout, cap=cap, weights=weights)
+        zero = found.kind if found is not None else None
         if zero is not None:
             zeros[zero] += 1
         telling.see(rollout, zero)
@@ -101,14 +105,14 @@ def _joined(means: list[float]) -> Iterable[TaskBar]:
         yield TaskBar(len(part), math.fsum(part) / len(part))
 
 
-def surveyed(results: Path, sha256: str, attainable: float, folder: Path) -> Survey:
-    """The survey of a results file, from `folder` where it was made before."""
+def surveyed(results: Path, sha256: str, attainable: float, folder: Path, spec: EvalSpec) -> Survey:
+    """The survey of a job's results file, from `folder` where it was made before."""
     name = hashlib.sha256(f"{_VERSION} {sha256} {attainable!r}".encode()).hexdigest()[:16]
     kept = folder / f"survey-{name}.json"
     try:
         return Survey.from_json(json.loads(kept.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError):
-        found = survey(read(results), attainable)
+        found = survey(read(results), attainable, spec.max_tokens, spec.weights)
     with suppress(OSError):  # kept where there is room for it
         replace(kept, json.dumps(asdict(found)))
     return found

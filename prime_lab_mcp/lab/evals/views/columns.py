@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.distribution.attainable import EPSILON, attainable
+from prime_lab_mcp.lab.evals.earned import earned
 from prime_lab_mcp.lab.evals.results import Rollout
 
 PASS = 0.5
@@ -43,7 +44,7 @@ class Columns:
         number = self.keys.setdefault(rollout.task, len(self.keys))
         failed = rollout.error is not None or rollout.reward is None or rollout.nonfinite
         reward = math.nan if failed or rollout.reward is None else rollout.reward
-        zero = not failed and earned(rollout, self.weights) <= 0
+        zero = not failed and not earned(rollout, self.weights)
         self.task.append(number)
         self.reward.append(reward)
         self.length.append(min(max(rollout.completion_tokens, 0), _MOST_TOKENS))
@@ -103,26 +104,6 @@ class Tally:
 def scored(tallies: Sequence[Tally]) -> Iterator[Tally]:
     """Those of tasks with at least one scored rollout."""
     return (t for t in tallies if t.n)
-
-
-def earned(rollout: Rollout, weights: Mapping[str, float]) -> float:
-    """What a rollout earned beside its form: components named after a format or parsing aside, where others exist.
-
-    v0 lists metrics among its reward functions; those without a weight in `weights` are none.
-    """
-    rest = 0.0
-    others = False
-    for name, (score, own) in rollout.components.items():
-        weight = own if own is not None else weights.get(name, 0.0 if weights else 1.0)
-        if weight and not formal(name):
-            others = True
-            rest += score * weight
-    return rest if others else (rollout.reward or 0.0)
-
-
-def formal(name: str) -> bool:
-    """Whether a component is named after the form of an answer."""
-    return "format" in name.lower() or "pars" in name.lower()
 
 
 def rounded(value: float | None, digits: int = 4) -> float | None:

@@ -13,7 +13,8 @@ from prime_lab_mcp.lab.distribution.measured import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.distribution.signal import Table, usable, usable_share
 from prime_lab_mcp.lab.distribution.tasks import Task, tasks_of
 from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.views.columns import PASS, formal, rounded
+from prime_lab_mcp.lab.evals.earned import judges_form
+from prime_lab_mcp.lab.evals.views.columns import PASS, rounded
 from prime_lab_mcp.lab.evals.views.phases import Facts, GroupSize, advise
 from prime_lab_mcp.lab.evals.views.posterior import Prior, counted, fit
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
@@ -91,7 +92,7 @@ def _varied(task: Task, sample: Sample, best: float) -> bool:
     """Whether a task's rewards differ by more than their form: by a part that is named after none."""
     if task.high - task.low <= EPSILON * best:
         return False
-    others = [name for name in sample.scores if sample.weights.get(name) != 0 and not formal(name)]
+    others = [name for name in sample.scores if sample.weights.get(name) != 0 and not judges_form(name)]
     return not others or any(_differs(sample.scores[name], task) for name in others)
 
 

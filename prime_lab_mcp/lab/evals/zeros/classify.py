@@ -6,10 +6,10 @@ reply has no form to judge, and an answer after a failed tool call is a guess.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from prime_lab_mcp.lab.evals.conversation import Message, conversation, offered_tools
+from prime_lab_mcp.lab.evals.earned import answers, earned, judges_form, words
 from prime_lab_mcp.lab.evals.results import Rollout
 from prime_lab_mcp.lab.evals.zeros import calls, failures, shape
 from prime_lab_mcp.lab.evals.zeros.calls import Tools
@@ -17,14 +17,7 @@ from prime_lab_mcp.lab.evals.zeros.kinds import Classified
 from prime_lab_mcp.lab.evals.zeros.turns import Turn, limit_of, turns
 from prime_lab_mcp.lab.text import quote
 
-_FORM = frozenset({
-    "format", "formatted", "formatting", "parse", "parsed", "parses", "parser", "parsing", "parsable",
-    "parseable", "wellformed", "syntax",
-})  # fmt: skip
-"""Words in the name of a component or metric that judges the form of a reply and not its content."""
 _NEGATED = frozenset({"error", "errors", "failed", "failure", "failures", "unparsed", "invalid", "malformed"})
-_IN_FORM = re.compile(r"(?:^|_)(?:in|well)_?form(?:ed)?(?:_|$)|^form(?:_(?:reward|score|func|ok))*$", re.I)
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _OUT_OF_TURNS = frozenset({"max_turns", "max_turns_reached"})
 _OUT_OF_CONTEXT = frozenset({"context_length", "prompt_too_long", "max_input_tokens", "max_total_tokens"})
 _OUT_OF_TIME = frozenset({"agent_timeout", "timeout_reached", "rollout_timeout", "timeout"})
@@ -59,32 +52,6 @@ def classify(
         or _unparsed(rollout, said, talk)
         or Classified("wrong", _wrong(rollout, weights))
     )
-
-
-def earned(rollout: Rollout, weights: Mapping[str, float] | None = None) -> bool:
-    """Whether a scored rollout was paid for its answer; being paid for its form alone is earning nothing."""
-    answers = _answers(rollout, weights)
-    if not answers:
-        return (rollout.reward or 0.0) > 0
-    return max(answers.values()) > 0 and (rollout.reward is None or rollout.reward > 0)
-
-
-def _answers(rollout: Rollout, weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Scores of the components that pay and judge the answer, not its form."""
-    found = {}
-    for name, (score, weight) in rollout.components.items():
-        if weight is None:
-            # v0 counts calls of tools among its scores.
-            weight = 0.0 if name.endswith("_calls") else (weights or {}).get(name, 0.0 if weights else 1.0)
-        if weight > 0 and not judges_form(name):
-            found[name] = score
-    return found
-
-
-def judges_form(name: str) -> bool:
-    """Whether a component's name says that it looks at the form: `answer_format`, `xmlparser_format_reward`."""
-    parts = {part.casefold() for part in _PART.findall(name)}
-    return bool(parts & _FORM or _IN_FORM.search(name))
 
 
 def _cut(rollout: Rollout, said: Sequence[Turn], cap: int | None) -> Classified | None:
@@ -155,7 +122,7 @@ def _unparsed(rollout: Rollout, said: Sequence[Turn], talk: Sequence[Message]) -
     form = {name: score for name, (score, _) in rollout.components.items() if judges_form(name)}
     form |= {name: score for name, score in rollout.metrics.items() if judges_form(name)}
     for name, score in form.items():
-        bad = score > 0 if _NEGATED & {p.casefold() for p in _PART.findall(name)} else score <= 0
+        bad = score > 0 if _NEGATED & words(name) else score <= 0
         if bad:
             return Classified("unparsed", f"{name} is {score:g}")
     if form and max(form.values()) >= 1.0:
@@ -168,7 +135,7 @@ def _unparsed(rollout: Rollout, said: Sequence[Turn], talk: Sequence[Message]) -
 
 
 def _wrong(rollout: Rollout, weights: Mapping[str, float] | None) -> str:
-    paid = [name for name, score in _answers(rollout, weights).items() if score > 0]
+    paid = [name for name, score in answers(rollout, weights).items() if score > 0]
     if paid and rollout.reward is not None:
         return f"{quote(paid[0], 60)} paid, and other components took it away: the sum is {rollout.reward:g}"
     return "an answer in the asked form, and it is not right"
