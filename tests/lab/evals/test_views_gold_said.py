@@ -33,6 +33,8 @@ from prime_lab_mcp.lab.evals.views.gold_said import Said, gold_of, said, telling
         ("B", "B is tempting.\nThe answer is C", Said.MENTIONED),
         ("New York", "<answer>new-york</answer>", Said.ANSWERED),
         ("art", "a cart", Said.ABSENT),
+        ("billing", "<answer>billing_disputes</answer>", Said.ABSENT),
+        ("billing_disputes", "<answer>Billing_Disputes</answer>", Said.ANSWERED),
         ("yes", "No.\nYES!", Said.ANSWERED),
         ("", "anything", Said.UNKNOWN),
         ("def f(x):\n    return x", "def f(x): return x", Said.UNKNOWN),

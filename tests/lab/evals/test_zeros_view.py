@@ -33,7 +33,7 @@ LONG = "x" * 5000
 
 
 def seen(rollouts: Sequence[Rollout], **more: Any) -> Evaluated:
-    spec = dataclasses.replace(SPEC, max_tokens=100, **more)
+    spec = dataclasses.replace(SPEC, **{"max_tokens": 100} | more)
     return Evaluated("eval-1", spec, lambda: iter(rollouts))
 
 
@@ -103,6 +103,17 @@ def test_cut_replies_are_set_apart_and_a_limit_is_advised() -> None:
     assert (advice["tool"], advice["whose"]) == ("run_eval", "setup")
     assert advice["arguments"]["max_tokens"] == budget["advised_max_tokens"] > 100
     assert found.next[0].tool == "run_eval"
+
+
+def test_replies_that_run_on_far_beyond_all_others_are_no_matter_of_the_limit() -> None:
+    whole = [v1([said("<answer>3</answer>", tokens=n)], {"correct": 1.0}) for n in range(10, 40)]
+    cut = [v1([said("again " * 9, finish="length", tokens=2048)], {"correct": 0.0})] * 3
+
+    found = zeros(seen([*whole, *cut], max_tokens=2048))
+
+    assert found.data["budget"]["advised_max_tokens"] is None
+    [advice] = found.data["advice"]
+    assert (advice["tool"], advice["arguments"]["where"]) == ("read_eval", "truncated")
 
 
 def test_memory_does_not_grow_with_the_rollouts() -> None:

@@ -21,7 +21,7 @@ _OVER = re.compile(r"/\s*\d")
 _FRACTION = re.compile(r"(-?)\s*(?:\\[dt]?frac\s*\{?(\d{1,9})\}?\s*\{?(\d{1,9})\}?|(\d{1,9})\s*/\s*(\d{1,9}))")
 _TAGS = re.compile(r"<(answer|final_answer|final)>(.*?)</\1>", re.S | re.I)
 _LATEX = re.compile(r"\\(?:left|right|displaystyle|[,!;: ])|[${}\s]|\\(?=[%$])")
-_WORDS = re.compile(r"[\W_]+")
+_WORDS = re.compile(r"\W+")
 
 
 class Said(IntEnum):

@@ -12,7 +12,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.evals.results import Rollout
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
-from prime_lab_mcp.lab.evals.zeros.advice import advice_for, filled
+from prime_lab_mcp.lab.evals.zeros.advice import RUNAWAY, advice_for, filled
 from prime_lab_mcp.lab.evals.zeros.budget import Lengths
 from prime_lab_mcp.lab.evals.zeros.classify import classify
 from prime_lab_mcp.lab.evals.zeros.kinds import ZEROS, Cause, Classified, Zero
@@ -132,11 +132,15 @@ def _advice(evaluated: Evaluated, seen: _Seen) -> list[dict[str, Any]]:
         "model": spec.model,
         "max_tokens": seen.lengths.advised(spec.max_tokens) or (2 * spec.max_tokens if spec.max_tokens else None),
         "results": evaluated.id,
+        "eval": evaluated.id,
+        "view": "rollouts",
+        "where": "truncated",
         "concurrency": min(_SLOWER, max(1, spec.concurrency // 2)),
     }
     shown = []
     for (kind, cause), number in seen.kinds.most_common():
-        advice = advice_for(kind, cause)
+        endless = (kind, cause) == ("truncated", "tokens") and seen.lengths.runaway(spec.max_tokens)
+        advice = RUNAWAY if endless else advice_for(kind, cause)
         row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).whose}
         row |= {"cause": cause} if cause else {}
         row |= {"advice": advice.text, "tool": advice.tool, "arguments": filled(advice, values)}

@@ -18,6 +18,13 @@ class Advice:
 
 
 _AGAIN = ("environment", "model")
+RUNAWAY = Advice(
+    "Completions that finish need a small part of the limit, and these run on to its end: read them, they may repeat "
+    "themselves; a higher limit would pay for more of the same.",
+    "read_eval",
+    ("eval", "view", "where"),
+)
+"""For `truncated` where the limit is far above what the others took."""
 ADVICE: Mapping[tuple[Zero, Cause], Advice] = {
     ("wrong", ""): Advice(
         "Right form, wrong answer: what training changes. Look whether some groups are mixed.",

@@ -13,6 +13,10 @@ _FINISH = 0.99
 _ROUND = 256
 _LEAST, _MOST = 1.25, 8.0
 """Bounds of the advised limit, as multiples of the one that was too small: further than that, nothing was seen."""
+_APART = 4
+"""Where the limit is this many times what 99 % of the finished completions took, it is not what the others lack."""
+_KNOWN = 20
+"""Finished completions from which on that can be said."""
 _BLIND = 4.0
 """Where most completions were cut, nothing is known of their median: try this multiple and look again."""
 
@@ -42,6 +46,12 @@ class Lengths:
                 return tokens
         return None
 
+    def runaway(self, cap: int | None) -> bool:
+        """Whether those that were cut ran on without end, far beyond what any other completion took."""
+        longest = self.quantile(_FINISH)
+        known = self.finished.total() >= _KNOWN and self.exact
+        return bool(cap and self.cut and known and longest is not None and longest * _APART <= cap)
+
     def advised(self, cap: int | None) -> int | None:
         """A limit that lets 99 % finish; None where the present one does, or where nothing is known.
 
@@ -49,7 +59,7 @@ class Lengths:
         passed the limit give its two parameters.
         """
         finished, whole = self.finished.total(), self.finished.total() + self.cut
-        if not cap or not self.cut or self.cut <= (1 - _FINISH) * whole:
+        if not cap or not self.cut or self.cut <= (1 - _FINISH) * whole or self.runaway(cap):
             return None
         share = finished / whole
         median = self.quantile(0.5 / share) if share > 0.5 else None
