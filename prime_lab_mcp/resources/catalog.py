@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 HERE = Path(__file__).parent
@@ -99,7 +100,17 @@ def _list_of_findings() -> str:
     families: dict[str, list[str]] = {}
     for code, (family, _) in sorted(_sections().items()):
         families.setdefault(family, []).append(code)
-    return "\n".join(f"{family}: {' '.join(codes)}" for family, codes in families.items())
+    return "\n".join(f"{family}: {_braced(codes)}" for family, codes in families.items())
+
+
+def _braced(codes: list[str]) -> str:
+    """Sorted codes, those with the same first word together: `eval-{busy crashed} not-local`."""
+    shown = []
+    for word, found in groupby(codes, key=lambda code: code.partition("-")[0]):
+        same = list(found)
+        rest = " ".join(code.removeprefix(f"{word}-") for code in same)
+        shown.append(f"{word}-{{{rest}}}" if len(same) > 1 and all("-" in c for c in same) else " ".join(same))
+    return " ".join(shown)
 
 
 def _topic(path: Path) -> str:

@@ -7,6 +7,7 @@ that is not listed there makes the test fail, so that no code escapes.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,3 +96,9 @@ def _constants(value: ast.expr) -> tuple[str, ...] | None:
         both = _constants(value.body), _constants(value.orelse)
         return None if None in both else (both[0] or ()) + (both[1] or ())
     return None
+
+
+def expanded(codes: str) -> list[str]:
+    """The codes of a list: `a-{b c} d` is a-b, a-c and d."""
+    whole = re.sub(r"(\S+)-\{([^}]*)\}", lambda m: " ".join(f"{m[1]}-{code}" for code in m[2].split()), codes)
+    return whole.split()

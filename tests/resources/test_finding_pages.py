@@ -8,7 +8,7 @@ import pytest
 
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.tools.registry import TOOLS
-from tests.resources.codes import emitted
+from tests.resources.codes import emitted, expanded
 
 CODES, UNKNOWN = emitted()
 PAGES = {code: References().page(f"finding/{code}") or "" for code in References().finding_codes()}
@@ -55,5 +55,6 @@ def test_a_page_says_cause_and_fix_and_names_tools_of_the_registry(code: str) ->
 def test_pages_stay_short_and_the_list_of_all_codes_under_2_000_tokens() -> None:
     assert max(map(len, PAGES.values())) < 2_000
     listed = References().page("finding") or ""
+    assert set(expanded(listed)) >= set(PAGES)
     assert len(listed) / 4 < 2_000
     assert set(PAGES) <= set(listed.split())

@@ -133,7 +133,6 @@ def eval_data(spec: EvalSpec, job: Job, judged: Judged | None, path: str | None)
         "completed": (d.rollouts - d.errors) if d else int(progress.get("completed") or 0) - _errors(progress),
         "errors": d.errors if d else _errors(progress),
         "mean_reward": d.mean * d.attainable if d and d.mean is not None else progress.get("mean_reward"),
-        "estimate": spec.estimate,
         "tokens": {name: progress.get(f"{name}_tokens", 0) for name in ("prompt", "completion")},
         "harness": spec.harness_name,
         "order": spec.order,
@@ -149,6 +148,8 @@ def eval_data(spec: EvalSpec, job: Job, judged: Judged | None, path: str | None)
         data["reason"] = progress["reason"]
     if progress.get("rescored"):
         data["rescored"] = progress["rescored"]
+    else:
+        data["estimate"] = spec.estimate
     if d is not None:
         data["pass_rate"] = {"threshold": d.pass_threshold, "share": _round(d.pass_rate)}
         data["perfect_rate"] = _round(d.perfect_rate)

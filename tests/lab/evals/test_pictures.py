@@ -94,13 +94,16 @@ def test_many_tasks_share_bars_and_none_is_lost(tasks: int) -> None:
 
 
 def test_the_most_telling_rollouts_are_one_of_each_kind() -> None:
-    right = {"task": {"data": {"answer": "1234"}}}
+    def right(text: str) -> dict[str, Any]:
+        said = [{"sampled": True, "message": {"role": "assistant", "content": text}}]
+        return {"task": {"data": {"answer": "1234"}}, "nodes": said}
+
     rollouts = [
         Rollout("win", 1.0, completion_text="a long way to the answer"),
         Rollout("short", 1.0, completion_text="ok"),
         Rollout("cut", 1.0, truncated=True, completion_text="this one was cut off"),
-        Rollout("part", 0.0, completion_text="it is 91234", record=right),
-        Rollout("held", 0.0, completion_text="it is **1234**.", record=right),
+        Rollout("part", 0.0, completion_text="it is 91234", record=right("it is 91234")),
+        Rollout("held", 0.0, completion_text="it is **1234**.", record=right("it is **1234**.")),
         Rollout("down", None, error="down"),
     ]
 
