@@ -26,8 +26,6 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
     async with desk(tmp_path_factory.mktemp("submit")) as opened:
-        # A run of 5,000 steps is live for as long as any machine needs, and is billed meanwhile.
-        await opened.tell("/rehearsal/account", balance_usd=100_000)
         yield opened
 
 
@@ -84,6 +82,8 @@ async def test_a_lost_answer_is_found_by_name_and_not_sent_again(at: Desk) -> No
 
 
 async def test_while_nothing_can_be_looked_up_nothing_is_sent_again(at: Desk) -> None:
+    # A run of 5,000 steps is live for as long as any machine needs, and is billed meanwhile.
+    await at.tell("/rehearsal/account", balance_usd=100_000)
     at.config(CONFIG.replace("max_steps = 20", "max_steps = 5000") + "# dark\n", "configs/rl/dark.toml")
     before = await created(at)
     await at.fault("drop-after", "/training/runs$", method="POST")
