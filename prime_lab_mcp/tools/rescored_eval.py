@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.evals import rescore, verdicts
+from prime_lab_mcp.lab.evals import judging, rescore, verdicts
 from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.rescore_changes import direction
 from prime_lab_mcp.lab.evals.rescore_checks import RescoreError
@@ -47,7 +47,7 @@ async def rescored(call: Call, args: Args) -> Outcome:
             facts=Facts(proves=False),
         )
     await anyio.to_thread.run_sync(verdicts.settle, lab)
-    judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job)
+    judged = await anyio.to_thread.run_sync(judging.judge_job, lab, job)
     found = verdicts.outcome(lab, job, judged)
     told = dataclasses.replace(found, summary=f"{direction(job.progress['rescored'])} {found.summary}")
     return await illustrated(lab, job, judged, told)
