@@ -3,7 +3,8 @@
 The same tasks, the same real vf-eval and the same scripted endpoint, in one run. `null` is the shipped chat harness;
 `bash` is what vf-eval takes when no harness is named, here without the rented sandbox it would take with it. Both start
 a `uv` script for every rollout, which needs its packages from an index once: where they cannot be had, that harness is
-not measured. Time is counted from the first rollout's start to the last one's end: starting vf-eval is not in it.
+not measured, and neither is one that a loaded machine keeps from ending. Time is counted from the first rollout's start
+to the last one's end: starting vf-eval is not in it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -25,11 +27,12 @@ import prime_lab_mcp
 from prime_lab_mcp.lab.evals.program import HARNESSES, IN_PROCESS_ID
 from prime_lab_mcp.lab.evals.results import Rollout, read
 
-ROLLOUTS = int(os.environ.get("BENCH_ROLLOUTS", "32"))
+ROLLOUTS = int(os.environ.get("BENCH_ROLLOUTS", "16"))
 AT_ONCE = 8
 FRACTION = 0.25
 """The claim: a rollout by our harness takes at most this part of one by `null`."""
-LIMIT = 180.0
+LIMIT = 90.0
+"""Seconds for one evaluation: sixteen rollouts at a second or two each, and the start of vf-eval."""
 _TEMPLATE = Path(prime_lab_mcp.__file__).parent / "resources" / "templates" / "numeric"
 _KEY = "PRIME_LAB_RELAY_API_KEY"
 _REPLY = "So it is <answer>7</answer>"
@@ -101,18 +104,31 @@ def evaluate(folder: Path, url: str, harness: str, rollouts: int) -> list[Rollou
     program = shutil.which("vf-eval", path=env["PATH"])
     if program is None:
         return "vf-eval is not installed"
-    try:
-        done = subprocess.run(
-            [sys.executable, program, "@", str(file), "--clean"],
-            cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+    log = file.with_suffix(".log")
+    code = ended([sys.executable, program, "@", str(file), "--clean"], folder, env, log)
+    if code is None:
         return f"it did not end within {LIMIT:.0f} seconds"
-    if done.returncode:
-        return done.stderr.strip()[-300:]
+    if code:
+        return log.read_text(errors="replace").strip()[-300:]
     found = list(read(output / "run" / "traces.jsonl"))
     failed = next((r.error for r in found if r.error), None)
     return found if failed is None else failed[-300:]
+
+
+def ended(arguments: list[str], folder: Path, env: dict[str, str], log: Path) -> int | None:
+    """The exit code of a program; None where it took too long. What it started ends with it."""
+    with log.open("wb") as said:
+        program = subprocess.Popen(
+            arguments, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+        )
+    try:
+        return program.wait(LIMIT)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
 
 
 def each(rollouts: list[Rollout]) -> float:

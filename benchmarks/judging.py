@@ -1,5 +1,6 @@
 """A file of rollouts read and judged, beside a bare parse of the same lines that looks at nothing.
 
+Judged as a finished evaluation is: golds are looked for first, in a part of the file that is the same for a million.
 The records are those of v1, as `vf-eval` writes them for a short chat. `--rollouts 1000000` judges a million (some 5 GB
 on disk). Times are of the processor, since both do nothing else, and without imports; each runs in a process of its
 own, and its peak memory is what the kernel says of it, at a tenth of the size and at the whole.
@@ -35,7 +36,7 @@ for line in open(F, 'rb'):
 """
 _OURS = """\
 reading = Reading()
-judged = judge(scores(Path(F), reading))
+judged = judge(scores(Path(F), reading), golds=golds_of(tasks(Path(F))))
 n = judged.scored
 assert not reading.findings(), reading.findings()
 """
@@ -46,8 +47,8 @@ _MEASURED = """\
 import json, resource, time
 from pathlib import Path
 import orjson
-from prime_lab_mcp.lab.distribution import judge
-from prime_lab_mcp.lab.evals.results import Reading, scores
+from prime_lab_mcp.lab.distribution import golds_of, judge
+from prime_lab_mcp.lab.evals.results import Reading, scores, tasks
 F = {path!r}
 started = time.process_time()
 {code}

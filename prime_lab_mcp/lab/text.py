@@ -17,6 +17,10 @@ _SECRET = re.compile(
     r"|(?<=Bearer )[A-Za-z0-9._~+/=-]{6,}"
     r"|(?<=api_key=)[^\s&\"']{4,}"
 )
+_MARKS = (
+    "sk-", "hf_", "pit_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "bearer ", "api_key=",
+)  # fmt: skip
+"""One of these is in every text that `_SECRET` finds something in: looking for them is a hundred times as fast."""
 _NAMED_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.I)
 
 
@@ -29,6 +33,8 @@ def clip(text: str, limit: int = LIMIT) -> str:
 
 def escape(text: str) -> str:
     """Control, bidirectional and zero-width characters as escapes, so text cannot act on its reader."""
+    if text.isprintable():
+        return text
     return "".join(
         c
         if c == " " or not unicodedata.category(c).startswith(("C", "Zl", "Zp"))
@@ -47,8 +53,11 @@ def quote(value: object, limit: int = LIMIT) -> str:
 def redact(text: str) -> str:
     """Text without anything that looks like a credential, nor any value of a secret-named variable."""
     for name, value in os.environ.items():
-        if len(value) >= 8 and _NAMED_SECRET.search(name) and value in text:
+        if len(value) >= 8 and value in text and _NAMED_SECRET.search(name):
             text = text.replace(value, "[redacted]")
+    small = text.lower()
+    if text.isascii() and not any(mark in small for mark in _MARKS):
+        return text
     return _SECRET.sub("[redacted]", text)
 
 

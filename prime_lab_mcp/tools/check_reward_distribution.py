@@ -11,7 +11,7 @@ from pydantic import Field
 from prime_lab_mcp.lab.distribution import Distribution, golds_of, judge
 from prime_lab_mcp.lab.distribution.decide import next_calls
 from prime_lab_mcp.lab.errors import EvalError, LabError
-from prime_lab_mcp.lab.evals import results, verdicts
+from prime_lab_mcp.lab.evals import judging, results, verdicts
 from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import Job
@@ -41,7 +41,7 @@ async def run(call: Call, args: Args) -> Outcome:
             code="eval-not-finished",
             next=(Next("watch_run", "see how it stands", {"id": job.id}),),
         )
-    judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job, args.group_size)
+    judged = await anyio.to_thread.run_sync(judging.judge_job, lab, job, args.group_size)
     return await illustrated(lab, job, judged, await _of_job(call, job, judged, args.group_size))
 
 
@@ -68,13 +68,13 @@ def _holds(lab: Lab, job: Job, path: Path) -> bool:
     return path.is_absolute() and path.is_relative_to(lab.evals.files(job.id).root)
 
 
-async def _of_job(call: Call, job: Job, judged: verdicts.Judged, group_size: int) -> Outcome:
+async def _of_job(call: Call, job: Job, judged: judging.Judged, group_size: int) -> Outcome:
     lab = call.lab
     spec = lab.evals.spec(job)
     snapshot = call.snapshot or await _present(lab, job)
     notes = _not_evidence(lab, job, snapshot)
     findings = [*judged.findings, *notes]
-    if group_size > verdicts.GROUP_SIZE:
+    if group_size > judging.GROUP_SIZE:
         findings.append(
             Finding(
                 "distribution-group-size", "warning",
@@ -143,7 +143,7 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
 
 
 def _judge_file(path: Path, group_size: int, reading: results.Reading) -> Distribution:
-    return judge(results.scores(path, reading), group_size=group_size, golds=golds_of(results.read(path)))
+    return judge(results.scores(path, reading), group_size=group_size, golds=golds_of(results.tasks(path)))
 
 
 TOOL = Tool(

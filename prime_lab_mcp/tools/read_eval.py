@@ -9,7 +9,7 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.distribution import golds_of, judge
 from prime_lab_mcp.lab.errors import EvalError, LabError
-from prime_lab_mcp.lab.evals import verdicts
+from prime_lab_mcp.lab.evals import judging
 from prime_lab_mcp.lab.evals.hosted.fetched import fetch
 from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.results import read
@@ -56,7 +56,7 @@ async def run(call: Call, args: Args) -> Outcome:
 
 
 def _viewed(
-    here: Evaluated, other: Evaluated | None, judged: verdicts.Judged | None, files: summary.Files, args: Args
+    here: Evaluated, other: Evaluated | None, judged: judging.Judged | None, files: summary.Files, args: Args
 ) -> Viewed:
     if args.view == "summary":
         assert judged is not None
@@ -101,12 +101,12 @@ def _latest(lab: Lab) -> Job:
     return ended[0]
 
 
-def _judged(lab: Lab, job: Job | None, here: Evaluated) -> verdicts.Judged:
+def _judged(lab: Lab, job: Job | None, here: Evaluated) -> judging.Judged:
     """The verdict that the gates use; of an evaluation that was started elsewhere, what its rewards alone say."""
     if job is not None:
-        return verdicts.judge_job(lab, job)
+        return judging.judge_job(lab, job)
     found = judge(here.rollouts(), golds=golds_of(here.rollouts()))
-    return verdicts.Judged(found.status, found.findings, found)
+    return judging.Judged(found.status, found.findings, found)
 
 
 async def _files(lab: Lab, job: Job | None) -> summary.Files:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.evals import rescore, verdicts
+from prime_lab_mcp.lab.evals import judging, rescore_origin, verdicts
 from prime_lab_mcp.lab.evals.illustrate import illustrated
+from prime_lab_mcp.lab.evals.rescore import rescore
 from prime_lab_mcp.lab.evals.rescore_changes import direction
 from prime_lab_mcp.lab.evals.rescore_checks import RescoreError
 from prime_lab_mcp.lab.report import Facts, Next, Outcome
@@ -29,10 +30,10 @@ async def rescored(call: Call, args: Args) -> Outcome:
             code="not-local",
         )
     lab = call.lab
-    was = rescore.origin(lab, args.rescore, call.snapshot.name)
+    was = rescore_origin.origin(lab, args.rescore, call.snapshot.name)
     _same_evaluation(args, was)
     try:
-        job = await rescore.rescore(lab, call.snapshot, was, call.progress)
+        job = await rescore(lab, call.snapshot, was, call.progress)
     except RescoreError as error:
         return Outcome(
             "inconclusive",
@@ -47,13 +48,13 @@ async def rescored(call: Call, args: Args) -> Outcome:
             facts=Facts(proves=False),
         )
     await anyio.to_thread.run_sync(verdicts.settle, lab)
-    judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job)
+    judged = await anyio.to_thread.run_sync(judging.judge_job, lab, job)
     found = verdicts.outcome(lab, job, judged)
     told = dataclasses.replace(found, summary=f"{direction(job.progress['rescored'])} {found.summary}")
     return await illustrated(lab, job, judged, told)
 
 
-def _same_evaluation(args: Args, was: rescore.Origin) -> None:
+def _same_evaluation(args: Args, was: rescore_origin.Origin) -> None:
     """Model and arguments belong to the rollouts; what else is given would be silently ignored."""
     given = args.model_fields_set - {"environment", "rescore", "wait_seconds", "confirm"}
     spec = was.spec

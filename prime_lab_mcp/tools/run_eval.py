@@ -9,7 +9,7 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.errors import BadInput, EvalError
-from prime_lab_mcp.lab.evals import endpoints, reporting, upload, verdicts
+from prime_lab_mcp.lab.evals import endpoints, judging, reporting, upload, verdicts
 from prime_lab_mcp.lab.evals.golds import register_golds
 from prime_lab_mcp.lab.evals.hosted import calls as hosted
 from prime_lab_mcp.lab.evals.illustrate import illustrated
@@ -87,7 +87,7 @@ async def run(call: Call, args: Args) -> Outcome:
     if job.state != "finished":
         return reporting.broken(lab, job)
     await anyio.to_thread.run_sync(verdicts.settle, lab)
-    judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job)
+    judged = await anyio.to_thread.run_sync(judging.judge_job, lab, job)
     found = await illustrated(lab, job, judged, verdicts.outcome(lab, job, judged))
     return await upload.reported(lab, job, ref, found) if ref is not None else found
 

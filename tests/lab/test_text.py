@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from prime_lab_mcp.lab.text import quote, redact
+from prime_lab_mcp.lab.text import _SECRET, quote, redact
 
 
 def test_control_bidi_and_zero_width_characters_are_escaped() -> None:
@@ -27,3 +29,14 @@ def test_credentials_are_removed(secret: str) -> None:
 def test_values_of_secret_named_variables_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "plainlookingvalue")
     assert "plainlookingvalue" not in redact("it said plainlookingvalue twice: plainlookingvalue")
+
+
+PARTS = st.sampled_from([
+    "sk-", "SK-", "hf_", "Hf_", "pit_", "gho_", "GHR_", "Bearer ", "bearer ", "BEARER  ", "api_key=", "Api_key=",
+    "abcdefghijklmnop", "12345678", " ", "\n", "&", "\u212a", "\u017f", "\u0130", "\u0131", "\u00e9", "s", "k", "-",
+])  # fmt: skip
+
+
+@given(st.lists(PARTS, max_size=6).map("".join))
+def test_looking_for_the_marks_first_misses_no_credential(text: str) -> None:
+    assert redact(text) == _SECRET.sub("[redacted]", text)

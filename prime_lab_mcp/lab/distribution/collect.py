@@ -86,18 +86,20 @@ def collect(rollouts: Iterable[Rollout], weights: Mapping[str, float]) -> Sample
 def _scores(sample: Sample, rollout: Rollout, weights: Mapping[str, float]) -> None:
     stated = 0.0
     row = len(sample.rewards) - 1
-    for name, (score, own) in rollout.components.items():
-        weight = own if own is not None else weights.get(name)
-        if own is None and weights and weight is None:
-            continue  # v0 lists metrics of weight nothing among its reward functions
-        sample.weights[name] = weight
+    columns = sample.scores
+    for name, (score, weight) in rollout.components.items():
+        if weight is None:
+            weight = weights.get(name)
+            if weight is None and weights:
+                continue  # v0 lists metrics of weight nothing among its reward functions
         if weight is not None and weight > 0:
             stated += weight
-        column = sample.scores.get(name)
+        sample.weights[name] = weight
+        column = columns.get(name)
         if column is None:
-            column = sample.scores[name] = array("d")
-        if len(column) < row:
-            column.extend([math.nan] * (row - len(column)))
+            column = columns[name] = array("d")
+        if (missing := row - len(column)) > 0:
+            column.extend([math.nan] * missing)
         column.append(score)
     if stated > sample.stated:
         sample.stated = stated

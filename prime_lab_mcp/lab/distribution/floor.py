@@ -18,8 +18,12 @@ _REPEATED = 3
 """Golds are labels where tasks outnumber different golds by this factor."""
 _FEWEST = 20
 """Tasks with a gold below which a share says nothing."""
-GOLDS_FROM = 20_000
-"""Rollouts read for golds at most: enough for a few thousand tasks."""
+_FROM = 20_000
+"""Rollouts looked through for golds at most."""
+_TASKS = 2000
+"""Tasks whose golds are enough: a share of them is known to 2 points."""
+_UNSTATED = 200
+"""Tasks without any gold after which none is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,19 @@ class Floor:
 
 
 def golds_of(rollouts: Iterable[Rollout]) -> dict[str, str]:
-    """Task to gold, of the first rollouts."""
+    """Task to gold, of as many of the first rollouts as it takes to tell whether golds are labels, and which."""
     found: dict[str, str] = {}
-    for rollout in islice(rollouts, GOLDS_FROM):
-        if rollout.task not in found:
-            answer = gold(rollout)
-            if answer is not None:
-                found[rollout.task] = answer
+    seen: set[str] = set()
+    for rollout in islice(rollouts, _FROM):
+        if rollout.task in seen:
+            continue
+        seen.add(rollout.task)
+        answer = gold(rollout)
+        if answer is not None:
+            found[rollout.task] = answer
+        longer = answer is not None and len(answer.strip()) > _LABEL
+        if longer or len(found) >= _TASKS or (not found and len(seen) >= _UNSTATED):
+            break
     return found
 
 

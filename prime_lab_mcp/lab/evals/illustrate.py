@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from prime_lab_mcp.lab.evals import verdicts
+from prime_lab_mcp.lab.evals import judging
+from prime_lab_mcp.lab.evals.judging import Judged
 from prime_lab_mcp.lab.evals.pages.contents import page_of
 from prime_lab_mcp.lab.evals.pages.html import html
 from prime_lab_mcp.lab.evals.pages.links import PAGE, links
@@ -18,7 +19,6 @@ from prime_lab_mcp.lab.evals.pages.markdown import markdown
 from prime_lab_mcp.lab.evals.pictures.figure import figure, title_of
 from prime_lab_mcp.lab.evals.pictures.picture import drawn
 from prime_lab_mcp.lab.evals.pictures.survey import Survey, replace, surveyed
-from prime_lab_mcp.lab.evals.verdicts import Judged
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Finding, Outcome, Picture
 from prime_lab_mcp.lab.text import redact
@@ -55,7 +55,7 @@ async def illustrated(lab: Lab, job: Job, judged: Judged, found: Outcome) -> Out
 async def report_of(lab: Lab, id: str) -> Written:
     """The page of one evaluation of this workspace as it stands. Raises EvalError (`eval-not-found`)."""
     job = lab.evals.get(id)
-    judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job) if job.state == "finished" else None
+    judged = await anyio.to_thread.run_sync(judging.judge_job, lab, job) if job.state == "finished" else None
     return await write(lab, job, judged)
 
 

@@ -8,82 +8,24 @@ were, and where scoring gives stored rewards again (rescore_checks.py).
 from __future__ import annotations
 
 import dataclasses
-import secrets
-import shutil
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import anyio
-import orjson
 
 from prime_lab_mcp.lab import snapshot as snapshots
-from prime_lab_mcp.lab.errors import BadInput, EvalError, LabError
+from prime_lab_mcp.lab.errors import EvalError, LabError
 from prime_lab_mcp.lab.evals import rescore_checks as checks
-from prime_lab_mcp.lab.evals.attempt import file_sha256
-from prime_lab_mcp.lab.evals.program import RUN
-from prime_lab_mcp.lab.evals.progress import Tally
-from prime_lab_mcp.lab.evals.rescore_changes import Changes
 from prime_lab_mcp.lab.evals.rescore_checks import RescoreError
+from prime_lab_mcp.lab.evals.rescore_origin import Origin, intact
 from prime_lab_mcp.lab.evals.rescore_scoring import Scoring, Survey, open_scoring, survey, to_replay
-from prime_lab_mcp.lab.evals.rescore_stored import Form, form_of, records
-from prime_lab_mcp.lab.evals.results import parse
+from prime_lab_mcp.lab.evals.rescore_stored import Form, form_of
+from prime_lab_mcp.lab.evals.rescore_writing import Progress, scored_anew
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.opening import Opened, opened
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Finding
 from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.lab.text import count, quote
-
-Progress = Callable[[float, float | None, str], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The evaluation whose rollouts are scored again."""
-
-    job: Job
-    spec: EvalSpec
-    path: Path
-
-
-def origin(lab: Lab, id: str, environment: str) -> Origin:
-    """The evaluation that really ran behind `id`, its results unchanged. Raises EvalError, BadInput."""
-    job = lab.evals.get(id)
-    spec = lab.evals.spec(job)
-    if spec.rescored:
-        return origin(lab, spec.rescored, environment)
-    if job.environment != environment:
-        raise BadInput(
-            f"evaluation {job.id} is one of {job.environment}, not of {environment}",
-            fix="Name an evaluation of this environment; watch_run lists them.",
-            code="rescore-other-environment",
-        )
-    if job.state != "finished":
-        raise EvalError(
-            f"evaluation {job.id} is {job.state}, and only a finished one can be scored again",
-            fix="Wait for it, or resume it with the same run_eval call.",
-            code="eval-not-finished",
-        )
-    return Origin(job, spec, _intact(lab, job))
-
-
-def _intact(lab: Lab, job: Job) -> Path:
-    path, expected = lab.evals.files(job.id).results(), job.progress.get("results_sha256")
-    if path is None or expected is None:
-        raise EvalError(
-            f"the results of evaluation {job.id} are gone", fix="Run run_eval again.", code="eval-results-missing"
-        )
-    if file_sha256(path) != expected:
-        raise EvalError(
-            f"the results of evaluation {job.id} were changed after it ended",
-            fix="Run run_eval again.",
-            code="eval-results-changed",
-        )
-    return path
 
 
 async def rescore(lab: Lab, snapshot: Snapshot, was: Origin, progress: Progress) -> Job:
@@ -107,7 +49,7 @@ async def rescore(lab: Lab, snapshot: Snapshot, was: Origin, progress: Progress)
         if seen.several:
             raise RescoreError("several agents play in one rollout, and they are scored as a whole", fix=checks.AGAIN)
         scoring, findings = await _checked(lab, env, was, form, seen, say)
-        return await _scored(lab, was, spec, scoring, seen, [*_newer(lab, was), *findings], progress)
+        return await scored_anew(lab, was, spec, scoring, seen, [*_newer(lab, was), *findings], progress)
 
 
 def _derived(was: Origin, env: Opened) -> EvalSpec:
@@ -140,7 +82,7 @@ def _known(lab: Lab, spec: EvalSpec) -> Job | None:
     for job in lab.ledger.jobs(lab.key, environment=spec.environment, source=spec.source, state="finished"):
         if job.intent == spec.intent:
             try:
-                _intact(lab, job)
+                intact(lab, job)
             except EvalError:
                 continue
             return job
@@ -224,74 +166,4 @@ def _unchecked(why: str) -> Finding:
     return Finding(
         "rescore-unchecked", "warning", f"that scoring stored rollouts gives what a run gives was not tried: {why}",
         "Nothing, or run run_eval without rescore.",
-    )  # fmt: skip
-
-
-async def _scored(
-    lab: Lab, was: Origin, spec: EvalSpec, scoring: Scoring, seen: Survey, findings: list[Finding], progress: Progress
-) -> Job:
-    """Score everything into a results file of the same layout, and record it as a finished evaluation."""
-    id = f"eval-{secrets.token_hex(4)}"
-    files = lab.evals.files(id)
-    target = files.output / (
-        Path(RUN, "traces.jsonl") if spec.api == "v1" else Path("evals", "rescored", id, "results.jsonl")
-    )
-    target.parent.mkdir(parents=True, mode=0o700)
-    try:
-        changes = await _write(target, was, spec.api, scoring, seen, progress)
-        for beside in ("metadata.json",):
-            if (was.path.parent / beside).is_file():
-                shutil.copyfile(was.path.parent / beside, target.parent / beside)
-        return lab.ledger.create_job(_job(lab, id, was, spec, target, changes, findings))
-    except BaseException:
-        shutil.rmtree(files.root, ignore_errors=True)
-        raise
-
-
-async def _write(
-    target: Path, was: Origin, api: str, scoring: Scoring, seen: Survey, progress: Progress
-) -> Changes:  # fmt: skip
-    changes, form, done = Changes(was.job.id), scoring.form, 0
-    with target.open("wb") as out:
-        async for units, scored in scoring.batches(was.path, api):
-            flat = [s for group in scored for s in group]
-            checks.reachable(flat)
-            checks.stopped(flat)
-            for stored, one in zip((s for u in units for s in u), flat, strict=True):
-                record = form.renewed(stored.record, one, scoring.places[stored.task].task)
-                out.write(orjson.dumps(record, option=orjson.OPT_NON_STR_KEYS) + b"\n")
-                changes.add(stored.rollout, next(iter(parse(record, api))))  # type: ignore[arg-type]
-            done += len(flat)
-            await progress(float(done), float(seen.scorable), f"{done} of {count(seen.scorable, 'rollout')} scored")
-        for stored in records(was.path, form, api):
-            if scoring.places[stored.task].row is None:
-                changes.excluded += 1
-            elif not stored.scorable:
-                changes.failed_before += 1
-                out.write(orjson.dumps(dict(stored.record)) + b"\n")
-    return changes
-
-
-def _job(
-    lab: Lab, id: str, was: Origin, spec: EvalSpec, target: Path, changes: Changes, findings: list[Finding]
-) -> Job:  # fmt: skip
-    tally = Tally(spec)
-    tally.follow(target)
-    told = changes.as_json()
-    if changes.errors:
-        why = next((row["error"] for row in told["examples"] if "error" in row), "")
-        message = f"the reward fails on {changes.errors} stored rollouts, which have no reward now: {quote(why)}"
-        findings = [*findings, Finding("rescore-raises", "warning", message, "Mend the reward for the replies shown.")]
-    now = time.time()
-    progress: dict[str, Any] = {
-        **tally.as_json(), "prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0,
-        "results": str(target.relative_to(lab.evals.files(id).root)), "results_sha256": file_sha256(target),
-        "rescored": told, "findings": [f.as_json() for f in findings],
-    }  # fmt: skip
-    if was.job.progress.get("capped"):
-        progress["capped"] = was.job.progress["capped"]
-    return Job(
-        id=id, workspace=lab.key, environment=spec.environment, source=spec.source, content=spec.content,
-        intent=spec.intent, state="finished", pid=None, lease=now, deadline=now, platform=was.job.platform,
-        spec=spec.as_json(), progress=progress, at=now,
     )  # fmt: skip

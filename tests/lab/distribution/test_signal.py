@@ -48,6 +48,7 @@ def test_the_share_seen_at_4_rollouts_is_no_estimate_and_the_fit_is() -> None:
     assert usable(tasks, G, 0).value == pytest.approx(0.72, abs=0.04)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     truth = expected(0.5, 0.5)
     found = [usable(drawn(random.Random(seed), 0.5, 0.5, 50, 8), G, 0) for seed in range(30)]

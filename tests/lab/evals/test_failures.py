@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.evals import ending, failures, reporting, verdicts
+from prime_lab_mcp.lab.evals import ending, failures, judging, reporting, verdicts
 from prime_lab_mcp.lab.evals.spec import Price
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import Job
@@ -154,7 +154,7 @@ async def test_an_endpoint_that_refuses_everything_ends_the_job_early(
 @pytest.mark.anyio
 async def test_a_5xx_storm_is_named_with_its_share_although_vf_eval_ends_well(lab: Lab, specified: Specified) -> None:
     found = await ended(lab, specified, lambda body, before: 500, tasks=2, rollouts=1)
-    judged = verdicts.judge_job(lab, found)
+    judged = judging.judge_job(lab, found)
     report = verdicts.outcome(lab, found, judged)
 
     assert found.state == "finished"
@@ -184,7 +184,7 @@ async def test_a_burst_of_429_fails_no_rollout_and_is_told(lab: Lab, specified: 
 @pytest.mark.anyio
 async def test_a_cap_that_is_reached_is_a_finding(lab: Lab, specified: Specified) -> None:
     found = await ended(lab, specified, adds, tasks=4, rollouts=2, max_cost=0.0002, price=Price(1.0, 1.0))
-    judged = verdicts.judge_job(lab, found)
+    judged = judging.judge_job(lab, found)
     assert found.progress["capped"]
     assert "eval-capped" in {f.code for f in judged.findings}
     assert judged.status != "passed"

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from prime_lab_mcp.lab import process
-from prime_lab_mcp.lab.evals import verdicts
+from prime_lab_mcp.lab.evals import judging, verdicts
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import Job
 from tests.lab.evals.conftest import Specified
@@ -104,7 +104,7 @@ async def test_a_failing_endpoint_is_no_low_score(lab: Lab, specified: Specified
         job = await lab.evals.start(specified(model.url, tasks=2, rollouts=2), KEY)
         job = await lab.evals.wait(job.id, PATIENCE, quiet)
 
-    judged = verdicts.judge_job(lab, job)
+    judged = judging.judge_job(lab, job)
 
     assert job.state == "finished"
     assert job.progress["errors"] == 4

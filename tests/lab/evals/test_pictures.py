@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from prime_lab_mcp.lab.distribution import judge
-from prime_lab_mcp.lab.evals import verdicts
+from prime_lab_mcp.lab.evals import judging, verdicts
 from prime_lab_mcp.lab.evals.illustrate import Written, illustrated, report_of, write
 from prime_lab_mcp.lab.evals.pictures import survey as surveys
 from prime_lab_mcp.lab.evals.pictures.figure import figure
@@ -36,7 +36,7 @@ def shown(rollouts: list[Rollout]) -> dict[str, Any]:
 
 async def written(lab: Lab, episodes: list[dict[str, Any]], **changes: Any) -> Written:
     job = finished(lab, episodes, **changes)
-    return await write(lab, job, verdicts.judge_job(lab, job))
+    return await write(lab, job, judging.judge_job(lab, job))
 
 
 @pytest.fixture
@@ -145,13 +145,13 @@ async def test_a_picture_is_drawn_once_and_anew_for_another_group_size(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = finished(lab, mixed())
-    first = (await write(lab, job, verdicts.judge_job(lab, job))).pictures
+    first = (await write(lab, job, judging.judge_job(lab, job))).pictures
     made = first[0].path.stat().st_mtime_ns
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", "/nowhere/python")  # nothing can be drawn now, and nothing has to be
         patched.setattr(surveys, "survey", None)
-        again = await write(lab, job, verdicts.judge_job(lab, job))
-    other = (await write(lab, job, verdicts.judge_job(lab, job, 32))).pictures
+        again = await write(lab, job, judging.judge_job(lab, job))
+    other = (await write(lab, job, judging.judge_job(lab, job, 32))).pictures
 
     assert again.pictures == first
     assert again.findings == ()
@@ -165,7 +165,7 @@ async def test_without_the_library_a_report_says_so_in_one_line_and_is_the_same_
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
     job = finished(lab, mixed())
-    judged = verdicts.judge_job(lab, job)
+    judged = judging.judge_job(lab, job)
     before = verdicts.outcome(lab, job, judged)
 
     found = await illustrated(lab, job, judged, before)
@@ -183,7 +183,7 @@ async def test_without_the_library_a_report_says_so_in_one_line_and_is_the_same_
 @pytest.mark.usefixtures("undrawn")
 async def test_a_program_that_breaks_leaves_the_report_without_a_picture(lab: Lab) -> None:
     job = finished(lab, mixed())
-    found = await illustrated(lab, job, verdicts.judge_job(lab, job), Outcome("passed", "said"))
+    found = await illustrated(lab, job, judging.judge_job(lab, job), Outcome("passed", "said"))
 
     assert [f.code for f in found.findings] == ["picture-missing"]
 

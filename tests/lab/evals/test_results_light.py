@@ -9,8 +9,10 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from prime_lab_mcp.lab.evals.conversation import gold, task_data
 from prime_lab_mcp.lab.evals.results import Layout, Rollout, decode, parse, score_line
 from prime_lab_mcp.lab.evals.results.light import v0_rollouts, v1_rollouts
+from prime_lab_mcp.lab.evals.results.tasks import FirstOfEach
 
 WORDS = st.text(alphabet='abc é"\\\n{}', max_size=6)
 COUNTS = st.one_of(st.integers(0, 10**6), st.none(), st.just(12.0))
@@ -41,7 +43,10 @@ ERRORS = st.lists(
         fields({"type": WORDS, "message": WORDS, "status_code": st.sampled_from([None, 503])}), WORDS
     ), max_size=2,
 )  # fmt: skip
-TASKS = fields({"key": st.one_of(WORDS, st.none()), "hash": WORDS, "data": fields({"idx": st.integers(0, 9)})})
+TASKS = fields({
+    "key": st.one_of(WORDS, st.none()), "hash": WORDS,
+    "data": fields({"idx": st.integers(0, 9), "answer": WORDS}, {"label": ODD}),
+})  # fmt: skip
 CALLS = st.lists(
     fields({
         "finish_reason": st.sampled_from(["stop", "length", "tool_calls", None]),
@@ -82,7 +87,8 @@ ROWS = st.builds(
     }),
     fields(
         {
-            "prompt": MESSAGES, "answer": WORDS, "token_usage": st.one_of(st.none(), fields({
+            "prompt": MESSAGES, "answer": WORDS, "info": st.one_of(st.none(), WORDS, fields({"gold": ODD})),
+            "token_usage": st.one_of(st.none(), fields({
                 "input_tokens": COUNTS, "output_tokens": COUNTS, "final_input_tokens": COUNTS,
                 "final_output_tokens": COUNTS,
             })),
@@ -133,3 +139,31 @@ def test_v0_rows_read_the_same_both_ways(record: dict[str, Any]) -> None:
 @given(SAMPLES)
 def test_samples_of_the_platform_read_the_same_both_ways(record: dict[str, Any]) -> None:
     agree(record, "document")
+
+
+def asked_alike(records: list[dict[str, Any]], written_by: Layout) -> None:
+    """The first of each task in both ways, with all that its task says."""
+    first, seen = FirstOfEach(), set()
+    for record in records:
+        line = json.dumps(record).encode()
+        quick = {"v1": first.v1, "v0": first.v0}[written_by](line)
+        found = list(parse(decode(line), written_by) if quick is None else quick)
+        full = [r for r in parse(decode(line), written_by) if r.task not in seen]
+        seen |= {r.task for r in full}
+        event("typed" if quick is not None else "tolerant")
+        told = {r.task: (gold(r), dict(task_data(r))) for r in reversed(found) if r.task not in first.seen}
+        assert told == {r.task: (gold(r), dict(task_data(r))) for r in reversed(full)}
+        for rollout in found:
+            first.admit(rollout)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(EPISODES, max_size=3))
+def test_tasks_of_v1_episodes_read_the_same_both_ways(records: list[dict[str, Any]]) -> None:
+    asked_alike(records, "v1")
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(ROWS, max_size=3))
+def test_tasks_of_v0_rows_read_the_same_both_ways(records: list[dict[str, Any]]) -> None:
+    asked_alike(records, "v0")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.evals.verdicts import other_sampling
+from prime_lab_mcp.lab.evals.judging import other_sampling
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import anyio
 
 from prime_lab_mcp.lab.errors import LabError, PrimeError
-from prime_lab_mcp.lab.evals import verdicts
+from prime_lab_mcp.lab.evals import judging, verdicts
 from prime_lab_mcp.lab.evals.hosted import launch, platform
 from prime_lab_mcp.lab.evals.hosted.plan import Planned, prepare, question
 from prime_lab_mcp.lab.evals.jobs import LIVE, Progress
@@ -64,7 +64,7 @@ async def evaluate(
     if job.state != "finished":
         return _ended(lab, job, planned)
     await anyio.to_thread.run_sync(verdicts.settle, lab)
-    judged = await anyio.to_thread.run_sync(verdicts.judge_job, lab, job)
+    judged = await anyio.to_thread.run_sync(judging.judge_job, lab, job)
     found = verdicts.outcome(lab, job, judged)
     data = {**found.data, "deduplicated": at.state == "known"}
     return replace(found, findings=(*found.findings, *_other_version(planned)), data=data)

@@ -10,11 +10,11 @@ from pathlib import Path
 from prime_lab_mcp.lab.distribution.decide import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdicts
+from prime_lab_mcp.lab.evals.judging import Judged
 from prime_lab_mcp.lab.evals.pages.blocks import Block, Listing, Page, Section, Table
 from prime_lab_mcp.lab.evals.pictures.survey import Survey
 from prime_lab_mcp.lab.evals.pictures.telling import Telling
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.verdicts import Judged
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Finding, Picture
 from prime_lab_mcp.lab.text import clip, count, escape, quote

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -16,13 +16,19 @@ from prime_lab_mcp.lab.evals.results import light, platform, v0, v1
 from prime_lab_mcp.lab.evals.results.document import LARGEST_RECORD, elements, is_wrapper
 from prime_lab_mcp.lab.evals.results.report import Reading
 from prime_lab_mcp.lab.evals.results.rollout import Rollout
+from prime_lab_mcp.lab.evals.results.tasks import FirstOfEach
 
 Layout = Literal["v1", "v0", "document"]
 
 RESULT_FILES = ("traces.jsonl", "results.jsonl")
 _NAMES = {"v1": "v1 episode", "v0": "v0 rollout", "document": "platform sample"}
 _PARSERS = {"v1": v1.rollouts, "v0": v0.rollouts, "document": platform.rollouts}
-_LIGHT: dict[Layout, Callable[[bytes], list[Rollout] | None]] = {"v1": light.v1_rollouts, "v0": light.v0_rollouts}
+_Quick = Mapping[Layout, Callable[[bytes], list[Rollout] | None]]
+"""Readers of a line that take less than all of it; None where the tolerant parser has to look."""
+_LIGHT: _Quick = {"v1": light.v1_rollouts, "v0": light.v0_rollouts}
+_IN_FULL: _Quick = {}
+_ASKED = 20_000
+"""Records that are looked through for what tasks say: enough for a few thousand tasks."""
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -53,12 +59,23 @@ def read(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
     What is left out (repeated, foreign, broken) is counted in `reading`. Raises EvalError for what is no results file,
     holds no record, or mixes layouts.
     """
-    return _admitted(locate(path), reading or Reading(), in_full=True)
+    reading = reading or Reading()
+    return filter(reading.admit, _every(locate(path), reading, _IN_FULL))
 
 
 def scores(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
     """The same rollouts without `record`, `completion_text` and `seconds`, read several times as fast: for judging."""
-    return _admitted(locate(path), reading or Reading(), in_full=False)
+    reading = reading or Reading()
+    return filter(reading.admit, _every(locate(path), reading, _LIGHT))
+
+
+def tasks(path: Path, most: int = _ASKED) -> Iterator[Rollout]:
+    """The first rollout of each task among the first `most` records, in file order, for what the task says only.
+
+    `record` holds what `conversation.task_data` and `gold` look at; reward and text may be missing.
+    """
+    first = FirstOfEach()
+    return filter(first.admit, _every(locate(path), Reading(), {"v1": first.v1, "v0": first.v0}, most))
 
 
 def parse(record: Mapping[str, Any], written_by: Layout) -> Iterator[Rollout]:
@@ -124,8 +141,9 @@ def _lightened(rollout: Rollout) -> Rollout:
     return rollout
 
 
-def _admitted(path: Path, reading: Reading, *, in_full: bool) -> Iterator[Rollout]:
-    admit = reading.admit
+def _every(path: Path, reading: Reading, quick: _Quick, most: int | None = None) -> Iterator[Rollout]:
+    """The rollouts of the first `most` records; what `quick` does not read is parsed in full."""
+    finish = _lightened if quick is _LIGHT else _as_it_is
     with path.open("rb") as source:
         head = source.readline(LARGEST_RECORD)
         while head and not head.strip():
@@ -133,14 +151,14 @@ def _admitted(path: Path, reading: Reading, *, in_full: bool) -> Iterator[Rollou
         if not head:
             raise _empty(path, "it is empty")
         if not _is_document(head):
-            for rollouts in _lines(path, chain([head], source), reading, in_full=in_full):
-                for rollout in rollouts:
-                    if admit(rollout):
-                        yield rollout
+            lines = islice(chain([head], source), most)
+            yield from chain.from_iterable(_lines(path, lines, reading, quick, finish))
             return
-    for rollout in _elements(path, in_full=in_full):
-        if admit(rollout):
-            yield rollout
+    yield from map(finish, _elements(path, most))
+
+
+def _as_it_is(rollout: Rollout) -> Rollout:
+    return rollout
 
 
 def _is_document(head: bytes) -> bool:
@@ -153,7 +171,7 @@ def _is_document(head: bytes) -> bool:
 
 
 def _lines(
-    path: Path, lines: Iterable[bytes] | BinaryIO, reading: Reading, *, in_full: bool
+    path: Path, lines: Iterable[bytes], reading: Reading, ways: _Quick, finish: Callable[[Rollout], Rollout]
 ) -> Iterator[Iterable[Rollout]]:
     written_by: Layout | None = None
     quick: Callable[[bytes], list[Rollout] | None] | None = None
@@ -175,11 +193,10 @@ def _lines(
             continue
         if written_by is None:
             written_by = layout(record)
-            quick = None if in_full else _LIGHT.get(written_by)
+            quick = ways.get(written_by)
         elif not _is(record, written_by):
             raise _mixed(path, number, written_by)
-        rollouts = parse(record, written_by)
-        yield rollouts if in_full else map(_lightened, rollouts)
+        yield map(finish, parse(record, written_by))
     if reading.broken and tail == number:
         reading.cut_off = True
         reading.broken -= 1
@@ -188,9 +205,9 @@ def _lines(
         raise _empty(path, "it holds no whole record")
 
 
-def _elements(path: Path, *, in_full: bool) -> Iterator[Rollout]:
+def _elements(path: Path, most: int | None) -> Iterator[Rollout]:
     seen: Layout | None = None
-    for number, record in enumerate(elements(path), 1):
+    for number, record in enumerate(islice(elements(path), most), 1):
         if not isinstance(record, dict):
             raise _mixed(path, number, seen or "document")
         try:
@@ -201,8 +218,7 @@ def _elements(path: Path, *, in_full: bool) -> Iterator[Rollout]:
         if seen is not None and (seen == "v1") != (written_by == "v1"):
             raise _mixed(path, number, seen)
         seen = written_by
-        for rollout in parse(record, written_by):
-            yield rollout if in_full else _lightened(rollout)
+        yield from parse(record, written_by)
     if seen is None:
         raise _empty(path, "it holds no sample")
 

@@ -15,7 +15,8 @@ from prime_lab_mcp.lab.distribution.tasks import Task, tasks_of
 from prime_lab_mcp.lab.errors import EvalError
 from prime_lab_mcp.lab.evals.earned import judges_form
 from prime_lab_mcp.lab.evals.views.columns import PASS, rounded
-from prime_lab_mcp.lab.evals.views.phases import Facts, GroupSize, advise
+from prime_lab_mcp.lab.evals.views.phases import advise
+from prime_lab_mcp.lab.evals.views.phases_facts import Facts, GroupSize
 from prime_lab_mcp.lab.evals.views.posterior import Prior, counted, fit
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
 from prime_lab_mcp.lab.report import Next

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.distribution.intervals import Interval, clustered, wilson
+from prime_lab_mcp.lab.evals.judging import Judged
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.verdicts import Judged, summary_of
+from prime_lab_mcp.lab.evals.verdicts import summary_of
 from prime_lab_mcp.lab.evals.views.columns import CUT, FAILED, PASS, ZERO, Columns, Tally, rounded, scored
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
 from prime_lab_mcp.lab.report import Finding, Next

@@ -25,6 +25,8 @@ _UNREACHABLE = re.compile(
 )
 _IN_PARSE = re.compile(r"\bparse\(response\)|, in parse\b")
 _CALLS_TOOL = re.compile(r"\bcall_mcp\b|\bcall_tool\b|ToolCallError")
+_TOOL = ("call_mcp", "call_tool", "ToolCallError")
+"""One of them is in whatever `_CALLS_TOOL` finds; a traceback is long, and this is fast."""
 _OVERFLOW = re.compile(r"context[_ ]length|maximum context|too many tokens|prompt is too long|OverlongPrompt", re.I)
 _HARNESS = ("HarnessError", "SandboxError", "InterceptionError", "TunnelError", "RuntimeError")
 _PROVIDER = re.compile(r"^(?:ProviderError|ModelError|InvalidModelResponseError|API\w*Error|RateLimitError)")
@@ -51,7 +53,7 @@ def of_error(rollout: Rollout, turns: Sequence[Turn], tools: Tools, cap: int | N
     for mark, found in _CHAINS:
         if mark in error:
             return found
-    if _CALLS_TOOL.search(whole) and timed_out(whole):
+    if any(mark in whole for mark in _TOOL) and _CALLS_TOOL.search(whole) and timed_out(whole):
         return Classified("tool_timeout", f"a tool call took longer than its limit: {shown}")
     if "ToolCallError" in error:
         kind: Classified = Classified("bad_arguments", f"the environment stops at tool calls that fail: {shown}")

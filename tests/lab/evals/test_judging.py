@@ -1,0 +1,78 @@
+"""What is remembered of judged results, and when it is not used."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from prime_lab_mcp.lab.evals import judging, verdicts
+from prime_lab_mcp.lab.lab import Lab
+from tests.lab.evals.finished import episode, finished, mixed
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The group sizes that results were judged for, one each time they were."""
+    seen: list[int] = []
+    real = judging.judge
+
+    def counting(*args: object, group_size: int, **more: object) -> object:
+        seen.append(group_size)
+        return real(*args, group_size=group_size, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(judging, "judge", counting)
+    monkeypatch.setattr(judging, "_known", {})
+    return seen
+
+
+async def test_the_same_results_are_judged_once_for_readers_and_anew_for_the_ledger(
+    lab: Lab, judged: list[int]
+) -> None:
+    job = finished(lab, mixed())
+
+    first = judging.judge_job(lab, job)
+    assert judging.judge_job(lab, job) == first
+    assert judged == [16]
+
+    assert len(verdicts.settle(lab)) == 2
+    assert judged == [16, 16]
+    assert judging.judge_job(lab, job) == first
+    assert judging.judge_job(lab, job, 32) != first
+    assert judged == [16, 16, 32]
+
+
+async def test_what_is_remembered_says_nothing_of_results_that_were_changed_since(lab: Lab, judged: list[int]) -> None:
+    job = finished(lab, mixed())
+    assert judging.judge_job(lab, job).distribution is not None
+    lab.evals.results_path(job.id).write_text("{}\n")
+
+    found = judging.judge_job(lab, job)
+
+    assert [f.code for f in found.findings] == ["eval-results-changed"]
+    assert (found.status, found.distribution) == ("inconclusive", None)
+
+
+async def test_what_is_remembered_is_of_the_bytes_and_the_rest_of_the_job(lab: Lab, judged: list[int]) -> None:
+    job = finished(lab, mixed())
+    blemished = finished(lab, [*mixed(), *[episode(1, 1.0, id="again") for _ in range(2)]], id="eval-00000002")
+    greedy = dataclasses.replace(job, spec=dict(job.spec) | {"temperature": 0.1})
+
+    usual = {f.code for f in judging.judge_job(lab, job).findings}
+    assert {f.code for f in judging.judge_job(lab, greedy).findings} - usual == {"distribution-other-sampling"}
+    assert len(judged) == 1
+    for _ in range(2):
+        assert "results-repeated" in {f.code for f in judging.judge_job(lab, blemished).findings}
+    assert len(judged) == 2
+
+
+async def test_only_a_few_are_remembered(lab: Lab, judged: list[int]) -> None:
+    job = finished(lab, mixed())
+    for size in range(2, 22):
+        judging.judge_job(lab, job, size)
+
+    assert len(judging._known) < 10
+    judging.judge_job(lab, job, 21)
+    assert len(judged) == 20
