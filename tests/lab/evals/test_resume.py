@@ -258,7 +258,7 @@ async def test_an_attempt_waits_for_what_is_left_of_the_one_before_it(lab: Lab, 
         await supervisor_killed(lab, lab.evals.get(job.id))
         again = await lab.evals.start(specified(model.url, tasks=TASKS, rollouts=ROLLOUTS, concurrency=2), None)
         asked = sum(model.asked.values())
-        meter.allow(TASKS * ROLLOUTS)
+        meter.allow(99)  # those that the killed attempt left waiting take their part of it
         ended = await lab.evals.wait(again.id, PATIENCE, quiet)
         assert sum(model.asked.values()) - asked <= TASKS * ROLLOUTS - 2
     whole(lab, ended)
