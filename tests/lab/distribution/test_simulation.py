@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from benchmarks.statistics import POPULATIONS, Row, simulate
+from benchmarks.statistics import Row, simulate
+from benchmarks.statistics_populations import TUNED
 
 REPEATS = 12
 DIVIDED, WIDE, HARD = "half always, half never", "Beta(.5, .5)", "Beta(.05, .5): hard"
@@ -14,7 +15,7 @@ ALIKE, FORMED, SMOOTH = "all tasks .05", "Beta(.5, .5), form .95", "continuous"
 
 
 def row(name: str, tasks: int = 50, rollouts: int = 8) -> Row:
-    return simulate(next(p for p in POPULATIONS if p.name == name), tasks, rollouts, REPEATS)
+    return simulate(next(p for p in TUNED if p.name == name), tasks, rollouts, REPEATS)
 
 
 def at_least(repeats: int, coverage: float = 0.95, chance: float = 1e-3) -> int:
