@@ -7,7 +7,7 @@ import math
 import pytest
 
 from benchmarks.statistics import Row, simulate
-from benchmarks.statistics_populations import TUNED
+from benchmarks.statistics_sets import TUNED
 
 REPEATS = 12
 DIVIDED, WIDE, HARD = "half always, half never", "Beta(.5, .5)", "Beta(.05, .5): hard"
