@@ -168,13 +168,14 @@ def broken(rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
 
 def total(rows: Sequence[Row]) -> str:
     n = sum(r.repeats for r in rows)
+    passed, failed = sum(r.passed for r in rows), sum(r.failed for r in rows)
     inside = [r for r in rows if r.population.inside]
     beta = f" ({sum(r.usable_held for r in inside) / sum(r.repeats for r in inside):.1%} of one Beta)" if inside else ""
     return (
-        f"mean held in {sum(r.mean_held for r in rows) / n:.1%}; usable share held in "
-        f"{sum(r.usable_held for r in rows) / n:.1%}{beta}; verdicts passed {sum(r.passed for r in rows)}, failed "
-        f"{sum(r.failed for r in rows)}, open {sum(r.repeats - r.passed - r.failed for r in rows)}; opposite verdicts in {n} samples: "
-        f"{sum(r.wrong for r in rows)} on the share, {sum(r.wrong_mean for r in rows)} on the mean"
+        f"in {n} samples the mean held in {sum(r.mean_held for r in rows) / n:.1%}, the usable share in "
+        f"{sum(r.usable_held for r in rows) / n:.1%}{beta}; the share passed {passed} times, failed {failed}, open "
+        f"{n - passed - failed}; opposite to the truth {sum(r.wrong for r in rows)}, on the mean "
+        f"{sum(r.wrong_mean for r in rows)}"
     )
 
 

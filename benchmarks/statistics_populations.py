@@ -1,4 +1,4 @@
-"""Populations of tasks whose chances are known, for `benchmarks.statistics`: what rewards look like, and their truth."""
+"""Populations of tasks whose chances are known, for `benchmarks.statistics`: how rewards look, and what is true."""
 
 from __future__ import annotations
 

@@ -78,12 +78,15 @@ class _Estimate:
 
 def usable_share(table: Table, group_size: int) -> float:
     """The expected share of groups of this size with at least two different rewards."""
-    return _estimate(table, group_size).value
+    value = _estimate(table, group_size).value
+    if _counted(table, group_size):
+        return value
+    moved, gained = _second(table, group_size)
+    return min(1.0, max(0.0, value + moved)) if gained > _BETTER else value
 
 
 def _estimate(table: Table, group_size: int) -> _Estimate:
-    tasks = sum(table.sizes.values())
-    shares = {o: total / tasks for o, total in table.means.items() if total > 1e-9}
+    shares = _shares(table)
     if len(shares) < 2:
         return _Estimate(0.0, 0.0)
     if _counted(table, group_size):
@@ -96,6 +99,11 @@ def _estimate(table: Table, group_size: int) -> _Estimate:
         alike += math.fsum(share**group_size for share in shown) if fitted.alike else here
     value = min(1.0, max(0.0, 1.0 - same))
     return _Estimate(value, max(value, 1.0 - alike))
+
+
+def _shares(table: Table) -> dict[int, float]:
+    tasks = sum(table.sizes.values())
+    return {o: total / tasks for o, total in table.means.items() if total > 1e-9}
 
 
 def _fits(table: Table, shares: Mapping[int, float]) -> list[tuple[int, Beta, list[float]]]:
@@ -153,21 +161,25 @@ def _beside(interval: Interval, table: Table, group_size: int) -> Interval:
 
     Where it fits far better, around that share alone.
     """
-    tasks = sum(table.sizes.values())
-    shares = {o: total / tasks for o, total in table.means.items() if total > 1e-9}
+    moved, gained = _second(table, group_size)
+    value, low, high = (min(1.0, max(0.0, v + moved)) for v in (interval.value, interval.low, interval.high))
+    if gained > _BETTER:
+        return Interval(value, low, high)
+    return Interval(interval.value, min(low, interval.low), max(high, interval.high))
+
+
+def _second(table: Table, group_size: int) -> tuple[float, float]:
+    """How far two kinds of tasks move the share where they fit about as well, and by how much they fit better."""
     cells = table.cells()
     moved = gained = 0.0
-    for outcome, fitted, shown in _fits(table, shares):
+    for outcome, fitted, shown in _fits(table, _shares(table)):
         two = kinds(cells[outcome])
         if two.likelihood - fitted.likelihood < _WORSE:
             continue
         of_beta = math.fsum(fitted.all_of(share, group_size) for share in shown)
         moved += of_beta - two.all_of(group_size) - (two.none_of(group_size) if len(shown) == 2 else 0.0)
         gained += two.likelihood - fitted.likelihood
-    value, low, high = (min(1.0, max(0.0, v + moved)) for v in (interval.value, interval.low, interval.high))
-    if gained > _BETTER:
-        return Interval(value, low, high)
-    return Interval(interval.value, min(low, interval.low), max(high, interval.high))
+    return moved, gained
 
 
 def _bootstrap(tasks: Sequence[Outcomes], value: float, group_size: int, seed: int) -> Interval:
@@ -203,7 +215,7 @@ def _jackknife(tasks: Sequence[Outcomes], table: Table, value: float, group_size
         left_out = Table()
         for index in order[block::_BLOCKS]:
             left_out.add(tasks[index])
-        values.append(usable_share(table.without(left_out), group_size))
+        values.append(_estimate(table.without(left_out), group_size).value)
     middle = math.fsum(values) / _BLOCKS
     half = 1.96 * math.sqrt((_BLOCKS - 1) / _BLOCKS * math.fsum((v - middle) ** 2 for v in values))
     return Interval(value, max(0.0, value - half), min(1.0, value + half))
