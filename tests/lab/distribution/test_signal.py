@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 
 import pytest
 
@@ -120,3 +121,42 @@ def test_the_advised_size_brings_the_interval_to_one_side() -> None:
 
     assert needed == math.ceil(30 * (0.15 / 0.1) ** 2 * (2.8 / 1.96) ** 2)
     assert Interval(0.1, 0.05, 0.15).tasks_to_decide(0.1, 30) is None
+
+
+def test_where_every_task_has_as_many_rollouts_as_a_group_their_groups_are_counted() -> None:
+    tasks = [[(0, 16)]] * 30 + [[(0, 15), (1, 1)]] * 10
+
+    found = usable(tasks, 16, 0)
+
+    assert (found.value, found.low, found.high) == pytest.approx(tuple(_of(wilson(10, 40))))
+
+
+def test_of_more_rollouts_than_a_group_has_all_groups_count() -> None:
+    assert usable([[(0, 3), (1, 1)], [(0, 4)]], 2, 0).value == pytest.approx(0.25)
+
+
+def test_tasks_without_any_reward_stay_so_beside_tasks_of_many_rewards() -> None:
+    rng = random.Random(5)
+    table = Table()
+    for task in range(400):
+        table.add([(0, 4)] if task % 10 else list(Counter(rng.choices(range(1, 9), k=4)).items()))
+
+    assert usable_share(table, G) == pytest.approx(0.1, abs=0.03)
+
+
+def test_two_kinds_of_tasks_are_told_from_a_beta_where_rollouts_suffice() -> None:
+    rng = random.Random(6)
+    truth = 1 - 0.98**G - 0.02**G
+    tasks = []
+    for task in range(400):
+        k = sum(rng.random() < (0.02 if task % 2 else 0.98) for _ in range(8))
+        tasks.append([(outcome, count) for outcome, count in ((1, k), (0, 8 - k)) if count])
+
+    found = usable(tasks, G, 0)
+
+    assert found.low <= truth <= found.high
+    assert found.value == pytest.approx(truth, abs=0.04)
+
+
+def _of(interval: Interval) -> tuple[float, float, float]:
+    return interval.value, interval.low, interval.high
