@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ class Tally:
     def __init__(self, spec: EvalSpec) -> None:
         self._spec = spec
         self._offset = 0
-        self._path: Path | None = None
+        self._file: tuple[int, int] | None = None
         self._layout: Layout | None = None
         self._reset()
 
@@ -27,14 +28,17 @@ class Tally:
         self._total = 0.0
 
     def follow(self, path: Path | None) -> None:
-        """Read what was added since the last call; a file that shrank (a resumed run) is read anew."""
+        """Read what was added since the last call; a file that shrank or was put in its place is read anew.
+
+        A resumed run starts with fewer lines, and v0 replaces the file at its end by one in another order.
+        """
         if path is None:
             return
-        size = path.stat().st_size
-        if path != self._path or size < self._offset:
-            self._path = path
-            self._reset()
         with path.open("rb") as source:
+            told = os.fstat(source.fileno())
+            if (told.st_dev, told.st_ino) != self._file or told.st_size < self._offset:
+                self._file = (told.st_dev, told.st_ino)
+                self._reset()
             source.seek(self._offset)
             for line in source:
                 if not line.endswith(b"\n"):
@@ -48,12 +52,14 @@ class Tally:
             if not isinstance(record, dict):
                 return
             self._layout = layout(record)
-        for rollout in score_line(line, self._layout) or ():
-            self.rollouts += 1
-            self.errors += rollout.error is not None
-            if rollout.reward is not None:
+        # An episode of several trained agents is one rollout of what was planned.
+        agents = list(score_line(line, self._layout) or ())
+        self.rollouts += bool(agents)
+        self.errors += any(agent.error is not None for agent in agents)
+        for agent in agents:
+            if agent.reward is not None:
                 self.scored += 1
-                self._total += rollout.reward
+                self._total += agent.reward
 
     def as_json(self) -> dict[str, Any]:
         return {
