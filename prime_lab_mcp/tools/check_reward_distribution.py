@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
 from pydantic import Field
@@ -126,6 +126,7 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
     reading = results.Reading()
     judged = await anyio.to_thread.run_sync(_judge_file, path, group_size, reading)
     blemished = any(f.severity == "blocker" for f in reading.findings())
+    told = await anyio.to_thread.run_sync(results.origin, path)
     note = Finding(
         "distribution-not-evidence", "info",
         f"{quote(path.name, 100)} was not written by run_eval here, so the verdict opens no gate",
@@ -135,11 +136,30 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
     return Outcome(
         "inconclusive" if blemished else judged.status,
         f"{mean} over {count(judged.tasks, 'task')}, {count(judged.rollouts, 'rollout')}; {judged.status}.",
-        (*judged.findings, *reading.findings(), note),
-        judged.as_json(),
+        (*judged.findings, *reading.findings(), *_sampled(told), note),
+        {**judged.as_json(), "made_by": _made_by(told)},
         (Next("run_eval", "for evidence: read_eval reads evaluations of run_eval only"),),
         facts=Facts(proves=False),
     )
+
+
+def _sampled(told: results.Origin) -> tuple[Finding, ...]:
+    other = judging.other_sampling(told.sampling or {})
+    if other is None:
+        return ()
+    said = f"the file says that it was sampled {other}: the share of usable groups does not carry over"
+    return (Finding("distribution-other-sampling", "warning", said, "Run run_eval without temperature."),)
+
+
+def _made_by(told: results.Origin) -> dict[str, Any]:
+    """What the file says of itself; what it does not tell is missing."""
+    shown = {
+        "environment": told.environment, "model": told.model, "harness": told.harness, "verifiers": told.verifiers
+    }  # fmt: skip
+    kept: dict[str, Any] = {name: quote(text, 100) for name, text in shown.items() if text}
+    if told.sampling:
+        kept["sampling"] = {quote(str(k), 40): v for k, v in told.sampling.items() if isinstance(v, int | float)}
+    return kept
 
 
 def _judge_file(path: Path, group_size: int, reading: results.Reading) -> Distribution:

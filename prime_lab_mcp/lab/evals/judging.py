@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.errors import EvalError
 from prime_lab_mcp.lab.evals import failures
 from prime_lab_mcp.lab.evals.attempt import file_sha256
 from prime_lab_mcp.lab.evals.program import JobFiles
-from prime_lab_mcp.lab.evals.results import Reading, scores, tasks
+from prime_lab_mcp.lab.evals.results import Reading, differences, origin, scores, tasks
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Finding, Verdict
@@ -68,7 +68,7 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = 
         distribution, blemishes = _distribution(found, spec, str(job.progress["results_sha256"]), group_size, anew=anew)
     except EvalError as error:
         return Judged("inconclusive", (error.as_finding(),), None)
-    return _as_read(_with_facts(spec, job, distribution), blemishes)
+    return _as_read(_with_facts(spec, job, distribution), (*blemishes, *_as_asked(found, spec)))
 
 
 def _distribution(results: Path, spec: EvalSpec, sha256: str, group_size: int, *, anew: bool) -> _Known:
@@ -85,6 +85,21 @@ def _distribution(results: Path, spec: EvalSpec, sha256: str, group_size: int, *
         while len(_known) > _MOST_KNOWN:
             del _known[next(iter(_known))]
         return _known[key]
+
+
+def _as_asked(results: Path, spec: EvalSpec) -> tuple[Finding, ...]:
+    """Whether the results say of themselves what the evaluation asked for. The platform's samples do not tell."""
+    told = differences(origin(results), spec) if spec.hosted is None else []
+    if not told:
+        return ()
+    others = any(line.startswith(("environment ", "model ")) for line in told)
+    return (
+        Finding(
+            "results-not-as-asked", "blocker" if others else "warning",
+            f"the results say other than this evaluation asked for: {'; '.join(told)}",
+            "Call check_environment: the environment may set its own model, sampling or harness; then run_eval again.",
+        ),
+    )  # fmt: skip
 
 
 def _as_read(judged: Judged, blemishes: Sequence[Finding]) -> Judged:

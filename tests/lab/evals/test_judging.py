@@ -76,3 +76,33 @@ async def test_only_a_few_are_remembered(lab: Lab, judged: list[int]) -> None:
     assert len(judging._known) < 10
     judging.judge_job(lab, job, 21)
     assert len(judged) == 20
+
+
+@pytest.mark.parametrize(
+    ("config", "status", "severity"),
+    [
+        ({"model": "another/model"}, "inconclusive", "blocker"),
+        ({"model": "scripted", "sampling": {"temperature": 1.0, "max_tokens": 9}}, "failed", "warning"),
+    ],
+)
+async def test_results_that_say_other_than_was_asked_for_are_told_and_of_another_model_decide_nothing(
+    lab: Lab, config: dict[str, object], status: str, severity: str
+) -> None:
+    agent = {"name": "agent", "trainable": True, "config": config}
+    episodes = [{**e, "traces": [{**t, "agent": agent} for t in e["traces"]]} for e in mixed()]
+
+    found = judging.judge_job(lab, finished(lab, episodes))
+
+    [told] = [f for f in found.findings if f.code == "results-not-as-asked"]
+    assert (found.status, told.severity) == (status, severity)
+
+
+async def test_results_as_they_were_asked_for_pass_without_a_word_about_it(lab: Lab) -> None:
+    sampling = {"temperature": 1.0, "max_tokens": 64}
+    agent = {"name": "agent", "trainable": True, "config": {"model": "scripted", "sampling": sampling}}
+    episodes = [{**e, "traces": [{**t, "agent": agent} for t in e["traces"]]} for e in mixed()]
+
+    found = judging.judge_job(lab, finished(lab, episodes))
+
+    assert found.status == judging.judge_job(lab, finished(lab, mixed(), id="eval-00000002")).status == "failed"
+    assert "results-not-as-asked" not in [f.code for f in found.findings]
