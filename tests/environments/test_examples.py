@@ -88,6 +88,7 @@ def test_gsm8k_reads_a_file_of_the_same_shape(tmp_path: Path) -> None:
     assert json.loads(ended.stdout.splitlines()[-1])["golds"] == ["6", "14"]
 
 
+@pytest.mark.slow
 def test_gsm8k_never_falls_back_to_the_sample() -> None:
     asked = {"folder": str(GSM8K), "id": "gsm8k", "args": {}, "replies": []}
     ended = subprocess.run(

@@ -14,7 +14,13 @@ from prime_lab_mcp.tools.registry import TOOLS
 from tests.conftest import EXAMPLES
 
 pytestmark = pytest.mark.anyio
-SLOW = {"python_functions": "each completion runs in processes of its own", "unit_conversion_v0": "its own interpreter"}
+SLOW = {
+    "python_functions": "each completion runs in processes of its own",
+    "unit_conversion_v0": "its own interpreter",
+    "competition_math": "comparisons in processes of their own",
+    "store_lookup": "a tool server for each rollout",
+    "guess_word": "several turns for each rollout",
+}
 NAMES = [
     pytest.param(p.name, marks=[pytest.mark.slow] if p.name in SLOW else [])
     for p in sorted(EXAMPLES.iterdir())

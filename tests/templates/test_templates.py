@@ -104,6 +104,7 @@ def test_a_template_reads_rows_without_anything_but_the_standard_library(kind: s
     assert read({"question": None, "answer": None}) is None
 
 
+@pytest.mark.slow
 def test_templates_are_typed() -> None:
     paths = [str(TEMPLATES / kind) for kind in KINDS]
     modules = [part for kind in KINDS for part in ("-p", f"{kind}_template")]

@@ -24,6 +24,7 @@ async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
         yield opened
 
 
+@pytest.mark.slow
 async def test_what_was_pushed_is_pulled_file_by_file_under_the_name_that_was_asked_for(at: Desk) -> None:
     at.environment("plain")
     await at.call(push_environment.TOOL, environment="plain")

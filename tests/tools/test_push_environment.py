@@ -60,6 +60,7 @@ async def test_a_push_is_verified_recorded_sent_once_and_leaves_the_folder_as_it
     assert len(at.lab.ledger.pushes(name="plain")) == 1
 
 
+@pytest.mark.slow
 async def test_a_taken_version_is_refused_then_raised_exactly_checked_and_sent(at: Desk) -> None:
     folder = at.environment("raised")
     await at.call(TOOL, environment="raised")

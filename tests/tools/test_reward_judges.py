@@ -281,6 +281,7 @@ async def test_the_cap_ends_a_trial_undecided(lab: Lab, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("dollars", "asks"), [(0.1, False), (40.0, True)])
+@pytest.mark.slow
 async def test_a_judge_with_a_price_is_asked_about_from_a_dollar_on(lab: Lab, dollars: float, asks: bool) -> None:
     essays(lab)
     price = {"input_usd_per_mtok": dollars, "output_usd_per_mtok": dollars}

@@ -56,6 +56,7 @@ async def test_a_run_is_started_once_and_a_live_one_returned(at: Desk) -> None:
     assert await created(at) == before + 1
 
 
+@pytest.mark.slow
 async def test_after_the_end_another_run_needs_again_and_its_own_question(at: Desk) -> None:
     at.config(CONFIG.replace("max_steps = 20", "max_steps = 1"), "configs/rl/ends.toml")
     first = await at.call(TOOL, config="configs/rl/ends.toml")

@@ -83,6 +83,7 @@ async def test_a_sound_numeric_reward_passes_without_any_finding(lab: Lab) -> No
     }
 
 
+@pytest.mark.slow
 async def test_each_flaw_is_found_by_its_own_code(lab: Lab) -> None:
     found = {}
     for name, (body, _) in FLAWS.items():
@@ -102,6 +103,7 @@ async def test_a_finding_quotes_the_exact_completion_and_its_task(lab: Lab) -> N
     assert f"<answer>{gold}</answer>" not in case["completion"]
 
 
+@pytest.mark.slow
 async def test_a_reward_that_hangs_is_slow_and_never_a_low_score(lab: Lab) -> None:
     write(lab, "hangs", reward("await asyncio.sleep(60)\nreturn 1.0"))
     outcome = await try_reward(lab, "hangs", examples=1)
@@ -110,6 +112,7 @@ async def test_a_reward_that_hangs_is_slow_and_never_a_low_score(lab: Lab) -> No
     assert all(case["reward"] is None for case in outcome.data["failing_cases"])
 
 
+@pytest.mark.slow
 async def test_a_reward_that_hangs_only_on_long_replies_is_found(lab: Lab) -> None:
     write(lab, "hangs", reward("if len(reply) > 9000: time.sleep(60)\nreturn sound(reply, gold)"))
     outcome = await try_reward(lab, "hangs", examples=1)

@@ -82,6 +82,7 @@ async def test_an_id_that_looks_like_an_option_is_refused(at: Desk) -> None:
         await at.call(watch_run.TOOL, id="--help")
 
 
+@pytest.mark.slow
 async def test_pausing_and_stopping_ask_nothing_and_resuming_does_once(at: Desk) -> None:
     id = await start(at, "controlled", 4000)
     await at.tell("/rehearsal/clock", advance=10)
