@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.errors import LabError, PrimeError
 from prime_lab_mcp.lab.evals import judging, verdicts
 from prime_lab_mcp.lab.evals.hosted import launch, platform
 from prime_lab_mcp.lab.evals.hosted.plan import Planned, prepare, question
+from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.jobs import LIVE, Progress
 from prime_lab_mcp.lab.evals.plan import Wanted
 from prime_lab_mcp.lab.lab import Lab
@@ -65,7 +66,7 @@ async def evaluate(
         return _ended(lab, job, planned)
     await anyio.to_thread.run_sync(verdicts.settle, lab)
     judged = await anyio.to_thread.run_sync(judging.judge_job, lab, job)
-    found = verdicts.outcome(lab, job, judged)
+    found = await illustrated(lab, job, judged, verdicts.outcome(lab, job, judged))
     data = {**found.data, "deduplicated": at.state == "known"}
     return replace(found, findings=(*found.findings, *_other_version(planned)), data=data)
 
