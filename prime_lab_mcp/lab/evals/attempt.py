@@ -114,7 +114,7 @@ class Attempt:
             self.files.errors.write_bytes(bytes(tail))
         if self.stopping:
             return self.stopping
-        self.tally.follow(self.files.results())
+        self.tally.count(self.files.results())
         errors = tail.decode("utf-8", "replace")
         return of_code(code, errors, self.files.root, kills) or self._whole()
 
@@ -185,7 +185,7 @@ class Attempt:
     def finish(self, ending: Ending) -> None:
         """Write how it ended. The hash covers exactly the bytes that are judged later."""
         found = self.files.results()
-        self.tally.follow(found)
+        self.tally.count(found)
         progress = self.progress() | {"reason": ending.reason, "cause": ending.cause}
         if found is not None:
             progress["results"] = str(found.relative_to(self.files.root))

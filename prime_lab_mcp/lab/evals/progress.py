@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.evals.results import Layout, decode, layout, score_line
 from prime_lab_mcp.lab.evals.spec import EvalSpec
+
+_KEPT = 4096
+"""Bytes of a line: the end of a record holds its identity or its times in every layout."""
 
 
 class Tally:
@@ -15,17 +17,22 @@ class Tally:
 
     def __init__(self, spec: EvalSpec) -> None:
         self._spec = spec
-        self._offset = 0
-        self._file: tuple[int, int] | None = None
         self._layout: Layout | None = None
         self._reset()
 
     def _reset(self) -> None:
         self._offset = 0
+        self._last = b""
+        """The end of the last line that was counted: where the file has another, it is another file."""
         self.rollouts = 0
         self.errors = 0
         self.scored = 0
         self._total = 0.0
+
+    def count(self, path: Path | None) -> None:
+        """Read a finished file from its start: exact, whatever it was before."""
+        self._reset()
+        self.follow(path)
 
     def follow(self, path: Path | None) -> None:
         """Read what was added since the last call; a file that shrank or was put in its place is read anew.
@@ -35,15 +42,16 @@ class Tally:
         if path is None:
             return
         with path.open("rb") as source:
-            told = os.fstat(source.fileno())
-            if (told.st_dev, told.st_ino) != self._file or told.st_size < self._offset:
-                self._file = (told.st_dev, told.st_ino)
+            # Numbers of files are used again, so only the content tells a file from the one before it.
+            source.seek(self._offset - len(self._last))
+            if source.read(len(self._last)) != self._last:
                 self._reset()
-            source.seek(self._offset)
+                source.seek(0)
             for line in source:
                 if not line.endswith(b"\n"):
                     break
                 self._offset += len(line)
+                self._last = line[-_KEPT:]
                 self._add(line)
 
     def _add(self, line: bytes) -> None:

@@ -40,6 +40,18 @@ def test_a_file_in_another_order_in_its_place_is_counted_anew(tmp_path: Path) ->
     assert (tally.rollouts, tally.scored, tally.as_json()["mean_reward"]) == (4, 4, 0.5)
 
 
+def test_a_file_that_took_the_number_of_the_one_before_it_is_counted_anew(tmp_path: Path) -> None:
+    path, tally = tmp_path / "traces.jsonl", Tally(SPEC)
+    rows = lines([1.0, 0.0, 1.0, 0.0])
+    path.write_bytes(b"".join(rows[:3]))
+    tally.follow(path)
+    path.write_bytes(b"".join(rows[::-1]))  # the same file by its number, in another order
+
+    tally.follow(path)
+
+    assert (tally.rollouts, tally.scored) == (4, 4)
+
+
 def test_a_file_that_lost_its_end_is_counted_anew(tmp_path: Path) -> None:
     path, tally = tmp_path / "traces.jsonl", Tally(SPEC)
     rows = lines([1.0, 1.0, 1.0])
