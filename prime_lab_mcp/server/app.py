@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,7 +18,9 @@ from mcp_types import Tool as ToolDescription
 
 from prime_lab_mcp import __version__
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.pulse import pulse
 from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.notices import Notices
 from prime_lab_mcp.server.prompts import add_prompts
 from prime_lab_mcp.server.resources import add_resources
 
@@ -41,11 +43,19 @@ INSTRUCTIONS = (
 REHEARSAL = " REHEARSAL: a loopback stand-in of the platform; nothing is published, trained or paid."
 
 
+NOTICE_SECONDS, NOTICE_SECONDS_REHEARSED = 30.0, 1.0
+"""Between two looks at what clients follow; a look starts `prime` twice."""
+
+
 class LabServer(MCPServer[None]):
     """MCPServer whose tools come from the registry, or from `tools`."""
 
     def __init__(self, lab: Lab, tools: tuple[Tool, ...] | None, references: References, **options: Any) -> None:
-        super().__init__(**options)
+        self.notices = Notices(
+            partial(pulse, lab), NOTICE_SECONDS_REHEARSED if lab.settings.rehearsal else NOTICE_SECONDS
+        )
+        super().__init__(subscriptions=self.notices.bus, **options)
+        self.notices.serve(self._lowlevel_server)  # MCPServer has no way of its own to take `resources/subscribe`
         self._lab = lab
         self._tools = tools
         self._references = references
@@ -79,6 +89,9 @@ class LabServer(MCPServer[None]):
             report = await self.calls.execute(name, arguments, ask=asker(context), progress=_forward(context))
         except ClientMustAnswer as waiting:
             return waiting.result
+        tool = self.calls.tools.get(name)
+        if tool is not None and tool.effect != "reads":
+            self.notices.wake()
         return result(report)
 
 
@@ -89,7 +102,10 @@ def build_server(lab: Lab, tools: tuple[Tool, ...] | None = None) -> LabServer:
     @asynccontextmanager
     async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
         try:
-            yield None
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(server.notices.run)
+                yield None
+                tasks.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await lab.close()

@@ -1,8 +1,8 @@
 """The one path of every tool call.
 
 parse arguments -> settle finished jobs -> snapshot -> gate -> approval -> run -> record evidence -> report. No tool
-gates, asks, logs or catches by itself; adding a tool adds nothing here. This holds the project's only `except
-Exception`: a bug is logged with its traceback for people and reported without it.
+gates, asks, logs or catches by itself; adding a tool adds nothing here. This is the only place of a call that catches
+every exception: a bug is logged with its traceback for people and reported without it.
 """
 
 from __future__ import annotations
