@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from prime_lab_mcp.rehearsal import account, faults, zeros
+from prime_lab_mcp.rehearsal import account, curves, faults, runs, zeros
 from prime_lab_mcp.rehearsal.answers import AnswerBook, parse_row
 from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Raw, Refusal, as_json
 from prime_lab_mcp.rehearsal.model import Conversation, Reply, answer
@@ -20,6 +21,7 @@ ANSWERS_VERSION = "answers-version"
 ANSWERS_FILE = "answers.jsonl"
 SLOW_SECONDS = 5.0
 _FAULTY = "rehearsal/fault-"
+_STEP = re.compile(r"(?:-step-(\d{1,6}))?")
 _PIECE = 16
 """Characters in one streamed piece."""
 _PRICES = {
@@ -38,6 +40,18 @@ def price_of(model: str) -> tuple[float, float]:
 
 def models(call: Call) -> Answer:
     return {"object": "list", "data": [_described(name) for name in MODELS]}
+
+
+def trained(call: Call, name: str) -> float | None:
+    """Skill of a checkpoint of a run, as if somebody served it as `RUN_NAME` or `RUN_NAME-step-N`; else None."""
+    for run in call.session.all("run"):
+        rest = name.removeprefix(str(run["name"]))
+        if rest == name or not (found := _STEP.fullmatch(rest)):
+            continue
+        done = runs.state(run, call.session.now()).steps_done
+        step = min(int(found[1] or done), done)
+        return curves.ability(run, step - 1) if step > 0 else None
+    return None
 
 
 def model(call: Call) -> Answer:
@@ -88,14 +102,15 @@ def completions(call: Call) -> Answer:
     name, messages = call.body.get("model"), call.body.get("messages")
     if not isinstance(name, str) or not isinstance(messages, list) or not messages:
         return _error(422, "model and messages are required")
-    if not exists(name):
+    skill = None if exists(name) else trained(call, name)
+    if skill is None and not exists(name):
         return _error(404, f"model {name} does not exist on the rehearsal platform")
     if account.balance(call.session) <= 0:
         return _error(402, "Payment required: the rehearsal wallet is empty")
     kind, seconds = _fault(call, name)
     if kind in ("429", "500", "503"):
         return _error(int(kind), f"rehearsal fault {kind}")
-    replies = [_reply(call, name, messages) for _ in range(int(call.body.get("n") or 1))]
+    replies = [_reply(call, name, messages, skill) for _ in range(int(call.body.get("n") or 1))]
     if kind == "empty":
         replies = [Reply("", "stop", (), r.prompt_tokens, 0) for r in replies]
     _charge(call.session, name, replies)
@@ -127,7 +142,7 @@ def _fault(call: Call, name: str) -> tuple[str | None, float]:
     return found["kind"], float(found.get("seconds", SLOW_SECONDS))
 
 
-def _reply(call: Call, name: str, messages: list[Body]) -> Reply:
+def _reply(call: Call, name: str, messages: list[Body], skill: float | None) -> Reply:
     kind = zeros.kind_of(name)
     limit = call.body.get("max_completion_tokens") or call.body.get("max_tokens")
     if kind is not None:
@@ -142,7 +157,7 @@ def _reply(call: Call, name: str, messages: list[Body]) -> Reply:
     nth = 0 if call.body.get("temperature") == 0 else int(call.session.add(f"calls-{digest}"))
     return answer(
         name, Conversation.of(messages), book(call.session, call.store.folder), nth=nth,
-        limit=int(limit) if limit else None, tools=bool(call.body.get("tools")),
+        limit=int(limit) if limit else None, tools=bool(call.body.get("tools")), skill=skill,
     )  # fmt: skip
 
 

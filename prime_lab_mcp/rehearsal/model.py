@@ -97,12 +97,15 @@ def answer(
     nth: int,
     limit: int | None = None,
     tools: bool = False,
+    skill: float | None = None,
 ) -> Reply:
-    """The reply to the `nth` call with these messages (from 0). `limit`: most completion tokens."""
+    """The reply to the `nth` call with these messages (from 0). `limit`: most completion tokens. `skill`: of a model
+    whose name does not state it.
+    """
     first = talk.questions[0] if talk.questions else ""
     gold = book.find(talk.questions[::-1] or ("",)) or solve(talk.instructions, talk.question)
     rng = random.Random("\0".join([model, talk.instructions, *talk.questions, str(nth)]))
-    solved = rng.random() < chance(skill_of(model), quantile(talk.instructions, first))
+    solved = rng.random() < chance(skill_of(model) if skill is None else skill, quantile(talk.instructions, first))
     reply = _compose(talk, gold, solved, book, rng, tools=tools)
     prompt, length = tokens(talk.characters), tokens(len(reply.text) + 40 * len(reply.calls))
     if limit is not None and length > limit:
