@@ -5,6 +5,7 @@ Rows of datasets, completions, logs and messages of environments are data. They 
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import unicodedata
@@ -64,3 +65,8 @@ def redact(text: str) -> str:
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """`1 task`, `3 tasks`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def rounded(value: float | None, digits: int = 4) -> float | None:
+    """A number for a report; None for what is no finite number."""
+    return None if value is None or not math.isfinite(value) else round(value, digits)

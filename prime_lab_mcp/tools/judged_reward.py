@@ -10,13 +10,11 @@ from typing import Any
 
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.evals import judge
+from prime_lab_mcp.lab.evals.spec import ASK_FROM
 from prime_lab_mcp.lab.opening import Opened
 from prime_lab_mcp.lab.rewards.observed import Trial
 from prime_lab_mcp.lab.text import quote
 from prime_lab_mcp.tools.tool import Call, Intent
-
-_ASK_FROM = 1.0
-"""US dollars from which a trial with a judge is asked about first, as in run_eval (DESIGN section 3)."""
 
 
 @asynccontextmanager
@@ -48,14 +46,14 @@ async def intent(call: Call, environment: str, endpoint: str | None, examples: i
     if price is None:
         return None
     estimate, cap = judge.estimate(price), call.lab.settings.max_spend
-    if estimate < _ASK_FROM and cap is None:
+    if estimate < ASK_FROM and cap is None:
         return None
     question = (
         f"Test the reward of {environment} with its judge at {endpoint.partition('|')[0]}: at most about "
         f"{judge.QUESTIONS} questions, about ${estimate:.2f}?"
     )
     key = hashlib.sha256(f"judge {call.environment.content} {endpoint} {examples}".encode()).hexdigest()
-    return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM)
+    return Intent("eval", key, question, estimate, ask=estimate >= ASK_FROM)
 
 
 def data(seen: Trial, way: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -47,7 +47,7 @@ async def run(call: Call, args: Args) -> Outcome:
     lab = call.lab
     job, here = await _opened(lab, args.eval)
     other = (await _opened(lab, _other(lab, here, args.other)))[1] if args.view == "compare" else None
-    files = await _files(lab, job)
+    files: summary.Files = await _files(lab, job) if args.view == "summary" else "present"
     judged = await anyio.to_thread.run_sync(_judged, lab, job, here) if args.view in _PICTURED else None
     viewed = await anyio.to_thread.run_sync(_viewed, here, other, judged, files, args)
     facts = Facts(touches_platform=job is None or job.platform is not None)

@@ -15,15 +15,13 @@ from prime_lab_mcp.lab.evals.hosted import calls as hosted
 from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.jobs import LIVE
 from prime_lab_mcp.lab.evals.plan import Wanted, plan, prompt_tokens
-from prime_lab_mcp.lab.evals.spec import EvalSpec, canonical
+from prime_lab_mcp.lab.evals.spec import ASK_FROM, EvalSpec, canonical
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.opening import opened
 from prime_lab_mcp.lab.report import Outcome
 from prime_lab_mcp.tools.rescored_eval import rescored
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
 
-_ASK_FROM = 1.0
-"""US dollars from which an evaluation is asked about first (DESIGN section 3)."""
 _GOLDS = 5000
 _PROMPTS = 64
 """Tasks whose prompts are looked at for the estimate of tokens."""
@@ -157,7 +155,7 @@ async def intent(call: Call, args: Args) -> Intent | None:
     if access.price is None and ref is None:
         return None
     estimate = args.wanted().estimate(access.price) if access.price is not None else 0.0
-    if estimate < _ASK_FROM and call.lab.settings.max_spend is None and ref is None:
+    if estimate < ASK_FROM and call.lab.settings.max_spend is None and ref is None:
         return None
     content = call.snapshot.content if call.snapshot else args.environment
     what = [content, args.model, access.endpoint.url, args.num_examples, args.rollouts, args.max_tokens]
@@ -168,7 +166,7 @@ async def intent(call: Call, args: Args) -> Intent | None:
     if ref is not None:
         what, question = [*what, ref], f"{question} {upload.question(ref)}"
     key = hashlib.sha256(canonical(what).encode()).hexdigest()
-    return Intent("eval", key, question, estimate, ask=estimate >= _ASK_FROM or ref is not None)
+    return Intent("eval", key, question, estimate, ask=estimate >= ASK_FROM or ref is not None)
 
 
 TOOL = Tool(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,6 +10,7 @@ from prime_lab_mcp.lab.distribution.floor import Floor
 from prime_lab_mcp.lab.distribution.forms import Form
 from prime_lab_mcp.lab.distribution.lengths import Correlation
 from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.text import rounded
 
 Status = Literal["passed", "failed", "inconclusive"]
 Basis = Literal["given", "weights", "observed"]
@@ -27,7 +27,7 @@ class Check:
 
     def as_json(self) -> dict[str, Any]:
         passed = "not-applicable" if self.passed is None else self.passed
-        return {"name": self.name, "value": _round(self.value), "threshold": self.threshold, "passed": passed}
+        return {"name": self.name, "value": rounded(self.value), "threshold": self.threshold, "passed": passed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Usable:
     group_size: int
 
     def as_json(self) -> dict[str, Any]:
-        numbers = {"share": _round(self.share), "low": _round(self.low), "high": _round(self.high)}
+        numbers = {"share": rounded(self.share), "low": rounded(self.low), "high": rounded(self.high)}
         return numbers | {"group_size": self.group_size}
 
 
@@ -63,11 +63,11 @@ class Component:
         return {
             "name": self.name,
             "weight": self.weight,
-            "mean": _round(self.mean),
-            "within_task_share": _round(self.within_task_share),
-            "std": _round(self.std),
-            "within_task_std": _round(self.within_task_std),
-            "at_best": _round(self.at_best),
+            "mean": rounded(self.mean),
+            "within_task_share": rounded(self.within_task_share),
+            "std": rounded(self.std),
+            "within_task_std": rounded(self.within_task_std),
+            "at_best": rounded(self.at_best),
         }
 
 
@@ -130,34 +130,30 @@ class Distribution:
             "tasks": self.tasks,
             "rollouts": self.rollouts,
             "scored": self.scored,
-            "mean": _round(self.mean),
-            "mean_interval": [_round(self.mean_low), _round(self.mean_high)],
-            "standard_error": _round(self.standard_error),
-            "std": _round(self.std),
-            "attainable": _round(self.attainable),
+            "mean": rounded(self.mean),
+            "mean_interval": [rounded(self.mean_low), rounded(self.mean_high)],
+            "standard_error": rounded(self.standard_error),
+            "std": rounded(self.std),
+            "attainable": rounded(self.attainable),
             "attainable_from": self.attainable_from,
             "checks": [check.as_json() for check in self.checks],
             "usable_groups": self.usable_groups.as_json(),
-            "zero_variance_share": _round(self.zero_variance_share),
-            "signal_fraction": _round(self.signal_fraction),
-            "usable_without_easy": _round(self.usable_without_easy),
-            "reward_range": [_round(v) for v in self.reward_range] if self.reward_range else None,
-            "headroom": _round(self.headroom),
-            "pass_at_k": {str(k): _round(v) for k, v in self.pass_at_k.items()},
+            "zero_variance_share": rounded(self.zero_variance_share),
+            "signal_fraction": rounded(self.signal_fraction),
+            "usable_without_easy": rounded(self.usable_without_easy),
+            "reward_range": [rounded(v) for v in self.reward_range] if self.reward_range else None,
+            "headroom": rounded(self.headroom),
+            "pass_at_k": {str(k): rounded(v) for k, v in self.pass_at_k.items()},
             "difficulty": dict(self.difficulty),
-            "error_rate": _round(self.error_rate),
-            "truncation_rate": _round(self.truncation_rate),
-            "length_correlation": _round(self.length_correlation.rho) if self.length_correlation else None,
+            "error_rate": rounded(self.error_rate),
+            "truncation_rate": rounded(self.truncation_rate),
+            "length_correlation": rounded(self.length_correlation.rho) if self.length_correlation else None,
             "length_by_outcome": dict(self.length_by_outcome),
-            "learnability": _round(self.learnability),
+            "learnability": rounded(self.learnability),
             "prompt_tokens": dict(self.prompt_tokens),
             "completion_tokens": dict(self.completion_tokens),
             "components": [component.as_json() for component in self.components],
-            **({"mean_complete": _round(self.mean_complete)} if self.mean_complete is not None else {}),
+            **({"mean_complete": rounded(self.mean_complete)} if self.mean_complete is not None else {}),
             **({"form": self.form.as_json()} if self.form else {}),
             **({"floor": self.floor.as_json()} if self.floor else {}),
         }
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else round(value, 4)

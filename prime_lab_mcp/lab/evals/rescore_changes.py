@@ -9,7 +9,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.evals.results import Rollout
 from prime_lab_mcp.lab.rewards.observed import same
-from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.text import count, quote, rounded
 
 _EXAMPLES = 3
 """Rollouts shown for each direction: those that changed most."""
@@ -112,8 +112,8 @@ def _example(old: Rollout, new: Rollout) -> dict[str, Any]:
     parts = {n[:80]: [_score(old, n), _score(new, n)] for n in names if _score(old, n) != _score(new, n)}
     shown: dict[str, Any] = {
         "task": new.task[:80],
-        "before": _round(old.reward),
-        "after": _round(new.reward),
+        "before": rounded(old.reward),
+        "after": rounded(new.reward),
         "components": parts,
         "reply": quote(new.completion_text[-_TAIL:], _TAIL),
     }
@@ -121,8 +121,4 @@ def _example(old: Rollout, new: Rollout) -> dict[str, Any]:
 
 
 def _score(rollout: Rollout, name: str) -> float | None:
-    return _round(rollout.components[name][0]) if name in rollout.components else None
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    return rounded(rollout.components[name][0]) if name in rollout.components else None

@@ -15,6 +15,8 @@ Preset = Literal["prime", "openai", "openrouter", "vllm", "ollama", "url"]
 
 IN_PROCESS = "null"
 """The harness that our own in-process chat harness stands in for."""
+ASK_FROM = 1.0
+"""US dollars from which an evaluation is asked about first (DESIGN section 3)."""
 ASSUMED_PROMPT, ASSUMED_COMPLETION = 1000, 2048
 """Tokens of a rollout for an estimate, where neither prompts nor a limit are known."""
 

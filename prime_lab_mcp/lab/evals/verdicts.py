@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.evals.judging import Judged, judge_job
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.records import Evidence, Job
 from prime_lab_mcp.lab.report import Facts, Outcome
-from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.lab.text import count, rounded
 
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.lab import Lab
@@ -102,8 +102,8 @@ def eval_data(spec: EvalSpec, job: Job, judged: Judged | None, path: str | None)
     else:
         data["estimate"] = spec.estimate
     if d is not None:
-        data["pass_rate"] = {"threshold": d.pass_threshold, "share": _round(d.pass_rate)}
-        data["perfect_rate"] = _round(d.perfect_rate)
+        data["pass_rate"] = {"threshold": d.pass_threshold, "share": rounded(d.pass_rate)}
+        data["perfect_rate"] = rounded(d.perfect_rate)
         data["distribution"] = d.as_json()
     if isinstance(data["mean_reward"], float):
         data["mean_reward"] = round(data["mean_reward"], 4)
@@ -171,7 +171,3 @@ def _evidence(tool: str, job: Job, spec: EvalSpec, judged: Judged) -> Evidence:
 
 def _errors(progress: Mapping[str, Any]) -> int:
     return int(progress.get("errors") or 0)
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

@@ -167,3 +167,12 @@ def test_tasks_of_v1_episodes_read_the_same_both_ways(records: list[dict[str, An
 @given(st.lists(ROWS, max_size=3))
 def test_tasks_of_v0_rows_read_the_same_both_ways(records: list[dict[str, Any]]) -> None:
     asked_alike(records, "v0")
+
+
+def test_a_task_without_a_key_is_named_alike_by_both_ways() -> None:
+    """By its index, also where several agents play and their names would make up for the empty key."""
+    agents = [
+        {"id": str(n), "agent": {"name": f"agent {n}"}, "task": {"key": "", "data": {"idx": n, "answer": "4"}}}
+        for n in (5, 6)
+    ]
+    asked_alike([{"id": "e", "traces": agents, "task": {"key": "whole", "data": {}}}], "v1")

@@ -13,14 +13,13 @@ from prime_lab_mcp.lab.evals.hosted.plan import Planned, prepare, question
 from prime_lab_mcp.lab.evals.illustrate import illustrated
 from prime_lab_mcp.lab.evals.jobs import LIVE, Progress
 from prime_lab_mcp.lab.evals.plan import Wanted
+from prime_lab_mcp.lab.evals.spec import ASK_FROM
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.records import Job
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
 from prime_lab_mcp.lab.snapshot import Snapshot
 from prime_lab_mcp.lab.text import count
 
-_ASK_FROM = 1.0
-"""US dollars from which an evaluation is asked about first (DESIGN section 3)."""
 _START_SECONDS = 20.0
 """How long a call waits to say whether the platform took it, however short it was told to wait."""
 
@@ -41,7 +40,7 @@ async def offer(lab: Lab, environment: str, snapshot: Snapshot | None, wanted: W
     at = planned.standing
     if at.state != "fresh":
         return Offer(at.key, f"Hosted evaluation {at.name} exists; nothing is sent.", None, False)
-    ask = planned.bound is None or planned.bound >= _ASK_FROM
+    ask = planned.bound is None or planned.bound >= ASK_FROM
     return Offer(at.key, question(planned, wanted.model), planned.bound, ask)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prime_lab_mcp.lab.distribution.tasks import PASS_THRESHOLD
 from prime_lab_mcp.lab.evals.conversation import conversation, gold
 from prime_lab_mcp.lab.evals.results import Rollout
+from prime_lab_mcp.lab.evals.views.gold_said import Said, gold_of, said, telling
 from prime_lab_mcp.lab.text import quote
 
-_SOLVED = 0.5
 """Reward / attainable from which on a rollout counts as solved (lab/distribution)."""
 _EPSILON = 1e-9
 WINNER, CUT, HELD = "shortest winner", "rewarded though cut off", "no reward, though it holds the right answer"
@@ -42,7 +43,7 @@ class Tellings:
             self._kept.setdefault(_ZERO.format(zero), rollout)
         if rollout.reward is None:
             return
-        if rollout.reward >= _SOLVED * self._attainable:
+        if rollout.reward >= PASS_THRESHOLD * self._attainable:
             best = self._kept.get(WINNER)
             if best is None or len(rollout.completion_text) < len(best.completion_text):
                 self._kept[WINNER] = rollout
@@ -59,13 +60,9 @@ class Tellings:
 
 
 def _holds_gold(rollout: Rollout) -> bool:
-    """The completion ends in the right answer as a word of its own. Short golds say too little to count."""
-    right = gold(rollout)
-    if right is None or len(right.strip()) < 2:
-        return False
-    end = rollout.completion_text[-400:].rstrip(" .\n*$`")
-    before = end[: -len(right.strip())][-1:]
-    return end.endswith(right.strip()) and not before.isalnum()
+    """The right answer stands where the answer does. Golds of one or two characters say too little to count."""
+    right = gold_of(gold(rollout))
+    return telling(right) and said(right, rollout.completion_text) is Said.ANSWERED
 
 
 def _told(why: str, rollout: Rollout) -> Telling:

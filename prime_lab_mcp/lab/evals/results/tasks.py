@@ -61,9 +61,9 @@ class FirstOfEach:
         try:
             traces = _EPISODE(line).traces
             trained = [t for t in traces if t.agent is None or t.agent.trainable] or traces
+            if not trained or not all(t.task.key for t in trained):
+                return None  # named by what else the task says
             found = [(_named(t, several=len(trained) > 1), t.task.data) for t in trained]
-            if not found or not all(name for name, _ in found):
-                return None
             return [
                 Rollout(name, None, record={"task": {"data": _DATA(data)}})
                 for name, data in found

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.distribution.attainable import EPSILON, attainable
+from prime_lab_mcp.lab.distribution.tasks import PASS_THRESHOLD
 from prime_lab_mcp.lab.evals.earned import earned
 from prime_lab_mcp.lab.evals.results import Rollout
 
-PASS = 0.5
-"""Reward / attainable from which on a rollout counts as solved, as in check_reward_distribution."""
 FAILED, CUT, ZERO = 1, 2, 4
 """Bits of `flags`: the machinery failed or the reward is no number; cut off; earned nothing beside its form."""
 _MOST_TOKENS = 2**32 - 1
@@ -66,7 +65,7 @@ class Columns:
         return not self.flags[index] & FAILED
 
     def passed(self, index: int, best: float) -> bool:
-        return self.scored(index) and self.reward[index] >= PASS * best
+        return self.scored(index) and self.reward[index] >= PASS_THRESHOLD * best
 
     def tallies(self) -> list[Tally]:
         """Per task, by its number, over scored rollouts."""
@@ -92,7 +91,7 @@ class Tally:
     def add(self, share: float) -> None:
         self.n += 1
         self.total += share
-        self.passed += share >= PASS
+        self.passed += share >= PASS_THRESHOLD
         self.perfect += share >= 1 - EPSILON
         self.low, self.high = min(self.low, share), max(self.high, share)
 
@@ -104,7 +103,3 @@ class Tally:
 def scored(tallies: Sequence[Tally]) -> Iterator[Tally]:
     """Those of tasks with at least one scored rollout."""
     return (t for t in tallies if t.n)
-
-
-def rounded(value: float | None, digits: int = 4) -> float | None:
-    return None if value is None or not math.isfinite(value) else round(value, digits)

@@ -9,11 +9,10 @@ from typing import Any
 
 from prime_lab_mcp.lab.distribution.intervals import LARGEST_ADVICE, Interval
 from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.views.columns import rounded
 from prime_lab_mcp.lab.evals.views.pairs import Side, differences, flipped, settings
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
 from prime_lab_mcp.lab.report import Finding, Next
-from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.text import count, quote, rounded
 
 _POWER = (1.96 + 0.84) ** 2
 """Two-sided 5 %, power 80 % (facts/validation 3.3)."""

@@ -11,16 +11,15 @@ from prime_lab_mcp.lab.distribution.collect import Sample, collect
 from prime_lab_mcp.lab.distribution.judge import outcomes
 from prime_lab_mcp.lab.distribution.measured import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.distribution.signal import Table, usable, usable_share
-from prime_lab_mcp.lab.distribution.tasks import Task, tasks_of
+from prime_lab_mcp.lab.distribution.tasks import PASS_THRESHOLD, Task, tasks_of
 from prime_lab_mcp.lab.errors import EvalError
 from prime_lab_mcp.lab.evals.earned import judges_form
-from prime_lab_mcp.lab.evals.views.columns import PASS, rounded
 from prime_lab_mcp.lab.evals.views.phases import advise
 from prime_lab_mcp.lab.evals.views.phases_facts import Facts, GroupSize
 from prime_lab_mcp.lab.evals.views.posterior import Prior, counted, fit
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
 from prime_lab_mcp.lab.report import Next
-from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.lab.text import count, rounded
 
 GROUP = 16
 """Rollouts per task in training unless told otherwise."""
@@ -86,7 +85,7 @@ def _by_key(sample: Sample) -> dict[str, Task]:
 
 
 def _solved(task: Task, best: float) -> tuple[int, int]:
-    return sum(r >= PASS * best for r in task.rewards), len(task.rewards)
+    return sum(r >= PASS_THRESHOLD * best for r in task.rewards), len(task.rewards)
 
 
 def _varied(task: Task, sample: Sample, best: float) -> bool:

@@ -12,13 +12,13 @@ from typing import Any
 from prime_lab_mcp.lab.distribution.intervals import clustered
 from prime_lab_mcp.lab.errors import EvalError
 from prime_lab_mcp.lab.evals.conversation import task_data
-from prime_lab_mcp.lab.evals.views.columns import CUT, FAILED, Columns, rounded
+from prime_lab_mcp.lab.evals.views.columns import CUT, FAILED, Columns
 from prime_lab_mcp.lab.evals.views.fields import MISSING, flat, value_of
 from prime_lab_mcp.lab.evals.views.separation import SIGNIFICANT, Separation, corrected, separation
 from prime_lab_mcp.lab.evals.views.values import NONE, OTHER, Values
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
 from prime_lab_mcp.lab.report import Next
-from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.text import count, quote, rounded
 
 PAGE = 25
 _LONG_TEXT = 80

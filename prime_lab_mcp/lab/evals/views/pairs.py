@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prime_lab_mcp.lab.distribution.attainable import attainable
+from prime_lab_mcp.lab.distribution.tasks import PASS_THRESHOLD
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.views.columns import PASS, rounded
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated
+from prime_lab_mcp.lab.text import rounded
 
-_SOLVED = 0.5
 """Share of passed rollouts from which on a task counts as solved; it flipped where the other side passed none."""
 
 
@@ -70,7 +70,7 @@ class Side:
                 part[1] += score
         side.best = attainable(stated, highest) or 1.0
         for sums in side.tasks.values():
-            sums.solved = sum(r >= PASS * side.best for r in sums.rewards) / sums.n
+            sums.solved = sum(r >= PASS_THRESHOLD * side.best for r in sums.rewards) / sums.n
             sums.rewards = array("d")
         price = evaluated.spec.price
         side.cost = price.of(side.prompt_tokens, side.completion_tokens) if price else None
@@ -106,8 +106,8 @@ def differences(mine: Side, theirs: Side, shared: Sequence[str]) -> dict[str, li
 
 def flipped(mine: Side, theirs: Side, shared: Sequence[str]) -> tuple[list[str], list[str]]:
     """(tasks solved here and never there, the reverse): passed in half of the rollouts at least, and in none."""
-    gained = [k for k in shared if mine.tasks[k].solved >= _SOLVED and theirs.tasks[k].solved == 0]
-    lost = [k for k in shared if theirs.tasks[k].solved >= _SOLVED and mine.tasks[k].solved == 0]
+    gained = [k for k in shared if mine.tasks[k].solved >= PASS_THRESHOLD and theirs.tasks[k].solved == 0]
+    lost = [k for k in shared if theirs.tasks[k].solved >= PASS_THRESHOLD and mine.tasks[k].solved == 0]
     return gained, lost
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.distribution.intervals import Interval
-from prime_lab_mcp.lab.evals.views.columns import rounded
 from prime_lab_mcp.lab.report import Finding, Next
+from prime_lab_mcp.lab.text import rounded
 
 State = Literal["ready", "thin", "start low", "dead", "undecided", "solved", "unknown"]
 """ready: train as it is. thin: some signal, most groups wasted. start low: begin with the easiest tasks. dead: nothing

@@ -8,8 +8,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.evals.conversation import Message, conversation, gold
 from prime_lab_mcp.lab.evals.results import Rollout
-from prime_lab_mcp.lab.evals.views.columns import rounded
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.text import quote, rounded
 
 EXCERPT = 500
 WHOLE = 14_000

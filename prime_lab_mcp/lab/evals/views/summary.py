@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.distribution.intervals import Interval, clustered, wilson
+from prime_lab_mcp.lab.distribution.tasks import PASS_THRESHOLD
 from prime_lab_mcp.lab.evals.judging import Judged
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.verdicts import summary_of
-from prime_lab_mcp.lab.evals.views.columns import CUT, FAILED, PASS, ZERO, Columns, Tally, rounded, scored
+from prime_lab_mcp.lab.evals.views.columns import CUT, FAILED, ZERO, Columns, Tally, scored
 from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
 from prime_lab_mcp.lab.report import Finding, Next
+from prime_lab_mcp.lab.text import rounded
 
 Files = Literal["present", "changed", "gone", "on the Hub"]
 """Whether the environment is still what was evaluated."""
@@ -39,7 +41,7 @@ def summary(evaluated: Evaluated, judged: Judged, files: Files) -> Viewed:
         "truncated": cut,
         "zeros": zero,
         "mean_reward": _shown(mean, best) if mean else None,
-        "pass_rate": {"threshold": PASS, **rate(tallies, [t.passed for t in tallies])},
+        "pass_rate": {"threshold": PASS_THRESHOLD, **rate(tallies, [t.passed for t in tallies])},
         "perfect_rate": rate(tallies, [t.perfect for t in tallies]),
         "tokens": {"prompt": columns.prompt_tokens, "completion": columns.completion_tokens},
         "made_by": made_by(spec, files),

@@ -13,7 +13,7 @@ ZEROS: tuple[Zero, ...] = get_args(Zero)
 Whose = Literal["model", "setup"]
 Cause = Literal[
     "", "tokens", "context", "turns", "shape", "parser", "code", "time", "provider", "environment", "harness",
-    "backend", "nonfinite", "provider-refused",
+    "backend", "nonfinite",
 ]  # fmt: skip
 """What within a class asks for other advice; empty where the class says it all."""
 
