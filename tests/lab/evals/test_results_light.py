@@ -170,9 +170,11 @@ def test_tasks_of_v0_rows_read_the_same_both_ways(records: list[dict[str, Any]])
 
 
 def test_a_task_without_a_key_is_named_alike_by_both_ways() -> None:
-    """By its index, also where several agents play and their names would make up for the empty key."""
+    """By its index; the names of several agents do not make up for the empty key."""
     agents = [
         {"id": str(n), "agent": {"name": f"agent {n}"}, "task": {"key": "", "data": {"idx": n, "answer": "4"}}}
         for n in (5, 6)
     ]
-    asked_alike([{"id": "e", "traces": agents, "task": {"key": "whole", "data": {}}}], "v1")
+    line = json.dumps({"id": "e", "traces": agents, "task": {"key": "whole", "data": {}}}).encode()
+    assert FirstOfEach().v1(line) is None
+    assert [rollout.task for rollout in parse(decode(line), "v1")] == ["5/agent 5", "6/agent 6"]
