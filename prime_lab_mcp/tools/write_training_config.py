@@ -8,8 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from prime_lab_mcp.lab.configs.author import Wish, Written, author
+from prime_lab_mcp.lab.configs.own_gpus.fit import shares_one
+from prime_lab_mcp.lab.configs.own_gpus.guidance import Guidance, guidance
 from prime_lab_mcp.lab.configs.plan import Choices
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
+from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.report import Facts, Next, Outcome
 from prime_lab_mcp.lab.text import count
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -46,7 +49,7 @@ class Args(Arguments):
     max_tokens: Annotated[Positive | None, Field(description="Per completion.")] = None
     lora: bool | None = None
     lr: Annotated[float | None, Field(gt=0, le=1)] = None
-    gpus: Annotated[int | None, Field(ge=2, le=8, description="Training plus inference.")] = None
+    gpus: Annotated[int | None, Field(ge=1, le=8, description="Training plus inference.")] = None
     gpu_type: Text | None = None
     wandb: Annotated[Text | None, Field(description="Project.")] = None
     curriculum: Literal["gate", "pools", "both"] | None = None
@@ -57,15 +60,32 @@ class Args(Arguments):
 
 
 async def run(call: Call, args: Args) -> Outcome:
+    if args.gpus == 1 and args.target == "hosted":
+        raise BadInput(
+            "hosted training takes two GPUs at least: one trains, one generates",
+            fix='Pass gpus=2 or more, or target="self-managed" for a single GPU of your own.',
+            code="config-gpus",
+        )
     written = await author(call.lab, wish_of(args), datetime.now(UTC).date())
+    own = await _own_gpus(call, written)
     return Outcome(
         "passed",
         _summary(written),
-        written.findings,
-        _data(written),
+        (*written.findings, *own.findings),
+        _data(written) | own.data,
         next=(Next("check_training_config", "judges it before it is paid for", {"path": written.relative}),),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),
     )
+
+
+async def _own_gpus(call: Call, written: Written) -> Guidance:
+    if written.config.target != "self-managed":
+        return Guidance({}, ())
+    return await guidance(call.lab, written.config, written.relative, shared=_shared(written))
+
+
+def _shared(written: Written) -> bool:
+    return written.config.target == "self-managed" and shares_one(written.made.plan.choices.gpus)
 
 
 def wish_of(args: Args) -> Wish:
@@ -98,7 +118,7 @@ def _summary(written: Written) -> str:
     price = f", {written.price_per_hour:.2f} dollars an hour" if written.price_per_hour is not None else ""
     return (
         f"{written.relative} is {how}{based}: {config.max_steps} steps of {config.batch_size} rollouts in groups of "
-        f"{config.group_size}, {mode}, on {count(config.gpus, 'GPU')}{price}."
+        f"{config.group_size}, {mode}, on {count(1 if _shared(written) else config.gpus, 'GPU')}{price}."
     )
 
 

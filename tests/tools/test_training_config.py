@@ -12,6 +12,7 @@ import pytest
 from prime_lab_mcp.lab.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Models, Offer, ValidateAnswer
+from prime_lab_mcp.lab.prime.pods import GpuOffer, Pod
 from prime_lab_mcp.lab.records import Evidence, Push
 from prime_lab_mcp.lab.report import Outcome
 from prime_lab_mcp.tools import check_training_config, write_training_config
@@ -30,6 +31,7 @@ class Platform:
     hub: dict[str, dict[str, Any]] = field(default_factory=dict)
     online: bool = True
     asked: list[Path] = field(default_factory=list)
+    offers: tuple[GpuOffer, ...] = ()
 
     async def train_validate(self, path: Path) -> ValidateAnswer:
         self.asked.append(path)
@@ -50,6 +52,14 @@ class Platform:
 
     async def env_inspect(self, ref: str, path: str | None = None) -> dict[str, Any]:
         return {}
+
+    async def gpu_offers(self, gpus: int) -> tuple[GpuOffer, ...]:
+        self._reach()
+        return self.offers
+
+    async def pods(self) -> tuple[Pod, ...]:
+        self._reach()
+        return ()
 
     def _reach(self) -> None:
         if not self.online:
@@ -350,3 +360,38 @@ async def test_reports_stay_short(lab: Lab, platform: Platform) -> None:
     written = await write(lab, based_on=put(lab, "old.toml", text))
     assert len(json.dumps(written.data)) < 8_000
     assert written.data["changes_not_shown"] > 150
+
+
+# One's own GPUs
+
+
+async def test_a_config_for_ones_own_gpus_says_how_it_is_run_and_what_could_be_rented(
+    lab: Lab, platform: Platform
+) -> None:
+    platform.offers = tuple(
+        GpuOffer(f"offer{memory}", f"GPU {memory}GB", 1, memory, memory / 40, "someone", "US", "Available", False)
+        for memory in (24, 48, 80, 81, 82, 83, 84)
+    )
+    found = await write(lab, environments=[PINNED], target="self-managed", gpus=1)
+    assert [o["memory_gb"] for o in found.data["gpu_offers"]["offers"]] == [48, 80, 81, 82, 83]
+    assert {"launch", "resume", "pod: rent", "pod: end"} <= {s["step"] for s in found.data["launch"]}
+    assert any("--id offer48 " in s["command"] for s in found.data["launch"])
+    assert "on 1 GPU" in found.summary
+    assert len(json.dumps(found.data)) < 8000
+
+
+async def test_without_an_account_the_config_is_written_and_the_offers_are_unknown(
+    lab: Lab, platform: Platform
+) -> None:
+    platform.online = False
+    found = await write(lab, environments=[PINNED], target="self-managed")
+    assert lab.workspace.resolve(found.data["path"]).is_file()
+    assert found.data["gpu_offers"]["known"] is False
+    assert "nobody is logged in" in found.data["gpu_offers"]["why"]
+
+
+async def test_hosted_training_on_one_gpu_is_refused(lab: Lab, platform: Platform) -> None:
+    with pytest.raises(BadInput, match="two GPUs at least") as caught:
+        await write(lab, environments=[PINNED], gpus=1)
+    assert caught.value.code == "config-gpus"
+    assert "launch" not in (await write(lab, environments=[PINNED])).data
