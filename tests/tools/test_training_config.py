@@ -15,9 +15,10 @@ from prime_lab_mcp.lab.prime.answers import Models, Offer, ValidateAnswer
 from prime_lab_mcp.lab.prime.pods import GpuOffer, Pod
 from prime_lab_mcp.lab.records import Evidence, Push
 from prime_lab_mcp.lab.report import Outcome
-from prime_lab_mcp.tools import check_training_config, write_training_config
+from prime_lab_mcp.tools import check_training_config, submit_training, write_training_config
 from prime_lab_mcp.tools.tool import Call
 from tests.lab.configs.examples import SHARED_LORA, SOUND
+from tests.lab.evals.finished import episode, finished
 
 pytestmark = pytest.mark.anyio
 PINNED = "alice/tiny-env@0.1.0"
@@ -395,3 +396,66 @@ async def test_hosted_training_on_one_gpu_is_refused(lab: Lab, platform: Platfor
         await write(lab, environments=[PINNED], gpus=1)
     assert caught.value.code == "config-gpus"
     assert "launch" not in (await write(lab, environments=[PINNED])).data
+
+
+# A warm-up
+
+
+async def test_solved_rollouts_become_a_config_that_passes_its_check(lab: Lab, platform: Platform) -> None:
+    finished(lab, [episode(t, 1.0, f"four {t}") for t in range(12)] + [episode(99, 0.0)])
+    found = await write(lab, sft="eval-00000001", model="Qwen/Qwen3-1.7B", name="warm")
+    again = await write(lab, sft="eval-00000001", model="Qwen/Qwen3-1.7B", name="warm")
+    assert (found.data["path"], found.data["conversations"]) == ("configs/sft/warm.toml", 12)
+    assert (again.data["existed"], again.data["sha256"]) == (True, found.data["sha256"])
+    lines = lab.workspace.resolve("configs/sft/warm/train.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["messages"][-1]["content"] for line in lines] == [f"four {t}" for t in range(12)]
+    assert [f.code for f in found.findings] == ["sft-few-examples"]
+    checked = await check(lab, found.data["path"])
+    assert (checked.status, codes(checked), checked.next) == ("passed", set(), ())
+    entry = json.loads(lab.workspace.resolve("configs/registry.json").read_text(encoding="utf-8"))["configs"][-1]
+    assert (entry["name"], entry["environments"]) == ("sft/warm", ["sums_v1"])
+    with pytest.raises(BadInput, match="supervised fine-tuning") as caught:
+        submit_training._existing(call(lab), found.data["path"])
+    assert "prime train warm.toml --sft" in caught.value.fix
+
+
+async def test_a_file_of_conversations_is_copied_and_a_bad_line_is_named(lab: Lab, platform: Platform) -> None:
+    good = '{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]}\n'
+    put(lab, "mine.jsonl", good * 3)
+    found = await write(lab, sft="mine.jsonl", model="Qwen/Qwen3-1.7B", target="self-managed")
+    assert lab.workspace.resolve("configs/sft/mine/train.jsonl").read_text(encoding="utf-8") == good * 3
+    assert any("configs/sft/mine.toml configs/sft/mine " in s["command"] for s in found.data["launch"])
+    assert any(s["command"] == "uv run sft @ configs/sft/mine.toml" for s in found.data["launch"])
+    for bad in ('{"messages": []}', '{"text": "a"}', "{", "[1]"):
+        put(lab, "bad.jsonl", good + bad + "\n")
+        with pytest.raises(BadInput, match="line 2 of") as caught:
+            await write(lab, sft="bad.jsonl", model="Qwen/Qwen3-1.7B")
+        assert (caught.value.code, caught.value.where) == ("sft-data", "bad.jsonl:2")
+
+
+async def test_held_out_tasks_are_never_trained_on(lab: Lab, platform: Platform) -> None:
+    environment(lab, "sums_v1", split='Literal["train", "eval"] = "train"')
+    training = [episode(t, 1.0, f"four {t}") for t in range(12)]
+    finished(lab, training[:3], id="eval-00000002", env_args={"split": "eval"})
+    finished(lab, training)
+    found = await write(lab, sft="eval-00000001", model="Qwen/Qwen3-1.7B")
+    assert found.data["conversations"] == 9
+    with pytest.raises(BadInput) as caught:
+        await write(lab, sft="eval-00000002", model="Qwen/Qwen3-1.7B")
+    assert caught.value.code == "sft-held-out"
+
+
+async def test_what_cannot_be_a_warm_up_is_refused_and_nothing_is_written(lab: Lab, platform: Platform) -> None:
+    finished(lab, [episode(t, 0.0) for t in range(12)])
+    for given, code in (
+        ({"sft": "eval-00000001"}, "sft-nothing-solved"),
+        ({"sft": "no such thing"}, "sft-data"),
+        ({"sft": "owner/set", "model": None}, "sft-no-model"),
+        ({"sft": "owner/set", "group": 8, "curriculum": "gate"}, "bad-argument"),
+        ({"sft": "owner/set", "extra": {"data.nonsense": 1}}, "config-unknown-key"),
+        ({"sft": "owner/set", "gpus": 4, "batch": 6}, "config-batch-group"),
+    ):
+        with pytest.raises(BadInput) as caught:
+            await write(lab, **({"model": "Qwen/Qwen3-1.7B"} | given))
+        assert caught.value.code == code
+    assert not lab.workspace.resolve("configs").exists()

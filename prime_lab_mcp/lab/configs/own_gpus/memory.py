@@ -10,8 +10,9 @@ from __future__ import annotations
 from prime_lab_mcp.lab.configs.read import Config
 from prime_lab_mcp.lab.models import find
 
-_CACHE_GB, _ACTIVATIONS_GB = 6.0, 8.0
-_FULL_BYTES = 8
+_CACHE_GB, TRAINER_GB = 6.0, 8.0
+"""Cache of vLLM, and activations of the trainer."""
+FULL_BYTES = 8
 
 
 def needed_gb(config: Config, *, shared: bool = False) -> float | None:
@@ -19,7 +20,7 @@ def needed_gb(config: Config, *, shared: bool = False) -> float | None:
     size = find(config.model).parameters
     if size is None:
         return None
-    trains = (2 * size if _lora(config) else _FULL_BYTES * size / max(1, config.train_gpus)) + _ACTIVATIONS_GB
+    trains = (2 * size if _lora(config) else FULL_BYTES * size / max(1, config.train_gpus)) + TRAINER_GB
     if config.shape == "sft":
         return trains
     serves = 2 * size / max(1, config.number("inference.vllm.tensor_parallel_size", 1) or 1) + _CACHE_GB
