@@ -50,11 +50,11 @@ class Examples:
 
 def examples(lab: Lab, source: str, held_out: Mapping[str, Any] | None) -> Examples:
     """Raises BadInput for a source that is none, holds nothing solved, or is held out."""
-    if source.startswith("eval-"):
-        return _of_evaluation(lab, lab.evals.get(source), held_out)
     path = lab.workspace.resolve(source)
     if path.is_file():
         return _of_file(path, source)
+    if source.startswith("eval-"):
+        return _of_evaluation(lab, lab.evals.get(source), held_out)
     if path.is_dir():
         raise BadInput(
             f"{quote(source, limit=120)} is a folder",
