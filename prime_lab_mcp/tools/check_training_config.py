@@ -70,7 +70,7 @@ def _data(call: Call, relative: str, examined: Examined) -> dict[str, Any]:
         "environments": [s.id for s in config.train_sources],
         "max_steps": config.max_steps,
         "batch_size": config.batch_size,
-        "group_size": config.group_size,
+        "group_size": None if config.shape == "sft" else config.group_size,
         "gpus": config.gpus,
         "price_per_hour": examined.price_per_hour,
     }
@@ -90,6 +90,8 @@ def _entry(call: Call, relative: str) -> Entry | None:
 
 def _next(relative: str, examined: Examined, status: str) -> tuple[Next, ...]:
     codes = {f.code for f in examined.findings if f.severity == "blocker"}
+    if status == "passed" and examined.config.shape == "sft":
+        return ()  # submit_training takes no such config: a person starts it
     if status == "passed" and examined.config.target == "hosted":
         return (Next("submit_training", "trains with it, after asking", {"config": relative}),)
     if codes & {"migration", "config-old-key"}:

@@ -58,6 +58,13 @@ def _existing(call: Call, path: str) -> Path:
 
 
 def _hosted(path: Path) -> Path:
+    if read(path).shape == "sft":
+        raise BadInput(
+            f"{path.name} is supervised fine-tuning: whether its data lie on the volume cannot be checked from here",
+            fix=f"Ask the user to run `prime train {path.name} --sft` in its folder; "
+            "write_training_config(sft=...) lists what goes before it.",
+            code="sft-by-hand",
+        )
     if read(path).target != "hosted":
         raise BadInput(
             f"{path.name} is written for GPUs of one's own; its checks are not those of hosted training",

@@ -5,11 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
+import anyio
 from pydantic import AfterValidator, Field
 
 from prime_lab_mcp.lab.configs.author import Wish, Written, author
+from prime_lab_mcp.lab.configs.own_gpus.fit import shares_one
+from prime_lab_mcp.lab.configs.own_gpus.guidance import Guidance, guidance
 from prime_lab_mcp.lab.configs.plan import Choices
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
+from prime_lab_mcp.lab.configs.warm_up.author import warm_up
+from prime_lab_mcp.lab.configs.warm_up.steps import hosted_steps
+from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.report import Facts, Next, Outcome
 from prime_lab_mcp.lab.text import count
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -46,7 +52,7 @@ class Args(Arguments):
     max_tokens: Annotated[Positive | None, Field(description="Per completion.")] = None
     lora: bool | None = None
     lr: Annotated[float | None, Field(gt=0, le=1)] = None
-    gpus: Annotated[int | None, Field(ge=2, le=8, description="Training plus inference.")] = None
+    gpus: Annotated[int | None, Field(ge=1, le=8, description="Training plus inference.")] = None
     gpu_type: Text | None = None
     wandb: Annotated[Text | None, Field(description="Project.")] = None
     curriculum: Literal["gate", "pools", "both"] | None = None
@@ -54,18 +60,65 @@ class Args(Arguments):
     eval: Annotated[dict[str, Any] | None, Field(description="Taskset keys of held-out tasks; {} for no eval.")] = None
     extra: Annotated[dict[str, Any] | None, Field(description='More prime-rl keys: {"seq_len": 8192}.')] = None
     based_on: Annotated[Text | None, Field(description="Older config of any shape, to migrate.")] = None
+    sft: Annotated[Text | None, Field(description="SFT warm-up: eval id or dataset.")] = None
 
 
 async def run(call: Call, args: Args) -> Outcome:
+    if args.gpus == 1 and args.target == "hosted" and args.sft is None:
+        raise BadInput(
+            "hosted training takes two GPUs at least: one trains, one generates",
+            fix='Pass gpus=2 or more, or target="self-managed" for a single GPU of your own.',
+            code="config-gpus",
+        )
+    if args.sft is not None:
+        return await _warmed_up(call, args, args.sft)
     written = await author(call.lab, wish_of(args), datetime.now(UTC).date())
+    own = await _own_gpus(call, written)
     return Outcome(
         "passed",
         _summary(written),
-        written.findings,
-        _data(written),
+        (*written.findings, *own.findings),
+        _data(written) | own.data,
         next=(Next("check_training_config", "judges it before it is paid for", {"path": written.relative}),),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),
     )
+
+
+async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
+    made = await anyio.to_thread.run_sync(warm_up, call.lab, wish_of(args), source, datetime.now(UTC).date())
+    config, examples = made.config, made.examples
+    own = Guidance({}, ())
+    if config.target == "self-managed":
+        own = await guidance(call.lab, config, made.relative, conversations=made.data)
+    else:
+        dataset = examples.name if made.data is None else None
+        own.data["launch"] = [s.as_json() for s in hosted_steps(config, made.relative, dataset)]
+    values = {
+        "path": made.relative, "sha256": config.sha256, "version": made.version, "schema_commit": SCHEMA_COMMIT,
+        "target": config.target, "model": config.model, "data": made.data or examples.name, "existed": made.existed,
+    }  # fmt: skip
+    if examples.rows is not None:
+        values |= {"conversations": len(examples.rows), "tokens": examples.tokens}
+    how = "exists already with the same values" if made.existed else "written"
+    return Outcome(
+        "passed",
+        f"{made.relative} is {how}: {config.max_steps} steps of supervised fine-tuning of {config.model} on "
+        f"{examples.said}. A person starts it; then evaluate again, and train what it gave.",
+        (*examples.findings, *own.findings),
+        values | own.data,
+        next=(Next("check_training_config", "judges it before it is paid for", {"path": made.relative}),),
+        facts=Facts(config_sha256=config.sha256, model=config.model),
+    )
+
+
+async def _own_gpus(call: Call, written: Written) -> Guidance:
+    if written.config.target != "self-managed":
+        return Guidance({}, ())
+    return await guidance(call.lab, written.config, written.relative, shared=_shared(written))
+
+
+def _shared(written: Written) -> bool:
+    return written.config.target == "self-managed" and shares_one(written.made.plan.choices.gpus)
 
 
 def wish_of(args: Args) -> Wish:
@@ -98,7 +151,7 @@ def _summary(written: Written) -> str:
     price = f", {written.price_per_hour:.2f} dollars an hour" if written.price_per_hour is not None else ""
     return (
         f"{written.relative} is {how}{based}: {config.max_steps} steps of {config.batch_size} rollouts in groups of "
-        f"{config.group_size}, {mode}, on {count(config.gpus, 'GPU')}{price}."
+        f"{config.group_size}, {mode}, on {count(1 if _shared(written) else config.gpus, 'GPU')}{price}."
     )
 
 

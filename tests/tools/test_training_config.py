@@ -12,11 +12,13 @@ import pytest
 from prime_lab_mcp.lab.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Models, Offer, ValidateAnswer
+from prime_lab_mcp.lab.prime.pods import GpuOffer, Pod
 from prime_lab_mcp.lab.records import Evidence, Push
 from prime_lab_mcp.lab.report import Outcome
-from prime_lab_mcp.tools import check_training_config, write_training_config
+from prime_lab_mcp.tools import check_training_config, submit_training, write_training_config
 from prime_lab_mcp.tools.tool import Call
 from tests.lab.configs.examples import SHARED_LORA, SOUND
+from tests.lab.evals.finished import episode, finished
 
 pytestmark = pytest.mark.anyio
 PINNED = "alice/tiny-env@0.1.0"
@@ -30,6 +32,7 @@ class Platform:
     hub: dict[str, dict[str, Any]] = field(default_factory=dict)
     online: bool = True
     asked: list[Path] = field(default_factory=list)
+    offers: tuple[GpuOffer, ...] = ()
 
     async def train_validate(self, path: Path) -> ValidateAnswer:
         self.asked.append(path)
@@ -50,6 +53,14 @@ class Platform:
 
     async def env_inspect(self, ref: str, path: str | None = None) -> dict[str, Any]:
         return {}
+
+    async def gpu_offers(self, gpus: int) -> tuple[GpuOffer, ...]:
+        self._reach()
+        return self.offers
+
+    async def pods(self) -> tuple[Pod, ...]:
+        self._reach()
+        return ()
 
     def _reach(self) -> None:
         if not self.online:
@@ -350,3 +361,101 @@ async def test_reports_stay_short(lab: Lab, platform: Platform) -> None:
     written = await write(lab, based_on=put(lab, "old.toml", text))
     assert len(json.dumps(written.data)) < 8_000
     assert written.data["changes_not_shown"] > 150
+
+
+# One's own GPUs
+
+
+async def test_a_config_for_ones_own_gpus_says_how_it_is_run_and_what_could_be_rented(
+    lab: Lab, platform: Platform
+) -> None:
+    platform.offers = tuple(
+        GpuOffer(f"offer{memory}", f"GPU {memory}GB", 1, memory, memory / 40, "someone", "US", "Available", False)
+        for memory in (24, 48, 80, 81, 82, 83, 84)
+    )
+    found = await write(lab, environments=[PINNED], target="self-managed", gpus=1)
+    assert [o["memory_gb"] for o in found.data["gpu_offers"]["offers"]] == [48, 80, 81, 82, 83]
+    assert {"launch", "resume", "pod: rent", "pod: end"} <= {s["step"] for s in found.data["launch"]}
+    assert any("--id offer48 " in s["command"] for s in found.data["launch"])
+    assert "on 1 GPU" in found.summary
+    assert len(json.dumps(found.data)) < 8000
+
+
+async def test_without_an_account_the_config_is_written_and_the_offers_are_unknown(
+    lab: Lab, platform: Platform
+) -> None:
+    platform.online = False
+    found = await write(lab, environments=[PINNED], target="self-managed")
+    assert lab.workspace.resolve(found.data["path"]).is_file()
+    assert found.data["gpu_offers"]["known"] is False
+    assert "nobody is logged in" in found.data["gpu_offers"]["why"]
+
+
+async def test_hosted_training_on_one_gpu_is_refused(lab: Lab, platform: Platform) -> None:
+    with pytest.raises(BadInput, match="two GPUs at least") as caught:
+        await write(lab, environments=[PINNED], gpus=1)
+    assert caught.value.code == "config-gpus"
+    assert "launch" not in (await write(lab, environments=[PINNED])).data
+
+
+# A warm-up
+
+
+async def test_solved_rollouts_become_a_config_that_passes_its_check(lab: Lab, platform: Platform) -> None:
+    finished(lab, [episode(t, 1.0, f"four {t}") for t in range(12)] + [episode(99, 0.0)])
+    found = await write(lab, sft="eval-00000001", model="Qwen/Qwen3-1.7B", name="warm")
+    again = await write(lab, sft="eval-00000001", model="Qwen/Qwen3-1.7B", name="warm")
+    assert (found.data["path"], found.data["conversations"]) == ("configs/sft/warm.toml", 12)
+    assert (again.data["existed"], again.data["sha256"]) == (True, found.data["sha256"])
+    lines = lab.workspace.resolve("configs/sft/warm/train.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["messages"][-1]["content"] for line in lines] == [f"four {t}" for t in range(12)]
+    assert [f.code for f in found.findings] == ["sft-few-examples"]
+    checked = await check(lab, found.data["path"])
+    assert (checked.status, codes(checked), checked.next) == ("passed", set(), ())
+    entry = json.loads(lab.workspace.resolve("configs/registry.json").read_text(encoding="utf-8"))["configs"][-1]
+    assert (entry["name"], entry["environments"]) == ("sft/warm", ["sums_v1"])
+    with pytest.raises(BadInput, match="supervised fine-tuning") as caught:
+        submit_training._existing(call(lab), found.data["path"])
+    assert "prime train warm.toml --sft" in caught.value.fix
+
+
+async def test_a_file_of_conversations_is_copied_and_a_bad_line_is_named(lab: Lab, platform: Platform) -> None:
+    good = '{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]}\n'
+    put(lab, "mine.jsonl", good * 3)
+    found = await write(lab, sft="mine.jsonl", model="Qwen/Qwen3-1.7B", target="self-managed")
+    assert lab.workspace.resolve("configs/sft/mine/train.jsonl").read_text(encoding="utf-8") == good * 3
+    assert any("configs/sft/mine.toml configs/sft/mine " in s["command"] for s in found.data["launch"])
+    assert any(s["command"] == "uv run sft @ configs/sft/mine.toml" for s in found.data["launch"])
+    for bad in ('{"messages": []}', '{"text": "a"}', "{", "[1]"):
+        put(lab, "bad.jsonl", good + bad + "\n")
+        with pytest.raises(BadInput, match="line 2 of") as caught:
+            await write(lab, sft="bad.jsonl", model="Qwen/Qwen3-1.7B")
+        assert (caught.value.code, caught.value.where) == ("sft-data", "bad.jsonl:2")
+
+
+async def test_held_out_tasks_are_never_trained_on(lab: Lab, platform: Platform) -> None:
+    environment(lab, "sums_v1", split='Literal["train", "eval"] = "train"')
+    training = [episode(t, 1.0, f"four {t}") for t in range(12)]
+    finished(lab, training[:3], id="eval-00000002", env_args={"split": "eval"})
+    finished(lab, training)
+    found = await write(lab, sft="eval-00000001", model="Qwen/Qwen3-1.7B")
+    assert found.data["conversations"] == 9
+    with pytest.raises(BadInput) as caught:
+        await write(lab, sft="eval-00000002", model="Qwen/Qwen3-1.7B")
+    assert caught.value.code == "sft-held-out"
+
+
+async def test_what_cannot_be_a_warm_up_is_refused_and_nothing_is_written(lab: Lab, platform: Platform) -> None:
+    finished(lab, [episode(t, 0.0) for t in range(12)])
+    for given, code in (
+        ({"sft": "eval-00000001"}, "sft-nothing-solved"),
+        ({"sft": "no such thing"}, "sft-data"),
+        ({"sft": "owner/set", "model": None}, "sft-no-model"),
+        ({"sft": "owner/set", "group": 8, "curriculum": "gate"}, "bad-argument"),
+        ({"sft": "owner/set", "extra": {"data.nonsense": 1}}, "config-unknown-key"),
+        ({"sft": "owner/set", "gpus": 4, "batch": 6}, "config-batch-group"),
+    ):
+        with pytest.raises(BadInput) as caught:
+            await write(lab, **({"model": "Qwen/Qwen3-1.7B"} | given))
+        assert caught.value.code == code
+    assert not lab.workspace.resolve("configs").exists()

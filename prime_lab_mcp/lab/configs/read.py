@@ -88,7 +88,9 @@ class Config:
 
     @property
     def batch_size(self) -> int | None:
-        """Rollouts per step; None when the batch is counted in tokens."""
+        """Rollouts per step; None when the batch is counted in tokens. Of fine-tuning: packed sequences per step."""
+        if self.shape == "sft":
+            return self.number("data.batch_size", DEFAULT_BATCH)
         tokens = self.number("orchestrator.token_batch_size")
         return self.number("orchestrator.batch_size", None if tokens else DEFAULT_BATCH)
 

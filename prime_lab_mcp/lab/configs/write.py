@@ -8,6 +8,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.configs.draft import Draft, KeyPath, Lineage, render
 from prime_lab_mcp.lab.configs.observed import Observed
+from prime_lab_mcp.lab.configs.own_gpus.fit import fit
 from prime_lab_mcp.lab.configs.plan import Plan, SourceChoice, Value
 from prime_lab_mcp.lab.configs.read import Config, parse
 from prime_lab_mcp.lab.configs.rules_form import lenient_toml
@@ -45,6 +46,7 @@ def compose(plan: Plan, name: str, draft: Draft | None = None) -> Draft:
     _orchestrator(draft, plan)
     if not isinstance(draft.get("inference"), dict):
         draft.put("inference", {}, "rollouts come from a vLLM server of its own, with its defaults")
+    fit(draft, plan)
     return draft
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.prime import answers, refusals
+from prime_lab_mcp.lab.prime import answers, pods, refusals
 from prime_lab_mcp.lab.prime.answers import (
     Account,
     KeySource,
@@ -197,6 +197,14 @@ class Prime:
     async def gpus(self) -> tuple[str, ...]:
         found = await self._program.json(["train", "gpus", "-o", "json"], timeout=40, doing="listing GPU types")
         return tuple(str(g) for g in found.get("gpuTypes") or ())
+
+    async def gpu_offers(self, gpus: int) -> tuple[pods.GpuOffer, ...]:
+        """Pods for rent with so many GPUs, cheapest first."""
+        return await pods.gpu_offers(self._program, gpus)
+
+    async def pods(self) -> tuple[pods.Pod, ...]:
+        """Pods of this account that are billed now."""
+        return await pods.pods(self._program)
 
     async def inference_models(self) -> list[dict[str, Any]]:
         """Models that Prime Inference serves, with prices in US dollars per million tokens."""

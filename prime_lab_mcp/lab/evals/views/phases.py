@@ -102,8 +102,9 @@ def _nothing(facts: Facts, state: State) -> Iterator[str]:
     yield "Make easier tasks first (a phase of their own), or give partial credit that cannot be gamed."
     if state == "dead":
         yield (
-            "No group size brings these tasks to life. Warm up by supervised fine-tuning on solved examples (of a "
-            "stronger model, or of the dataset) until some are solved, then evaluate again; or train a stronger model."
+            "No group size brings these tasks to life. Warm up by supervised fine-tuning on solved examples: "
+            "write_training_config(sft=EVAL, model=MODEL) takes them from an evaluation of a stronger model, or sft= a "
+            "dataset; then evaluate again. Or train a stronger model."
         )
 
 

@@ -1,0 +1,132 @@
+"""GPUs for rent and pods, as `prime availability` and `prime pods` call for them.
+
+Pods stand here only because the admin surface put them there: the rehearsal rents nothing, and refuses to.
+"""
+
+from __future__ import annotations
+
+from prime_lab_mcp.rehearsal import account
+from prime_lab_mcp.rehearsal.call import LABEL, Answer, Call, Endpoint, Refusal, iso
+from prime_lab_mcp.rehearsal.store import Body, new_id
+
+_GPUS = (
+    ("A100_80GB", 1.30, ("massedcompute", "US"), "Available"),
+    ("H100_80GB", 2.20, ("hyperstack", "CA"), "Available"),
+    ("H200_141GB", 3.50, ("nebius", "FI"), "Low"),
+    ("RTX4090_24GB", 0.45, ("runpod", "US"), "Available"),
+    ("L40S_48GB", 0.90, ("runpod", "NO"), "High"),
+)
+_COUNTS = (1, 2, 4, 8)
+
+
+def offers(call: Call) -> Answer:
+    wanted, kind = call.query.get("gpu_count"), call.query.get("gpu_type")
+    rows = [
+        _offer(name, count, price, place, stock)
+        for name, price, place, stock in _GPUS
+        for count in _COUNTS
+        if wanted in (None, str(count)) and kind in (None, name)
+    ]
+    return {"items": rows, "totalCount": len(rows)}
+
+
+def clusters(call: Call) -> Answer:
+    return {"items": [], "totalCount": 0}
+
+
+def types(call: Call) -> Answer:
+    return {name: {} for name, *_ in _GPUS}
+
+
+def listed(call: Call) -> Answer:
+    rows = [_shown(pod) for pod in call.session.all("pod")]
+    offset, limit = call.number("offset", 0), call.number("limit", 100, low=1)
+    return {"total_count": len(rows), "offset": offset, "limit": limit, "data": rows[offset : offset + limit]}
+
+
+def status(call: Call) -> Answer:
+    pod = _known(call, call.query.get("pod_ids", ""))
+    return {
+        "data": [
+            {
+                "podId": pod["id"], "providerType": "rehearsal", "status": "ACTIVE", "priceHr": pod["price"],
+                "sshConnection": "root@127.0.0.1 -p 22", "ip": "127.0.0.1", "installationProgress": 100,
+            }
+        ]
+    }  # fmt: skip
+
+
+def one(call: Call) -> Answer:
+    return _shown(_known(call, call.path["id"]))
+
+
+def end(call: Call) -> Answer:
+    pod = _known(call, call.path["id"])
+    call.session.remove("pod", pod["id"])
+    return {"status": "terminated", "id": pod["id"]}
+
+
+def rent(call: Call) -> Answer:
+    raise Refusal(403, "The rehearsal platform rents no pods")
+
+
+def leave_running(call: Call) -> Answer:
+    """Order of the admin surface: a pod that somebody forgot. `name`, `gpu`, `count` and `price` (dollars an hour)."""
+    body = call.body
+    pod: Body = {
+        "id": new_id("pod"), "name": str(body.get("name") or "forgotten"), "gpu": str(body.get("gpu") or "H100_80GB"),
+        "count": int(body.get("count") or 1), "price": float(body.get("price") or 2.2), "at": call.session.now(),
+    }  # fmt: skip
+    call.session.put("pod", pod["id"], pod)
+    return _shown(pod)
+
+
+def clear(call: Call) -> Answer:
+    return {"removed": call.session.remove("pod")}
+
+
+def _known(call: Call, id: str) -> Body:
+    pod = call.session.get("pod", id)
+    if pod is None:
+        raise Refusal(404, f"Pod {id} not found")
+    return pod
+
+
+def _offer(name: str, count: int, price: float, place: tuple[str, str], stock: str) -> Body:
+    size: Body = {"minCount": None, "defaultCount": 16 * count, "maxCount": None, "pricePerUnit": None, "step": None}
+    return {
+        "cloudId": f"rehearsal-{count}x-{name}", "gpuType": name, "socket": "SXM5" if "H" in name else "PCIe",
+        "provider": place[0], "dataCenter": None, "country": place[1], "gpuCount": count,
+        "gpuMemory": int(name.rsplit("_", 1)[1].removesuffix("GB")) * count, "disk": size | {"defaultCount": 500},
+        "vcpu": size, "memory": size | {"defaultCount": 120 * count}, "internetSpeed": None, "interconnect": None,
+        "interconnectType": None, "provisioningTime": None, "stockStatus": stock, "security": "secure_cloud",
+        "prices": {"onDemand": round(price * count, 2), "communityPrice": None, "isVariable": False, "currency": "USD"},
+        "images": ["ubuntu_22_cuda_12"], "isSpot": False, "prepaidTime": None, LABEL: True,
+    }  # fmt: skip
+
+
+def _shown(pod: Body) -> Body:
+    return {
+        "id": pod["id"], "name": pod["name"], "gpuName": pod["gpu"], "gpuCount": pod["count"], "status": "ACTIVE",
+        "createdAt": iso(pod["at"]), "providerType": "rehearsal", "installationStatus": "FINISHED",
+        "installationProgress": 100, "teamId": None, "resources": None, "attachedResources": None,
+        "primePortMapping": None, "sshConnection": "root@127.0.0.1 -p 22", "ip": "127.0.0.1",
+        "priceHr": pod["price"], "environmentType": "ubuntu_22_cuda_12", "socket": "SXM5", "type": "HOSTED",
+        "userId": account.USER_ID, LABEL: True,
+    }  # fmt: skip
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/availability/gpus", offers),
+    Endpoint("GET", "/availability/multi-node", clusters),
+    Endpoint("GET", "/availability/gpu-summary", types),
+    Endpoint("GET", "/pods", listed),
+    Endpoint("POST", "/pods", rent),
+    Endpoint("GET", "/pods/status", status),
+    Endpoint("GET", "/pods/{id}", one),
+    Endpoint("DELETE", "/pods/{id}", end),
+)
+ORDERS = (
+    Endpoint("POST", "/rehearsal/pods", leave_running),
+    Endpoint("DELETE", "/rehearsal/pods", clear),
+)
