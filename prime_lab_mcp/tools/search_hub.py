@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab import hub, model_notes
+from prime_lab_mcp.lab import hub
 from prime_lab_mcp.lab.hub import Entry
+from prime_lab_mcp.lab.models.measured import measured
 from prime_lab_mcp.lab.prime.answers import Models, number
 from prime_lab_mcp.lab.report import Finding, Next, Outcome
 from prime_lab_mcp.lab.text import count, quote
@@ -191,7 +192,7 @@ async def _models(call: Call, query: str) -> Outcome:
     served = await prime.inference_models()
     offered = await prime.models()
     trainable = {name.lower(): gpus for name, gpus in offered.trainable.items()}
-    evals = model_notes.measured(
+    evals = measured(
         row
         for tool in ("check_reward_distribution", "run_eval")
         for row in call.lab.ledger.evidence(call.lab.key, tool=tool)
@@ -223,7 +224,7 @@ def _model(
         "output": number((pricing or {}).get("output_usd_per_mtok")),
         "served": served.get("serving"),
         "context": (specs or {}).get("context_window"),
-        "note": model_notes.field_note(name),
+        "note": None,
         "your_evals": evals.get(name.lower(), [])[:3] or None,
     }
     return {key: value for key, value in shown.items() if value is not None}
