@@ -25,8 +25,9 @@ def listed(model: Model, run: Purpose) -> Iterator[Point]:
     else:
         yield Point(
             "model-not-listed",
-            "no",
-            f"{quote(model.name, 100)} is none of the models that the platform trains.",
+            "doubt",
+            f"{quote(model.name, 100)} is none of the models that the platform lists as trained; whether it takes it "
+            "all the same, on GPUs rented by the hour, only the platform can say.",
             'Choose one that search_hub(kind="model") lists as trainable, or train on GPUs of your own '
             '(target="self-managed").',
             "model.name",
@@ -130,10 +131,10 @@ def vision(model: Model, run: Purpose) -> Iterator[Point]:
 def tools(model: Model, run: Purpose) -> Iterator[Point]:
     if not run.tools:
         return
-    code, where = "model-no-tool-parser", "inference.vllm.tool_call_parser"
+    where = "inference.vllm.tool_call_parser"
     if model.tool_parser is None:
         yield Point(
-            code,
+            "model-no-tool-parser",
             "doubt",
             f"which vLLM parser reads the tool calls of {quote(model.name, 100)} is not known: without the right one "
             "its calls stay text and every tool reward is zero.",
@@ -141,10 +142,10 @@ def tools(model: Model, run: Purpose) -> Iterator[Point]:
             where,
         )
     elif model.parser_found:
-        yield Point(code, "ok", f'prime-rl reads its tool calls with "{model.tool_parser}" by itself')
+        yield Point("model-no-tool-parser", "ok", f'prime-rl reads its tool calls with "{model.tool_parser}" by itself')
     else:
         yield Point(
-            code,
+            "model-no-tool-parser",
             "doubt",
             f'prime-rl does not know by itself that vLLM reads the tool calls of {quote(model.name, 100)} with '
             f'"{model.tool_parser}".',

@@ -68,7 +68,8 @@ def in_words(points: tuple[Point, ...]) -> str:
     for wanted in ("no", "doubt"):
         codes = [p.code for p in points if p.verdict == wanted]
         if codes:
-            return _WORDS[codes[0]] if wanted == "no" else f"check {_WORDS[codes[0]]}"
+            plain = wanted == "no" or codes[0] == "model-not-listed"
+            return _WORDS[codes[0]] if plain else f"check {_WORDS[codes[0]]}"
     return "ready"
 
 
