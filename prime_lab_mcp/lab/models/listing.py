@@ -51,7 +51,11 @@ def folded(name: str) -> str:
 
 
 async def ask(lab: Lab, seconds: float | None = None) -> Lists:
-    """Both lists at once. Never raises: what could not be had is None, after `seconds` too."""
+    """Both lists. Never raises: what could not be had is None.
+
+    With `seconds` no longer than that, and the served models only once the trainable ones were had: without an
+    account, which is known at once, nobody waits for the network.
+    """
     found: dict[str, Any] = {}
     problems: list[LabError] = []
 
@@ -62,9 +66,13 @@ async def ask(lab: Lab, seconds: float | None = None) -> Lists:
             problems.append(error)
 
     with anyio.move_on_after(seconds):
+        if seconds is not None:
+            await get("offered", lab.prime.models)
         async with anyio.create_task_group() as asking:
-            asking.start_soon(get, "offered", lab.prime.models)
-            asking.start_soon(get, "served", lab.prime.inference_models)
+            if seconds is None:
+                asking.start_soon(get, "offered", lab.prime.models)
+            if seconds is None or "offered" in found:
+                asking.start_soon(get, "served", lab.prime.inference_models)
     offered: Models | None = found.get("offered")
     served = {str(m["id"]): m for m in found["served"] if m.get("id")} if "served" in found else None
     spellings = {folded(name): name for name in offered.trainable} if offered else {}
