@@ -100,8 +100,14 @@ async def fact(prime: Prime, owner: str, name: str, version: str | None) -> HubF
     wanted = version or entry.version
     if version is not None and not entry.holds(version):
         return HubFact(False, entry.version)
-    runtime = entry.runtime or await runtime_from_source(prime, entry.ref, wanted)
-    return HubFact(True, wanted, entry.hash_of(wanted), runtime)
+    return HubFact(True, wanted, entry.hash_of(wanted), await runtime_at(prime, entry, wanted))
+
+
+async def runtime_at(prime: Prime, entry: Entry, version: str | None) -> Runtime | None:
+    """The generation of one version: the Hub's label is of the latest, so another one is asked for its source."""
+    if entry.runtime is not None and version in (None, entry.version):
+        return entry.runtime
+    return await runtime_from_source(prime, entry.ref, version or entry.version)
 
 
 async def runtime_from_source(prime: Prime, ref: str, version: str | None) -> Runtime | None:

@@ -13,9 +13,12 @@ from prime_lab_mcp.lab.configs.read import Config, Source
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.gates import HubFact, SourceFacts
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.records import Push
+from prime_lab_mcp.lab.records import Evidence, Push
 from prime_lab_mcp.lab.snapshot import take
 from prime_lab_mcp.lab.workspace import Workspace
+
+_PULL = "create_environment"
+"""The tool that pulls, as the ledger calls the note of it. No gate asks for it."""
 
 
 async def gather(lab: Lab, config: Config) -> list[SourceFacts]:
@@ -58,7 +61,36 @@ def _facts(lab: Lab, source: Source, found: HubFact, records: set[str], group_si
 
 def is_ours(lab: Lab, ref: str, content_hash: str | None, pushes: Sequence[Push], records: set[str]) -> bool:
     """Whether `owner/name` on the Hub is ours (DESIGN section 3): pushed from here, or of a content seen here."""
-    return bool(pushes) or ref in records or bool(content_hash and lab.ledger.knows_content(content_hash))
+    if pushes or ref in records:
+        return True
+    return bool(content_hash and lab.ledger.knows_content(content_hash)) and content_hash not in _pulled(lab)
+
+
+def note_pulled(lab: Lab, ref: str, folder: Path) -> None:
+    """Remember that these files came from the Hub and were never seen here before: reading them makes them not ours.
+
+    Without this, whoever takes up the offer to validate a foreign environment would lose the right to train it.
+    """
+    try:
+        taken = take(lab.workspace.environment(folder.name), lab.settings.snapshots)
+    except LabError:
+        return  # what cannot be read as an environment is in no snapshot either
+    owner, _, name = ref.partition("@")[0].partition("/")
+    pushed = lab.ledger.pushes(owner=owner, name=name, platform=lab.platform)
+    if pushed or f"{owner}/{name}" in push_records(lab) or lab.ledger.knows_content(taken.cli_hash):
+        return
+    lab.ledger.record(
+        Evidence(
+            _PULL, "passed", lab.key, folder.name,
+            arguments={"hub": ref}, platform=lab.platform, data={"pulled": ref, "cli_hash": taken.cli_hash},
+        )
+    )  # fmt: skip
+
+
+def _pulled(lab: Lab) -> set[str]:
+    """CLI hashes of contents that came from the Hub as somebody else's, by pulls of any workspace."""
+    rows = lab.ledger.evidence(tool=_PULL)
+    return {str(row.data.get("cli_hash")) for row in rows if row.platform == lab.platform and row.data.get("pulled")}
 
 
 def _on_disk(lab: Lab, push: Push) -> Iterator[str]:

@@ -12,6 +12,8 @@ from mcp.server.mcpserver.resources import TextResource
 
 from prime_lab_mcp.lab.errors import EvalError
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.page import ABOUT
+from prime_lab_mcp.lab.models.page import page as models_page
 from prime_lab_mcp.resources.catalog import References
 
 if TYPE_CHECKING:
@@ -44,6 +46,11 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
     def finding(code: str) -> str:
         """What a finding code means, its smallest fix, and the tools that show it."""
         return _found(references.page(f"finding/{code}"), f"finding/{code}")
+
+    @server.resource("lab://models", mime_type="text/markdown", title="Models", description=ABOUT)
+    async def models() -> str:
+        """The registry of models joined with what the platform trains and serves now."""
+        return await models_page(lab)
 
     @server.resource("lab://environments/{name}/status", mime_type="application/json", title="Environment status")
     async def status(name: str) -> str:

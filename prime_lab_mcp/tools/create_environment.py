@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.datasets.recommending import TEMPLATES
 from prime_lab_mcp.lab.datasets.table import Request
 from prime_lab_mcp.lab.errors import BadInput, LabError
 from prime_lab_mcp.lab.report import Finding, Next, Outcome
+from prime_lab_mcp.lab.sources import note_pulled
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.lab.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -204,6 +205,7 @@ async def _pull(call: Call, args: Args, hub: str, names: Names) -> Outcome:
                 fix="Check the name with search_hub.",
                 code="hub-no-package",
             )
+    await anyio.to_thread.run_sync(note_pulled, call.lab, hub, target)
     files = _files(target)
     data = {"environment": names.module, "path": f"environments/{names.module}", "hub": hub, "files": files[:100]}
     return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=_then(names.module))

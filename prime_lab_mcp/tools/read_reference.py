@@ -10,6 +10,7 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.evals.illustrate import report_of
+from prime_lab_mcp.lab.models import page as models
 from prime_lab_mcp.lab.report import Link, Outcome
 from prime_lab_mcp.lab.text import quote
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -27,15 +28,18 @@ _EVALUATION = re.compile(r"evals/([^/]+)/report")
 
 
 async def run(call: Call, args: Args) -> Outcome:
-    topics = call.references.topics()
+    topics = [*call.references.topics(), (models.TOPIC, models.ABOUT)]
     if args.topic is None:
         listed = [{"topic": name, "about": about} for name, about in topics]
         return Outcome("passed", f"{len(listed)} topics can be read.", data={"topics": listed})
     name = args.topic.removeprefix("lab://")
     of_evaluation = _EVALUATION.fullmatch(name)
-    text = (await report_of(call.lab, of_evaluation[1])).markdown if of_evaluation else call.references.page(name)
+    if of_evaluation:
+        text: str | None = (await report_of(call.lab, of_evaluation[1])).markdown
+    else:
+        text = await models.page(call.lab) if name == models.TOPIC else call.references.page(name)
     if text is None:
-        near = ", ".join(_near(name, call.references.names()))
+        near = ", ".join(_near(name, [*call.references.names(), models.TOPIC]))
         raise BadInput(
             f"there is no topic {quote(name, 80)}",
             fix=f"Call read_reference without a topic for the list.{' Near: ' + near if near else ''}",

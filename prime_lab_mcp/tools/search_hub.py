@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab import hub, model_notes
+from prime_lab_mcp.lab import hub
+from prime_lab_mcp.lab.candidate import Candidate, candidate
 from prime_lab_mcp.lab.hub import Entry
-from prime_lab_mcp.lab.prime.answers import Models, number
+from prime_lab_mcp.lab.models import searched
 from prime_lab_mcp.lab.report import Finding, Next, Outcome
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.lab.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 SHOWN = 25
-_NOT_TRAINABLE = "it is a v0 environment: it can be tested, evaluated and pushed, but the platform trains only v1"
 
 
 class Args(Arguments):
@@ -26,9 +26,9 @@ class Args(Arguments):
 
 async def run(call: Call, args: Args) -> Outcome:
     if args.kind == "model":
-        return await _models(call, args.query.strip())
+        return await searched.models(call.lab, args.query.strip())
     if args.kind == "gpu":
-        return await _gpus(call, args.query.strip())
+        return await searched.gpus(call.lab, args.query.strip())
     named = HUB_NAME.match(args.query.strip())
     if named:
         return await _named(call, named["owner"], named["name"], named["version"])
@@ -52,14 +52,16 @@ async def _named(call: Call, owner: str, name: str, version: str | None) -> Outc
     kind = _kind(entry.exists, dataset)
     findings = _doubts(call, entry, dataset, kind)
     data: dict[str, Any] = {"kind": kind, "name": entry.ref, "on_hub": entry.exists, "on_huggingface": dataset}
-    if entry.exists:
-        data |= await _facts(call, entry, version)
-        if version is not None and not entry.holds(version):
-            findings.append(_no_version(entry, version))
+    found: Candidate | None = None
+    if entry.exists and version is not None and not entry.holds(version):
+        findings.append(_no_version(entry, version))
+        data["versions"] = list(entry.versions)[:SHOWN]
+    elif entry.exists:
+        found = await candidate(call.lab, entry, version)
+        data |= _facts(found)
     elif kind == "neither":
         data["similar"] = await _similar(call, name)
-    status = _status(findings)
-    return Outcome(status, _said(entry, kind, data), tuple(findings), data, _next(entry, kind, data))
+    return Outcome(_status(findings), _said(entry, kind, found), tuple(findings), data, _next(entry, kind, found))
 
 
 def _kind(on_hub: bool | None, on_hugging_face: bool | None) -> str:
@@ -98,24 +100,15 @@ def _doubts(call: Call, entry: Entry, dataset: bool | None, kind: str) -> list[F
     return findings
 
 
-async def _facts(call: Call, entry: Entry, version: str | None) -> dict[str, Any]:
-    runtime = entry.runtime or await hub.runtime_from_source(call.lab.prime, entry.ref, version)
-    trainable, why = {
-        "v1": (True, "it is a verifiers v1 environment"),
-        "v0": (False, _NOT_TRAINABLE),
-        None: (None, "the Hub does not say which verifiers generation it is; pull it and run check_environment"),
-    }[runtime]
-    ours = call.lab.ledger.pushes(owner=entry.owner, name=entry.name, platform=call.lab.platform)
+def _facts(found: Candidate) -> dict[str, Any]:
+    entry = found.entry
     return {
         "versions": list(entry.versions)[:SHOWN] or ([entry.version] if entry.version else []),
-        "version": version or entry.version,
-        "content_hash": entry.hash_of(version),
+        "version": found.version,
+        "content_hash": entry.hash_of(found.version),
         "visibility": entry.visibility,
-        "runtime": runtime,
-        "trainable": trainable,
-        "why": why,
         "description": quote(entry.description) if entry.description else None,
-        "pushed_from_here": [p.version for p in ours][:5],
+        **found.as_json(),
     }
 
 
@@ -141,27 +134,27 @@ def _status(findings: list[Finding]) -> Literal["passed", "failed", "inconclusiv
     return "failed" if {"nothing-found", "version-not-found"} & set(blockers) else "inconclusive"
 
 
-def _said(entry: Entry, kind: str, data: dict[str, Any]) -> str:
+def _said(entry: Entry, kind: str, found: Candidate | None) -> str:
     if kind in ("environment", "both"):
         also = ", and a dataset of that name is on Hugging Face" if kind == "both" else ""
-        fit = {True: "trainable", False: "not trainable", None: "of unknown generation"}[data["trainable"]]
-        return f"{entry.ref} is an environment on the Hub ({fit}){also}."
+        if found is None:
+            return f"{entry.ref} is an environment on the Hub, without that version{also}."
+        fit = {True: "trainable", False: "not trainable", None: "of unknown generation"}[found.trainable]
+        whose = ", published from files of this machine: its gates stay" if found.ours else ""
+        fast = ", and can be trained as it is" if found.fast else ""
+        return f"{entry.ref} is an environment on the Hub ({fit}{whose}){fast}{also}."
     return {
         "dataset": f"{entry.ref} is a dataset on Hugging Face, not an environment.",
         "neither": f"{entry.ref} is neither on the Environments Hub nor on Hugging Face.",
     }.get(kind, f"What {entry.ref} is could not be settled.")
 
 
-def _next(entry: Entry, kind: str, data: dict[str, Any]) -> tuple[Next, ...]:
-    pinned = f"{entry.ref}@{data.get('version')}" if data.get("version") else entry.ref
-    calls: list[Next] = []
-    if kind in ("environment", "both"):
-        if data.get("trainable"):
-            calls.append(Next("write_training_config", "train on it as it is", {"environments": [pinned]}))
-        calls.append(Next("create_environment", "pull it to read or change it", {"name": entry.name, "hub": pinned}))
+def _next(entry: Entry, kind: str, found: Candidate | None) -> tuple[Next, ...]:
+    calls = list(found.next()) if found else []
     if kind in ("dataset", "both"):
         calls.append(Next("inspect_dataset", "see whether it makes an environment", {"dataset": entry.ref}))
-    return tuple(calls) or (Next("search_hub", "search with words", {"kind": "environment", "query": entry.name}),)
+    query = entry.ref if entry.exists else entry.name
+    return tuple(calls) or (Next("search_hub", "look again", {"kind": "environment", "query": query}),)
 
 
 async def _search(call: Call, query: str) -> Outcome:
@@ -176,7 +169,7 @@ async def _search(call: Call, query: str) -> Outcome:
         for e in found
     ]
     if not rows:
-        return _nothing("environment", query)
+        return searched.nothing("environment", query)
     first = str(rows[0]["name"])
     return Outcome(
         "passed",
@@ -184,90 +177,6 @@ async def _search(call: Call, query: str) -> Outcome:
         data={"matches": rows},
         next=(Next("search_hub", "versions and trainability of one", {"kind": "environment", "query": first}),),
     )
-
-
-async def _models(call: Call, query: str) -> Outcome:
-    prime = call.lab.prime
-    served = await prime.inference_models()
-    offered = await prime.models()
-    trainable = {name.lower(): gpus for name, gpus in offered.trainable.items()}
-    evals = model_notes.measured(
-        row
-        for tool in ("check_reward_distribution", "run_eval")
-        for row in call.lab.ledger.evidence(call.lab.key, tool=tool)
-    )
-    known = {str(m.get("id")): m for m in served}
-    names = list(known) + [name for name in offered.trainable if name not in known]
-    rows = [_model(name, known.get(name, {}), trainable, evals) for name in names if query.lower() in name.lower()]
-    rows.sort(key=lambda row: not row["trainable"])
-    if not rows:
-        return _nothing("model", query)
-    return Outcome(
-        "passed",
-        f"{count(len(rows), 'model')} match, {sum(r['trainable'] for r in rows)} of them trainable here.",
-        data={"models": rows[:SHOWN], "total": len(rows), "price_unit": "US dollars per million tokens"},
-        next=(Next("run_eval", "measure one on your environment before paying for training"),),
-    )
-
-
-def _model(
-    name: str, served: dict[str, Any], trainable: dict[str, tuple[str, ...]], evals: dict[str, list[dict[str, Any]]]
-) -> dict[str, Any]:
-    pricing = served.get("pricing") if isinstance(served.get("pricing"), dict) else {}
-    specs = served.get("specs") if isinstance(served.get("specs"), dict) else {}
-    shown = {
-        "id": name,
-        "trainable": name.lower() in trainable,
-        "train_gpus": list(trainable.get(name.lower(), ())) or None,
-        "input": number((pricing or {}).get("input_usd_per_mtok")),
-        "output": number((pricing or {}).get("output_usd_per_mtok")),
-        "served": served.get("serving"),
-        "context": (specs or {}).get("context_window"),
-        "note": model_notes.field_note(name),
-        "your_evals": evals.get(name.lower(), [])[:3] or None,
-    }
-    return {key: value for key, value in shown.items() if value is not None}
-
-
-async def _gpus(call: Call, query: str) -> Outcome:
-    models = await call.lab.prime.models()
-    rows = [
-        {
-            "gpu_type": o.gpu_type,
-            "price_per_gpu_hour": o.price_per_gpu_hour,
-            "available_now": o.available_now,
-            "beta": o.beta,
-        }
-        for o in models.offers
-        if query.lower() in o.gpu_type.lower()
-    ]
-    reserved = _reserved(models, query, {str(r["gpu_type"]) for r in rows})
-    if not rows and not reserved:
-        return _nothing("GPU type", query)
-    priced = [r["price_per_gpu_hour"] for r in rows if isinstance(r["price_per_gpu_hour"], float)]
-    cheapest = f", from ${min(priced):.2f} per GPU-hour" if priced else ""
-    return Outcome(
-        "passed",
-        f"{count(len(rows) + len(reserved), 'GPU type')} can be trained on{cheapest}.",
-        data={"gpus": rows + reserved, "price_unit": "US dollars per GPU-hour"},
-        next=(Next("write_training_config", "a config for one of them"),),
-    )
-
-
-def _reserved(models: Models, query: str, listed: set[str]) -> list[dict[str, Any]]:
-    """GPU types of clusters that are not rented by the hour: no price is known."""
-    types = sorted({g for gpus in models.trainable.values() for g in gpus} - listed)
-    return [{"gpu_type": g, "price_per_gpu_hour": None} for g in types if query.lower() in g.lower()]
-
-
-def _nothing(what: str, query: str) -> Outcome:
-    finding = Finding(
-        "nothing-found",
-        "blocker",
-        f"no {what} matches {quote(query, 120)}",
-        "Use other or fewer words; an empty query lists everything.",
-    )
-    return Outcome("failed", f"No {what} matches.", (finding,))
 
 
 TOOL = Tool(

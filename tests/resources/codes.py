@@ -14,7 +14,7 @@ from pathlib import Path
 from prime_lab_mcp.lab.evals.failures import CAUSES
 
 ROOT = Path(__file__).parents[2] / "prime_lab_mcp"
-FIRST = {"Finding": "", "tallied": "", "_Kind": "", "Anomaly": "run-"}
+FIRST = {"Finding": "", "Point": "", "tallied": "", "_Kind": "", "Anomaly": "run-"}
 """Calls whose first argument is a code, each with what is put before it."""
 FIRST_IN = {("server/approval.py", "_refused"), ("lab/worker/hub_dataset.py", "failed")}
 """The same, of functions with common names, by the file that defines them."""
@@ -23,7 +23,7 @@ BY_NAME = ("hack", "_unsteady", "Sanity")
 PASSED_ON: frozenset[tuple[str, str]] = frozenset({
     ("lab/checks/scoring.py", "code"),
     ("lab/datasets/checks_gold.py", "code"), ("lab/datasets/reading.py", "told['code']"),
-    ("lab/errors.py", "self.code"), ("lab/evals/hosted/follow.py", "error.code"),
+    ("lab/errors.py", "self.code"), ("lab/models/points.py", "self.code"), ("lab/evals/hosted/follow.py", "error.code"),
     ("lab/evals/hosted/calls.py", "str(failure['code'])"),
     ("lab/prime/refusals.py", "kind.code"), ("lab/prime/refusals.py", "code"),
     ("lab/prime/refusals.py", "_UNREACHABLE.code"), ("lab/worker/hub_dataset.py", "code"),

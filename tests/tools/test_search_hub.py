@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from prime_lab_mcp.lab import hub
-from prime_lab_mcp.lab.records import Evidence
+from prime_lab_mcp.lab.candidate import Candidate
+from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.hub import Entry
+from prime_lab_mcp.lab.records import Evidence, Push
+from prime_lab_mcp.tools import create_environment, push_environment, read_reference
 from prime_lab_mcp.tools.search_hub import TOOL
 from tests.tools.loopback import Desk, desk
 
@@ -33,18 +38,28 @@ async def test_a_v1_environment_is_trainable_and_pinned_in_what_to_call_next(at:
         "environment", "v1", True, ["0.2.0", "0.1.0"],
     )  # fmt: skip
     assert len(data["content_hash"]) == 64
-    assert outcome.next[0].arguments == {"environments": ["primeintellect/reverse-text@0.2.0"]}
+    assert [(n.tool, n.arguments) for n in outcome.next[:2]] == [
+        ("write_training_config", {"environments": ["primeintellect/reverse-text@0.2.0"]}),
+        ("submit_training", {"environment": "primeintellect/reverse-text@0.2.0"}),
+    ]
+    assert (data["ours"], data["fast_path"]) == (False, True)
+    offered = [call["tool"] for call in data["offered"]]
+    assert offered == ["create_environment", "check_environment", "test_reward", "run_eval"]
+    assert all(call["why"].startswith(("pulls", "shows")) for call in data["offered"])
 
 
 async def test_a_v0_environment_is_not_trainable_and_says_why(at: Desk) -> None:
     outcome = await at.call(TOOL, kind="environment", query="primeintellect/old-math")
     assert (outcome.data["runtime"], outcome.data["trainable"]) == ("v0", False)
     assert "v0" in outcome.data["why"]
+    assert not outcome.data["fast_path"]
+    assert not {"write_training_config", "submit_training"} & {n.tool for n in outcome.next}
 
 
 async def test_an_unlabelled_environment_is_of_unknown_generation(at: Desk) -> None:
     outcome = await at.call(TOOL, kind="environment", query="somebody/word-count")
-    assert outcome.data["trainable"] is None
+    assert (outcome.data["trainable"], outcome.data["fast_path"]) == (None, False)
+    assert [n.tool for n in outcome.next] == ["create_environment"]
 
 
 async def test_a_version_that_is_not_there_fails_with_those_that_are(at: Desk) -> None:
@@ -81,12 +96,52 @@ async def test_words_find_environments_and_models_carry_notes_and_own_results(at
     (row,) = models.data["models"]
     assert row["trainable"]
     assert (row["input"], row["output"]) == (0.02, 0.06)
+    assert (row["readiness"], row["renderer"], row["native"], row["lora_gpus"]) == (
+        "ready", "qwen3", True, {"H200_141GB": 1},
+    )  # fmt: skip
     assert row["your_evals"] == [{"environment": "sums", "mean_reward": 0.25, "status": "passed"}]
+
+
+async def test_a_model_that_is_known_but_not_offered_comes_from_the_registry_with_its_dates(at: Desk) -> None:
+    outcome = await at.call(TOOL, kind="model", query="qwen/qwen3-30b-a3b-instruct-2507")
+    assert (outcome.status, [f.code for f in outcome.findings]) == ("passed", ["model-not-offered"])
+    (row,) = outcome.data["models"]
+    assert (row["trainable"], row["readiness"]) == (False, "not listed")
+    assert row["baseline"].endswith("(2026-01-04)")
+    unknown = await at.call(TOOL, kind="model", query="nobody/nothing-3b")
+    assert (unknown.status, unknown.blockers[0].code) == ("failed", "nothing-found")
+
+
+async def test_a_model_that_is_trained_but_not_served_is_told(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def one() -> list[dict[str, object]]:
+        return [{"id": "openai/gpt-4.1-mini", "serving": "gateway"}]
+
+    monkeypatch.setattr(at.lab.prime, "inference_models", one)
+    outcome = await at.call(TOOL, kind="model", query="qwen3-0.6b")
+    assert (outcome.status, [f.code for f in outcome.findings]) == ("passed", ["model-not-served"])
+    assert "endpoint" in outcome.findings[0].fix
+    closed = await at.call(TOOL, kind="model", query="gpt-4.1-mini")
+    assert (closed.data["models"][0]["readiness"], closed.findings) == ("closed", ())
+
+
+async def test_one_list_that_cannot_be_had_leaves_the_other(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none() -> list[dict[str, object]]:
+        raise LabError("no answer", fix="Try again.", code="platform-unreachable")
+
+    monkeypatch.setattr(at.lab.prime, "inference_models", none)
+    outcome = await at.call(TOOL, kind="model", query="qwen3-0.6b")
+    assert (outcome.status, outcome.findings[0].severity) == ("passed", "warning")
+    assert outcome.data["models"][0]["trainable"]
+    page = await at.call(read_reference.TOOL, topic="lab://models")
+    assert "Which models it serves could not be had" in page.data["text"]
 
 
 async def test_gpus_are_listed_with_prices(at: Desk) -> None:
     outcome = await at.call(TOOL, kind="gpu", query="H200")
-    assert outcome.data["gpus"][0]["price_per_gpu_hour"] == 3.5
+    (gpu,) = outcome.data["gpus"]
+    assert (gpu["price_per_gpu_hour"], gpu["memory"], gpu["available_now"]) == (3.5, 141, True)
+    assert "available now: H200_141GB" in outcome.summary
+    assert outcome.next[0].arguments == {"gpu_type": "H200_141GB"}
 
 
 async def test_a_fact_about_one_version_is_of_that_version(at: Desk) -> None:
@@ -110,3 +165,43 @@ def test_generation_is_read_from_the_requirement_as_prime_labels_it() -> None:
     assert hub.runtime_required(["verifiers>=0.1.14"]) == "v0"
     assert hub.runtime_required(["verifiers"]) == "v0"
     assert hub.runtime_required(["numpy"]) is None
+
+
+def test_what_is_ours_keeps_its_gates_and_says_so() -> None:
+    entry = Entry("me", "sums", True, "0.1.0", runtime="v1")
+    push = Push("/w", "sums_env", "me", "sums", "0.1.0", "s", "c", "h", "prime")
+    ours = Candidate(entry, "0.1.0", "v1", True, (push,), "/w")
+    assert not ours.fast
+    assert "keeps its gates" in ours.as_json()["gates"]
+    assert "offered" not in ours.as_json()
+    assert [(n.tool, n.arguments) for n in ours.next()] == [
+        ("workflow_status", {"environment": "sums_env"}),
+        ("write_training_config", {"environments": ["me/sums@0.1.0"]}),
+    ]  # fmt: skip
+    by_hand = Candidate(entry, "0.1.0", "v1", True, (), "/elsewhere")
+    assert "no push_environment published them" in by_hand.as_json()["gates"]
+
+
+@pytest.mark.slow
+async def test_taking_up_the_offer_to_validate_does_not_make_a_foreign_environment_ours(tmp_path: Path) -> None:
+    async with desk(tmp_path) as opened:
+        ref = "primeintellect/reverse-text"
+        pulled = await opened.call(create_environment.TOOL, name="reverse_text", hub=f"{ref}@0.2.0")
+        assert pulled.status == "passed"
+        copy = await opened.lab.snapshot("reverse_text")
+        outcome = await opened.call(TOOL, kind="environment", query=ref)
+        assert copy.cli_hash == outcome.data["content_hash"]
+        assert (outcome.data["ours"], outcome.data["fast_path"]) == (False, True)
+
+
+@pytest.mark.slow
+async def test_what_was_written_here_stays_ours_under_any_name_pulled_back_or_not(tmp_path: Path) -> None:
+    async with desk(tmp_path) as opened:
+        opened.environment("mine")
+        pushed = await opened.call(push_environment.TOOL, environment="mine")
+        name = f"{pushed.data['owner']}/{pushed.data['name']}"
+        await opened.call(create_environment.TOOL, name="again", hub=name)
+        outcome = await opened.call(TOOL, kind="environment", query=name)
+        assert (outcome.data["ours"], outcome.data["fast_path"]) == (True, False)
+        assert outcome.next[0].tool == "workflow_status"
+        assert "its gates stay" in outcome.summary

@@ -1,26 +1,11 @@
-"""What is known of models beside their price: field notes that came with the project, and the user's own evals."""
+"""What the user's own evaluations on this machine showed of models."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from prime_lab_mcp.lab.records import Evidence
-
-
-@cache
-def field_notes() -> dict[str, str]:
-    """Model name in lower case to a remark."""
-    text = (resources.files("prime_lab_mcp.lab") / "model_notes.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return {name: f"{note} (reported {found['reported']})" for name, note in found["models"].items()}
-
-
-def field_note(model: str) -> str | None:
-    return field_notes().get(model.lower())
 
 
 def measured(history: Iterable[Evidence]) -> dict[str, list[dict[str, Any]]]:
