@@ -27,6 +27,8 @@ class Model:
     """The vLLM tool-call parser that reads its calls."""
     renderer: str | None = None
     """Of prime-rl's renderers; None: it must be named in the config."""
+    context: int | None = None
+    """Tokens."""
 
 
 def find(name: str) -> Model:
