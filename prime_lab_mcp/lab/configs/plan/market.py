@@ -7,6 +7,10 @@ from prime_lab_mcp.lab.configs.plan.choices import Choices, Value
 from prime_lab_mcp.lab.configs.plan.hardware import Hardware, hardware
 from prime_lab_mcp.lab.prime.answers import Models
 
+_CHEAPEST = "the cheapest that fits and was free when this was written"
+_OWN = "of a cluster that holds this model already; the platform names no price for it"
+"""Without the price: it changes by the hour, and the same call must write the same file. The report has it."""
+
 
 def placed(choices: Choices, seen: Observed, model: str, lora: bool, seq_len: int) -> tuple[Value | None, Hardware]:
     """The type, None to leave it to the platform, and the GPUs sized for it."""
@@ -21,8 +25,8 @@ def placed(choices: Choices, seen: Observed, model: str, lora: bool, seq_len: in
             options.append(((price or 0.0) * sized.gpus, sized.gpus, gpu_type, price, sized))
     if not options:
         return None, hardware(choices, model, lora, seq_len, None)
-    hourly, gpus, gpu_type, price, sized = min(options, key=lambda o: o[:3])
-    return Value(gpu_type, _why(price, hourly, gpus, len(options))), sized
+    _, _, gpu_type, price, sized = min(options, key=lambda o: o[:3])
+    return Value(gpu_type, _OWN if price is None else _CHEAPEST), sized
 
 
 def _there(models: Models, model: str) -> dict[str, float | None]:
@@ -34,10 +38,3 @@ def _there(models: Models, model: str) -> dict[str, float | None]:
         if all(o.gpu_type != gpu_type for o in models.offers):
             found[gpu_type] = None
     return found
-
-
-def _why(price: float | None, hourly: float, gpus: int, options: int) -> str:
-    if price is None:
-        return "of a cluster that holds this model already; the platform names no price for it"
-    among = f"cheapest of {options} types that fit and are there now" if options > 1 else "fits and is there now"
-    return f"{among}: {price:g} dollars a GPU-hour, {hourly:.2f} an hour for {gpus}"

@@ -44,8 +44,8 @@ def _measured(seen: Observed) -> Value:
     if seen.truncated is not None and seen.truncated > CUT_OFF:
         return Value(
             up(2 * tokens, 128),
-            f"twice the {tokens} tokens (p95) of the eval{told}: it cut {seen.truncated:.0%} of rollouts off, so that is "
-            "its limit and no length",
+            f"twice the {tokens} tokens (p95) of the eval{told}: it cut {seen.truncated:.0%} of rollouts off, so that "
+            "is its limit and no length",
         )
     size = up(int(COMPLETION_MARGIN * tokens) + 1, 128)
     return Value(size, f"{COMPLETION_MARGIN} times the {tokens} tokens (p95) that the eval measured{told}")
