@@ -209,9 +209,10 @@ async def test_evidence_of_evals_decides_sizes(lab: Lab, platform: Platform) -> 
     checked = await check(lab, written.data["path"])
     text = lab.workspace.resolve(written.data["path"]).read_text(encoding="utf-8")
     assert "max_completion_tokens = 1152  # 1.25 times the 900 tokens" in text
-    assert "max_steps = 125" in text
-    assert codes(checked, "warning") >= {"config-weak-signal", "config-eval-sampling"}
-    assert checked.data["estimate"]["gradient_rollouts_per_step"] == 38.4
+    assert "batch_size = 432" in text  # 8 groups of 16, where 30 % have a gradient
+    assert "max_steps = 37 " in text  # ten passes over 100 tasks
+    assert codes(checked, "warning") == {"config-eval-sampling", "config-no-eval"}
+    assert checked.data["estimate"]["gradient_rollouts_per_step"] == 129.6
 
 
 async def test_an_older_config_is_migrated_with_every_change_listed(lab: Lab, platform: Platform) -> None:
