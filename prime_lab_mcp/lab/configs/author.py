@@ -62,7 +62,7 @@ async def author(lab: Lab, wish: Wish, today: date) -> Written:
         pins = {old: new.id for old, new in zip(named, resolved, strict=True)}
         asked = replace(asked, env_args=wish.env_args, held_out=_held_out(wish, base, resolved))
     seen = await _observed(lab, asked, resolved, base)
-    asked = replace(asked, sources=tuple(_informed(s, seen) for s in asked.sources))
+    asked = replace(asked, sources=tuple(_informed(s, seen, wish) for s in asked.sources))
     name = wish.name or _name(resolved, base)
     refuse_name(name)
     ready = _Ready(wish, asked, base, pins, seen, tuple(f for r in resolved for f in r.findings))
@@ -149,12 +149,13 @@ def _source(resolved: Resolved, wish: Wish, index: int) -> SourceChoice:
     return SourceChoice(id=resolved.id, args=dict(wish.env_args), held_out=held_out or None, ratio=wish.ratio(index))
 
 
-def _informed(source: SourceChoice, seen: Observed) -> SourceChoice:
-    """With what its checks recorded: most turns of a rollout, and the secrets it reads."""
+def _informed(source: SourceChoice, seen: Observed, wish: Wish) -> SourceChoice:
+    """With what its check recorded: most turns of a rollout, secrets it reads, keys of held-out tasks."""
     found = seen.each.get(source.id, Measured())
     asked = source.args.get("max_turns")
     turns = asked if isinstance(asked, int) and asked > 0 else found.turns
-    return replace(source, turns=turns or source.turns, secrets=found.secrets)
+    held_out = source.held_out or (found.held_out if wish.held_out is None else None)
+    return replace(source, turns=turns or source.turns, secrets=found.secrets, held_out=held_out)
 
 
 def _held_out(wish: Wish, base: Config, found: list[Resolved]) -> Mapping[str, Any] | None:

@@ -82,6 +82,7 @@ def _measured(history: list[Evidence], model: str | None) -> Measured:
         values["infinite"] = bool(check.data.get("infinite"))
         values["duplicates"] = any(f.get("code") == "duplicate-prompt" for f in check.findings)
         values["secrets"] = variables_of(check.findings)
+        values["held_out"] = _held_out(check.data.get("held_out"))
         values["turns"] = _turns(check.data.get("args"))
     for row in history:
         if row.tool in _EVALS and (model is None or row.model == model):
@@ -112,6 +113,12 @@ def _of_eval(row: Evidence) -> dict[str, Any]:
         "learnability": _real(data.get("learnability")),
         "temperature": _real(row.sampling.get("temperature")),
     }
+
+
+def _held_out(told: Any) -> dict[str, str] | None:
+    """`split=eval` as keys; v0 environments tell no key."""
+    key, _, value = told.partition("=") if isinstance(told, str) else ("", "", "")
+    return {key: value} if key and value else None
 
 
 def _turns(args: Any) -> int | None:

@@ -48,6 +48,8 @@ class Measured:
     learnability: float | None = None
     secrets: tuple[str, ...] = ()
     """Environment variables without a default that its code reads."""
+    held_out: Mapping[str, Any] | None = None
+    """Taskset keys that select held-out tasks, as its check found them."""
     turns: int | None = None
     """What its taskset takes for the most turns by default."""
 
