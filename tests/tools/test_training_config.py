@@ -168,7 +168,12 @@ async def test_a_pushed_environment_is_named_as_it_was_pushed(lab: Lab, platform
 
 async def test_held_out_tasks_that_its_check_found_are_evaluated(lab: Lab, platform: Platform) -> None:
     pushed(lab)
-    for told, expected in (("split=dev", [{"id": PINNED, "split": "dev"}]), ("eval_dataset", []), (None, [])):
+    for told, expected in (
+        ("split=dev: 1,035 tasks compared", [{"id": PINNED, "split": "dev"}]),
+        ("split=dev: not compared, because loading it failed (load-failed)", []),
+        ("eval_dataset: 35 tasks compared", []),
+        (None, []),
+    ):
         data = {"tasks": 500, "held_out": told}
         lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", "s", "c", data=data))
         assert (await write(lab, environments=[PINNED])).data["eval_sources"] == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from prime_lab_mcp.lab.prime.answers import Models
 from prime_lab_mcp.lab.records import Evidence, Push
 
 _EVALS = ("check_reward_distribution", "run_eval")
+_COMPARED = re.compile(r"(\w+)=(.+): [\d,]+ tasks compared$")
 _TURNS = ("max_turns", "num_turns", "turns")
 
 
@@ -116,9 +118,9 @@ def _of_eval(row: Evidence) -> dict[str, Any]:
 
 
 def _held_out(told: Any) -> dict[str, str] | None:
-    """`split=eval` as keys; v0 environments tell no key."""
-    key, _, value = told.partition("=") if isinstance(told, str) else ("", "", "")
-    return {key: value} if key and value else None
+    """`split=eval: 35 tasks compared` as keys; None for a split that did not load, and for v0, which has no key."""
+    found = _COMPARED.match(told) if isinstance(told, str) else None
+    return {found[1]: found[2]} if found else None
 
 
 def _turns(args: Any) -> int | None:
