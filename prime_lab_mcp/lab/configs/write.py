@@ -139,7 +139,8 @@ def _orchestrator(draft: Draft, plan: Plan) -> None:
                 _put(draft, (*path, "ratio"), Value(source.ratio, _share(source, choices.sources)))
             if own := plan.own_groups.get(index):
                 _put(draft, (*path, "group_size"), own)
-            _source(draft, path, source, source.args, "pinned to what was checked")
+            pinned = "this very version" if "@" in source.id else "as it is where the run starts: no version"
+            _source(draft, path, source, source.args, pinned)
     if choices.curriculum is not None:
         for index in range(len(draft.get("orchestrator.train.source"))):
             _curriculum(draft, ("orchestrator", "train", "source", index, "curriculum"), choices.curriculum)
