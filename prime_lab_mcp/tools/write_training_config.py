@@ -22,6 +22,7 @@ from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _CHANGES = 24
 """Changes shown in a report; the rest is counted (the file's comments name them all)."""
+_MOST_GPUS = 512
 
 
 def _short(text: str) -> str:
@@ -36,6 +37,12 @@ def _sane(number: int) -> int:
     return number
 
 
+def _few(number: int | None) -> int | None:
+    if number is not None and number > _MOST_GPUS:
+        raise ValueError(f"is more than {_MOST_GPUS}")
+    return number
+
+
 Positive = Annotated[int, Field(ge=1), AfterValidator(_sane)]
 Text = Annotated[str, AfterValidator(_short)]
 """Bounded without a word in the schema, which every client reads at every start."""
@@ -43,6 +50,7 @@ Text = Annotated[str, AfterValidator(_short)]
 
 class Args(Arguments):
     environments: Annotated[list[Text] | None, Field(description="Folders, or owner/name@version.")] = None
+    ratios: list[float] | None = None
     model: Text | None = None
     target: Literal["hosted", "self-managed"] = "hosted"
     name: Text | None = None
@@ -52,13 +60,14 @@ class Args(Arguments):
     max_tokens: Annotated[Positive | None, Field(description="Per completion.")] = None
     lora: bool | None = None
     lr: Annotated[float | None, Field(gt=0, le=1)] = None
-    gpus: Annotated[int | None, Field(ge=1, le=8, description="Training plus inference.")] = None
+    gpus: Annotated[Positive | None, AfterValidator(_few), Field(description="Training plus inference.")] = None
     gpu_type: Text | None = None
     wandb: Annotated[Text | None, Field(description="Project.")] = None
     curriculum: Literal["gate", "pools", "both"] | None = None
     env_args: Annotated[dict[str, Any] | None, Field(description="Taskset keys.")] = None
     eval: Annotated[dict[str, Any] | None, Field(description="Taskset keys of held-out tasks; {} for no eval.")] = None
     extra: Annotated[dict[str, Any] | None, Field(description='More prime-rl keys: {"seq_len": 8192}.')] = None
+    notes: Text | None = None
     based_on: Annotated[Text | None, Field(description="Older config of any shape, to migrate.")] = None
     sft: Annotated[Text | None, Field(description="SFT warm-up: eval id or dataset.")] = None
 
@@ -135,6 +144,8 @@ def wish_of(args: Args) -> Wish:
         choices=choices,
         env_args=args.env_args or {},
         extra=args.extra or {},
+        ratios=tuple(args.ratios or ()),
+        notes=args.notes,
         held_out=args.eval,
         name=args.name,
         based_on=args.based_on,
@@ -172,8 +183,11 @@ def _data(written: Written) -> dict[str, Any]:
         data["based_on"] = written.based_on
     if len(written.changes) > _CHANGES:
         data["changes_not_shown"] = len(written.changes) - _CHANGES
+    if written.config.gpu_type:
+        data["gpu_type"] = written.config.gpu_type
+    data["hardware"] = written.hardware
     if written.price_per_hour is not None:
-        data["price_per_hour"] = written.price_per_hour
+        data |= {"price_per_hour": written.price_per_hour, "price_per_gpu_hour": written.price_per_gpu_hour}
     return data
 
 

@@ -31,8 +31,9 @@ class Platform:
     answer: ValidateAnswer = field(default_factory=lambda: ValidateAnswer("valid", (), "f" * 40))
     hub: dict[str, dict[str, Any]] = field(default_factory=dict)
     online: bool = True
+    offers: tuple[Offer, ...] = (Offer("H200", 2.5, True, False),)
     asked: list[Path] = field(default_factory=list)
-    offers: tuple[GpuOffer, ...] = ()
+    rented: tuple[GpuOffer, ...] = ()
 
     async def train_validate(self, path: Path) -> ValidateAnswer:
         self.asked.append(path)
@@ -40,7 +41,7 @@ class Platform:
 
     async def models(self) -> Models:
         self._reach()
-        return Models({"Qwen/Qwen3-4B-Instruct-2507": ("H200",)}, (Offer("H200", 2.5, True, False),))
+        return Models({"Qwen/Qwen3-4B-Instruct-2507": ("H200",)}, self.offers)
 
     async def env_status(self, ref: str) -> dict[str, Any]:
         self._reach()
@@ -56,7 +57,7 @@ class Platform:
 
     async def gpu_offers(self, gpus: int) -> tuple[GpuOffer, ...]:
         self._reach()
-        return self.offers
+        return self.rented
 
     async def pods(self) -> tuple[Pod, ...]:
         self._reach()
@@ -176,6 +177,20 @@ async def test_a_pushed_environment_is_named_as_it_was_pushed(lab: Lab, platform
     assert written.data["eval_sources"] == [{"id": PINNED, "split": "eval"}]
 
 
+async def test_held_out_tasks_that_its_check_found_are_evaluated(lab: Lab, platform: Platform) -> None:
+    pushed(lab)
+    for told, expected in (
+        ("split=dev: 1,035 tasks compared", [{"id": PINNED, "split": "dev"}]),
+        ("split=dev: not compared, because loading it failed (load-failed)", []),
+        ("eval_dataset: 35 tasks compared", []),
+        (None, []),
+    ):
+        data = {"tasks": 500, "held_out": told}
+        lab.ledger.record(Evidence("check_environment", "passed", lab.key, "tiny_env", "s", "c", data=data))
+        assert (await write(lab, environments=[PINNED])).data["eval_sources"] == expected
+        assert (await write(lab, environments=[PINNED], eval={})).data["eval_sources"] == []
+
+
 async def test_an_environment_that_is_not_published_is_refused_for_hosted_training(
     lab: Lab, platform: Platform
 ) -> None:
@@ -220,9 +235,81 @@ async def test_evidence_of_evals_decides_sizes(lab: Lab, platform: Platform) -> 
     checked = await check(lab, written.data["path"])
     text = lab.workspace.resolve(written.data["path"]).read_text(encoding="utf-8")
     assert "max_completion_tokens = 1152  # 1.25 times the 900 tokens" in text
-    assert "max_steps = 125" in text
-    assert codes(checked, "warning") >= {"config-weak-signal", "config-eval-sampling"}
-    assert checked.data["estimate"]["gradient_rollouts_per_step"] == 38.4
+    assert "batch_size = 432" in text  # 8 groups of 16, where 30 % have a gradient
+    assert "max_steps = 37 " in text  # ten passes over 100 tasks
+    assert codes(checked, "warning") == {"config-eval-sampling", "config-no-eval"}
+    assert checked.data["estimate"]["gradient_rollouts_per_step"] == 129.6
+
+
+async def test_several_environments_have_shares_and_evidence_of_their_own(lab: Lab, platform: Platform) -> None:
+    for name, usable, solved in (("tiny_env", 0.9, 2), ("other_env", 0.3, 40)):
+        environment(lab, name, split='Literal["train", "eval"] = "train"' if name == "tiny_env" else None)
+        hub = name.replace("_", "-")
+        lab.ledger.record_push(Push(lab.key, name, "alice", hub, "0.1.0", name, "c", "h", lab.platform, api="v1"))
+        needed = {"code": "secret-needed", "rows": [{"variable": "SEARCH_KEY", "optional": False}]}
+        lab.ledger.record(
+            Evidence("check_environment", "passed", lab.key, name, name, "c", findings=(needed,), data={"tasks": 500})
+        )
+        told = {"usable_groups": {"share": usable, "group_size": 16}, "mean": 0.4,
+                "difficulty": {"never": 9, "easy": solved}}  # fmt: skip
+        lab.ledger.record(
+            Evidence("run_eval", "passed", lab.key, name, name, "c", data={"id": f"eval-{name}", "distribution": told},
+                     model="Qwen/Qwen3-4B-Instruct-2507")
+        )  # fmt: skip
+    written = await write(lab, environments=["tiny_env", "other_env"], ratios=[2, 1], notes="both at once")
+    text = lab.workspace.resolve(written.data["path"]).read_text(encoding="utf-8")
+    assert "ratio = 2.0  # as asked: 67% of the tasks" in text
+    assert "eval-other_env" in text
+    assert written.data["eval_sources"] == [{"id": PINNED, "split": "eval"}]
+    assert codes(written, "info") == {"config-curriculum-advised", "config-source-without-eval"}
+    assert codes(written, "warning") == {"config-secret-needed"}
+    (advised,) = [f for f in written.findings if f.code == "config-curriculum-advised" and "other" in f.message]
+    assert 'curriculum="both"' in advised.fix
+    commands = {f.fix.partition("`")[2].partition("`")[0] for f in written.findings}
+    assert "prime env secret create alice/other-env -n SEARCH_KEY" in commands
+    registered = json.loads(lab.workspace.resolve("configs/registry.json").read_text(encoding="utf-8"))["configs"]
+    assert registered[0]["notes"] == "both at once"
+    platform.hub["alice/other-env"] = on_hub()
+    assert (await check(lab, written.data["path"])).status == "passed"
+
+
+@pytest.mark.parametrize("ratios", [[1.0], [1.0, 0.0], [1.0, -2.0], [1.0, float("inf")], [1.0, 2.0, 3.0]])
+async def test_ratios_are_one_number_above_0_for_each_environment(
+    lab: Lab, platform: Platform, ratios: list[float]
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        await write(lab, environments=[PINNED, "bob/other@1.0.0"], ratios=ratios)
+    assert (caught.value.code, lab.workspace.resolve("configs").exists()) == ("config-ratios", False)
+
+
+async def test_a_new_config_tells_every_chosen_value_with_its_reason(lab: Lab, platform: Platform) -> None:
+    written = await write(lab, environments=[PINNED])
+    changes = {c["key"]: c for c in written.data["changes"]}
+    assert {"orchestrator.group_size", "max_steps", "trainer.optim.lr", "gpu_type", "seq_len"} <= set(changes)
+    assert all(c["why"] and "from" not in c for c in changes.values())
+    assert (written.data["gpu_type"], written.data["price_per_gpu_hour"]) == ("H200", 2.5)
+    assert codes(written, "info") == {"config-unmeasured"}
+    assert written.data["hardware"] == "2 H200 GPUs: 1 train, 1 generate"
+
+
+async def test_without_a_free_gpu_the_platform_chooses_and_that_is_said(lab: Lab, platform: Platform) -> None:
+    platform.offers = (Offer("H200", 2.5, False, False),)
+    written = await write(lab, environments=[PINNED])
+    assert "gpu_type" not in written.data
+    (finding,) = [f for f in written.findings if f.code == "config-gpu-type-open"]
+    assert "H200 at 2.5" in finding.message
+
+
+async def test_an_evaluation_of_local_files_counts_on_one_s_own_gpus(lab: Lab, platform: Platform) -> None:
+    folder = environment(lab)
+    source = (await lab.snapshot(f"environments/{folder.name}")).source
+    lab.ledger.record(
+        Evidence("run_eval", "passed", lab.key, "tiny_env", source, "c", model="Qwen/Qwen3-4B-Instruct-2507",
+                 data={"id": "eval-1", "distribution": {"completion_tokens": {"p95": 900, "p99": 1000}}})
+    )  # fmt: skip
+    written = await write(lab, environments=["tiny_env"], target="self-managed")
+    (change,) = [c for c in written.data["changes"] if c["key"].endswith("max_completion_tokens")]
+    assert (change["to"], "eval-1" in change["why"]) == ("1152", True)
 
 
 async def test_an_older_config_is_migrated_with_every_change_listed(lab: Lab, platform: Platform) -> None:
@@ -369,7 +456,7 @@ async def test_reports_stay_short(lab: Lab, platform: Platform) -> None:
 async def test_a_config_for_ones_own_gpus_says_how_it_is_run_and_what_could_be_rented(
     lab: Lab, platform: Platform
 ) -> None:
-    platform.offers = tuple(
+    platform.rented = tuple(
         GpuOffer(f"offer{memory}", f"GPU {memory}GB", 1, memory, memory / 40, "someone", "US", "Available", False)
         for memory in (24, 48, 80, 81, 82, 83, 84)
     )

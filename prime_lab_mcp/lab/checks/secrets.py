@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from prime_lab_mcp.lab.checks.code import SourceFile, dotted
 from prime_lab_mcp.lab.checks.package import Check, Package
@@ -21,6 +21,7 @@ _SECRET = re.compile(
 _EXAMPLE = re.compile(r"example|placeholder|your|redacted|\.\.\.|x{6,}|\*{4,}", re.I)
 _TEXT = (".md", ".toml", ".json", ".jsonl", ".yaml", ".yml", ".cfg", ".ini", ".txt", ".sh", ".env")
 _MAX_TEXT = 2_000_000
+_SHOWN = 20
 _READERS = frozenset({"os.getenv", "os.environ.get", "getenv", "environ.get", "os.environ.setdefault"})
 _ORDINARY = frozenset({"HOME", "PATH", "TMPDIR", "USER", "PWD", "LANG", "TOKENIZERS_PARALLELISM", "VF_LOG_LEVEL"})
 
@@ -77,7 +78,14 @@ def secrets_needed(package: Package) -> Iterator[Finding]:
         yield Finding(
             "secret-needed", "warning" if severity else "info", f"the code reads the environment {noun} {shown}",
             fix.replace("NAME", names[0]), found[names[0]][1],
+            tuple({"variable": name, "optional": found[name][0]} for name in names[:_SHOWN]),
         )  # fmt: skip
+
+
+def variables_of(findings: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Environment variables without a default that recorded findings name."""
+    rows = [row for f in findings if f.get("code") == "secret-needed" for row in f.get("rows") or ()]
+    return tuple(dict.fromkeys(str(row.get("variable")) for row in rows if not row.get("optional")))
 
 
 def _kind(name: str, optional: bool, allowed: tuple[str, ...]) -> str:

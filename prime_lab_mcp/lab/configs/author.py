@@ -5,209 +5,160 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.configs import registry
+from prime_lab_mcp.lab.configs.advice import advise
+from prime_lab_mcp.lab.configs.chosen import chosen
 from prime_lab_mcp.lab.configs.draft import Lineage, same_but_for_date
-from prime_lab_mcp.lab.configs.evidence import observe, pushed
+from prime_lab_mcp.lab.configs.evidence import observe_sources
 from prime_lab_mcp.lab.configs.held_out import held_out_keys
 from prime_lab_mcp.lab.configs.make import Made, make, with_extra
 from prime_lab_mcp.lab.configs.migrate import Change, migrate
-from prime_lab_mcp.lab.configs.observed import Observed, price_per_hour
-from prime_lab_mcp.lab.configs.plan import DEFAULT_MODEL, Choices, SourceChoice, near_models, refuse_name
+from prime_lab_mcp.lab.configs.observed import Measured, Observed, price_per_hour
+from prime_lab_mcp.lab.configs.plan import DEFAULT_MODEL, Choices, SourceChoice, refuse_name
 from prime_lab_mcp.lab.configs.read import Config, identity, read
+from prime_lab_mcp.lab.configs.resolve import Resolved, resolve
+from prime_lab_mcp.lab.configs.wish import Wish, Written
 from prime_lab_mcp.lab.configs.write import finish
-from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.records import Push
+from prime_lab_mcp.lab.prime.answers import Models
 from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.text import quote
-from prime_lab_mcp.lab.workspace import HUB_NAME, EnvironmentFolder
+
+__all__ = ["FOLDER", "Wish", "Written", "author"]
 
 FOLDER = "configs/rl"
 _VERSIONED = re.compile(r"-v\d+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What was asked for. `environments` are folder names or `owner/name[@version]`; `choices` carries no sources."""
+class _Ready:
+    """Everything that decides what is written."""
 
-    environments: tuple[str, ...] = ()
-    choices: Choices = field(default_factory=lambda: Choices(()))
-    env_args: Mapping[str, Any] = field(default_factory=dict)
-    held_out: Mapping[str, Any] | None = None
-    """Taskset keys of the eval source; None: found in the environment's source where possible."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further prime-rl keys by dotted path."""
-    name: str | None = None
-    based_on: str | None = None
-    notes: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A config on disk. `existed`: the very same config was there already."""
-
-    config: Config
-    relative: str
-    version: int
-    existed: bool
-    based_on: str | None
-    changes: tuple[Change, ...]
+    wish: Wish
+    asked: Choices
+    base: Config | None
+    pins: Mapping[str, str]
+    seen: Observed
     findings: tuple[Finding, ...]
-    made: Made
-    price_per_hour: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Resolved:
-    """An environment as the config names it, its local folder where there is one, and what to say about it."""
-
-    id: str
-    folder: Path | None = None
-    findings: tuple[Finding, ...] = ()
 
 
 async def author(lab: Lab, wish: Wish, today: date) -> Written:
     """Raises BadInput for wishes that cannot be met; then nothing is written."""
-    registry_path = lab.workspace.resolve(registry.REGISTRY)
-    registry.load(registry_path)
+    registry.load(lab.workspace.resolve(registry.REGISTRY))
+    wish.refuse_ratios()
     base = read(lab.workspace.resolve(wish.based_on, must_exist=True)) if wish.based_on else None
-    resolved = [await _resolve(lab, name, wish.choices) for name in wish.environments]
-    asked = with_extra(replace(wish.choices, sources=tuple(_source(r, wish) for r in resolved)), wish.extra)
+    resolved = [await resolve(lab, name, wish.choices) for name in wish.environments]
+    sources = tuple(_source(r, wish, index) for index, r in enumerate(resolved))
+    asked = with_extra(replace(wish.choices, sources=sources), wish.extra)
     pins: dict[str, str] = {}
     if base is not None and not resolved:
         named = dict.fromkeys(s.id for s in migrate(base, asked.target).choices.sources if s.id)
-        found = [await _resolve(lab, id, asked, lenient=True) for id in named]
-        pins = {old: new.id for old, new in zip(named, found, strict=True)}
-        resolved = found
-        asked = replace(asked, env_args=wish.env_args, held_out=_held_out(wish, base, found))
-    seen = observe(lab, _trained(resolved), _model(asked, base), await _price(lab, asked))
+        resolved = [await resolve(lab, id, asked, lenient=True) for id in named]
+        pins = {old: new.id for old, new in zip(named, resolved, strict=True)}
+        asked = replace(asked, env_args=wish.env_args, held_out=_held_out(wish, base, resolved))
+    seen = await _observed(lab, asked, resolved, base)
+    asked = replace(asked, sources=tuple(_informed(s, seen, wish) for s in asked.sources))
     name = wish.name or _name(resolved, base)
     refuse_name(name)
-    return _write(lab, wish, asked, base, pins, seen, name, today, [f for r in resolved for f in r.findings])
+    ready = _Ready(wish, asked, base, pins, seen, tuple(f for r in resolved for f in r.findings))
+    return _write(lab, ready, name, today)
 
 
-def _write(
-    lab: Lab, wish: Wish, asked: Choices, base: Config | None, pins: Mapping[str, str], seen: Observed,
-    name: str, today: date, findings: list[Finding],
-) -> Written:  # fmt: skip
-    relative_base = base.path.relative_to(lab.workspace.root).as_posix() if base else None
+def _write(lab: Lab, ready: _Ready, name: str, today: date) -> Written:
+    base, root = ready.base, lab.workspace.root
+    relative_base = base.path.relative_to(root).as_posix() if base else None
     based_on = f"{relative_base} (sha256 {base.sha256[:12]})" if base else None
     version = 0
     while True:
         version += 1
         stem = name if version == 1 else f"{name}-v{version}"
         path = lab.workspace.resolve(f"{FOLDER}/{stem}.toml")
-        made = make(asked, seen, stem, base, pins)
+        made = make(ready.asked, ready.seen, stem, base, ready.pins)
         if base is not None:
             made = _rebase_env_files(made, base.path.parent, path.parent)
         environments = tuple(dict.fromkeys(_ids(made)))
-        lineage = Lineage(stem, version, today, asked.target, environments, based_on)
+        lineage = Lineage(stem, version, today, ready.asked.target, environments, based_on)
         text, config = finish(made.draft, lineage, path)
+        relative = path.relative_to(root).as_posix()
         if not path.exists():
             break
         if same_but_for_date(_present(path), text):
-            return _written(read(path), path, lab, version, True, relative_base, made, seen, findings)
+            return _written(read(path), relative, version, True, relative_base, made, ready)
     registry.replace(path, text)
     entry = registry.Entry(
         name=name,
         version=version,
-        path=path.relative_to(lab.workspace.root).as_posix(),
+        path=relative,
         created=today.isoformat(),
         model=config.model,
-        target=asked.target,
+        target=ready.asked.target,
         environments=environments,
         sha256=config.sha256,
         based_on=relative_base,
-        notes=wish.notes,
+        notes=ready.wish.notes,
     )
     registry.add(lab.workspace.resolve(registry.REGISTRY), entry)
-    return _written(config, path, lab, version, False, relative_base, made, seen, findings)
+    return _written(config, relative, version, False, relative_base, made, ready)
 
 
 def _written(
-    config: Config, path: Path, lab: Lab, version: int, existed: bool, based_on: str | None, made: Made,
-    seen: Observed, findings: list[Finding],
-) -> Written:  # fmt: skip
+    config: Config, relative: str, version: int, existed: bool, based_on: str | None, made: Made, ready: _Ready
+) -> Written:
+    models = ready.seen.models
+    price = models.price(config.gpu_type) if models and config.target == "hosted" else None
+    seen = replace(ready.seen, price_per_gpu_hour=price)
     return Written(
         config=config,
-        relative=path.relative_to(lab.workspace.root).as_posix(),
+        relative=relative,
         version=version,
         existed=existed,
         based_on=based_on,
-        changes=made.changes,
-        findings=(*findings, *_renderer_finding(made, seen)),
+        changes=made.changes if based_on else chosen(made),
+        findings=(*ready.findings, *advise(made, config, seen)),
         made=made,
         price_per_hour=price_per_hour(config, seen),
+        price_per_gpu_hour=price,
     )
 
 
-async def _resolve(lab: Lab, name: str, choices: Choices, lenient: bool = False) -> _Resolved:
-    """A name as a taskset id. `lenient`: what cannot be resolved stays as the older file has it, with a warning."""
-    hosted = choices.target == "hosted"
-    matched = HUB_NAME.match(name)
-    if matched and not (lab.workspace.root / name).is_dir():
-        return await _on_hub(lab, matched["owner"], matched["name"], matched["version"], hosted)
+async def _observed(lab: Lab, asked: Choices, resolved: list[Resolved], base: Config | None) -> Observed:
+    model = asked.model or (base.model if base else DEFAULT_MODEL)
+    proofs = {r.id: r.proof for r in resolved}
+    return observe_sources(lab, proofs, model, None, await _models(lab, asked))
+
+
+async def _models(lab: Lab, asked: Choices) -> Models | None:
+    """None where the platform cannot be asked or is not meant."""
+    if asked.target != "hosted":
+        return None
     try:
-        folder = lab.workspace.environment(name)
-    except BadInput:
-        if not lenient:
-            raise
-        return _Resolved(name, findings=(_unpublished(name),) if hosted else ())
-    rows = await _pushes_of(lab, folder)
-    if rows:
-        push = rows[0]
-        found = (_v0(folder.name),) if push.api == "v0" else ()
-        return _Resolved(f"{push.owner}/{push.name}@{push.version}" if hosted else push.name, folder.path, found)
-    if hosted and not lenient:
-        raise BadInput(
-            f"the environment {quote(folder.name, 80)} is not published yet, and hosted training loads it from the Hub",
-            fix=f'Call push_environment(environment="{folder.name}") first, or write for target="self-managed".',
-            code="environment-not-published",
-        )
-    return _Resolved(folder.name.replace("_", "-"), folder.path, (_unpublished(name),) if hosted else ())
+        return await lab.prime.models()
+    except LabError:
+        return None
 
 
-async def _pushes_of(lab: Lab, folder: EnvironmentFolder) -> list[Push]:
-    """Pushes of these very files whatever the folder was called then, else of a folder of this name; newest first."""
-    snapshot = await lab.snapshot(folder.relative)
-    same = lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform)
-    return same or lab.ledger.pushes(workspace=lab.key, environment=folder.name, platform=lab.platform)
-
-
-async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: bool) -> _Resolved:
-    push = pushed(lab, owner, name, version)
-    folder = None
-    if push is not None:
-        place = Path(push.workspace) / "environments" / push.environment
-        folder = place if push.workspace == lab.key and place.is_dir() else None
-        version = version or push.version
-    findings: tuple[Finding, ...] = (_v0(f"{owner}/{name}"),) if push is not None and push.api == "v0" else ()
-    if version is None and hosted:
-        from prime_lab_mcp.lab.hub import look_up
-
-        entry = await look_up(lab.prime, owner, name)
-        version = entry.version
-        if version is None:
-            reason = "the Hub has no such environment" if entry.exists is False else "the Hub could not be asked"
-            findings = (*findings, _unpinned(f"{owner}/{name}", reason))
-        elif entry.runtime == "v0":
-            findings = (*findings, _v0(f"{owner}/{name}"))
-    return _Resolved(f"{owner}/{name}@{version}" if version else f"{owner}/{name}", folder, findings)
-
-
-def _source(resolved: _Resolved, wish: Wish) -> SourceChoice:
+def _source(resolved: Resolved, wish: Wish, index: int) -> SourceChoice:
     held_out = wish.held_out
     if held_out is None and resolved.folder is not None:
         held_out = held_out_keys(resolved.folder)
-    return SourceChoice(id=resolved.id, args=dict(wish.env_args), held_out=held_out or None)
+    return SourceChoice(id=resolved.id, args=dict(wish.env_args), held_out=held_out or None, ratio=wish.ratio(index))
 
 
-def _held_out(wish: Wish, base: Config, found: list[_Resolved]) -> Mapping[str, Any] | None:
+def _informed(source: SourceChoice, seen: Observed, wish: Wish) -> SourceChoice:
+    """With what its check recorded: most turns of a rollout, secrets it reads, keys of held-out tasks."""
+    found = seen.each.get(source.id, Measured())
+    asked = source.args.get("max_turns")
+    turns = asked if isinstance(asked, int) and asked > 0 else found.turns
+    held_out = source.held_out or (found.held_out if wish.held_out is None else None)
+    return replace(source, turns=turns or source.turns, secrets=found.secrets, held_out=held_out)
+
+
+def _held_out(wish: Wish, base: Config, found: list[Resolved]) -> Mapping[str, Any] | None:
     """Keys for the eval sources of a migrated config; None leaves those that it has."""
     if wish.held_out is not None or base.eval_sources or isinstance(base.at("eval.env"), list):
         return wish.held_out
@@ -215,26 +166,7 @@ def _held_out(wish: Wish, base: Config, found: list[_Resolved]) -> Mapping[str, 
     return keys[0] if keys and len(keys) == len(found) and all(k == keys[0] for k in keys) else None
 
 
-async def _price(lab: Lab, asked: Choices) -> float | None:
-    """US dollars per GPU-hour, None where the platform cannot be asked or names none."""
-    if asked.target != "hosted":
-        return None
-    try:
-        return (await lab.prime.models()).price(asked.gpu_type)
-    except LabError:
-        return None
-
-
-def _trained(resolved: list[_Resolved]) -> list[tuple[str, str, str | None]]:
-    parts = [identity(r.id) for r in resolved]
-    return [(owner, name, version) for owner, name, version in parts if owner]
-
-
-def _model(asked: Choices, base: Config | None) -> str:
-    return asked.model or (base.model if base else DEFAULT_MODEL)
-
-
-def _name(resolved: list[_Resolved], base: Config | None) -> str:
+def _name(resolved: list[Resolved], base: Config | None) -> str:
     if base is not None:
         return _safe(_VERSIONED.sub("", base.path.stem))
     return _safe(identity(resolved[0].id)[1]) if resolved else "config"
@@ -271,49 +203,3 @@ def _present(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _renderer_finding(made: Made, seen: Observed) -> tuple[Finding, ...]:
-    renderer = made.plan.renderer
-    if renderer is None or renderer.value != "default":
-        return ()
-    model = str(made.plan.model.value)
-    near = near_models(model, seen)
-    hint = f" Did you mean {' or '.join(near)}?" if near and model not in near else ""
-    return (
-        Finding(
-            "config-default-renderer",
-            "warning",
-            f"{quote(model, limit=100)} is none of the models that prime-rl knows how to render; its own chat template "
-            f"is used, which does not work with tools.{hint}",
-            'If it was tuned from a known model, pass renderer= that family (e.g. "qwen3"); else leave it.',
-            "orchestrator.renderer.name",
-        ),
-    )
-
-
-def _unpinned(id: str, reason: str) -> Finding:
-    return Finding(
-        "config-unpinned-source",
-        "warning",
-        f"{quote(id, limit=100)} is written without a version: {reason}.",
-        'Name it as "owner/name@version" (search_hub lists versions); check_training_config wants it pinned.',
-    )
-
-
-def _unpublished(name: str) -> Finding:
-    return Finding(
-        "config-unpublished-source",
-        "warning",
-        f"{quote(name, limit=100)} is no environment on the Hub, from where hosted training loads it.",
-        'Call push_environment, then write_training_config(environments=["owner/name@version"], based_on=...).',
-    )
-
-
-def _v0(name: str) -> Finding:
-    return Finding(
-        "v0-not-trainable",
-        "warning",
-        f"{quote(name, limit=100)} is a v0 environment, which the present platform cannot train.",
-        "Port it with the migrate_environment prompt (lab://guide/migration), push it, and write the config again.",
-    )

@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.configs.draft import Draft
 from prime_lab_mcp.lab.configs.inherit import FIELDS
 from prime_lab_mcp.lab.configs.migrate import Change, migrate
 from prime_lab_mcp.lab.configs.observed import Observed
+from prime_lab_mcp.lab.configs.own_gpus.fit import fit
 from prime_lab_mcp.lab.configs.plan import Choices, Plan, SourceChoice, plan
 from prime_lab_mcp.lab.configs.read import Config
 from prime_lab_mcp.lab.configs.schema import check
@@ -46,14 +47,23 @@ def make(
     """`pins` maps environment ids of the older file to `owner/name@version`. Raises BadInput."""
     if base is None:
         chosen = plan(asked, seen)
-        return Made(_extended(compose(chosen, name), asked.extra), chosen, ())
+        return Made(_extended(_placed(compose(chosen, name), chosen), asked.extra), chosen, ())
     migration = migrate(base, asked.target)
     draft, changes = migration.draft, list(migration.changes)
     inherited = _pinned(draft, migration.choices, pins or {}, changes)
     inherited = _consistent(inherited, asked, seen, changes)
     merged = _over(inherited, asked, draft, changes)
     chosen = plan(merged, seen)
-    return Made(_extended(compose(chosen, name, draft), asked.extra), chosen, tuple(changes))
+    return Made(_extended(_placed(compose(chosen, name, draft), chosen), asked.extra), chosen, tuple(changes))
+
+
+def _placed(draft: Draft, chosen: Plan) -> Draft:
+    """What one's own GPUs need beside: the one place where `self-managed` adjusts a draft."""
+    if chosen.choices.target == "self-managed" and chosen.hardware.nodes and draft.get("slurm") is None:
+        name = str(draft.get("run.name"))
+        draft.put("slurm.job_name", name, "prime-rl runs on several nodes through SLURM only; set partition as yours")
+    fit(draft, chosen)
+    return draft
 
 
 def with_extra(asked: Choices, extra: Mapping[str, Any]) -> Choices:

@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Any
 
 from prime_lab_mcp.lab.configs.read import Config
+from prime_lab_mcp.lab.prime.answers import Models
 from prime_lab_mcp.lab.report import Finding
 
 MIN_BATCH = 64
@@ -19,8 +20,43 @@ MIN_GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """Of one environment, as it was published, with one model. None: not measured."""
+
+    evaluation: str | None = None
+    """Id of the newest evaluation of this model."""
+    tasks: int | None = None
+    infinite: bool = False
+    duplicates: bool = False
+    prompt_tokens: int | None = None
+    """99th percentile over whole rollouts, each token counted once: tool output is among them."""
+    completion_tokens: int | None = None
+    """95th percentile of all turns of a rollout together."""
+    longest: int | None = None
+    """99th percentile of the same."""
+    truncated: float | None = None
+    """Share of rollouts that a limit cut off."""
+    temperature: float | None = None
+    usable: float | None = None
+    usable_group: int | None = None
+    mean: float | None = None
+    """Of reward / attainable."""
+    solved: int = 0
+    """Tasks in the pools easy and always."""
+    unsolved: int = 0
+    """Tasks in the pools hard and never."""
+    learnability: float | None = None
+    secrets: tuple[str, ...] = ()
+    """Environment variables without a default that its code reads."""
+    held_out: Mapping[str, Any] | None = None
+    """Taskset keys that select held-out tasks, as its check found them."""
+    turns: int | None = None
+    """What its taskset takes for the most turns by default."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
-    """Measurements of the environments and the model of a config. None: not measured."""
+    """Measurements of the environments and the model of a config; several are judged by the hardest."""
 
     tasks: int | None = None
     """Distinct training tasks, of all sources together."""
@@ -30,17 +66,33 @@ class Observed:
     """99th percentile."""
     completion_tokens: int | None = None
     """95th percentile of a whole rollout."""
+    longest: int | None = None
+    """99th percentile of the same."""
+    truncated: float | None = None
+    """Largest share of rollouts that a limit cut off."""
     temperature: float | None = None
     """At which the eval sampled."""
     usable: float | None = None
     """Share of groups with a gradient, at `usable_group` rollouts a group."""
     usable_group: int | None = None
+    mean: float | None = None
+    """Mean of reward / attainable where `usable` was measured."""
     learnability: float | None = None
     """Mean over tasks of p(1-p)."""
     price_per_gpu_hour: float | None = None
     ours: frozenset[str] = frozenset()
     """`owner/name` of environments published from this machine."""
     renderers: Mapping[str, str] = field(default_factory=lambda: known_renderers())
+    each: Mapping[str, Measured] = field(default_factory=dict)
+    """Of each environment by its taskset id."""
+    models: Models | None = None
+    """What the platform trains and rents out now; None: not asked."""
+
+    @property
+    def told(self) -> str:
+        """The evaluations that this rests on."""
+        found = dict.fromkeys(m.evaluation for m in self.each.values() if m.evaluation)
+        return f"evaluation {', '.join(found)}" if found else ""
 
 
 Rule = Callable[[Config, Observed], Iterable[Finding]]

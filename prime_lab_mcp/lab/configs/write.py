@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.configs.draft import Draft, KeyPath, Lineage, render
 from prime_lab_mcp.lab.configs.observed import Observed
-from prime_lab_mcp.lab.configs.own_gpus.fit import fit
 from prime_lab_mcp.lab.configs.plan import Plan, SourceChoice, Value
 from prime_lab_mcp.lab.configs.read import Config, parse
 from prime_lab_mcp.lab.configs.rules_form import lenient_toml
+from prime_lab_mcp.lab.distribution.pools import POOLS
 from prime_lab_mcp.lab.errors import BadInput
-
-_POOLS = {"hard": (0.25, 0.2), "normal": (0.75, 1.0), "easy": (1.0, 0.2)}
 
 
 def compose(plan: Plan, name: str, draft: Draft | None = None) -> Draft:
@@ -23,14 +21,12 @@ def compose(plan: Plan, name: str, draft: Draft | None = None) -> Draft:
     choices = plan.choices
     hosted = choices.target == "hosted"
     _put(draft, "name" if hosted else "run.name", Value(name, "name of the run"))
-    if hosted and choices.gpu_type:
-        _put(draft, "gpu_type", Value(choices.gpu_type, "as asked"))
+    if hosted and plan.gpu_type:
+        _put(draft, "gpu_type", plan.gpu_type)
     _put(draft, "max_steps", plan.steps)
     _put(draft, "seq_len", plan.seq_len)
     _put(draft, "model.name", plan.model)
-    if draft.get("deployment.type") != "multi_node":
-        _put(draft, "deployment.num_train_gpus", plan.train_gpus)
-        _put(draft, "deployment.num_infer_gpus", plan.infer_gpus)
+    _deployment(draft, plan)
     _put(draft, "ckpt.interval", plan.ckpt_interval)
     if draft.get("ckpt.keep_last") is None:
         _put(draft, "ckpt.keep_last", Value(2, "the newest two; without [ckpt] nothing is kept"))
@@ -46,7 +42,7 @@ def compose(plan: Plan, name: str, draft: Draft | None = None) -> Draft:
     _orchestrator(draft, plan)
     if not isinstance(draft.get("inference"), dict):
         draft.put("inference", {}, "rollouts come from a vLLM server of its own, with its defaults")
-    fit(draft, plan)
+    _parallel(draft, plan)
     return draft
 
 
@@ -67,13 +63,48 @@ def finish(draft: Draft, lineage: Lineage, file: Path) -> tuple[str, Config]:
     return text, config
 
 
-def source_name(source: SourceChoice) -> str:
-    """The label of a source: its environment's bare name unless it was given one."""
-    return source.name or source.id.rpartition("/")[2].partition("@")[0]
+def source_names(sources: Sequence[SourceChoice]) -> list[str]:
+    """A label for each: its environment's bare name, with the owner where two share it, then with a number."""
+    bare = [s.name or s.id.rpartition("/")[2].partition("@")[0] for s in sources]
+    owned = [s.id.partition("@")[0].replace("/", "-") for s in sources]
+    names = [o if bare.count(b) > 1 or b == "agg" else b for b, o in zip(bare, owned, strict=True)]
+    found: list[str] = []
+    for name in names:
+        number = next(n for n in range(1, len(names) + 2) if (name if n == 1 else f"{name}-{n}") not in found)
+        found.append(name if number == 1 else f"{name}-{number}")
+    return found
 
 
 def _put(draft: Draft, path: str | KeyPath, chosen: Value) -> None:
     draft.put(path, chosen.value, chosen.why)
+
+
+def _deployment(draft: Draft, plan: Plan) -> None:
+    nodes = plan.hardware.nodes
+    if nodes is None:
+        if draft.get("deployment.type") == "multi_node":
+            return  # an older file knows its cluster
+        _put(draft, "deployment.num_train_gpus", plan.train_gpus)
+        _put(draft, "deployment.num_infer_gpus", plan.infer_gpus)
+        return
+    if draft.get("deployment") is not None:
+        draft.pop("deployment")
+    _put(draft, "deployment.type", Value("multi_node", "one node of 8 GPUs does not hold it"))
+    _put(draft, "deployment.num_train_nodes", Value(nodes[0], plan.train_gpus.why))
+    _put(draft, "deployment.num_infer_nodes", Value(1, plan.infer_gpus.why))
+    if nodes[1] > 1:
+        _put(draft, "deployment.num_infer_replicas", Value(nodes[1], "each node serves the model by itself"))
+
+
+def _parallel(draft: Draft, plan: Plan) -> None:
+    key = "inference.vllm.tensor_parallel_size"
+    kept, chosen = draft.get(key), plan.hardware.tensor_parallel
+    if isinstance(kept, int) and kept > 0 and int(plan.infer_gpus.value) % kept == 0:
+        return
+    if chosen is not None:
+        _put(draft, key, chosen)
+    elif kept is not None:
+        draft.pop(key)
 
 
 def _trainer(draft: Draft, plan: Plan) -> None:
@@ -83,6 +114,8 @@ def _trainer(draft: Draft, plan: Plan) -> None:
     elif draft.get("trainer.model.lora") is not None:
         draft.pop("trainer.model.lora")
     _put(draft, "trainer.optim.lr", plan.lr)
+    if plan.hardware.checkpointing and draft.get("trainer.model.ac") is None:
+        _put(draft, "trainer.model.ac.freq", plan.hardware.checkpointing)
 
 
 def _orchestrator(draft: Draft, plan: Plan) -> None:
@@ -99,10 +132,15 @@ def _orchestrator(draft: Draft, plan: Plan) -> None:
     _put(draft, "orchestrator.train.sampling.temperature", plan.temperature)
     if draft.get("orchestrator.train.source") is None:
         draft.put("orchestrator.train.source", [{} for _ in choices.sources], "")
-        for index, source in enumerate(choices.sources):
-            _source(
-                draft, ("orchestrator", "train", "source", index), source, source.args, "pinned to what was checked"
-            )
+        for index, (source, name) in enumerate(zip(choices.sources, source_names(choices.sources), strict=True)):
+            path: KeyPath = ("orchestrator", "train", "source", index)
+            _put(draft, (*path, "name"), Value(name, "labels its metrics"))
+            if source.ratio is not None:
+                _put(draft, (*path, "ratio"), Value(source.ratio, _share(source, choices.sources)))
+            if own := plan.own_groups.get(index):
+                _put(draft, (*path, "group_size"), own)
+            pinned = "this very version" if "@" in source.id else "as it is where the run starts: no version"
+            _source(draft, path, source, source.args, pinned)
     if choices.curriculum is not None:
         for index in range(len(draft.get("orchestrator.train.source"))):
             _curriculum(draft, ("orchestrator", "train", "source", index, "curriculum"), choices.curriculum)
@@ -110,13 +148,15 @@ def _orchestrator(draft: Draft, plan: Plan) -> None:
 
 
 def _evaluation(draft: Draft, plan: Plan) -> None:
-    held_out = [s for s in plan.choices.sources if s.held_out is not None]
+    named = zip(plan.choices.sources, source_names(plan.choices.sources), strict=True)
+    held_out = [(source, name) for source, name in named if source.held_out is not None]
     if held_out:
         draft.put("orchestrator.eval.source", [{} for _ in held_out], "")
-        for index, source in enumerate(held_out):
+        for index, (source, name) in enumerate(held_out):
             args = {**source.args, **(source.held_out or {})}
             path: KeyPath = ("orchestrator", "eval", "source", index)
-            _source(draft, path, source, args, "the same environment, held-out tasks", suffix="-eval")
+            _put(draft, (*path, "name"), Value(f"{name}-eval", "labels its metrics"))
+            _source(draft, path, source, args, "the same environment, held-out tasks")
     if draft.get("orchestrator.eval.source"):
         _put(draft, "orchestrator.eval.interval", plan.eval_interval)
         _put(draft, "orchestrator.eval.num_examples", plan.eval_tasks)
@@ -125,10 +165,14 @@ def _evaluation(draft: Draft, plan: Plan) -> None:
             _put(draft, "orchestrator.eval.sampling.max_completion_tokens", limit)
 
 
-def _source(
-    draft: Draft, path: KeyPath, source: SourceChoice, args: Mapping[str, Any], why: str, suffix: str = ""
-) -> None:
-    _put(draft, (*path, "name"), Value(source_name(source) + suffix, "labels its metrics"))
+def _share(source: SourceChoice, sources: Sequence[SourceChoice]) -> str:
+    total = sum(s.ratio or 1.0 for s in sources)
+    return f"as asked: {(source.ratio or 1.0) / total:.0%} of the tasks that are drawn"
+
+
+def _source(draft: Draft, path: KeyPath, source: SourceChoice, args: Mapping[str, Any], why: str) -> None:
+    if source.secrets:
+        why += f"; its code reads {', '.join(source.secrets)}, never to be written here"
     _put(draft, (*path, "env", "taskset", "id"), Value(source.id, why))
     for key, value in args.items():
         if key != "id":
@@ -146,7 +190,7 @@ def _source(
 def _curriculum(draft: Draft, path: KeyPath, kind: str) -> None:
     if kind in ("pools", "both"):
         _put(draft, (*path, "sampler", "type"), Value("difficulty_pool", "tasks of middling difficulty are drawn most"))
-        for name, (threshold, weight) in _POOLS.items():
+        for name, (threshold, weight) in POOLS.items():
             pool = (*path, "sampler", "pools", name)
             _put(draft, (*pool, "threshold"), Value(threshold, "mean reward of the group up to here"))
             _put(draft, (*pool, "weight"), Value(weight, "the default of prime-rl"))

@@ -7,8 +7,8 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.distribution.attainable import EPSILON
 from prime_lab_mcp.lab.distribution.collect import Sample, order
+from prime_lab_mcp.lab.distribution.pools import NAMES, pool_of
 
 PASS_THRESHOLD = 0.5
 """Reward / attainable from which on a rollout counts as solved."""
@@ -44,16 +44,10 @@ def tasks_of(sample: Sample) -> list[Task]:
 
 
 def difficulty(tasks: Sequence[Task], best: float) -> dict[str, int]:
-    """prime-rl's pools by task mean (hard to 0.25, normal to 0.75, easy), with exact 0 and exact 1 apart."""
-    pools = dict.fromkeys(("never", "hard", "normal", "easy", "always"), 0)
+    """Tasks in each of prime-rl's pools, with exact 0 and exact 1 apart."""
+    pools = dict.fromkeys(NAMES, 0)
     for task in tasks:
-        mean = task.mean / best
-        if task.high <= EPSILON * best:
-            pools["never"] += 1
-        elif mean >= 1 - EPSILON:
-            pools["always"] += 1
-        else:
-            pools["hard" if mean <= 0.25 else "normal" if mean <= 0.75 else "easy"] += 1
+        pools[pool_of(task.mean / best, task.high / best)] += 1
     return pools
 
 

@@ -13,17 +13,28 @@ from hypothesis import strategies as st
 
 from prime_lab_mcp.lab.configs.draft import Lineage, plain, same_but_for_date
 from prime_lab_mcp.lab.configs.make import Made, make, with_extra
-from prime_lab_mcp.lab.configs.observed import Observed
+from prime_lab_mcp.lab.configs.observed import Measured, Observed
 from prime_lab_mcp.lab.configs.plan import Choices, SourceChoice
+from prime_lab_mcp.lab.configs.plan.groups import usable_at
 from prime_lab_mcp.lab.configs.read import Config
 from prime_lab_mcp.lab.configs.rules import judge
 from prime_lab_mcp.lab.configs.schema import check
 from prime_lab_mcp.lab.configs.write import finish
 from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.prime.answers import Models, Offer
 
 TINY = SourceChoice("alice/tiny-env@0.1.0")
 HELD_OUT = SourceChoice("alice/tiny-env@0.1.0", args={"split": "train"}, held_out={"split": "eval"})
 DAY = date(2026, 11, 21)
+MARKET = Models(
+    {"Qwen/Qwen3-4B-Instruct-2507": ("H200_141GB",)},
+    (
+        Offer("H200_141GB", 3.5, True, True),
+        Offer("H100_80GB", 2.4, True, True),
+        Offer("A100_80GB", 1.4, False, True),
+        Offer("L4", 1.5, True, True),
+    ),
+)
 
 
 def written(choices: Choices, seen: Observed | None = None) -> tuple[str, Config, Made]:
@@ -43,14 +54,14 @@ GRID: dict[str, list[Any]] = {
     "lora": [None, False],
     "curriculum": [None, "gate", "both"],
     "group": [None, 8],
-    "model": [None, "Qwen/Qwen3-30B-A3B", "someone/tuned"],
+    "model": [None, "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-235B-A22B-Instruct-2507", "someone/tuned"],
     "sources": [(TINY,), (HELD_OUT, SourceChoice("bob/other@2.0", name="other", ratio=0.5))],
 }
 
 
 @pytest.mark.parametrize("values", list(itertools.product(*GRID.values())))
 def test_every_combination_of_choices_is_sound(values: tuple[Any, ...]) -> None:
-    _, config, _ = written(Choices(**dict(zip(GRID, values, strict=True)), wandb="project"))
+    _, config, _ = written(Choices(**dict(zip(GRID, values, strict=True)), wandb="project"), Observed(models=MARKET))
     assert_sound(config)
 
 
@@ -60,28 +71,37 @@ def test_every_combination_of_choices_is_sound(values: tuple[Any, ...]) -> None:
     group=st.none() | st.integers(2, 64),
     steps=st.none() | st.integers(1, 5000),
     max_tokens=st.none() | st.integers(1, 100_000),
-    gpus=st.none() | st.integers(2, 8),
+    gpus=st.none() | st.integers(1, 40),
+    model=st.sampled_from([None, "Qwen/Qwen3-0.6B", "Qwen/Qwen3-32B", "x/Y-235B-A22B", "x/Z-900B", "someone/tuned"]),
     lora=st.none() | st.booleans(),
     tasks=st.none() | st.integers(1, 100_000),
     tokens=st.none() | st.integers(1, 20_000),
+    usable=st.none() | st.floats(0, 1),
+    mean=st.none() | st.floats(0, 1),
 )
 def test_any_numbers_give_a_sound_config_or_a_refusal_with_a_fix(
     batch: int | None, group: int | None, steps: int | None, max_tokens: int | None, gpus: int | None,
-    lora: bool | None, tasks: int | None, tokens: int | None,
+    model: str | None, lora: bool | None, tasks: int | None, tokens: int | None, usable: float | None,
+    mean: float | None,
 ) -> None:  # fmt: skip
-    choices = Choices((HELD_OUT,), batch=batch, group=group, steps=steps, max_tokens=max_tokens, gpus=gpus, lora=lora)
-    seen = Observed(tasks=tasks, completion_tokens=tokens, prompt_tokens=tokens)
-    config = written_or_refused(choices, "config-batch-group", seen)
+    choices = Choices(
+        (HELD_OUT,), batch=batch, group=group, steps=steps, max_tokens=max_tokens, gpus=gpus, lora=lora, model=model
+    )
+    seen = Observed(
+        tasks=tasks, completion_tokens=tokens, prompt_tokens=tokens, longest=tokens, usable=usable, mean=mean,
+        models=MARKET,
+    )  # fmt: skip
+    config = written_or_refused(choices, ("config-batch-group", "config-gpus"), seen)
     if config is not None:
         assert_sound(config)
 
 
-def written_or_refused(choices: Choices, code: str, seen: Observed | None = None) -> Config | None:
-    """None when it was refused for the one reason that is allowed."""
+def written_or_refused(choices: Choices, codes: tuple[str, ...], seen: Observed | None = None) -> Config | None:
+    """None when it was refused for a reason that is allowed."""
     try:
         return written(choices, seen)[1]
     except BadInput as error:
-        if error.code != code or not error.fix:
+        if error.code not in codes or not error.fix:
             raise
         return None
 
@@ -104,7 +124,7 @@ def written_or_refused(choices: Choices, code: str, seen: Observed | None = None
 )
 def test_any_environment_arguments_come_back_as_given_or_are_refused(args: dict[str, Any]) -> None:
     args.pop("id", None)
-    config = written_or_refused(Choices((SourceChoice("alice/tiny-env@0.1.0", args=args),)), "config-bad-value")
+    config = written_or_refused(Choices((SourceChoice("alice/tiny-env@0.1.0", args=args),)), ("config-bad-value",))
     if config is not None:
         assert dict(config.train_sources[0].args) == args
 
@@ -190,3 +210,178 @@ def test_an_unknown_model_gets_a_renderer_that_prime_rl_accepts() -> None:
 def test_a_comment_never_ends_early(text: str) -> None:
     assert "\n" not in plain(text)
     assert plain(text).isascii()
+
+
+# Group, batch, steps
+
+
+@pytest.mark.parametrize(
+    ("usable", "at", "mean", "group"),
+    [(0.9, 16, 0.5, 8), (0.45, 16, 0.03, 16), (0.36, 16, 0.03, 32), (0.05, 16, 0.004, 16), (0.5, 8, 0.2, 8)],
+)
+def test_the_smallest_group_of_which_enough_are_usable(usable: float, at: int, mean: float, group: int) -> None:
+    _, config, made = written(Choices((TINY,)), Observed(usable=usable, usable_group=at, mean=mean))
+    assert config.group_size == group
+    assert "%" in made.plan.group.why
+
+
+@given(st.floats(0.01, 0.99), st.floats(0, 1), st.sampled_from([4, 8, 16, 32]))
+def test_a_larger_group_is_never_less_usable(mean: float, share: float, at: int) -> None:
+    seen = Observed(usable=share, usable_group=at, mean=mean)
+    shares = [usable_at(seen, g) or 0.0 for g in (2, 4, 8, 16, 32, 64)]
+    assert all(0 <= one <= other + 1e-9 <= 1 + 1e-8 for one, other in itertools.pairwise(shares))
+    assert usable_at(seen, at) == pytest.approx(share, abs=1e-9)
+
+
+def test_the_batch_holds_enough_groups_with_a_gradient_up_to_that_of_the_recipes() -> None:
+    seen = Observed(usable=0.5, usable_group=16, mean=0.05)
+    _, config, made = written(Choices((TINY,)), seen)
+    share = usable_at(seen, config.group_size) or 0.0
+    assert (config.batch_size or 0) * share >= 64
+    assert (config.batch_size or 0) / config.group_size * share >= 8
+    assert "gradient" in made.plan.batch.why
+    _, most, _ = written(Choices((TINY,)), Observed(usable=0.02, usable_group=16, mean=0.001))
+    assert most.batch_size == 512
+    _, gated, _ = written(Choices((TINY,), curriculum="gate"), seen)
+    assert gated.batch_size == 128
+
+
+def test_steps_follow_the_source_whose_tasks_come_round_first() -> None:
+    sources = (SourceChoice("a/few@1.0", ratio=3), SourceChoice("a/many@1.0", ratio=1))
+    each = {"a/few@1.0": Measured(tasks=60), "a/many@1.0": Measured(tasks=10_000)}
+    _, config, made = written(Choices(sources), Observed(each=each))
+    assert config.max_steps == 100  # 8 tasks a step, three quarters of them of 60, ten times
+    assert "60 tasks of few" in made.plan.steps.why
+
+
+# Tokens
+
+
+def test_whole_rollouts_decide_the_sequence_and_turns_only_where_nothing_was_measured() -> None:
+    turns = SourceChoice("a/game@1.0", turns=6)
+    _, guessed, _ = written(Choices((turns,)))
+    assert guessed.seq_len == 7168  # 1024 + 1024 x 6
+    seen = Observed(prompt_tokens=3000, completion_tokens=1000, longest=2500)
+    _, measured, made = written(Choices((turns,)), seen)
+    assert (measured.max_completion_tokens, measured.seq_len) == (1280, 6144)  # 3000 + 2500
+    assert "tool output" in made.plan.seq_len.why
+
+
+def test_an_eval_that_cut_rollouts_off_measured_its_own_limit() -> None:
+    _, config, made = written(Choices((TINY,)), Observed(completion_tokens=1024, truncated=0.3))
+    assert config.max_completion_tokens == 2048
+    assert "30%" in made.plan.max_tokens.why
+
+
+# Rates
+
+
+@pytest.mark.parametrize(
+    ("model", "lora", "steps", "lr"),
+    [(None, True, 200, 1e-5), (None, True, 99, 1.5e-5), (None, False, 200, 1e-6),
+     ("Qwen/Qwen3-0.6B", False, 200, 3e-6), ("Qwen/Qwen3-0.6B", True, 200, 3e-5)],
+)  # fmt: skip
+def test_the_rate_follows_mode_length_and_size(model: str | None, lora: bool, steps: int, lr: float) -> None:
+    _, config, _ = written(Choices((TINY,), model=model, lora=lora, steps=steps))
+    assert config.lr == pytest.approx(lr)
+
+
+# GPUs
+
+
+@pytest.mark.parametrize(
+    ("model", "lora", "gpu_type", "train", "infer", "parallel"),
+    [
+        ("Qwen/Qwen3-4B-Instruct-2507", True, "A100_80GB", 1, 1, None),
+        ("Qwen/Qwen3-30B-A3B", True, "H100_80GB", 2, 2, 2),
+        ("Qwen/Qwen3-30B-A3B", False, "H100_80GB", 8, 8, 2),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", True, "H100_80GB", 16, 8, 8),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507", True, "H200_141GB", 8, 8, 8),
+        ("Qwen/Qwen3-32B", True, "H200_141GB", 2, 2, None),
+        ("someone/tuned", True, "H100_80GB", 1, 1, None),
+    ],
+)
+def test_gpus_follow_model_mode_and_type(
+    model: str, lora: bool, gpu_type: str, train: int, infer: int, parallel: int | None
+) -> None:
+    _, config, made = written(Choices((TINY,), model=model, lora=lora, gpu_type=gpu_type))
+    assert (config.train_gpus, config.infer_gpus) == (train, infer)
+    assert config.at("inference.vllm.tensor_parallel_size") == parallel
+    assert config.at("deployment.type") == ("multi_node" if train + infer > 8 else None)
+    assert made.plan.hardware.short is None
+    assert_sound(config)
+
+
+def test_several_nodes_of_one_s_own_run_through_slurm_and_hosted_ones_do_not() -> None:
+    large = "Qwen/Qwen3-235B-A22B-Instruct-2507"
+    _, own, _ = written(Choices((TINY,), model=large, target="self-managed"))
+    _, hosted, _ = written(Choices((TINY,), model=large))
+    assert (own.at("slurm.job_name"), hosted.at("slurm")) == ("tiny", None)
+    assert_sound(own)
+
+
+def test_gpus_that_do_not_hold_the_model_are_told() -> None:
+    _, _, few = written(Choices((TINY,), model="Qwen/Qwen3-32B", gpus=2, gpu_type="A100_40GB"))
+    assert "are needed" in (few.plan.hardware.short or "")
+    _, _, huge = written(Choices((TINY,), model="x/Z-900B", gpu_type="H100_80GB"))
+    assert "served weights" in (huge.plan.hardware.short or "")
+
+
+def test_gpus_beyond_a_node_are_whole_nodes_and_one_gpu_is_only_one_s_own() -> None:
+    _, config, _ = written(Choices((TINY,), gpus=24))
+    assert (config.train_gpus, config.infer_gpus, config.at("deployment.num_infer_replicas")) == (8, 16, 2)
+    for wish in (Choices((TINY,), gpus=12), Choices((TINY,), gpus=1)):
+        with pytest.raises(BadInput) as caught:
+            written(wish)
+        assert caught.value.code == "config-gpus"
+    assert_sound(written(Choices((TINY,), gpus=1, target="self-managed"))[1])
+
+
+def test_the_cheapest_type_that_fits_and_is_free_is_named() -> None:
+    _, config, _ = written(Choices((TINY,)), Observed(models=MARKET))
+    assert config.gpu_type == "H100_80GB"  # A100 is taken, and four L4 cost more
+    _, asked, _ = written(Choices((TINY,), gpu_type="A100_80GB"), Observed(models=MARKET))
+    assert asked.gpu_type == "A100_80GB"
+    _, own, _ = written(Choices((TINY,), target="self-managed"), Observed(models=MARKET))
+    assert own.gpu_type is None
+    nothing = Models({}, (Offer("A100_80GB", 1.4, False, True),))
+    _, open_, made = written(Choices((TINY,)), Observed(models=nothing))
+    assert (open_.gpu_type, made.plan.gpu_type) == (None, None)
+    reserved = Models({"Qwen/Qwen3-4B-Instruct-2507": ("B200",)}, MARKET.offers)
+    assert written(Choices((TINY,)), Observed(models=reserved))[1].gpu_type == "B200"
+
+
+def test_long_samples_write_checkpointing_out() -> None:
+    _, config, _ = written(Choices((TINY,), seq_len=16_384))
+    assert config.at("trainer.model.ac.freq") == 1
+    assert written(Choices((TINY,)))[1].at("trainer.model.ac") is None
+
+
+# Sources
+
+
+def test_sources_of_one_bare_name_are_told_apart() -> None:
+    ids = ("alice/x@1.0", "bob/x@2.0", "bob/x@2.0", "c/agg@1.0", "d/y@1.0")
+    _, config, _ = written(Choices(tuple(SourceChoice(i, held_out={"split": "eval"}) for i in ids)))
+    assert [s.name for s in config.train_sources] == ["alice-x", "bob-x", "bob-x-2", "c-agg", "y"]
+    assert len({s.name for s in config.eval_sources}) == len(ids)
+    assert_sound(config)
+
+
+def test_each_source_has_its_ratio_its_group_and_its_own_held_out_tasks() -> None:
+    sources = (
+        SourceChoice("a/one@1.0", ratio=3.0, held_out={"split": "eval"}),
+        SourceChoice("a/two@1.0", ratio=1.0, held_out={"part": "test"}),
+    )
+    easy, hard = Measured(usable=0.9, usable_group=16, mean=0.5), Measured(usable=0.36, usable_group=16, mean=0.03)
+    seen = Observed(usable=0.36, usable_group=16, mean=0.03, each={"a/one@1.0": easy, "a/two@1.0": hard})
+    text, config, _ = written(Choices(sources), seen)
+    assert "ratio = 3.0  # as asked: 75% of the tasks" in text
+    assert [config.group_of(s) for s in config.train_sources] == [8, 32]
+    assert [dict(s.args) for s in config.eval_sources] == [{"split": "eval"}, {"part": "test"}]
+    assert_sound(config)
+
+
+def test_secrets_are_named_and_never_written() -> None:
+    text, _, _ = written(Choices((SourceChoice("a/b@1.0", secrets=("SEARCH_KEY",)),)))
+    assert "reads SEARCH_KEY, never to be written here" in text

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.configs import schema
-from prime_lab_mcp.lab.configs.write import _POOLS
 from prime_lab_mcp.lab.distribution import judge
 from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.views import phases
 from prime_lab_mcp.lab.evals.views.difficulty import difficulty
 from prime_lab_mcp.lab.evals.views.viewed import Viewed
 from prime_lab_mcp.tools.write_training_config import Args
@@ -123,7 +121,6 @@ def test_advised_settings_are_keys_of_the_trainer_and_arguments_of_the_tool(tmp_
     settings = of(tmp_path, [0.0] * 30 + [0.5] * 4 + [0.95] * 16).data["settings"]
     assert settings["write_training_config"]["curriculum"] == "both"
     Args.model_validate(settings["write_training_config"])
-    assert {name: (p["threshold"], p["weight"]) for name, p in phases._POOLS.items()} == _POOLS
 
     definitions = schema.load("rl")["$defs"]
     curriculum = definitions["CurriculumConfig"]["properties"]

@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.distribution.attainable import EPSILON
 from prime_lab_mcp.lab.distribution.collect import Sample, collect
 from prime_lab_mcp.lab.distribution.judge import outcomes
 from prime_lab_mcp.lab.distribution.measured import MIN_ROLLOUTS, MIN_TASKS
+from prime_lab_mcp.lab.distribution.pools import NAMES, pool_of
 from prime_lab_mcp.lab.distribution.signal import Table, usable, usable_share
 from prime_lab_mcp.lab.distribution.tasks import PASS_THRESHOLD, Task, tasks_of
 from prime_lab_mcp.lab.errors import EvalError
@@ -24,7 +25,6 @@ from prime_lab_mcp.lab.text import count, rounded
 GROUP = 16
 """Rollouts per task in training unless told otherwise."""
 SIZES = (8, 16, 32, 64)
-POOLS = ("never", "hard", "normal", "easy", "always")
 PAGE = 12
 """Tasks of each pool on one page."""
 
@@ -51,10 +51,10 @@ def difficulty(evaluated: Evaluated, page: int = 1, group: int = GROUP) -> Viewe
         "model": evaluated.spec.model,
         "group_size": group,
         "tasks": {"evaluated": len(tasks), "of": evaluated.spec.tasks},
-        "pools": {name: len(pools[name]) for name in POOLS},
-        "tasks_in": {name: _listed(pools[name], tasks, best, solved, prior, group, page) for name in POOLS},
+        "pools": {name: len(pools[name]) for name in NAMES},
+        "tasks_in": {name: _listed(pools[name], tasks, best, solved, prior, group, page) for name in NAMES},
         "page": page,
-        "pages": max(1, *(-(-len(pools[name]) // PAGE) for name in POOLS)),
+        "pages": max(1, *(-(-len(pools[name]) // PAGE) for name in NAMES)),
         "unsolved": _unsolved(solved, prior, group),
         "group_sizes": [s.as_json() for s in sizes],
         "state": advice.state,
@@ -108,15 +108,9 @@ def _small(tasks: Mapping[str, Task]) -> bool:
 
 def _pools(tasks: Mapping[str, Task], best: float) -> dict[str, list[str]]:
     """prime-rl's pools by task mean, with exact 0 and exact 1 apart, as check_reward_distribution counts them."""
-    found: dict[str, list[str]] = {name: [] for name in POOLS}
+    found: dict[str, list[str]] = {name: [] for name in NAMES}
     for key, task in tasks.items():
-        mean = task.mean / best
-        if max(task.rewards) <= EPSILON * best:
-            found["never"].append(key)
-        elif mean >= 1 - EPSILON:
-            found["always"].append(key)
-        else:
-            found["hard" if mean <= 0.25 else "normal" if mean <= 0.75 else "easy"].append(key)
+        found[pool_of(task.mean / best, max(task.rewards) / best)].append(key)
     for keys in found.values():
         keys.sort(key=lambda k: (tasks[k].mean, k))
     return found

@@ -10,18 +10,13 @@ from typing import Any
 
 from prime_lab_mcp.lab.distribution.advice import ADVISED_ROLLOUTS, ADVISED_TASKS, USABLE_FAIL, USABLE_WARN
 from prime_lab_mcp.lab.distribution.measured import MIN_ROLLOUTS, MIN_TASKS
+from prime_lab_mcp.lab.distribution.pools import GATE_BELOW, POOLS, curriculum
 from prime_lab_mcp.lab.evals.views.phases_facts import Advice, Facts, Phase, State
 from prime_lab_mcp.lab.report import Finding, Next
 
-SOLVED, IDEAL = 0.8, 0.6
+SOLVED, IDEAL = 0.8, GATE_BELOW
 _EXIT = "mean reward of the phase's tasks above 0.8, or fewer than 20 % of its groups usable; then the next phase"
 _CURRICULUM = "orchestrator.train.source.curriculum"
-_POOLS = {
-    "hard": {"threshold": 0.25, "weight": 0.2},
-    "normal": {"threshold": 0.75, "weight": 1.0},
-    "easy": {"threshold": 1.0, "weight": 0.2},
-}
-"""prime-rl's default pools."""
 
 
 def advise(facts: Facts) -> Advice:
@@ -165,20 +160,20 @@ def _settings(facts: Facts, state: State) -> dict[str, Any]:
     """Arguments of write_training_config and the keys they become; empty where training should not begin."""
     if facts.at is None or state in ("dead", "undecided", "unknown", "solved"):
         return {}
-    gate = facts.at.share < IDEAL
-    pools = bool(facts.always and facts.never + facts.rare)
+    advised = curriculum(facts.at.share, facts.always, facts.never + facts.rare)
     larger = [s.size for s in facts.sizes if s.size > facts.group and s.share >= USABLE_WARN]
     arguments: dict[str, Any] = {
         "model": facts.model,
         "group": larger[0] if facts.at.share < USABLE_WARN and larger else facts.group,
     }
-    if gate or pools:
-        arguments["curriculum"] = "both" if gate and pools else "gate" if gate else "pools"
+    if advised:
+        arguments["curriculum"] = advised
     keys: dict[str, Any] = {"orchestrator.group_size": arguments["group"]}
-    if gate:
+    if advised in ("gate", "both"):
         keys[f"{_CURRICULUM}.gates.signal"] = {"type": "advantage_range"}
-    if pools:
-        keys[f"{_CURRICULUM}.sampler"] = {"type": "difficulty_pool", "pools": _POOLS}
+    if advised in ("pools", "both"):
+        pools = {name: pool._asdict() for name, pool in POOLS.items()}
+        keys[f"{_CURRICULUM}.sampler"] = {"type": "difficulty_pool", "pools": pools}
     return {"write_training_config": arguments, "keys": keys}
 
 

@@ -1,0 +1,89 @@
+"""What was asked for, before anything is decided."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from prime_lab_mcp.lab.configs.read import Target
+from prime_lab_mcp.lab.distribution.pools import Curriculum
+from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.text import quote
+
+DEFAULT_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChoice:
+    """An environment to train on as its taskset id; `args` are keys of its taskset, `held_out` of its eval source."""
+
+    id: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    held_out: Mapping[str, Any] | None = None
+    name: str | None = None
+    ratio: float | None = None
+    turns: int = 1
+    harness: str | None = "null"
+    runtime: str | None = "subprocess"
+    secrets: tuple[str, ...] = ()
+    """Environment variables that its code reads and that have no default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What was asked for. None: to be chosen. `because` gives the reason of a value that came from another file."""
+
+    sources: tuple[SourceChoice, ...]
+    model: str | None = None
+    target: Target = "hosted"
+    steps: int | None = None
+    batch: int | None = None
+    group: int | None = None
+    max_tokens: int | None = None
+    seq_len: int | None = None
+    temperature: float | None = None
+    lora: bool | None = None
+    lora_rank: int | None = None
+    lora_alpha: float | None = None
+    lr: float | None = None
+    gpus: int | None = None
+    train_gpus: int | None = None
+    gpu_type: str | None = None
+    renderer: str | None = None
+    wandb: str | None = None
+    curriculum: Curriculum | None = None
+    eval_interval: int | None = None
+    eval_tasks: int | None = None
+    ckpt_interval: int | None = None
+    because: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further prime-rl keys by dotted path, which no plan decides on."""
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    """Taskset keys for every training source that an older file names."""
+    held_out: Mapping[str, Any] | None = None
+    """The same for eval sources; empty: no evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One chosen value and its reason."""
+
+    value: Any
+    why: str
+
+
+def refuse_name(name: str) -> None:
+    """A config's name becomes a file name and the name of a run. Raises BadInput."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+        raise BadInput(
+            f"{quote(name)} cannot name a config",
+            fix="Use up to 64 letters, digits, dots, hyphens and underscores, starting with a letter or digit.",
+            code="bad-name",
+        )
+
+
+def up(number: int, step: int) -> int:
+    """The next multiple of `step`."""
+    return -(-number // step) * step
