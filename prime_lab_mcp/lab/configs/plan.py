@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.configs.observed import Observed
 from prime_lab_mcp.lab.configs.read import Target
-from prime_lab_mcp.lab.configs.rules_learning import MANY_PASSES
+from prime_lab_mcp.lab.configs.rules_course import MANY_PASSES
 from prime_lab_mcp.lab.configs.rules_tokens import COMPLETION_MARGIN
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.text import quote

@@ -1,11 +1,10 @@
-"""Rules about the file itself: its TOML, its keys, and which environments it names."""
+"""Rules about the file itself: its TOML, its keys, and no secret in it."""
 
 from __future__ import annotations
 
 import importlib
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -90,83 +89,6 @@ def schema_keys(config: Config, seen: Observed) -> Iterator[Finding]:
         )
 
 
-def sources_present(config: Config, seen: Observed) -> Iterator[Finding]:
-    """The real validator accepts a config without any training source."""
-    if not config.train_sources and config.at("trainer.data.fake") is None:
-        yield Finding(
-            "config-no-train-source",
-            "blocker",
-            "The config names no training environment: there is no [[orchestrator.train.source]].",
-            "Add one, or call write_training_config(environments=[...], based_on=this file).",
-            config.path.name,
-        )
-    if isinstance(config.at("orchestrator.eval"), Mapping) and not config.eval_sources:
-        yield Finding(
-            "config-no-eval-source",
-            "blocker",
-            "[orchestrator.eval] is there but names no [[orchestrator.eval.source]], which prime-rl refuses.",
-            "Add an eval source with held-out tasks, or remove the [orchestrator.eval] table.",
-            "orchestrator.eval",
-        )
-
-
-def source_names(config: Config, seen: Observed) -> Iterator[Finding]:
-    """Names are unique within training and within evaluation, and `agg` is taken."""
-    for kind, sources in (("train", config.train_sources), ("eval", config.eval_sources)):
-        for source in sources:
-            where = f"orchestrator.{kind}.source"
-            if not source.id:
-                yield Finding(
-                    "config-source-without-id",
-                    "blocker",
-                    "A source names no environment: env.taskset.id is missing.",
-                    'Set env.taskset.id = "owner/name@version".',
-                    where,
-                )
-            elif source.name == "agg":
-                yield Finding(
-                    "config-source-name",
-                    "blocker",
-                    'A source may not be named "agg": prime-rl uses it for totals.',
-                    "Give the source another name.",
-                    where,
-                )
-        for name, count in Counter(s.name for s in sources if s.name).items():
-            if count > 1:
-                yield Finding(
-                    "config-duplicate-source",
-                    "blocker",
-                    f"{count} {kind} sources are named {quote(name, limit=80)}; names must be unique.",
-                    "Give each its own name = \"...\".",
-                    f"orchestrator.{kind}.source",
-                )  # fmt: skip
-
-
-def source_pinned(config: Config, seen: Observed) -> Iterator[Finding]:
-    """A source without version trains on whatever is newest when the run starts, not on what was checked."""
-    if config.target != "hosted":
-        return
-    for source in config.sources:
-        where = f"orchestrator.{source.kind}.source {quote(source.name, limit=60)}"
-        if source.id and source.owner is None:
-            yield Finding(
-                "config-unpublished-source",
-                "blocker",
-                f"{quote(source.id, limit=80)} is no environment on the Hub: hosted training loads owner/name@version.",
-                "Call push_environment first, then name it as owner/name@version.",
-                where,
-            )
-        elif source.owner is not None and source.version in (None, "latest"):
-            ours = source.hub_name in seen.ours
-            yield Finding(
-                "config-unpinned-source",
-                "warning" if ours else "blocker",
-                f"{quote(source.id, limit=80)} has no version: the run would take whatever is newest when it starts.",
-                "Pin it: id = \"owner/name@version\" (search_hub lists the versions).",
-                where,
-            )  # fmt: skip
-
-
 def secrets(config: Config, seen: Observed) -> Iterator[Finding]:
     """The whole file is sent to the platform and kept with the run."""
     for path, value in _strings(config.table, ""):
@@ -182,7 +104,7 @@ def secrets(config: Config, seen: Observed) -> Iterator[Finding]:
             )
 
 
-RULES: tuple[Rule, ...] = (lenient_toml, schema_keys, sources_present, source_names, source_pinned, secrets)
+RULES: tuple[Rule, ...] = (lenient_toml, schema_keys, secrets)
 SFT_RULES: tuple[Rule, ...] = (lenient_toml, schema_keys, secrets)
 
 
