@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import anyio
@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.configs.evidence import observe, pushed
 from prime_lab_mcp.lab.configs.observed import Estimate, estimate, price_per_hour
 from prime_lab_mcp.lab.configs.read import Config, Source
 from prime_lab_mcp.lab.configs.rules import judge
+from prime_lab_mcp.lab.configs.shapes import known
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Models, ValidateAnswer
@@ -39,7 +40,7 @@ class Examined:
 async def examine(lab: Lab, config: Config) -> Examined:
     """The platform is asked only about what is sound offline, and never about a config for one's own GPUs."""
     trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
-    seen = observe(lab, trained, config.model, None)
+    seen = replace(observe(lab, trained, config.model, None), shapes=known(lab, config))
     findings = [*judge(config, seen), *_local_v0(lab, config), *_env_files(config)]
     answer: ValidateAnswer | None = None
     models: list[Models] = []
@@ -118,8 +119,8 @@ async def _hub(lab: Lab, source: Source, found: list[Finding]) -> None:
     from prime_lab_mcp.lab.hub import fact
 
     assert source.owner is not None
-    known = await fact(lab.prime, source.owner, source.env_name, source.version)
-    if known.exists is False:
+    fact_of = await fact(lab.prime, source.owner, source.env_name, source.version)
+    if fact_of.exists is False:
         found.append(
             Finding(
                 "config-environment-missing",
@@ -129,7 +130,7 @@ async def _hub(lab: Lab, source: Source, found: list[Finding]) -> None:
                 f"orchestrator.{source.kind}.source",
             )
         )
-    elif known.runtime == "v0":
+    elif fact_of.runtime == "v0":
         found.append(_v0(source))
 
 

@@ -19,6 +19,19 @@ MIN_GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Shapes:
+    """What the check of an environment recorded of its config classes: JSON schemas, empty where there is none."""
+
+    taskset: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, Any] = field(default_factory=dict)
+    """Of the environment that plays the taskset: its agents and limits, without the taskset."""
+    tools: bool | None = None
+    """Whether the model is offered tools. None: not known."""
+    exact: bool = True
+    """Recorded of the very files that the source names; False: of the newest check of a folder of that name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Measurements of the environments and the model of a config. None: not measured."""
 
@@ -30,6 +43,8 @@ class Observed:
     """99th percentile."""
     completion_tokens: int | None = None
     """95th percentile of a whole rollout."""
+    longest: int | None = None
+    """99th percentile of the same."""
     temperature: float | None = None
     """At which the eval sampled."""
     usable: float | None = None
@@ -41,6 +56,8 @@ class Observed:
     ours: frozenset[str] = frozenset()
     """`owner/name` of environments published from this machine."""
     renderers: Mapping[str, str] = field(default_factory=lambda: known_renderers())
+    shapes: Mapping[str, Shapes] | None = None
+    """By source id: what its environment takes. An id without entry: not known here. None: nobody looked."""
 
 
 Rule = Callable[[Config, Observed], Iterable[Finding]]

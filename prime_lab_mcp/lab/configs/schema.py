@@ -76,6 +76,11 @@ def check(table: Mapping[str, Any], kind: Kind = "rl") -> list[SchemaProblem]:
     return [*problems, *_Walk(schema).table(body, schema, "")]
 
 
+def against(table: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> list[SchemaProblem]:
+    """The same for one table and a schema of its own; `path` is where the table stands."""
+    return list(_Walk(schema).table(table, schema, path))
+
+
 @cache
 def load(kind: Kind) -> dict[str, Any]:
     """The vendored schema of one mode."""
