@@ -19,6 +19,14 @@ MIN_GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class OldReading:
+    """What the parser of `prime train` makes of the file: its table, or why it refuses it."""
+
+    table: Mapping[str, Any] | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Shapes:
     """What the check of an environment recorded of its config classes: JSON schemas, empty where there is none."""
 
@@ -56,6 +64,8 @@ class Observed:
     ours: frozenset[str] = frozenset()
     """`owner/name` of environments published from this machine."""
     renderers: Mapping[str, str] = field(default_factory=lambda: known_renderers())
+    read_by_prime: OldReading | None = None
+    """Where the package `toml` is not beside the server."""
     shapes: Mapping[str, Shapes] | None = None
     """By source id: what its environment takes. An id without entry: not known here. None: nobody looked."""
 

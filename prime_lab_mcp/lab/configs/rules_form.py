@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.configs.observed import Observed, Rule
 from prime_lab_mcp.lab.configs.old_keys import OldKey, found_in, translate
+from prime_lab_mcp.lab.configs.old_toml import here
 from prime_lab_mcp.lab.configs.read import Config
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT, Kind, SchemaProblem, check, homes
 from prime_lab_mcp.lab.report import Finding
@@ -38,9 +38,8 @@ def retired_shape(config: Config, seen: Observed) -> Iterator[Finding]:
 
 def lenient_toml(config: Config, seen: Observed) -> Iterator[Finding]:
     """`prime train` parses with the old `toml` package, which accepts garbage (`x = [`) and refuses valid TOML 1.0."""
-    try:
-        toml = importlib.import_module("toml")
-    except ImportError:
+    reading = here(config) or seen.read_by_prime
+    if reading is None:
         yield Finding(
             "config-toml-unchecked",
             "info",
@@ -48,18 +47,17 @@ def lenient_toml(config: Config, seen: Observed) -> Iterator[Finding]:
             "Nothing to do; preflight(install=true) installs it if you want the comparison.",
         )
         return
-    try:
-        theirs = toml.loads(config.text)
-    except Exception as error:
+    if reading.table is None:
+        said = quote(reading.refused or "no reason given", limit=160)
         yield Finding(
             "config-toml-dialect",
             "blocker",
-            f"The file is valid TOML, but the older parser of `prime train` refuses it: {quote(str(error), limit=160)}",
+            f"The file is valid TOML, but the older parser of `prime train` refuses it: {said}",
             "Write it plainer: no arrays of mixed types, one key per line, tables as [table] headers.",
             config.path.name,
         )
         return
-    if (where := _difference(config.table, theirs, "")) is not None:
+    if (where := _difference(config.table, reading.table, "")) is not None:
         yield Finding(
             "config-toml-dialect",
             "blocker",
