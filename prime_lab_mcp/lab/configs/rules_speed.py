@@ -75,7 +75,7 @@ def prefix_caching(config: Config, seen: Observed) -> Iterator[Finding]:
         share = f"; prompts are up to {part:.0%} of a rollout's tokens"
     yield _faster(
         f"enable_prefix_caching is off: the prompt of a task is computed {config.group_size} times instead of once"
-        f"{share}. The seed's runs gained 10 to 20% by it. It costs no signal.",
+        f"{share}. Runs of January 2026 were 10 to 20% faster with it. It costs no signal.",
         f"Remove {where}, or set it to true.",
         where,
     )
