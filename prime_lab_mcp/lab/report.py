@@ -110,6 +110,8 @@ class Facts:
     """True when the verdict rests on an answer of the platform; it then counts for that platform only."""
     proves: bool = True
     """False when the verdict is shown but is no evidence (results of unknown origin, a trial with other settings)."""
+    kept: Json = field(default_factory=dict)
+    """Recorded beside the data and not shown: what other tools read and is too long for a report."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,8 @@ async def _load(call: Call, seen: Package, data: dict[str, Any], flawed: bool) -
         *environment.examine(found.observed),
         *environment.described(seen, found.observed),
     ]
-    return Facts(env_args=given, toolchain=found.opened.toolchain), findings
+    kept = {"shapes": dict(found.observed.traits.shapes)}
+    return Facts(env_args=given, toolchain=found.opened.toolchain, kept=kept), findings
 
 
 def _data(found: loading.Found) -> dict[str, Any]:

@@ -42,7 +42,13 @@ def _summary(relative: str, examined: Examined, status: str) -> str:
     blockers = sum(f.severity == "blocker" for f in examined.findings)
     warnings = sum(f.severity == "warning" for f in examined.findings)
     if status == "failed":
-        return f"{relative} cannot be submitted: {count(blockers, 'blocker')}, {count(warnings, 'warning')}."
+        asked = {
+            "invalid": "the platform's schema refuses it",
+            "valid": "the platform's schema accepts the file, but not all that it names is fit",
+            "unavailable": "the platform could not be asked",
+            "not-offered": "the platform offers no validation",
+        }.get(examined.validation, "found offline, the platform was not asked")
+        return f"{relative} cannot be submitted ({asked}): {count(blockers, 'blocker')}, {count(warnings, 'warning')}."
     if status == "inconclusive":
         return f"{relative} is sound offline, but the platform could not be asked."
     judged = {

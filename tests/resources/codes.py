@@ -16,7 +16,11 @@ from prime_lab_mcp.lab.evals.failures import CAUSES
 ROOT = Path(__file__).parents[2] / "prime_lab_mcp"
 FIRST = {"Finding": "", "Point": "", "tallied": "", "_Kind": "", "Anomaly": "run-"}
 """Calls whose first argument is a code, each with what is put before it."""
-FIRST_IN = {("server/approval.py", "_refused"), ("lab/worker/hub_dataset.py", "failed")}
+FIRST_IN = {
+    ("server/approval.py", "_refused"),
+    ("lab/configs/rules_trainer.py", "_refused"),
+    ("lab/worker/hub_dataset.py", "failed"),
+}
 """The same, of functions with common names, by the file that defines them."""
 BY_NAME = ("hack", "_unsteady", "Sanity")
 """Calls that take a code among other texts: an argument that is a code of its own kind."""
@@ -28,6 +32,7 @@ PASSED_ON: frozenset[tuple[str, str]] = frozenset({
     ("lab/prime/refusals.py", "kind.code"), ("lab/prime/refusals.py", "code"),
     ("lab/prime/refusals.py", "_UNREACHABLE.code"), ("lab/worker/hub_dataset.py", "code"),
     ("server/approval.py", "code"), ("tools/check_environment.py", "finding.code"),
+    ("lab/configs/rules_trainer.py", "code"),
     ("tools/test_reward.py", "check.code"), ("tools/watch_run.py", "error.code"),
     ("tools/watch_run.py", "f'run-{anomaly.code}'"), ("lab/checks/supplied_cases.py", "code"),
 })  # fmt: skip

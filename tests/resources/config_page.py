@@ -72,20 +72,28 @@ GROUPS: dict[str, dict[str, str]] = {
         "output_dir": "self-managed runs",
         "ckpt.interval": "steps between checkpoints; `[ckpt]` alone turns them on",
         "ckpt.keep_last": "how many stay",
+        "resume.step": "goes on from this checkpoint; hosted runs use submit_training(resume_from=...)",
         "monitors.wandb.project": "needs WANDB_API_KEY",
     },
     "Model and trainer": {
         "model.name": "a model of the list that `search_hub(kind=\"model\")` shows",
         "trainer.optim.lr": "full training 1e-6, LoRA about 1e-5; the default is not raised by LoRA",
-        "trainer.optim.weight_decay": "",
+        "trainer.optim.type": "adamw, muon, sgd or sign_sgd",
+        "trainer.optim.weight_decay": "recipes leave it",
         "trainer.optim.max_norm": "gradient clipping",
         "trainer.model.lora.rank": "8 to 32 is enough; `[trainer.model.lora]` turns LoRA on",
-        "trainer.model.lora.alpha": "",
-        "trainer.model.lora.dropout": "",
+        "trainer.model.lora.alpha": "scale of the adapter; twice the rank is usual",
+        "trainer.model.lora.dropout": "0 in RL recipes",
+        "trainer.model.lora.target_modules": "all linear layers by default, which is best",
         "trainer.model.seq_len": "at least orchestrator.seq_len",
-        "trainer.model.impl": "hf for architectures without one of prime-rl's own",
+        "trainer.model.impl": "auto takes prime-rl's own where there is one; hf needs attn = \"flash_attention_2\"",
+        "trainer.model.attn": "auto takes the fastest of the GPU",
         "trainer.model.ac.freq": "activation checkpointing: 1 saves the most memory",
-        "trainer.model.fsdp_cpu_offload": "",
+        "trainer.model.fsdp_cpu_offload": "never with LoRA, nor beside optim_cpu_offload",
+        "trainer.model.optim_cpu_offload": "optimizer states in CPU memory",
+        "trainer.scheduler.type": "constant, linear or cosine; warm-up and decay have to fit into max_steps",
+        "trainer.enable_router_replay": "for mixtures of experts",
+        "model.vlm.vision_encoder_attr": "`[model.vlm]` trains on images; without it on text alone",
     },
     "Orchestrator": {
         "orchestrator.batch_size": "rollouts of a step, a multiple of the group size; 64 at least",
@@ -98,7 +106,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "orchestrator.train.sampling.temperature": "1, as in the evaluation that counts",
         "orchestrator.train.sampling.extra_body": "more for the inference server",
         "orchestrator.train.filter_zero_advantages": "drops groups without a gradient after they were paid for",
-        "orchestrator.algo.type": "",
+        "orchestrator.algo.type": "grpo, echo, max_rl, rae, hierarchical_grpo, opd, opsd or sft",
+        "orchestrator.renderer.name": "for a model prime-rl does not know by name; `default` uses its chat template",
+        "orchestrator.renderer.tool_parser": "with `default` and tools: how calls are read",
     },
     "Training sources": {
         "orchestrator.train.source.name": "distinct",
@@ -112,26 +122,55 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Evaluation during the run": {
         "orchestrator.eval.interval": "a fifth of max_steps or less",
-        "orchestrator.eval.group_size": "",
+        "orchestrator.eval.group_size": "rollouts of an evaluated task",
         "orchestrator.eval.skip_first_step": "false: the base model is evaluated first",
-        "orchestrator.eval.sampling.max_completion_tokens": "",
-        "orchestrator.eval.sampling.temperature": "",
+        "orchestrator.eval.sampling.max_completion_tokens": "as in training",
+        "orchestrator.eval.sampling.temperature": "as in training, or 0 for what the model would say first",
         "orchestrator.eval.source.env.taskset.id": "on a split that is not trained on",
         "orchestrator.eval.source.num_examples": "tasks of one evaluation; -1: all",
     },
     "Machines": {
         "deployment.type": "single_node or multi_node",
-        "deployment.num_train_gpus": "",
-        "deployment.num_infer_gpus": "",
-        "deployment.gpus_per_node": "",
+        "deployment.num_train_gpus": "billed by the hour, with those of inference",
+        "deployment.num_infer_gpus": "at least 1, a multiple of tensor_parallel_size",
+        "deployment.gpus_per_node": "training and inference together do not exceed it on one node",
         "inference.vllm.max_model_len": "at least seq_len",
-        "inference.vllm.gpu_memory_utilization": "",
-        "inference.vllm.tool_call_parser": "",
-        "inference.vllm.enable_prefix_caching": "",
+        "inference.vllm.gpu_memory_utilization": "lower it only where the trainer shares the GPU",
+        "inference.vllm.tool_call_parser": "auto finds it by the model's name",
+        "inference.vllm.tensor_parallel_size": "GPUs that hold one copy of the model",
+        "inference.vllm.enable_prefix_caching": "vLLM caches unless this is false: a group shares its prompt",
     },
 }  # fmt: skip
 PLUGIN = frozenset(key for keys in GROUPS.values() for key in keys if ".env.agent." in key)
 """Keys that the schema leaves to the environment's own config class."""
+RULES: dict[str, str] = {
+    "The file": "config-broken-toml config-toml-dialect config-unknown-key config-wrong-type config-bad-value "
+    "config-missing-table config-old-key migration config-secret config-env-file-missing",
+    "Environments": "config-no-train-source config-no-eval-source config-source-without-id config-source-name "
+    "config-duplicate-source config-unpinned-source config-unpublished-source config-environment-missing "
+    "v0-not-trainable config-unknown-taskset-key config-taskset-value config-environment-key config-taskset-unchecked",
+    "Model": "config-model-name config-model-not-listed config-no-renderer config-tool-parser config-vision-model "
+    "config-vlm config-model-fallback",
+    "Trainer": "config-lr-unset config-lr-range config-implementation config-cpu-offload config-lora-cpu-offload "
+    "config-lora-broadcast config-scheduler",
+    "Batch and tokens": "config-two-batches config-batch-group config-small-batch config-group-size config-inflight "
+    "config-seq-len config-no-completion-limit config-completion-budget config-budget-exceeds-seq-len "
+    "config-no-room-for-prompt config-temperature config-eval-sampling",
+    "The run": "config-no-max-steps config-no-checkpoint config-checkpoint-interval config-passes config-no-eval "
+    "config-eval-on-train config-eval-interval config-curriculum config-weak-signal config-costly-gate config-speed",
+    "Machines": "config-gpus config-default-gpus config-no-inference config-hosted-unsupported config-conflict "
+    "config-wandb-key config-self-managed config-sft-no-volume",
+    "The platform's word": "config-refused-by-platform config-not-validated-by-platform config-validation-unavailable "
+    "config-schema-newer config-toml-unchecked",
+}
+"""Every finding of `check_training_config`, by topic."""
+JUDGED = """\
+## Rules
+
+What `check_training_config` finds beside the types above; `lab://finding/CODE` has cause, fix and example of each.
+
+{rows}
+"""
 PLATFORM = """\
 ## Keys of the platform
 
@@ -172,8 +211,14 @@ def render() -> str:
     for title, keys in GROUPS.items():
         rows = "\n".join(f"| `{key}` | {_type(key)} | {_default(key)} | {about} |" for key, about in keys.items())
         parts.append(f"## {title}\n\n| key | type | default | |\n|---|---|---|---|\n{rows}\n")
+    rows = "\n".join(f"- {topic}: {_codes(codes)}." for topic, codes in RULES.items())
+    parts.append(JUDGED.format(rows=rows))
     parts.append(PLATFORM.format(keys=", ".join(f"`{key}`" for key in PLATFORM_KEYS)))
     return "\n".join(parts)
+
+
+def _codes(codes: str) -> str:
+    return ", ".join(f"`{code}`" for code in codes.split())
 
 
 def _type(path: str) -> str:
@@ -191,7 +236,10 @@ def _type(path: str) -> str:
 
 
 def _default(path: str) -> str:
-    found = next((node["default"] for node in find(path) if "default" in node), "")
+    table, _, last = path.rpartition(".")
+    whole = [node["default"] for node in (find(table) if table else ()) if isinstance(node.get("default"), dict)]
+    own = [node["default"] for node in find(path) if "default" in node]
+    found = next((default[last] for default in whole if last in default), next(iter(own), ""))
     if found == "" or isinstance(found, dict):
         return ""
     return "none" if found is None else f"`{json.dumps(found)}`"

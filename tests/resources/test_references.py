@@ -13,6 +13,7 @@ import pytest
 
 from prime_lab_mcp.lab.configs import schema
 from tests.resources import config_page, signatures
+from tests.resources.codes import emitted
 from tests.resources.fenced import PAGES, blocks, page
 
 LIMIT = 40_000
@@ -33,6 +34,16 @@ def test_the_v0_reference_is_what_its_last_release_gives(tmp_path: Path) -> None
 
 def test_the_config_reference_is_what_the_schema_gives() -> None:
     assert page("reference/training-config") == config_page.render()
+
+
+def test_the_config_reference_names_every_rule_that_there_is() -> None:
+    named = [code for codes in config_page.RULES.values() for code in codes.split()]
+    places = emitted()[0]
+    judging = ("lab/configs/rules", "lab/configs/examine.py")
+    ruled = {code for code, files in places.items() if any(file.startswith(judging) for file in files)}
+    assert ruled - set(named) == set()
+    assert [code for code in named if code not in places] == []
+    assert len(named) == len(set(named))
 
 
 @pytest.mark.parametrize("key", [key for keys in config_page.GROUPS.values() for key in keys])

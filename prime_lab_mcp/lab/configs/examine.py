@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import anyio
 
 from prime_lab_mcp.lab.configs.evidence import observe, pushed
 from prime_lab_mcp.lab.configs.observed import Estimate, estimate, price_per_hour
+from prime_lab_mcp.lab.configs.old_toml import here, there
 from prime_lab_mcp.lab.configs.read import Config, Source
 from prime_lab_mcp.lab.configs.rules import judge
+from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
+from prime_lab_mcp.lab.configs.shapes import known
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Models, ValidateAnswer
@@ -37,13 +41,17 @@ class Examined:
 
 
 async def examine(lab: Lab, config: Config) -> Examined:
-    """The platform is asked only about what is sound offline, and never about a config for one's own GPUs."""
+    """The platform is asked only about what is sound offline, and never about a config for one's own GPUs.
+
+    A key that our schema does not know may be newer than it: of that the platform is asked too.
+    """
     trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
-    seen = observe(lab, trained, config.model, None)
+    elsewhere = await there(lab, config) if here(config) is None else None
+    seen = replace(observe(lab, trained, config.model, None), shapes=known(lab, config), read_by_prime=elsewhere)
     findings = [*judge(config, seen), *_local_v0(lab, config), *_env_files(config)]
     answer: ValidateAnswer | None = None
     models: list[Models] = []
-    if config.target == "hosted" and not any(f.severity == "blocker" for f in findings):
+    if config.target == "hosted" and all(f.severity != "blocker" or _may_be_newer(f) for f in findings):
         abroad: list[Finding] = []
         answers: list[ValidateAnswer] = []
 
@@ -56,7 +64,14 @@ async def examine(lab: Lab, config: Config) -> Examined:
             for source in {s.id: s for s in config.sources if s.owner}.values():
                 asking.start_soon(_hub, lab, source, abroad)
         answer = answers[0]
-        findings += [*abroad, *_validated(answer), *_listed(config, models)]
+        sound = not any(f.severity == "blocker" for f in findings)
+        findings = [
+            *accepted(findings, answer),
+            *abroad,
+            *_validated(answer, sound),
+            *_commits(answer),
+            *_listed(config, models),
+        ]
     if models:
         seen = observe(lab, trained, config.model, models[0].price(config.gpu_type))
     return Examined(
@@ -76,6 +91,40 @@ def verdict(findings: tuple[Finding, ...]) -> Literal["passed", "failed", "incon
     if not blockers:
         return "passed"
     return "inconclusive" if blockers == {"config-validation-unavailable"} else "failed"
+
+
+def _may_be_newer(finding: Finding) -> bool:
+    """Sources are not validated by `prime train validate`, so that its yes says nothing of their keys."""
+    return finding.code == "config-unknown-key" and ".source" not in (finding.where or ".source")
+
+
+def accepted(findings: Sequence[Finding], answer: ValidateAnswer) -> list[Finding]:
+    """Keys that only the platform's schema knows are no blockers where it accepted them; it is right."""
+    newer = answer.outcome == "valid" and answer.schema_commit not in (None, SCHEMA_COMMIT)
+    if not newer:
+        return list(findings)
+    return [
+        replace(f, severity="warning", fix=f"Nothing, if you mean it: the platform's schema accepts it. {f.fix}")
+        if _may_be_newer(f)
+        else f
+        for f in findings
+    ]
+
+
+def _commits(answer: ValidateAnswer) -> list[Finding]:
+    """Said where the two schemas are not the same one."""
+    theirs = answer.schema_commit
+    if theirs in (None, SCHEMA_COMMIT):
+        return []
+    return [
+        Finding(
+            "config-schema-newer",
+            "info",
+            f"The platform judged by prime-rl {quote(str(theirs)[:8])}, the offline rules are those of "
+            f"{SCHEMA_COMMIT[:8]}: where they disagree, the platform is right.",
+            "Nothing to do; keys that are new there are not checked offline.",
+        )
+    ]
 
 
 def _local_v0(lab: Lab, config: Config) -> list[Finding]:
@@ -118,8 +167,8 @@ async def _hub(lab: Lab, source: Source, found: list[Finding]) -> None:
     from prime_lab_mcp.lab.hub import fact
 
     assert source.owner is not None
-    known = await fact(lab.prime, source.owner, source.env_name, source.version)
-    if known.exists is False:
+    fact_of = await fact(lab.prime, source.owner, source.env_name, source.version)
+    if fact_of.exists is False:
         found.append(
             Finding(
                 "config-environment-missing",
@@ -129,7 +178,7 @@ async def _hub(lab: Lab, source: Source, found: list[Finding]) -> None:
                 f"orchestrator.{source.kind}.source",
             )
         )
-    elif known.runtime == "v0":
+    elif fact_of.runtime == "v0":
         found.append(_v0(source))
 
 
@@ -156,8 +205,9 @@ def _listed(config: Config, models: list[Models]) -> list[Finding]:
     ]  # fmt: skip
 
 
-def _validated(answer: ValidateAnswer) -> list[Finding]:
-    if answer.outcome == "valid":
+def _validated(answer: ValidateAnswer, sound: bool) -> list[Finding]:
+    """`sound`: nothing offline stands in the way, so that the platform's silence is what does."""
+    if answer.outcome == "valid" or (answer.outcome == "unavailable" and not sound):
         return []
     said = quote(" ".join(answer.problems), limit=300) if answer.problems else "no reason given"
     if answer.outcome == "not-offered":

@@ -55,6 +55,27 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class OldReading:
+    """What the parser of `prime train` makes of the file: its table, or why it refuses it."""
+
+    table: Mapping[str, Any] | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """What the check of an environment recorded of its config classes: JSON schemas, empty where there is none."""
+
+    taskset: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, Any] = field(default_factory=dict)
+    """Of the environment that plays the taskset: its agents and limits, without the taskset."""
+    tools: bool | None = None
+    """Whether the model is offered tools. None: not known."""
+    exact: bool = True
+    """Recorded of the very files that the source names; False: of the newest check of a folder of that name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Measurements of the environments and the model of a config; several are judged by the hardest."""
 
@@ -87,6 +108,10 @@ class Observed:
     """Of each environment by its taskset id."""
     models: Models | None = None
     """What the platform trains and rents out now; None: not asked."""
+    read_by_prime: OldReading | None = None
+    """Where the package `toml` is not beside the server."""
+    shapes: Mapping[str, Shapes] | None = None
+    """By source id: what its environment takes. An id without entry: not known here. None: nobody looked."""
 
     @property
     def told(self) -> str:

@@ -1,16 +1,15 @@
-"""Rules about the file itself: its TOML, its keys, and which environments it names."""
+"""Rules about the file itself: its TOML, its keys, and no secret in it."""
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.configs.observed import Observed, Rule
 from prime_lab_mcp.lab.configs.old_keys import OldKey, found_in, translate
+from prime_lab_mcp.lab.configs.old_toml import here
 from prime_lab_mcp.lab.configs.read import Config
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT, Kind, SchemaProblem, check, homes
 from prime_lab_mcp.lab.report import Finding
@@ -39,9 +38,8 @@ def retired_shape(config: Config, seen: Observed) -> Iterator[Finding]:
 
 def lenient_toml(config: Config, seen: Observed) -> Iterator[Finding]:
     """`prime train` parses with the old `toml` package, which accepts garbage (`x = [`) and refuses valid TOML 1.0."""
-    try:
-        toml = importlib.import_module("toml")
-    except ImportError:
+    reading = here(config) or seen.read_by_prime
+    if reading is None:
         yield Finding(
             "config-toml-unchecked",
             "info",
@@ -49,18 +47,17 @@ def lenient_toml(config: Config, seen: Observed) -> Iterator[Finding]:
             "Nothing to do; preflight(install=true) installs it if you want the comparison.",
         )
         return
-    try:
-        theirs = toml.loads(config.text)
-    except Exception as error:
+    if reading.table is None:
+        said = quote(reading.refused or "no reason given", limit=160)
         yield Finding(
             "config-toml-dialect",
             "blocker",
-            f"The file is valid TOML, but the older parser of `prime train` refuses it: {quote(str(error), limit=160)}",
+            f"The file is valid TOML, but the older parser of `prime train` refuses it: {said}",
             "Write it plainer: no arrays of mixed types, one key per line, tables as [table] headers.",
             config.path.name,
         )
         return
-    if (where := _difference(config.table, theirs, "")) is not None:
+    if (where := _difference(config.table, reading.table, "")) is not None:
         yield Finding(
             "config-toml-dialect",
             "blocker",
@@ -90,83 +87,6 @@ def schema_keys(config: Config, seen: Observed) -> Iterator[Finding]:
         )
 
 
-def sources_present(config: Config, seen: Observed) -> Iterator[Finding]:
-    """The real validator accepts a config without any training source."""
-    if not config.train_sources and config.at("trainer.data.fake") is None:
-        yield Finding(
-            "config-no-train-source",
-            "blocker",
-            "The config names no training environment: there is no [[orchestrator.train.source]].",
-            "Add one, or call write_training_config(environments=[...], based_on=this file).",
-            config.path.name,
-        )
-    if isinstance(config.at("orchestrator.eval"), Mapping) and not config.eval_sources:
-        yield Finding(
-            "config-no-eval-source",
-            "blocker",
-            "[orchestrator.eval] is there but names no [[orchestrator.eval.source]], which prime-rl refuses.",
-            "Add an eval source with held-out tasks, or remove the [orchestrator.eval] table.",
-            "orchestrator.eval",
-        )
-
-
-def source_names(config: Config, seen: Observed) -> Iterator[Finding]:
-    """Names are unique within training and within evaluation, and `agg` is taken."""
-    for kind, sources in (("train", config.train_sources), ("eval", config.eval_sources)):
-        for source in sources:
-            where = f"orchestrator.{kind}.source"
-            if not source.id:
-                yield Finding(
-                    "config-source-without-id",
-                    "blocker",
-                    "A source names no environment: env.taskset.id is missing.",
-                    'Set env.taskset.id = "owner/name@version".',
-                    where,
-                )
-            elif source.name == "agg":
-                yield Finding(
-                    "config-source-name",
-                    "blocker",
-                    'A source may not be named "agg": prime-rl uses it for totals.',
-                    "Give the source another name.",
-                    where,
-                )
-        for name, count in Counter(s.name for s in sources if s.name).items():
-            if count > 1:
-                yield Finding(
-                    "config-duplicate-source",
-                    "blocker",
-                    f"{count} {kind} sources are named {quote(name, limit=80)}; names must be unique.",
-                    "Give each its own name = \"...\".",
-                    f"orchestrator.{kind}.source",
-                )  # fmt: skip
-
-
-def source_pinned(config: Config, seen: Observed) -> Iterator[Finding]:
-    """A source without version trains on whatever is newest when the run starts, not on what was checked."""
-    if config.target != "hosted":
-        return
-    for source in config.sources:
-        where = f"orchestrator.{source.kind}.source {quote(source.name, limit=60)}"
-        if source.id and source.owner is None:
-            yield Finding(
-                "config-unpublished-source",
-                "blocker",
-                f"{quote(source.id, limit=80)} is no environment on the Hub: hosted training loads owner/name@version.",
-                "Call push_environment first, then name it as owner/name@version.",
-                where,
-            )
-        elif source.owner is not None and source.version in (None, "latest"):
-            ours = source.hub_name in seen.ours
-            yield Finding(
-                "config-unpinned-source",
-                "warning" if ours else "blocker",
-                f"{quote(source.id, limit=80)} has no version: the run would take whatever is newest when it starts.",
-                "Pin it: id = \"owner/name@version\" (search_hub lists the versions).",
-                where,
-            )  # fmt: skip
-
-
 def secrets(config: Config, seen: Observed) -> Iterator[Finding]:
     """The whole file is sent to the platform and kept with the run."""
     for path, value in _strings(config.table, ""):
@@ -182,7 +102,7 @@ def secrets(config: Config, seen: Observed) -> Iterator[Finding]:
             )
 
 
-RULES: tuple[Rule, ...] = (lenient_toml, schema_keys, sources_present, source_names, source_pinned, secrets)
+RULES: tuple[Rule, ...] = (lenient_toml, schema_keys, secrets)
 SFT_RULES: tuple[Rule, ...] = (lenient_toml, schema_keys, secrets)
 
 

@@ -76,6 +76,11 @@ def check(table: Mapping[str, Any], kind: Kind = "rl") -> list[SchemaProblem]:
     return [*problems, *_Walk(schema).table(body, schema, "")]
 
 
+def against(table: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> list[SchemaProblem]:
+    """The same for one table and a schema of its own; `path` is where the table stands."""
+    return list(_Walk(schema, frozenset()).table(table, schema, path))
+
+
 @cache
 def load(kind: Kind) -> dict[str, Any]:
     """The vendored schema of one mode."""
@@ -104,7 +109,8 @@ def homes(kind: Kind) -> Mapping[str, tuple[str, ...]]:
 class _Walk:
     """One descent through a table along its schema."""
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    def __init__(self, schema: Mapping[str, Any], opened: frozenset[str] = _OPEN) -> None:
+        self._opened = opened
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
 
     def table(self, value: Mapping[str, Any], node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
@@ -155,7 +161,7 @@ class _Walk:
         if "$ref" in node:
             name = str(node["$ref"]).rsplit("/", 1)[-1]
             target = self._definitions[name]
-            return self.branches({**target, "additionalProperties": True} if name in _OPEN else target)
+            return self.branches({**target, "additionalProperties": True} if name in self._opened else target)
         for union in ("anyOf", "oneOf"):
             if union in node:
                 return [found for branch in node[union] for found in self.branches(branch)]

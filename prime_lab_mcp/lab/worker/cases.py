@@ -141,6 +141,8 @@ class Traits:
     roles: tuple[Role, ...] | None = None
     wire: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     """A few tasks with their data as it is sent."""
+    shapes: Mapping[str, Any] = field(default_factory=dict)
+    """JSON schemas of the tables that a training config may give it: `taskset`, `env`; and whether it has `tools`."""
     parsers: tuple[ParserUse, ...] = ()
 
 

@@ -84,6 +84,7 @@ def decode_traits(reply: Any) -> Traits:
             roles=None
             if roles is None
             else tuple(Role(str(r["name"]), str(r["harness"]), str(r["runtime"]), bool(r["own"])) for r in roles),
+            shapes=dict(reply.get("shapes") or {}),
             wire=tuple((int(w["row"]), dict(w["data"])) for w in reply.get("wire", ())),
             parsers=tuple(
                 ParserUse(str(p["function"]), str(p["given"]), str(p["environment"])) for p in reply.get("parsers", ())

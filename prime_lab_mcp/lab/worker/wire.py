@@ -43,6 +43,7 @@ def facts(adapter: Any) -> dict[str, Any]:
         "lossy": [{"row": i, "field": name, "why": _plain().text(why, 300)} for i, name, why in lost[:_SHOWN]],
         "lossy_total": len(lost),
         "roles": _roles(adapter),
+        "shapes": sys.modules["_prime_lab_worker_program"].sibling("shapes").of(adapter),
         "held_out": f"{split[0]}={split[1]}" if split else None,
         "wire": [{"row": i, "data": d} for i in tried[:_SENT] if (d := _dumped(adapter.tasks[i].data)) is not None],
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.checks import installed
+from prime_lab_mcp.lab.configs.schema import against
 from prime_lab_mcp.lab.worker.host import LoadFailed
 from prime_lab_mcp.lab.worker.pool import Workers
 
@@ -56,6 +57,20 @@ async def test_arguments_have_type_default_and_choices(write: Write, opened: Ope
     assert [(a.name, a.type, a.default, a.choices) for a in facts.args] == [
         ("split", "Literal['train', 'test']", "train", ("train", "test")), ("size", "int", 3, ()),
     ]  # fmt: skip
+
+
+async def test_the_tables_of_a_config_have_schemas(write: Write, opened: Opened) -> None:
+    async with opened(write(module())) as worker:
+        shapes = (await worker.facts()).shapes
+    assert shapes["tools"] is False
+    right = {"id": "x", "split": "test", "size": 3, "task": {"judges": [{"id": "a", "more": 1}]}, "system_prompt": "p"}
+    assert against(right, shapes["taskset"], "t") == []
+    wrong = against({"splt": "test", "size": "x", "task": {"more": 1}}, shapes["taskset"], "t")
+    assert [(p.key, p.near) for p in wrong] == [("t.splt", "split"), ("t.size", None), ("t.task.more", None)]
+    agent = {"harness": {"id": "null", "more": 1}, "runtime": {"type": "docker", "image": "i"}, "max_turns": 3}
+    assert against({"agent": agent, "retries": {"max_retries": 1}}, shapes["env"], "env") == []
+    wrong = against({"agent": {"runtime": {"cpus": 1}, "max_turn": 3}, "agnet": {}}, shapes["env"], "env")
+    assert [p.key for p in wrong] == ["env.agent.runtime.cpus", "env.agent.max_turn", "env.agnet"]
 
 
 async def test_the_split_that_is_not_loaded_is_listed_on_demand(write: Write, opened: Opened) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from prime_lab_mcp.lab.configs.observed import MIN_BATCH, MIN_GROUPS, Measured, Observed
 from prime_lab_mcp.lab.configs.plan.choices import Choices, SourceChoice, Value
 from prime_lab_mcp.lab.configs.plan.groups import usable_at
-from prime_lab_mcp.lab.configs.rules_learning import MANY_PASSES
+from prime_lab_mcp.lab.configs.rules_course import MANY_PASSES
 from prime_lab_mcp.lab.distribution.advice import USABLE_WARN
 from prime_lab_mcp.lab.errors import BadInput
 
