@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.configs.draft import Lineage, same_but_for_date
 from prime_lab_mcp.lab.configs.evidence import observe, pushed
 from prime_lab_mcp.lab.configs.held_out import held_out_keys
 from prime_lab_mcp.lab.configs.make import Made, make, with_extra
-from prime_lab_mcp.lab.configs.migrate import Change, migrate
+from prime_lab_mcp.lab.configs.migrate import Change, Header, migrate, read_header
 from prime_lab_mcp.lab.configs.observed import Observed, price_per_hour
 from prime_lab_mcp.lab.configs.plan import DEFAULT_MODEL, Choices, SourceChoice, near_models, refuse_name
 from prime_lab_mcp.lab.configs.read import Config, identity, read
@@ -88,26 +88,33 @@ async def author(lab: Lab, wish: Wish, today: date) -> Written:
     seen = observe(lab, _trained(resolved), _model(asked, base), await _price(lab, asked))
     name = wish.name or _name(resolved, base)
     refuse_name(name)
-    return _write(lab, wish, asked, base, pins, seen, name, today, [f for r in resolved for f in r.findings])
+    findings = [f for r in resolved for f in r.findings]
+    if base is not None and (changed := registry.drift(registry_path, base)) is not None:
+        findings.append(changed)
+    with registry.locked(registry_path) as held:
+        return _write(held, lab, wish, asked, base, pins, seen, name, today, findings)
 
 
 def _write(
-    lab: Lab, wish: Wish, asked: Choices, base: Config | None, pins: Mapping[str, str], seen: Observed,
-    name: str, today: date, findings: list[Finding],
+    held: registry.Held, lab: Lab, wish: Wish, asked: Choices, base: Config | None, pins: Mapping[str, str],
+    seen: Observed, name: str, today: date, findings: list[Finding],
 ) -> Written:  # fmt: skip
     relative_base = base.path.relative_to(lab.workspace.root).as_posix() if base else None
     based_on = f"{relative_base} (sha256 {base.sha256[:12]})" if base else None
-    version = 0
+    header = read_header(base.table.get("config"))[0] if base else Header()
+    version = header.number
     while True:
         version += 1
         stem = name if version == 1 else f"{name}-v{version}"
         path = lab.workspace.resolve(f"{FOLDER}/{stem}.toml")
+        if held.taken(name, version, f"{FOLDER}/{stem}.toml"):
+            continue
         made = make(asked, seen, stem, base, pins)
         if base is not None:
             made = _rebase_env_files(made, base.path.parent, path.parent)
         environments = tuple(dict.fromkeys(_ids(made)))
-        lineage = Lineage(stem, version, today, asked.target, environments, based_on)
-        text, config = finish(made.draft, lineage, path)
+        lineage = Lineage(stem, version, today, asked.target, environments, based_on, wish.notes, header.lines())
+        text, config = finish(made.draft, lineage, path, base)
         if not path.exists():
             break
         if same_but_for_date(_present(path), text):
@@ -124,8 +131,13 @@ def _write(
         sha256=config.sha256,
         based_on=relative_base,
         notes=wish.notes,
+        environment_versions={f"{o}/{n}" if o else n: v for o, n, v in map(identity, environments) if v},
+        hardware=registry.hardware(config),
+        parameters=registry.parameters(config.table),
     )
-    registry.add(lab.workspace.resolve(registry.REGISTRY), entry)
+    if base is not None and relative_base and header.version:
+        held.add_older(base, relative_base, header)
+    held.add(entry)
     return _written(config, path, lab, version, False, relative_base, made, seen, findings)
 
 

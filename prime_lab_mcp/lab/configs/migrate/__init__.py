@@ -4,8 +4,8 @@ Known shapes: the retired shared-LoRA one (`model = "..."`, `[[env]]`), prime-rl
 (`[[orchestrator.env]]`, `[orchestrator.sampling]`, `[wandb]`, `[inference.model]`), and today's.
 """
 
-from prime_lab_mcp.lab.configs.migrate.header import Header
+from prime_lab_mcp.lab.configs.migrate.header import Header, read_header
 from prime_lab_mcp.lab.configs.migrate.mover import Migration, migrate
 from prime_lab_mcp.lab.configs.migrate.rows import Change, settled
 
-__all__ = ["Change", "Header", "Migration", "migrate", "settled"]
+__all__ = ["Change", "Header", "Migration", "migrate", "read_header", "settled"]

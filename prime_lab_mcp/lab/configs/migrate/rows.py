@@ -18,8 +18,10 @@ _SECRET = re.compile(r"(^|[._])(key|token|secret|password)s?$", re.I)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one key. `to` is the new place and value, "kept" or "dropped"; `place` and `value` are the new dotted
-    key and what stands there."""
+    """What became of one key. `to` is the new place and value, "kept" or "dropped".
+
+    `place` and `value` are the new dotted key and what stands there, where one took its place.
+    """
 
     key: str
     to: str
