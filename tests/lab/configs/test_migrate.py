@@ -10,7 +10,7 @@ import pytest
 from prime_lab_mcp.lab.configs.draft import Draft, Lineage
 from prime_lab_mcp.lab.configs.make import Made, make
 from prime_lab_mcp.lab.configs.migrate import Change, migrate
-from prime_lab_mcp.lab.configs.migrate.rows import dotted, leaves, path_of
+from prime_lab_mcp.lab.configs.migrate.rows import dotted, index, leaves
 from prime_lab_mcp.lab.configs.observed import Observed
 from prime_lab_mcp.lab.configs.old_keys import OLD_KEYS
 from prime_lab_mcp.lab.configs.plan import Choices, SourceChoice
@@ -220,12 +220,11 @@ def test_every_key_of_an_older_file_has_exactly_one_row(text: str, target: Targe
 @pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
 def test_a_row_tells_the_truth_about_the_new_file(text: str) -> None:
     config, made = migrated(text)
+    places = index(config.table)
     for change in made.changes:
         if change.place is not None:
             assert change.value is not None
-            path = path_of(change.place, config.table)
-            assert path is not None, change
-            assert Draft(dict(config.table)).get(path) == change.value, change
+            assert Draft(dict(config.table)).get(places[change.place]) == change.value, change
 
 
 @pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from prime_lab_mcp.lab.configs.migrate.rows import path_of
+from prime_lab_mcp.lab.configs.draft import KeyPath
+from prime_lab_mcp.lab.configs.migrate.rows import index
 from prime_lab_mcp.lab.configs.old_keys import OldKey, translate
-from prime_lab_mcp.lab.configs.schema import check
+from prime_lab_mcp.lab.configs.schema import SchemaProblem, check
 
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.configs.migrate.mover import Mover
 
 _NOT_HOSTED = ("k8s", "clean")
-_MOST = 400
-"""Problems dropped one by one; a file with more is none that a migration helps."""
+_ROUNDS = 100
+"""Dropping a key can bring up another; a file that never comes to rest is none that a migration helps."""
 
 
 def drop_leftovers(mover: Mover) -> None:
@@ -35,24 +36,29 @@ def drop_leftovers(mover: Mover) -> None:
 
 
 def _refused(mover: Mover) -> None:
-    for _ in range(_MOST):
+    for _ in range(_ROUNDS):
         mover.draft.table.setdefault("trainer", {})
         mover.draft.table.setdefault("orchestrator", {})
-        problem = next((p for p in check(mover.draft.table) if p.kind != "missing"), None)
-        if problem is None:
+        problems = [p for p in check(mover.draft.table) if p.kind != "missing"]
+        if not problems:
             return
-        origin = mover.rows.origin(problem.key)
-        named = [*_prefixes(origin), *_prefixes(problem.key)]
-        known = next((old.why for name in named if (old := translate(name)) is not None and not _renames(old)), None)
-        path = path_of(problem.key, mover.draft.table)
-        key = problem.key
-        while path is None:  # a table that lacks what it must have is refused by the name of the missing key
-            key = key.rpartition(".")[0]
-            if not key:
-                return
-            path = path_of(key, mover.draft.table)
-        value = mover.draft.pop(path)
-        mover.drop(key, value, known or f"it {problem.problem} in today's prime-rl")
+        places = index(mover.draft.table)
+        for problem in problems:
+            path = _drop(mover, problem, places)
+            if path is None or isinstance(path[-1], int):
+                break  # the entries behind it have other indices now
+
+
+def _drop(mover: Mover, problem: SchemaProblem, places: Mapping[str, KeyPath]) -> KeyPath | None:
+    named = [*_prefixes(mover.rows.origin(problem.key)), *_prefixes(problem.key)]
+    known = next((old.why for name in named if (old := translate(name)) is not None and not _renames(old)), None)
+    key = problem.key
+    while key and key not in places:  # a table that lacks a key is refused under the name of that key
+        key = key.rpartition(".")[0]
+    if not key or mover.draft.get(places[key]) is None:
+        return None
+    mover.drop(key, mover.draft.pop(places[key]), known or f"it {problem.problem} in today's prime-rl")
+    return places[key]
 
 
 def _renames(old: OldKey) -> bool:

@@ -13,7 +13,7 @@ from prime_lab_mcp.lab.configs.migrate.comments import remarks
 from prime_lab_mcp.lab.configs.migrate.environments import move_environments
 from prime_lab_mcp.lab.configs.migrate.header import Header, read_header
 from prime_lab_mcp.lab.configs.migrate.leftovers import drop_leftovers
-from prime_lab_mcp.lab.configs.migrate.rows import KEPT, Change, Rows, leaves, path_of, told
+from prime_lab_mcp.lab.configs.migrate.rows import KEPT, Change, Rows, index, leaves, told
 from prime_lab_mcp.lab.configs.migrate.shared import share
 from prime_lab_mcp.lab.configs.migrate.tables import move_tables
 from prime_lab_mcp.lab.configs.plan import Choices, Curriculum
@@ -124,8 +124,8 @@ class Mover:
 
     def _travel(self) -> None:
         """A person's remark behind an old value goes with the value."""
+        places = index(self.draft.table)
         for row in self.rows.all(self.draft):
-            if (said := self._remarks.get(row.key)) and row.place:
-                path = path_of(row.place, self.draft.table)
-                if path is not None:
-                    self.draft.reasons[path] = f"{self.draft.reasons.get(path, '')}: {said}"
+            if (said := self._remarks.get(row.key)) and row.place in places:
+                path = places[row.place]
+                self.draft.reasons[path] = f"{self.draft.reasons.get(path, '')}: {said}"

@@ -72,14 +72,15 @@ class Rows:
 
     def all(self, draft: Draft) -> tuple[Change, ...]:
         """In the order of the older file. What nobody touched is kept, which is looked up and not assumed."""
+        places = index(draft.table)
         for key, value in self._old.items():
             if key in self._rows:
                 continue
-            if present(draft, key) == value:
+            if draft.get(places.get(key, ("",))) == value:
                 self._rows[key] = Change(key, KEPT, "the same key today", value, key, value)
             else:
                 self._rows[key] = Change(key, "dropped", "another key of this file has its place", value)
-        order = {key: index for index, key in enumerate(self._old)}
+        order = {key: number for number, key in enumerate(self._old)}
         return tuple(sorted(self._rows.values(), key=lambda row: order.get(row.key, len(order))))
 
 
@@ -90,33 +91,26 @@ def settled(rows: Iterable[Change], later: Iterable[Change], draft: Draft, moved
     needed no migration are not worth a row.
     """
     reasons = {change.key: change.why for change in later}
+    places = index(draft.table)
     found: dict[str, Change] = {}
     for row in rows:
         if row.place is None:
             found[row.key] = row
         elif moved or row.place not in _NAMES:
-            settled_row = _settled(row, draft, reasons.get(row.place))
+            settled_row = _settled(row, places.get(row.place), draft, reasons.get(row.place))
             if moved or settled_row.to != KEPT:
                 found[row.key] = settled_row
     told_of = {*found, *(row.place for row in found.values())}
     return (*found.values(), *(change for change in later if change.key not in told_of))
 
 
-def _settled(row: Change, draft: Draft, asked: str | None) -> Change:
-    place = row.place or row.key
-    path = path_of(place, draft.table)
+def _settled(row: Change, path: KeyPath | None, draft: Draft, asked: str | None) -> Change:
     now = None if path is None else draft.get(path)
     if path is None or now is None:
         return replace(row, to="dropped", why=asked or "this call replaced it", place=None)
     if now == row.value:
         return row
-    return replace(row, to=told(place, now), why=asked or draft.reasons.get(path) or row.why, value=now)
-
-
-def present(draft: Draft, key: str) -> Any:
-    """The value of a dotted key in a draft; a list of one table needs no index."""
-    path = path_of(key, draft.table)
-    return None if path is None else draft.get(path)
+    return replace(row, to=told(row.place or row.key, now), why=asked or draft.reasons.get(path) or row.why, value=now)
 
 
 def told(key: str, value: Any) -> str:
@@ -150,9 +144,13 @@ def dotted(path: KeyPath, table: Mapping[str, Any]) -> str:
     return shown
 
 
-def path_of(key: str, table: Mapping[str, Any]) -> KeyPath | None:
-    """The path that a dotted key means in a table, or None; keys that hold a dot themselves are found too."""
-    return next((path for path in _nodes(table) if key in (_indexed(path), dotted(path, table))), None)
+def index(table: Mapping[str, Any]) -> dict[str, KeyPath]:
+    """Every dotted key of a table to its path, with and without the index of an only entry; also of tables."""
+    found: dict[str, KeyPath] = {}
+    for path in _nodes(table):
+        found.setdefault(indexed(path), path)
+        found.setdefault(dotted(path, table), path)
+    return found
 
 
 def _nodes(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:
@@ -168,7 +166,8 @@ def _nodes(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:
                     yield from _nodes(entry, (*here, index))
 
 
-def _indexed(path: KeyPath) -> str:
+def indexed(path: KeyPath) -> str:
+    """A path as `orchestrator.env[0].id`, with every index."""
     shown = ""
     for part in path:
         shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else part
