@@ -12,7 +12,7 @@ _OURS = re.compile(
     r"# (?:.*: a prime-rl training config; |target: |created: |version: |based_on: |earlier: |earlier notes: |"
     r"environments: |notes: |schema: prime-rl )"
 )
-_BEFORE = re.compile(r" \(before: .*\)$")
+_BEFORE = re.compile(r".* \(before: .*?; (.*)\)")
 
 
 def edited(base_text: str, table: Mapping[str, Any], reasons: Mapping[KeyPath, str], lineage: Lineage) -> str:
@@ -65,8 +65,9 @@ def _replace(container: Any, key: str, value: Any, why: str) -> None:
     if _tables(value) or isinstance(value, Mapping) or not hasattr(item, "trivia"):
         return
     why = plain(why)
-    said = _BEFORE.sub("", said)
-    told = why if said in ("", why) else f"{why} (before: {before.strip()}, {said})" if why else said
+    if found := _BEFORE.fullmatch(said):
+        said = found[1]  # of the first value, so that a line does not grow with every change
+    told = why if said in ("", why) else f"{why} (before: {before.strip()}; {said})" if why else said
     item.trivia.comment = f"# {told}" if told else ""
     item.trivia.comment_ws = "  " if told else ""
 
@@ -86,6 +87,7 @@ def _made(value: Any, path: KeyPath, reasons: Mapping[KeyPath, str]) -> Any:
     item = tomlkit.item(value)
     if why := plain(reasons.get(path, "")):
         item.comment(why)
+        item.trivia.comment_ws = "  "
     return item
 
 
