@@ -63,8 +63,8 @@ KEYS = (
 RULES = (
     "trainer.model.seq_len", "[trainer.model.experimental.lora]", "lora_name", "top_p", "mask_truncated_completions",
     "zero_truncated_completions", 'type = "online-difficulty"', "uv run rl @", "pip install -e .",
-    "checkpoints are off", "`max_tokens` 10000", "max_model_len", "rollouts_per_example", "batch_size", "lr", "temperature",
-    "inference_gpu_ids", "fsdp_cpu_offload", "gpu_memory_utilization", "`mode` and `difficulty`",
+    "checkpoints are off", "`max_tokens` 10000", "max_model_len", "rollouts_per_example", "batch_size", "lr",
+    "temperature", "inference_gpu_ids", "fsdp_cpu_offload", "gpu_memory_utilization", "`mode` and `difficulty`",
     "enable_prefix_caching", "max_num_seqs", "max_num_batched_tokens", "vision-language", "`[config]` header",
     "bump the version", "active_configs", "verify the model",
 )  # fmt: skip

@@ -136,7 +136,7 @@ def _write(
         parameters=registry.parameters(config.table),
     )
     if base is not None and relative_base and header.version:
-        held.add_older(base, relative_base, header)
+        held.add_older(base, relative_base, header, environments)
     held.add(entry)
     return _written(config, path, lab, version, False, relative_base, made, seen, findings)
 

@@ -55,11 +55,14 @@ class Held:
         text = json.dumps({"schema": _SCHEMA, "configs": rows, **rest}, indent=2, ensure_ascii=False)
         replace(self.path, text + "\n")
 
-    def add_older(self, config: Config, path: str, header: Header) -> None:
-        """Enter a file that kept its lineage in a header of its own, unless it is known."""
+    def add_older(self, config: Config, path: str, header: Header, environments: tuple[str, ...]) -> None:
+        """Enter a file that kept its lineage in a header of its own, unless it is known.
+
+        `environments`: its taskset ids; the header's one version is that of all of them.
+        """
         if any(entry.path == path for entry in load(self.path)):
             return
-        sources = {s.hub_name or s.env_name for s in config.sources}
+        named = [id.partition("@")[0] for id in environments]
         self.add(
             Entry(
                 name=config.path.stem,
@@ -68,12 +71,12 @@ class Held:
                 created=header.created or "",
                 model=config.model,
                 target=config.target,
-                environments=tuple(dict.fromkeys(s.id for s in config.train_sources)),
+                environments=tuple(named),
                 sha256=config.sha256,
                 based_on=header.based_on,
                 notes=header.notes,
                 active=False,
-                environment_versions={name: header.env_version for name in sources if header.env_version},
+                environment_versions={name: header.env_version for name in named if header.env_version},
                 label=None if header.version == f"v{header.number}" else header.version,
             )
         )
