@@ -197,6 +197,7 @@ async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
 
 async def taken(at: Desk, path: Path) -> None:
     """`prime train` starts a run of this very file on the stand-in."""
+    await at.tell("/rehearsal/account", balance_usd=1_000)  # the runs of the other cases spend meanwhile
     submitted = await at.lab.prime.train_submit(path)
     run = await at.lab.prime.train_get(submitted.id)
     assert run["base_model"] == read(path).model
