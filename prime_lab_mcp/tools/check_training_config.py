@@ -8,7 +8,7 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.configs.examine import Examined, examine, verdict
 from prime_lab_mcp.lab.configs.read import read
-from prime_lab_mcp.lab.configs.registry import REGISTRY, Entry, load
+from prime_lab_mcp.lab.configs.registry import REGISTRY, Entry, drift, load
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.report import Facts, Next, Outcome
@@ -25,9 +25,10 @@ class Args(Arguments):
 async def run(call: Call, args: Args) -> Outcome:
     path = call.lab.workspace.resolve(args.path, must_exist=True)
     examined = await examine(call.lab, read(path))
+    changed = drift(call.lab.workspace.resolve(REGISTRY), examined.config)
     relative = path.relative_to(call.lab.workspace.root).as_posix()
     status = verdict(examined.findings)
-    findings = examined.findings[:_SHOWN]
+    findings = (*examined.findings[:_SHOWN], *([changed] if changed else ()))
     return Outcome(
         status,
         _summary(relative, examined, status),

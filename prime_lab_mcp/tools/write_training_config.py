@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.report import Facts, Next, Outcome
 from prime_lab_mcp.lab.text import count
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
-_CHANGES = 24
+_CHANGES = 40
 """Changes shown in a report; the rest is counted (the file's comments name them all)."""
 _MOST_GPUS = 512
 
@@ -156,9 +156,8 @@ def _summary(written: Written) -> str:
     plan, config = written.made.plan, written.config
     how = "exists already with the same values" if written.existed else "written"
     mode = "LoRA" if plan.lora_rank else "full fine-tuning"
-    based = (
-        f", migrated from {written.based_on} with {count(len(written.changes), 'change')}" if written.based_on else ""
-    )
+    changed = count(sum(change.to != "kept" for change in written.changes), "change")
+    based = f", migrated from {written.based_on} with {changed}" if written.based_on else ""
     price = f", {written.price_per_hour:.2f} dollars an hour" if written.price_per_hour is not None else ""
     return (
         f"{written.relative} is {how}{based}: {config.max_steps} steps of {config.batch_size} rollouts in groups of "
@@ -167,6 +166,7 @@ def _summary(written: Written) -> str:
 
 
 def _data(written: Written) -> dict[str, Any]:
+    changed = [change for change in written.changes if change.to != "kept"]
     data: dict[str, Any] = {
         "path": written.relative,
         "sha256": written.config.sha256,
@@ -177,12 +177,14 @@ def _data(written: Written) -> dict[str, Any]:
         "environments": [s.id for s in written.config.train_sources],
         "eval_sources": [{"id": s.id, **dict(s.args)} for s in written.config.eval_sources],
         "existed": written.existed,
-        "changes": [change.as_json() for change in written.changes[:_CHANGES]],
+        "changes": [change.as_json() for change in changed[:_CHANGES]],
     }
+    if kept := [change.key for change in written.changes if change.to == "kept"]:
+        data["kept"] = kept[:_CHANGES]
     if written.based_on:
         data["based_on"] = written.based_on
-    if len(written.changes) > _CHANGES:
-        data["changes_not_shown"] = len(written.changes) - _CHANGES
+    if len(changed) > _CHANGES:
+        data["changes_not_shown"] = len(changed) - _CHANGES
     if written.config.gpu_type:
         data["gpu_type"] = written.config.gpu_type
     data["hardware"] = written.hardware

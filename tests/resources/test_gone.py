@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import resources
 
 import pytest
 
@@ -11,7 +12,9 @@ from tests.resources.config_page import find
 from tests.resources.fenced import page
 from tests.resources.known import tools
 
+FINDINGS = resources.files("prime_lab_mcp.resources") / "findings"
 GUIDE = page("guide/migration")
+PAGES = re.findall(r"^## (config-[a-z-]+)$", (FINDINGS / "config.md").read_text(encoding="utf-8"), re.M)
 COMMANDS = (
     "pip install prime verifiers datasets", "scripts/preflight.py", "--install", "scripts/inspect_dataset.py",
     "scripts/test_reward.py", "--verbose", "--preset gsm8k", "--custom tests.json",
@@ -26,7 +29,12 @@ COMMANDS = (
     "OPENROUTER_API_KEY", "uv run rl @ FILE", "trainer", "orchestrator", "inference", "sft", "eval", "synthesize",
     "--ckpt", "--ckpt.interval", "--ckpt.keep-last", "--ckpt.save-async", "--ckpt.resume-step", "checkpoint_id",
     "tail -f", "tmux attach", "prime inference models", "prime availability list", "prime pods create",
-    "prime pods ssh", "prime pods terminate",
+    "prime pods ssh", "prime pods terminate", "prime login", "mcp__context7__resolve-library-id", "prime env list",
+    "prime env pull owner/name", "prime env install owner/name@1.0.0",
+    'python -c "from verifiers import load_environment; ..."', "prime env push NAME", "--team", "results_*.json",
+    "tmux new", "source .env", "export WANDB_API_KEY", "/root/.netrc", "scripts/pod_setup.sh", "VLLM_USE_V1=0",
+    "VLLM_WORKER_MULTIPROC_METHOD=spawn", "git show v1:configs", "prime pods list", "prime pods status",
+    "--gpu-type H100_80GB",
 )  # fmt: skip
 """As the seeds and the skills they come from have them; NAME, FILE and MODEL stand for theirs."""
 FILES = (
@@ -52,6 +60,15 @@ KEYS = (
     "inference.max_num_seqs", "inference.max_num_batched_tokens", "wandb.project", "wandb.name", "checkpoints",
     "eval.interval", "eval.num_examples", "eval.eval_base_model", "val", "config.version", "config.based_on",
 )  # fmt: skip
+RULES = (
+    "trainer.model.seq_len", "[trainer.model.experimental.lora]", "lora_name", "top_p", "mask_truncated_completions",
+    "zero_truncated_completions", 'type = "online-difficulty"', "uv run rl @", "pip install -e .",
+    "checkpoints are off", "`max_tokens` 10000", "max_model_len", "rollouts_per_example", "batch_size", "lr",
+    "temperature", "inference_gpu_ids", "fsdp_cpu_offload", "gpu_memory_utilization", "`mode` and `difficulty`",
+    "enable_prefix_caching", "max_num_seqs", "max_num_batched_tokens", "vision-language", "`[config]` header",
+    "bump the version", "active_configs", "verify the model",
+)  # fmt: skip
+"""The config rules of the seeds, each by a word of its own: numbered rules, parameters, GPUs, speed, versions."""
 UNCHANGED = (
     "max_steps", "seq_len", "trainer.optim.lr", "trainer.optim.weight_decay", "trainer.model.lora.rank",
     "trainer.model.lora.alpha", "trainer.model.ac.freq", "trainer.model.impl", "trainer.model.fsdp_cpu_offload",
@@ -112,6 +129,18 @@ def test_a_key_called_unchanged_is_in_the_schema(name: str) -> None:
 def test_what_the_checks_call_the_successor_is_in_the_schema(old: old_keys.OldKey) -> None:
     if old.to is not None and re.fullmatch(r"[\[\]\w.]+", old.to):
         assert find(re.sub(r"[\[\]]", "", old.to))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_config_rule_of_the_seeds_has_a_successor_that_exists(name: str) -> None:
+    (row,) = [row for row in rows("Config rules") if name in row[0]]
+    named = set(re.findall(r"`(config-[a-z-]+)`", row[1]))
+    used = set(re.findall(r"`([a-z]+_[a-z_]+)(?:\(|`)", row[1])) - {"seq_len"}
+    keys = re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)`", row[1])
+    assert named <= set(PAGES)
+    assert used <= set(tools())
+    assert all(find(key) for key in keys)
+    assert row[1]
 
 
 def test_successors_that_are_tools_exist() -> None:

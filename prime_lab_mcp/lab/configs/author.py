@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.configs.draft import Lineage, same_but_for_date
 from prime_lab_mcp.lab.configs.evidence import observe_sources
 from prime_lab_mcp.lab.configs.held_out import held_out_keys
 from prime_lab_mcp.lab.configs.make import Made, make, with_extra
-from prime_lab_mcp.lab.configs.migrate import Change, migrate
+from prime_lab_mcp.lab.configs.migrate import Change, Header, migrate, read_header
 from prime_lab_mcp.lab.configs.observed import Measured, Observed, price_per_hour
 from prime_lab_mcp.lab.configs.plan import DEFAULT_MODEL, Choices, SourceChoice, refuse_name
 from prime_lab_mcp.lab.configs.read import Config, identity, read
@@ -49,7 +49,8 @@ class _Ready:
 
 async def author(lab: Lab, wish: Wish, today: date) -> Written:
     """Raises BadInput for wishes that cannot be met; then nothing is written."""
-    registry.load(lab.workspace.resolve(registry.REGISTRY))
+    registry_path = lab.workspace.resolve(registry.REGISTRY)
+    registry.load(registry_path)
     wish.refuse_ratios()
     base = read(lab.workspace.resolve(wish.based_on, must_exist=True)) if wish.based_on else None
     resolved = [await resolve(lab, name, wish.choices) for name in wish.environments]
@@ -66,24 +67,31 @@ async def author(lab: Lab, wish: Wish, today: date) -> Written:
     name = wish.name or _name(resolved, base)
     refuse_name(name)
     ready = _Ready(wish, asked, base, pins, seen, tuple(f for r in resolved for f in r.findings))
-    return _write(lab, ready, name, today)
+    if base is not None and (changed := registry.drift(registry_path, base)) is not None:
+        ready = replace(ready, findings=(*ready.findings, changed))
+    with registry.locked(registry_path) as held:
+        return _write(held, lab, ready, name, today)
 
 
-def _write(lab: Lab, ready: _Ready, name: str, today: date) -> Written:
+def _write(held: registry.Held, lab: Lab, ready: _Ready, name: str, today: date) -> Written:
     base, root = ready.base, lab.workspace.root
     relative_base = base.path.relative_to(root).as_posix() if base else None
     based_on = f"{relative_base} (sha256 {base.sha256[:12]})" if base else None
-    version = 0
+    header = read_header(base.table.get("config"))[0] if base else Header()
+    version = header.number
     while True:
         version += 1
         stem = name if version == 1 else f"{name}-v{version}"
         path = lab.workspace.resolve(f"{FOLDER}/{stem}.toml")
+        if held.taken(name, version, f"{FOLDER}/{stem}.toml"):
+            continue
         made = make(ready.asked, ready.seen, stem, base, ready.pins)
         if base is not None:
             made = _rebase_env_files(made, base.path.parent, path.parent)
         environments = tuple(dict.fromkeys(_ids(made)))
-        lineage = Lineage(stem, version, today, ready.asked.target, environments, based_on)
-        text, config = finish(made.draft, lineage, path)
+        notes, earlier = ready.wish.notes, header.lines()
+        lineage = Lineage(stem, version, today, ready.asked.target, environments, based_on, notes, earlier)
+        text, config = finish(made.draft, lineage, path, base)
         relative = path.relative_to(root).as_posix()
         if not path.exists():
             break
@@ -101,8 +109,13 @@ def _write(lab: Lab, ready: _Ready, name: str, today: date) -> Written:
         sha256=config.sha256,
         based_on=relative_base,
         notes=ready.wish.notes,
+        environment_versions={f"{o}/{n}" if o else n: v for o, n, v in map(identity, environments) if v},
+        hardware=registry.hardware(config),
+        parameters=registry.parameters(config.table),
     )
-    registry.add(lab.workspace.resolve(registry.REGISTRY), entry)
+    if base is not None and relative_base and header.version:
+        held.add_older(base, relative_base, header, environments)
+    held.add(entry)
     return _written(config, relative, version, False, relative_base, made, ready)
 
 

@@ -34,6 +34,8 @@ class Draft:
 
     table: dict[str, Any] = field(default_factory=dict)
     reasons: dict[KeyPath, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    """Keys of an older file that have no successor, each with the reason."""
 
     def put(self, path: str | KeyPath, value: Any, why: str) -> None:
         """Set a value, making the tables on the way."""
@@ -81,13 +83,18 @@ class Lineage:
     target: Target
     environments: tuple[str, ...]
     based_on: str | None = None
+    notes: str | None = None
+    earlier: tuple[str, ...] = ()
+    """What an older file said of itself, as lines."""
 
 
 def render(draft: Draft, lineage: Lineage) -> str:
     """The file's text. Raises BadInput for a value that TOML cannot hold."""
     ranked = {name: index for index, name in enumerate(_ORDER)}
     top = dict(sorted(draft.table.items(), key=lambda item: ranked.get(item[0], len(ranked))))
-    lines = [*_header(lineage), "", *_table(top, (), draft.reasons)]
+    lines = [*header(lineage), "", *_table(top, (), draft.reasons)]
+    if draft.left_out:
+        lines += ["", "# Not taken over:", *(f"#   {plain(line)}" for line in draft.left_out)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -102,7 +109,8 @@ def plain(text: str) -> str:
     return re.sub(r" +", " ", kept).strip()[:200]
 
 
-def _header(lineage: Lineage) -> list[str]:
+def header(lineage: Lineage) -> list[str]:
+    """The comments that a written file begins with."""
     how = (
         "submit it with submit_training(config=this file)"
         if lineage.target == "hosted"
@@ -114,7 +122,9 @@ def _header(lineage: Lineage) -> list[str]:
         f"created: {lineage.created.isoformat()} by write_training_config (prime-lab-mcp)",
         f"version: {lineage.version}",
         *([f"based_on: {lineage.based_on}"] if lineage.based_on else []),
+        *lineage.earlier,
         f"environments: {', '.join(lineage.environments)}",
+        *([f"notes: {lineage.notes}"] if lineage.notes else []),
         f"schema: prime-rl {SCHEMA_COMMIT[:8]}. Comments give the reason of each value; lineage: configs/registry.json",
     ]
     return [f"# {plain(line)}" for line in lines]

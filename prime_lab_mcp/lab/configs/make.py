@@ -8,7 +8,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.configs.draft import Draft
 from prime_lab_mcp.lab.configs.inherit import FIELDS
-from prime_lab_mcp.lab.configs.migrate import Change, migrate
+from prime_lab_mcp.lab.configs.migrate import Change, migrate, settled
 from prime_lab_mcp.lab.configs.observed import Observed
 from prime_lab_mcp.lab.configs.own_gpus.fit import fit
 from prime_lab_mcp.lab.configs.plan import Choices, Plan, SourceChoice, plan
@@ -49,12 +49,15 @@ def make(
         chosen = plan(asked, seen)
         return Made(_extended(_placed(compose(chosen, name), chosen), asked.extra), chosen, ())
     migration = migrate(base, asked.target)
-    draft, changes = migration.draft, list(migration.changes)
+    draft, changes = migration.draft, list[Change]()
     inherited = _pinned(draft, migration.choices, pins or {}, changes)
     inherited = _consistent(inherited, asked, seen, changes)
     merged = _over(inherited, asked, draft, changes)
     chosen = plan(merged, seen)
-    return Made(_extended(_placed(compose(chosen, name, draft), chosen), asked.extra), chosen, tuple(changes))
+    draft = _extended(_placed(compose(chosen, name, draft), chosen), asked.extra)
+    told = settled(migration.rows, changes, draft, migration.moved)
+    draft.left_out = [f"{row.key} of {base.path.name}: {row.why}" for row in told if row.to == "dropped"]
+    return Made(draft, chosen, told)
 
 
 def _placed(draft: Draft, chosen: Plan) -> Draft:
@@ -113,7 +116,7 @@ def _over(inherited: Choices, asked: Choices, draft: Draft, changes: list[Change
         values[field.name] = new
         because.pop(field.name, None)
         if old not in (None, new):
-            label = _LABELS.get(field.name, field.name)
+            label = _LABELS.get(field.name) or FIELDS.get(field.name, (field.name,))[0]
             changes.append(Change(label, f"{label} = {new}", "as asked in this call", old))
     if asked.gpus is not None:
         values["train_gpus"] = asked.train_gpus

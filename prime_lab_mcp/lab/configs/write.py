@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.configs.draft import Draft, KeyPath, Lineage, render
+from prime_lab_mcp.lab.configs.keep import edited
 from prime_lab_mcp.lab.configs.observed import Observed
 from prime_lab_mcp.lab.configs.plan import Plan, SourceChoice, Value
 from prime_lab_mcp.lab.configs.read import Config, parse
 from prime_lab_mcp.lab.configs.rules_form import lenient_toml
+from prime_lab_mcp.lab.configs.schema import check
 from prime_lab_mcp.lab.distribution.pools import POOLS
 from prime_lab_mcp.lab.errors import BadInput
 
@@ -46,8 +48,13 @@ def compose(plan: Plan, name: str, draft: Draft | None = None) -> Draft:
     return draft
 
 
-def finish(draft: Draft, lineage: Lineage, file: Path) -> tuple[str, Config]:
-    """The text and what it reads back as. Raises BadInput when the two TOML parsers would not agree on it."""
+def finish(draft: Draft, lineage: Lineage, file: Path, base: Config | None = None) -> tuple[str, Config]:
+    """The text and what it reads back as. Raises BadInput when the two TOML parsers would not agree on it.
+
+    `base`: the file that this one is based on; one of today's shape is edited, so that its comments and order stay.
+    """
+    if base is not None and (kept := edit_of(base, draft, lineage, file)) is not None:
+        return kept
     refusal = BadInput(
         "the environment arguments hold a key or value that the TOML parser of `prime train` would read differently",
         fix="Use plain text and numbers: no null, no date, no list of mixed types.",
@@ -61,6 +68,19 @@ def finish(draft: Draft, lineage: Lineage, file: Path) -> tuple[str, Config]:
     if dict(config.table) != draft.table or any(f.severity == "blocker" for f in lenient_toml(config, Observed())):
         raise refusal
     return text, config
+
+
+def edit_of(base: Config, draft: Draft, lineage: Lineage, file: Path) -> tuple[str, Config] | None:
+    """None for a file of an older shape, and where editing would not give the very values of the draft."""
+    if base.shape != "rl" or check(base.table):
+        return None
+    try:
+        text = edited(base.text, draft.table, draft.reasons, lineage)
+        config = parse(text, file)
+    except (ValueError, BadInput):
+        return None
+    sound = not any(f.severity == "blocker" for f in lenient_toml(config, Observed()))
+    return (text, config) if sound and dict(config.table) == draft.table else None
 
 
 def source_names(sources: Sequence[SourceChoice]) -> list[str]:

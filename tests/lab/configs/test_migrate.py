@@ -7,23 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.configs.draft import Lineage
+from prime_lab_mcp.lab.configs.draft import Draft, Lineage
 from prime_lab_mcp.lab.configs.make import Made, make
-from prime_lab_mcp.lab.configs.migrate import migrate
+from prime_lab_mcp.lab.configs.migrate import Change, migrate
+from prime_lab_mcp.lab.configs.migrate.rows import dotted, index, leaves
 from prime_lab_mcp.lab.configs.observed import Observed
 from prime_lab_mcp.lab.configs.old_keys import OLD_KEYS
 from prime_lab_mcp.lab.configs.plan import Choices, SourceChoice
-from prime_lab_mcp.lab.configs.read import Config, parse
+from prime_lab_mcp.lab.configs.read import Config, Target, parse
 from prime_lab_mcp.lab.configs.rules import judge
 from prime_lab_mcp.lab.configs.schema import check
 from prime_lab_mcp.lab.configs.write import finish
 from prime_lab_mcp.lab.errors import BadInput
-from tests.lab.configs.examples import OLDER_PRIME_RL, SHARED_LORA, SOUND
+from tests.lab.configs.examples import (
+    LAST_SHARED_LORA,
+    OLDER_PRIME_RL,
+    SEED_HEADER,
+    SEED_SELF_MANAGED,
+    SHARED_LORA,
+    SOUND,
+)
 
 
 def migrated(text: str, asked: Choices | None = None, pins: dict[str, str] | None = None) -> tuple[Config, Made]:
     made = make(asked or Choices(()), Observed(), "new", parse(text, Path("old.toml")), pins)
-    lineage = Lineage("new", 1, date(2026, 11, 21), "hosted", ("a",), "old.toml")
+    lineage = Lineage("new", 1, date(2026, 11, 21), made.plan.choices.target, ("a",), "old.toml")
     return finish(made.draft, lineage, Path("new.toml"))[1], made
 
 
@@ -51,7 +59,7 @@ def test_the_shared_lora_shape_keeps_what_it_said() -> None:
         ("eval", "alice/tiny-env@0.1.0", {"split": "test"}),
     ]
     assert config.train_sources[0].table["curriculum"]["gates"]["signal"] == {"type": "advantage_range"}
-    assert {c.key for c in made.changes} >= {"model", "rollouts_per_example", "sampling.max_tokens", "val"}
+    assert {c.key for c in made.changes} >= {"model", "rollouts_per_example", "sampling.max_tokens", "val.num_examples"}
 
 
 def test_no_top_level_key_of_the_retired_shape_is_lost_in_silence() -> None:
@@ -80,7 +88,7 @@ def test_a_budget_that_never_fitted_gets_a_longer_sequence() -> None:
     config, made = migrated(OLDER_PRIME_RL)
     assert config.max_completion_tokens == 10_000
     assert config.seq_len >= 10_000
-    assert any(c.key == "seq_len" for c in made.changes)
+    assert any("do not fit" in c.why for c in made.changes)
 
 
 def test_a_batch_that_no_group_divides_is_rounded_and_said() -> None:
@@ -149,3 +157,202 @@ def test_what_takes_the_place_of_an_old_key_is_a_key_of_today() -> None:
                 node = node.setdefault(part, {})  # type: ignore[assignment]
             node[last] = {}
             assert not [p for p in check(table) if p.kind == "unknown"], key
+
+
+# Line by line
+
+SINGLE_GPU = SEED_SELF_MANAGED.replace("trainer_gpu_ids = [1]", "trainer_gpu_ids = [0]")
+REFUSED_BY_THE_SEED = """
+[trainer.model]
+seq_len = 8192
+[trainer.model.experimental.lora]
+rank = 8
+[orchestrator]
+seq_len = 4096
+mask_truncated_completions = true
+zero_truncated_completions = false
+max_async_level = 2
+[orchestrator.sampling]
+max_tokens = 1000
+top_p = 0.9
+[orchestrator.buffer]
+type = "online-difficulty"
+[[orchestrator.env]]
+id = "alice/tiny-env@0.1.0"
+[ckpt]
+interval = 5
+keep = 3
+save_async = true
+resume_step = 20
+[inference]
+gpu_memory_utilization = 0.5
+enable_prefix_caching = true
+max_num_seqs = 512
+"""
+"""What the older instructions warn of, all in one file."""
+OLDER = {
+    "shared-lora": SHARED_LORA,
+    "last-shared-lora": LAST_SHARED_LORA,
+    "older-prime-rl": OLDER_PRIME_RL,
+    "seed": SEED_SELF_MANAGED,
+    "seed-with-header": SEED_HEADER + SEED_SELF_MANAGED,
+    "single-gpu": SINGLE_GPU,
+    "refused-by-the-seed": REFUSED_BY_THE_SEED,
+}
+
+
+def row(text: str, key: str) -> Change:
+    (found,) = [c for c in migrated(text)[1].changes if c.key == key]
+    return found
+
+
+@pytest.mark.parametrize("target", ["hosted", "self-managed"])
+@pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
+def test_every_key_of_an_older_file_has_exactly_one_row(text: str, target: Target) -> None:
+    config, made = migrated(text, Choices((), target=target))
+    keys = [dotted(path, old) for old in [parse(text, Path("old.toml")).table] for path, _ in leaves(old)]
+    assert sorted(c.key for c in made.changes) == sorted(keys)
+    assert all(c.why and c.to for c in made.changes)
+    assert check(config.table) == []
+    assert {f.code for f in judge(config) if f.severity == "blocker"} <= {"config-unpinned-source"}
+
+
+@pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
+def test_a_row_tells_the_truth_about_the_new_file(text: str) -> None:
+    config, made = migrated(text)
+    places = index(config.table)
+    for change in made.changes:
+        if change.place is not None:
+            assert change.value is not None
+            assert Draft(dict(config.table)).get(places[change.place]) == change.value, change
+
+
+@pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
+def test_what_was_dropped_is_named_in_the_new_file_with_its_reason(text: str) -> None:
+    config, made = migrated(text)
+    for change in made.changes:
+        if change.to == "dropped":
+            assert f"#   {change.key} of old.toml: " in config.text
+
+
+def test_the_self_managed_config_of_the_seed_comes_out_whole() -> None:
+    config, _ = migrated(SEED_SELF_MANAGED)
+    assert (config.model, config.max_steps, config.gpus, config.group_size, config.lr) == (
+        "Qwen/Qwen2.5-7B-Instruct", 1000, 2, 8, 1e-5,
+    )  # fmt: skip
+    assert config.at("trainer.model.lora.alpha") == 32.0
+    assert config.at("monitors.wandb") == {"project": "beautiful-soup-env", "name": "bs4-rl-qwen2.5-7b-lora"}
+    assert dict(config.train_sources[0].args) == {
+        "split": "train", "mode": "tiered", "difficulty": "mixed", "seed": 42, "executor_backend": "prime",
+        "network_access": True, "timeout_s": 30.0, "max_output_chars": 10000,
+    }  # fmt: skip
+    assert config.at("inference.vllm.tool_call_parser") == "hermes"
+    assert config.train_sources[0].table["curriculum"]["gates"]["signal"] == {"type": "advantage_range"}
+
+
+def test_what_a_person_wrote_behind_a_value_travels_with_it() -> None:
+    config, _ = migrated(SEED_SELF_MANAGED)
+    assert "lr = 1e-05  # from old.toml: Conservative LR for LoRA\n" in config.text
+    assert (
+        "max_completion_tokens = 10000  # from orchestrator.sampling.max_tokens of old.toml: CRITICAL for"
+        in config.text
+    )
+
+
+def test_settings_that_a_header_above_them_swallowed_come_back() -> None:
+    """The older instructions ask for [config] at the top, where TOML makes every key below it a part of it."""
+    config, _ = migrated(SEED_HEADER + SEED_SELF_MANAGED)
+    assert (config.max_steps, config.gpus) == (1000, 2)
+    assert "below [config]" in row(SEED_HEADER + SEED_SELF_MANAGED, "config.max_steps").why
+
+
+def test_the_header_of_an_older_file_is_its_lineage() -> None:
+    header = migrate(parse(SEED_HEADER + SEED_SELF_MANAGED, Path("old.toml"))).header
+    assert (header.version, header.number, header.created, header.env_version) == ("v2", 2, "2026-01-05", "0.1.1")
+    assert header.based_on == "qwen3-8b-2xh100.toml:v1"
+    assert header.lines()[0].startswith("earlier: version v2, created 2026-01-05, env_version 0.1.1, based_on qwen3")
+    assert "registry.json" in row(SEED_HEADER + SEED_SELF_MANAGED, "config.notes").to
+
+
+def test_a_header_without_a_version_or_with_odd_values_is_no_obstacle() -> None:
+    text = '[config]\nversion = ""\nnotes = ["a", 1]\n' + SEED_SELF_MANAGED
+    assert migrate(parse(text, Path("old.toml"))).header.number == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "to"),
+    [
+        ("trainer.model.seq_len", "seq_len = 4096"),
+        ("orchestrator.seq_len", "seq_len = 4096"),
+        ("trainer.model.experimental.lora.rank", "trainer.model.lora.rank = 8"),
+        ("orchestrator.sampling.top_p", "dropped"),
+        ("orchestrator.mask_truncated_completions", "dropped"),
+        ("orchestrator.zero_truncated_completions", "dropped"),
+        ("orchestrator.buffer.type", "curriculum gate advantage_range"),
+        ("orchestrator.max_async_level", "orchestrator.max_off_policy_steps = 2"),
+        ("ckpt.keep", "ckpt.keep_last = 3"),
+        ("ckpt.save_async", "dropped"),
+        ("ckpt.resume_step", "resume.step = 20"),
+        ("inference.gpu_memory_utilization", "inference.vllm.gpu_memory_utilization = 0.5"),
+        ("inference.enable_prefix_caching", "inference.vllm.enable_prefix_caching = True"),
+        ("inference.max_num_seqs", "inference.vllm.max_num_seqs = 512"),
+    ],
+)
+def test_a_rule_of_the_older_instructions_is_a_row(key: str, to: str) -> None:
+    found = row(REFUSED_BY_THE_SEED, key)
+    assert found.to == to
+    assert "is no key of this table" not in found.why
+
+
+@pytest.mark.parametrize(
+    ("key", "to"),
+    [
+        ("loss", "orchestrator.algo.type = grpo"),
+        ("max_inflight_rollouts", "orchestrator.concurrency.max_inflight = 512"),
+        ("env[0].version", "orchestrator.train.source[0].env.taskset.id = alice/tiny-env@0.1.0"),
+        ("env[0].ratio", "orchestrator.train.source[0].ratio = 0.7"),
+        ("env[0].sampling.max_tokens", "orchestrator.train.source[0].sampling.max_completion_tokens = 256"),
+        ("env[0].max_turns", "dropped"),
+        ("env[1].taskset.difficulty", "orchestrator.train.source[1].env.taskset.difficulty = hard"),
+        ("env[1].harness.id", "orchestrator.train.source[1].env.agent.harness.id = bash"),
+        ("sampling.top_p", "dropped"),
+        ("sampling.extra_body.min_p", "orchestrator.train.sampling.extra_body.min_p = 0.1"),
+        ("eval.sampling.max_tokens", "orchestrator.eval.sampling.max_completion_tokens = 300"),
+        ("eval.env.rollouts_per_example", "orchestrator.eval.source[0].group_size = 1"),
+        ("pre_batch_filters.type", "curriculum gate advantage_range"),
+        ("checkpoints.keep_cloud", "ckpt.keep_last = 3"),
+        ("checkpoint_id", "dropped"),
+        ("adapters.interval", "dropped"),
+        ("val.num_examples", "dropped"),
+        ("infrastructure.compute_size", "dropped"),
+    ],
+)
+def test_a_field_of_the_retired_shape_is_a_row(key: str, to: str) -> None:
+    assert row(LAST_SHARED_LORA, key).to == to
+
+
+def test_a_secret_of_an_older_file_is_not_repeated() -> None:
+    config, _ = migrated(LAST_SHARED_LORA)
+    assert "kXYZ" not in str(row(LAST_SHARED_LORA, "tailscale.auth_key").as_json()) + config.text
+
+
+def test_gpus_that_training_and_inference_shared_are_counted_apart() -> None:
+    config, _ = migrated(SINGLE_GPU)
+    assert config.gpus == 2
+    assert "no longer share one" in row(SINGLE_GPU, "trainer_gpu_ids").why
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"a.b" = 1\n' + SOUND, SOUND + '\n["a.b"]\nx = 1\n', SOUND + '\n[weight_broadcast]\ntype = "pigeon"\n',
+     "[[orchestrator.env]]\nid = 3\n", "env = 5\nmodel = 'm'\n[[orchestrator.env]]\nid = 'a/b@1'\n",
+     "model = 'm'\nsampling = 3\nbuffer = []\neval = 'x'\nwandb = 1\n[[env]]\nid='a/b@1'\n",
+     "model = 'm'\n[[env]]\nid='a/b@1'\nargs = 7\nharness = 3\ntaskset = 'x'\nsampling = 'y'\n"],
+)  # fmt: skip
+def test_an_odd_file_is_migrated_or_refused_but_never_breaks(text: str) -> None:
+    config, made = migrated(text)
+    assert check(config.table) == []
+    keys = [dotted(path, old) for old in [parse(text, Path("old.toml")).table] for path, _ in leaves(old)]
+    changed = {c.key for c in made.changes}
+    assert len(changed) == len(made.changes)
+    assert changed <= {*keys, *(c.key for c in made.changes if c.place)}
