@@ -43,7 +43,7 @@ class Request:
 async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -> Report | None:
     """None when the intent may go out; else the report that says what is missing."""
     intent = _worded(lab, intent, request.cautions)
-    refusal = _stopped(intent) or _over_cap(lab, intent)
+    refusal = _stopped(intent, request) or _over_cap(lab, intent)
     if refusal is not None:
         return refusal
     if not intent.ask:
@@ -76,13 +76,13 @@ def _worded(lab: Lab, intent: Intent, cautions: tuple[str, ...]) -> Intent:
     return replace(intent, question=" ".join(parts))
 
 
-def _stopped(intent: Intent) -> Report | None:
+def _stopped(intent: Intent, request: Request) -> Report | None:
     """What cannot succeed is not asked about."""
     blockers = [f for f in intent.findings if f.severity == "blocker"]
     if not blockers:
         return None
-    said = blockers[0]
-    return Report("blocked", f"Refused: {said.message}.", intent.findings, next=(Next("preflight", said.fix),))
+    said = f"Refused: {blockers[0].message}."
+    return Report("blocked", said, intent.findings, next=(Next(request.tool, "once that is mended", request.arguments),))
 
 
 def _over_cap(lab: Lab, intent: Intent) -> Report | None:
