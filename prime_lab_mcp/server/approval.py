@@ -82,7 +82,9 @@ def _stopped(intent: Intent, request: Request) -> Report | None:
     if not blockers:
         return None
     said = f"Refused: {blockers[0].message}."
-    return Report("blocked", said, intent.findings, next=(Next(request.tool, "once that is mended", request.arguments),))
+    return Report(
+        "blocked", said, intent.findings, next=(Next(request.tool, "once that is mended", request.arguments),)
+    )
 
 
 def _over_cap(lab: Lab, intent: Intent) -> Report | None:
