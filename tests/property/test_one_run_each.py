@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -61,20 +62,18 @@ async def until_known(lab: Lab, config: Path) -> str:
     raise AssertionError(f"{config.name} was not settled in {TRIES} calls")
 
 
-async def killed_on_the_way(world: World, config: Path) -> None:
-    """A server of its own, whose prime may kill it between the claim and the answer."""
+async def killed_on_the_way(world: World, config: Path) -> bool:
+    """A server of its own, whose prime may kill it between the claim and the answer: whether it did."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.property.submitting", str(world.root), str(config),
         cwd=Path(__file__).parents[2], env={**os.environ, "PRIME_STUB_MAY_KILL": "1"},
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
-    await asyncio.wait_for(process.wait(), 120)
+    return await asyncio.wait_for(process.wait(), 120) == -signal.SIGKILL
 
 
-async def crowd(world: World, labs: list[Lab], config: Path, callers: int, dying: bool) -> set[str]:
+async def crowd(world: World, labs: list[Lab], config: Path, callers: int) -> set[str]:
     """Every id that any caller was told for one config."""
-    if dying:
-        await killed_on_the_way(world, config)
     ids = await asyncio.gather(*(until_known(labs[n % len(labs)], config) for n in range(callers)))
     # Once known, always the same, from a server that has just started too.
     return {*ids, await until_known(world.server("one").lab, config)}
@@ -89,17 +88,21 @@ def submit_all(world: World, seed: int, number: int, *, deaths: int = 0, at_once
         path.write_text(f'name = "c{n}"\n{CONFIG}', encoding="utf-8")
         configs.append(path)
     told: dict[str, set[str]] = {}
+    killed: list[bool] = []
 
     async def everything() -> None:
         room = asyncio.Semaphore(at_once)
 
         async def one(n: int, path: Path) -> None:
             async with room:
-                told[path.stem] = await crowd(world, labs, path, 1 + n % 3, n < deaths)
+                if n < deaths:
+                    killed.append(await killed_on_the_way(world, path))
+                told[path.stem] = await crowd(world, labs, path, 1 + n % 3)
 
         await asyncio.gather(*(one(n, path) for n, path in enumerate(configs)))
 
     world.loop.run_until_complete(everything())
+    assert sum(killed) >= deaths // 4, "hardly a server died where it should"
     runs = world.runs()
     of = Counter(run["name"].rsplit("-", 1)[0] for run in runs)
     assert of == Counter({path.stem: 1 for path in configs})
