@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.configs.read import Config, read
 from prime_lab_mcp.lab.cost import measured
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.gates import NOT_VALIDATED
+from prime_lab_mcp.lab.hub import fact
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
 from prime_lab_mcp.lab.records import Run
@@ -76,8 +77,18 @@ async def noted(call: Call, args: Any, started: Run, answer: ValidateAnswer) -> 
         "validated": answer.outcome,
         "schema_commit": answer.schema_commit,
         "versions": await _versions(lab),
+        "hub_hashes": await _hub_hashes(lab, config) if config else {},
     }
     return note(lab, started, **facts)
+
+
+async def _hub_hashes(lab: Lab, config: Config) -> dict[str, str | None]:
+    """Content hash on the Hub of every `owner/name@version` of a config; None where the Hub names none."""
+    found = {}
+    for source in {s.id: s for s in config.sources if s.owner}.values():
+        assert source.owner is not None
+        found[source.id] = (await fact(lab.prime, source.owner, source.env_name, source.version)).content_hash
+    return found
 
 
 async def _versions(lab: Lab) -> dict[str, str | None]:

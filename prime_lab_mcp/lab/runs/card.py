@@ -158,7 +158,8 @@ def _facts(run: Run) -> Iterator[str]:
     yield "\n## Environments\n"
     listed = [e for e in told.get("environments") or () if isinstance(e, Mapping)]
     for environment in listed:
-        yield from _environment_lines(environment)
+        hashes = _mapping(told.get("hub_hashes"))
+        yield from _environment_lines(environment, hashes.get(str(environment.get("id"))))
     if not listed:
         yield f"- {', '.join(map(str, data.get('environments') or ())) or 'missing'}; versions and hashes are missing"
     yield "\n## Money\n"
@@ -178,17 +179,19 @@ def _facts(run: Run) -> Iterator[str]:
         yield f"- When it was sent, the platform's validation was: {told['validated']}{schema}"
 
 
-def _environment_lines(environment: Mapping[str, Any]) -> Iterator[str]:
+def _environment_lines(environment: Mapping[str, Any], hub_hash: Any) -> Iterator[str]:
     yield f"- {environment.get('id')} ({environment.get('kind')})"
     if environment.get("args"):
         yield f"  - arguments: {quote(str(dict(environment['args'])), 300)}"
     if not environment.get("ours"):
-        yield "  - not published from this machine: its hash is missing; the version pins it"
+        said = f"`{hub_hash}` on the Hub when it was sent" if hub_hash else "its hash is missing; the version pins it"
+        yield f"  - not published from this machine: {said}"
         return
     yield f"  - source `{environment.get('source')}`"
     yield f"  - content `{environment.get('content')}`"
-    hub = environment.get("hub_hash") or f"missing (sent: `{environment.get('cli_hash')}`)"
-    yield f"  - on the Hub `{hub}`, {'confirmed' if environment.get('verified') == 'hub' else 'sent, not confirmed'}"
+    held = hub_hash or environment.get("hub_hash")
+    known = f"`{held}`" if held else f"its hash is missing (sent: `{environment.get('cli_hash')}`)"
+    yield f"  - on the Hub {known}, {'confirmed' if environment.get('verified') == 'hub' else 'sent, not confirmed'}"
     for proof in environment.get("evidence") or ():
         model = f", model {proof['model']}" if proof.get("model") else ""
         versions = ", ".join(f"{k} {v}" for k, v in _mapping(proof.get("toolchain")).items() if isinstance(v, str))
