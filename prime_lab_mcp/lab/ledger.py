@@ -194,8 +194,9 @@ class Ledger:
         With `attempt`, only the claim of that number is freed: another server may have taken a newer one meanwhile.
         """
         self._write(
-            "UPDATE intents SET state = 'open' WHERE key = ? AND platform = ? AND attempt = coalesce(?, attempt)",
-            (key, platform, attempt),
+            "UPDATE intents SET state = 'open' WHERE key = ? AND platform = ? AND attempt = coalesce(?, attempt)"
+            " AND (? IS NULL OR state = 'sent')",
+            (key, platform, attempt, attempt),
         )
 
     def over(self, key: str, platform: Platform, attempt: int, *, by: str) -> float:
