@@ -63,6 +63,9 @@ LINE = (
 COULD_NOT_ASK = "config-validation-unavailable"
 """The one inconclusive blocker of a config that a confirmation naming it may replace."""
 
+NOT_VALIDATED = "the platform could not be asked whether it accepts this config"
+"""How that confirmation says so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:

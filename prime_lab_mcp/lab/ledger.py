@@ -25,6 +25,9 @@ from prime_lab_mcp.lab.records import Approval, Evidence, IntentState, Job, Push
 from prime_lab_mcp.lab.settings import Platform
 from prime_lab_mcp.lab.snapshot import Snapshot
 
+_PROCESS = secrets.token_hex(4)
+"""Tells this process from an earlier one with the same number (in containers the server always has the same)."""
+
 
 class Ledger:
     """Opened per process; every method is one transaction and safe between processes."""
@@ -33,7 +36,7 @@ class Ledger:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = path
         self._lock = threading.RLock()
-        self._holder = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._holder = f"{os.getpid()}-{_PROCESS}-{secrets.token_hex(4)}"
         try:
             self._db = sqlite3.connect(path, timeout=20, isolation_level=None, check_same_thread=False)
             self._db.row_factory = sqlite3.Row
@@ -171,21 +174,12 @@ class Ledger:
                     "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, 'sent', ?, ?, ?, '{}')",
                     (key, platform, kind, time.time(), attempt, self._holder),
                 )
-                return IntentState("open", attempt, True, {}, time.time())
-            mine = row["holder"] == self._holder
-            return IntentState(row["state"], row["attempt"], mine, json.loads(row["result"]), row["at"])
+                return IntentState("open", attempt, True, {}, time.time(), self._holder)
+            return self._intent(row)
 
     def intent(self, key: str, platform: Platform) -> IntentState | None:
         row = self._db.execute("SELECT * FROM intents WHERE key = ? AND platform = ?", (key, platform)).fetchone()
-        if row is None:
-            return None
-        return IntentState(
-            row["state"],
-            row["attempt"],
-            row["holder"] == self._holder,
-            json.loads(row["result"]),
-            row["at"],
-        )
+        return None if row is None else self._intent(row)
 
     def settle(self, key: str, platform: Platform, result: Mapping[str, Any]) -> None:
         """The outcome of a sent intent is known."""
@@ -194,9 +188,44 @@ class Ledger:
             (json.dumps(dict(result)), key, platform),
         )
 
-    def release(self, key: str, platform: Platform) -> None:
-        """The intent certainly did not take effect (refused, or found to be nowhere): it may be sent again."""
-        self._write("UPDATE intents SET state = 'open' WHERE key = ? AND platform = ?", (key, platform))
+    def release(self, key: str, platform: Platform, *, attempt: int | None = None) -> None:
+        """The intent certainly did not take effect (refused, or found to be nowhere): it may be sent again.
+
+        With `attempt`, only the claim of that number is freed: another server may have taken a newer one meanwhile.
+        """
+        self._write(
+            "UPDATE intents SET state = 'open' WHERE key = ? AND platform = ? AND attempt = coalesce(?, attempt)"
+            " AND (? IS NULL OR state = 'sent')",
+            (key, platform, attempt, attempt),
+        )
+
+    def over(self, key: str, platform: Platform, attempt: int, *, by: str) -> float:
+        """Note that nothing more is sent under a claim whose outcome is unknown; returns since when that is known."""
+        with self.transaction() as db:
+            where = "WHERE key = ? AND platform = ? AND attempt = ? AND state = 'sent'"
+            row = db.execute(f"SELECT result FROM intents {where}", (key, platform, attempt)).fetchone()
+            told = json.loads(row["result"]) if row else {}
+            if "over" in told:
+                return float(told["over"])
+            now = time.time()
+            note = json.dumps({"over": now, "by": by})
+            db.execute(f"UPDATE intents SET result = ? {where}", (note, key, platform, attempt))
+            return now
+
+    def alive(self, holder: str) -> bool:
+        """True while the server that claimed an intent runs, as far as this machine can see."""
+        pid, _, rest = holder.partition("-")
+        if rest.startswith(f"{_PROCESS}-"):
+            return True
+        if not pid.isdigit() or int(pid) == os.getpid():
+            return False
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
 
     # Approvals and overrides
 
@@ -291,6 +320,10 @@ class Ledger:
         )
 
     # Plumbing
+
+    def _intent(self, row: sqlite3.Row) -> IntentState:
+        mine = row["holder"] == self._holder
+        return IntentState(row["state"], row["attempt"], mine, json.loads(row["result"]), row["at"], row["holder"])
 
     @staticmethod
     def _job(row: sqlite3.Row) -> Job:

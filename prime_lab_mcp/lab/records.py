@@ -120,6 +120,8 @@ class IntentState:
     mine: bool
     result: Mapping[str, Any]
     at: float
+    holder: str = ""
+    """The server that claimed it."""
 
 
 def evidence_from(

@@ -14,7 +14,18 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from prime_lab_mcp.rehearsal import account, admin, evaluations, faults, hub, inference, pods, publishing, training
+from prime_lab_mcp.rehearsal import (
+    account,
+    admin,
+    evaluations,
+    faults,
+    hub,
+    inference,
+    pods,
+    publishing,
+    secrets,
+    training,
+)
 from prime_lab_mcp.rehearsal.call import Call, Endpoint, Raw, Refusal, as_json
 from prime_lab_mcp.rehearsal.store import Body, Store
 
@@ -32,8 +43,8 @@ _BROKEN = -1
 def build(store: Store) -> ASGIApp:
     """The application on a state folder."""
     platform = (
-        *account.ENDPOINTS, *hub.ENDPOINTS, *publishing.ENDPOINTS, *evaluations.ENDPOINTS, *training.ENDPOINTS,
-        *pods.ENDPOINTS,
+        *account.ENDPOINTS, *hub.ENDPOINTS, *publishing.ENDPOINTS, *secrets.ENDPOINTS, *evaluations.ENDPOINTS,
+        *training.ENDPOINTS, *pods.ENDPOINTS,
     )  # fmt: skip
     routes = [_route(store, e, API) for e in platform]
     routes += [

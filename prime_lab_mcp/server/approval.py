@@ -43,7 +43,7 @@ class Request:
 async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -> Report | None:
     """None when the intent may go out; else the report that says what is missing."""
     intent = _worded(lab, intent, request.cautions)
-    refusal = _over_cap(lab, intent)
+    refusal = _stopped(intent, request) or _over_cap(lab, intent)
     if refusal is not None:
         return refusal
     if not intent.ask:
@@ -74,6 +74,17 @@ def _worded(lab: Lab, intent: Intent, cautions: tuple[str, ...]) -> Intent:
     if lab.settings.rehearsal:
         parts.append("This is a rehearsal: nothing is published and nothing is paid.")
     return replace(intent, question=" ".join(parts))
+
+
+def _stopped(intent: Intent, request: Request) -> Report | None:
+    """What cannot succeed is not asked about."""
+    blockers = [f for f in intent.findings if f.severity == "blocker"]
+    if not blockers:
+        return None
+    said = f"Refused: {blockers[0].message}."
+    return Report(
+        "blocked", said, intent.findings, next=(Next(request.tool, "once that is mended", request.arguments),)
+    )
 
 
 def _over_cap(lab: Lab, intent: Intent) -> Report | None:
@@ -138,7 +149,7 @@ def _covers(agreed: float | None, now: float | None) -> bool:
 
 def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: str = "") -> Report:
     token = lab.ledger.offer(intent.key, intent.question, intent.max_cost, lab.platform)
-    findings = (_terminal(token),) if always else ()
+    findings = (*((_terminal(token),) if always else ()), *intent.findings)
     return Report(
         "needs_confirmation",
         f"{preface}Not sent yet. Show the user the question and pass the token back as confirm when they agree.",

@@ -109,7 +109,7 @@ class Calls:
             arguments=args.model_dump(exclude_unset=True),
             confirm=getattr(args, "confirm", None),
             yes=bool(getattr(args, "yes", False)),
-            cautions=passage.cautions,
+            cautions=tuple(dict.fromkeys((*passage.cautions, *intent.cautions))),
         )
         refusal = await approval.approve(self.lab, intent, request, ask)
         if refusal is not None:

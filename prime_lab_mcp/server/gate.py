@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.gates import (
     FREE,
     LINE,
     NEEDS,
+    NOT_VALIDATED,
     Need,
     Standing,
     Subject,
@@ -142,7 +143,7 @@ def _as_caution(found: Standing) -> str | None:
     """A config check that could not ask the platform may be replaced by a confirmation that says so."""
     row = found.row
     if found.why == "inconclusive" and row is not None and set(row.blockers) == {COULD_NOT_ASK}:
-        return "the platform could not be asked whether it accepts this config"
+        return NOT_VALIDATED
     return None
 
 

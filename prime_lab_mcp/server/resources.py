@@ -10,7 +10,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import TextResource
 
-from prime_lab_mcp.lab.errors import EvalError
+from prime_lab_mcp.lab.errors import BadInput, EvalError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.page import ABOUT
 from prime_lab_mcp.lab.models.page import page as models_page
@@ -73,6 +73,16 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
     async def run(id: str) -> str:
         """The present state of one training run."""
         return _json(await execute("watch_run", {"id": id}))
+
+    @server.resource("lab://runs/{id}/card", mime_type="text/markdown", title="Run card")
+    async def run_card(id: str) -> str:
+        """Everything needed to make a run again: config, versions, hashes, evidence, cost, approval, links."""
+        from prime_lab_mcp.lab.runs.card import card
+
+        try:
+            return await card(lab, id)
+        except BadInput as error:
+            raise ResourceNotFoundError(f"{error.message}. {error.fix}") from error
 
     async def complete(reference: Any, argument: Any, context: Any) -> Any:
         """Names and ids for the templates above."""

@@ -10,6 +10,7 @@ from prime_lab_mcp.lab.configs.examine import Examined, examine, verdict
 from prime_lab_mcp.lab.configs.read import read
 from prime_lab_mcp.lab.configs.registry import REGISTRY, Entry, drift, load
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
+from prime_lab_mcp.lab.cost import measured
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.report import Facts, Next, Outcome
 from prime_lab_mcp.lab.text import count
@@ -84,6 +85,10 @@ def _data(call: Call, relative: str, examined: Examined) -> dict[str, Any]:
     if examined.estimate is not None:
         values["estimate"] = examined.estimate.as_json()
         values["signal_per_dollar"] = examined.estimate.signal_per_dollar
+    if config.target == "hosted":
+        hourly = examined.price_per_hour
+        likely = measured(call.lab, config, hourly / config.gpus if hourly is not None and config.gpus else None)
+        values["cost"] = likely.as_json() if likely else None
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -13,11 +13,14 @@ from prime_lab_mcp.lab.configs.author import Wish, author
 from prime_lab_mcp.lab.configs.plan import Choices
 from prime_lab_mcp.lab.configs.read import Config, read
 from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.gates import NOT_VALIDATED
+from prime_lab_mcp.lab.prime.answers import ValidateAnswer
 from prime_lab_mcp.lab.records import Run
 from prime_lab_mcp.lab.report import Facts, Finding, Link, Next, Outcome
 from prime_lab_mcp.lab.runs import Cost, Standing
 from prime_lab_mcp.lab.text import count, quote
 from prime_lab_mcp.tools.names import Slug, Text
+from prime_lab_mcp.tools.submit_question import asked, noted
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
 
 
@@ -87,9 +90,10 @@ async def intent(call: Call, args: Args) -> Intent:
         return Intent("submit", at.key, f"Run {at.id} of this config exists; nothing is sent.", ask=False)
     if args.resume_from is not None:
         await _require_paused(call, args.resume_from)
-    cost = await runs.cost_of(lab, found)
-    wallet = await lab.prime.wallet()
-    return Intent("submit", at.key, _question(found, at, cost, wallet.balance, args, call), cost.max_cost)
+    known = await runs.prepare(lab, found, runs.write_copy(lab, found, at.name, at.key))
+    if known.validation.outcome == "invalid":
+        return Intent("submit", at.key, "The platform does not accept the config; nothing is sent.", ask=False)
+    return asked(lab, found, at, known, args.resume_from)
 
 
 async def _require_paused(call: Call, id: str) -> None:
@@ -102,60 +106,67 @@ async def _require_paused(call: Call, id: str) -> None:
         )
 
 
-def _question(found: Config, at: Standing, cost: Cost, balance: float, args: Args, call: Call) -> str:
-    sources = ", ".join(dict.fromkeys(s.id for s in found.train_sources)) or "no environment"
-    steps = "without end" if found.max_steps is None else count(found.max_steps, "step")
-    gpu = f" of type {found.gpu_type}" if found.gpu_type else ""
-    price = f"${cost.price_per_hour:.2f} per hour" if cost.price_per_hour is not None else "an unknown price per hour"
-    limit = f"at most ${cost.max_cost:.2f} ({cost.why})" if cost.max_cost is not None else f"no upper bound: {cost.why}"
-    keys = runs.secrets(call.lab, found)
-    handed = f" {' and '.join(keys)} of this machine is handed to the run." if keys else ""
-    resumed = f" It continues from the checkpoint of {args.resume_from}." if args.resume_from else ""
-    return (
-        f"Start training run {at.name}: {found.model} on {sources}, {steps}, {count(found.gpus, 'GPU')}{gpu}, {price}; "
-        f"{limit}. Billing is by the hour until the run ends. The wallet holds ${balance:.2f}.{resumed}{handed}"
-    )
-
-
 async def run(call: Call, args: Args) -> Outcome:
     lab, found = call.lab, _config(call)
     at = await runs.standing(lab, found, resume_from=args.resume_from, again=args.again)
     if at.state == "existing":
         return await _known(call, found, at)
-    if call.intent is not None and (call.intent.key != at.key or not call.intent.ask):
-        raise LabError(
-            "the config or its last run changed while this was being approved",
-            fix="Call submit_training again; it asks about what would be started now.",
-            code="intent-changed",
-        )
     copy = runs.write_copy(lab, found, at.name, at.key)
     await call.progress(0.0, 2.0, "asking the platform whether it accepts the config")
-    findings, invalid = await _validated(call, found, copy)
-    if invalid:
-        return _rejected(call, found, findings)
+    answer = await runs.validated(lab, copy)
+    if answer.outcome == "invalid":
+        return _rejected(call, found, (_invalid(found, answer),))
     cost = await runs.cost_of(lab, found)
+    _require_agreed(call, at, cost, answer)
     await call.progress(1.0, 2.0, f"submitting {at.name}")
     try:
-        started, _ = await runs.submit(lab, found, at, cost, args.resume_from, copy)
+        started = await runs.submit(lab, found, at, cost, args.resume_from, copy)
     except LabError as error:
         if error.code != "platform-rejected":
             raise
-        return _rejected(call, found, (*findings, _refused(error)))
-    return await _outcome(call, found, started, tuple(findings), deduplicated=False)
+        return _rejected(call, found, (_refused(error),))
+    if started is None:
+        return await _known(call, found, await runs.standing(lab, found, resume_from=args.resume_from))
+    started = await noted(call, args, started, answer)
+    return await _outcome(call, found, started, _doubts(call, answer), deduplicated=False)
 
 
-async def _validated(call: Call, found: Config, copy: Path) -> tuple[tuple[Finding, ...], bool]:
-    answer = await call.lab.prime.train_validate(copy)
-    if answer.outcome == "invalid":
-        rows = tuple({"problem": quote(problem)} for problem in answer.problems)
-        message = f"the platform's schema does not accept {found.path.name} ({count(len(rows), 'problem')})"
-        fix = "Correct it with write_training_config(based_on=...), then check_training_config."
-        return (Finding("config-rejected", "blocker", message, fix, found.path.name, rows),), True
-    if answer.outcome == "unavailable":
+def _require_agreed(call: Call, at: Standing, cost: Cost, answer: ValidateAnswer) -> None:
+    """What goes out is what was agreed to: this config, no dearer, and not validated only where that was said."""
+    agreed = call.intent
+    if agreed is None:
+        return
+    dearer = agreed.max_cost is not None and (cost.max_cost is None or cost.max_cost > agreed.max_cost + 1e-9)
+    if agreed.key != at.key or not agreed.ask or dearer:
+        raise LabError(
+            "the config, its price or its last run changed while this was being approved",
+            fix="Call submit_training again; it asks about what would be started now.",
+            code="intent-changed",
+        )
+    if answer.outcome == "unavailable" and NOT_VALIDATED not in agreed.cautions:
         said = quote(answer.problems[0]) if answer.problems else "no reason given"
-        message = f"the platform could not be asked whether it accepts the config before it was submitted: {said}"
-        return (Finding("config-not-validated", "warning", message, "Watch the first minutes with watch_run."),), False
-    return (), False
+        raise LabError(
+            f"{NOT_VALIDATED}, and the approval did not say so; nothing was sent: {said}",
+            fix="Call submit_training again: it asks the platform once more, or says so in the question.",
+            code="config-not-validated",
+        )
+
+
+def _doubts(call: Call, answer: ValidateAnswer) -> tuple[Finding, ...]:
+    """What was known and agreed to when it was sent, so that nobody wonders later."""
+    found = call.intent.findings if call.intent is not None else ()
+    if answer.outcome != "unavailable":
+        return found
+    said = quote(answer.problems[0]) if answer.problems else "no reason given"
+    message = f"the run was sent without having been validated, as agreed: {said}"
+    return (*found, Finding("config-not-validated", "warning", message, "Watch the first minutes with watch_run."))
+
+
+def _invalid(found: Config, answer: ValidateAnswer) -> Finding:
+    rows = tuple({"problem": quote(problem)} for problem in answer.problems)
+    message = f"the platform's schema does not accept {found.path.name} ({count(len(rows), 'problem')})"
+    fix = "Correct it with write_training_config(based_on=...), then check_training_config."
+    return Finding("config-rejected", "blocker", message, fix, found.path.name, rows)
 
 
 def _refused(error: LabError) -> Finding:
@@ -224,7 +235,7 @@ async def _outcome(
         findings,
         data,
         tuple(calls),
-        (Link(f"lab://runs/{started.id}", "the run"),),
+        (Link(f"lab://runs/{started.id}", "the run"), Link(f"lab://runs/{started.id}/card", "how to make it again")),
         facts=Facts(config_sha256=found.sha256, model=found.model, touches_platform=True),
     )
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Outcome, Report
+from prime_lab_mcp.lab.report import Finding, Outcome, Report
 from prime_lab_mcp.lab.snapshot import Snapshot
 
 Effect = Literal["reads", "executes", "writes", "publishes", "spends"]
@@ -50,6 +50,10 @@ class Intent:
     """Upper bound in US dollars of what it commits to; None where no price is known."""
     ask: bool = True
     """False when nothing needs asking (an existing run is returned, or a cost below a dollar)."""
+    findings: tuple[Finding, ...] = ()
+    """What was found out on the way: shown beside the question. A blocker among them refuses the call at once."""
+    cautions: tuple[str, ...] = ()
+    """What a confirmation has to name; with any, `yes` does not skip the question."""
 
 
 @dataclass(frozen=True, slots=True)

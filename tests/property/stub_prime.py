@@ -5,10 +5,15 @@ Used by the property test, where hundreds of pushes and submissions would take h
 one says and does is tested elsewhere, against the rehearsal platform.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
+import random
+import signal
 import sys
+import time
 from pathlib import Path
 
 HOME = Path(os.environ["PRIME_STUB_HOME"])
@@ -91,6 +96,75 @@ def env(args):
         print(json.dumps({"kind": "file", "path": "pyproject.toml", "content": found[-1]["files"]["pyproject.toml"]}))
 
 
+@contextlib.contextmanager
+def alone():
+    """Several of these run at once, and a run that is lost by writing over it would look like one that never was."""
+    with (HOME / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def create(config):
+    name = next(line for line in config.splitlines() if line.startswith("name = ")).split('"')[1]
+    with alone():
+        runs = load("runs", [])
+        runs.append({"id": f"run-{len(runs) + 1}", "name": name, "config": config, "status": "RUNNING"})
+        save("runs", runs)
+    return runs[-1]
+
+
+def create_later(config):
+    """What was sent arrives only after prime has ended."""
+    if os.fork():
+        return
+    os.setsid()
+    for descriptor in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    os.closerange(3, 64)
+    time.sleep(0.3)
+    create(config)
+    os._exit(0)
+
+
+FAULTS = ("none", "drop", "timeout", "503", "garbage", "hang", "refused", "unreachable")
+ARRIVES = ("no", "yes", "late")
+
+
+def weather(verb, subject):
+    """What breaks this time: (fault, whether the request arrives), decided by the seed, the subject and its count."""
+    seed = load("weather", None)
+    if seed is None:
+        return "none", "yes"
+    with alone():
+        counts = load("counts", {})
+        key = f"{verb} {subject}"
+        counts[key] = counts.get(key, 0) + 1
+        save("counts", counts)
+    dice = random.Random(f"{seed} {key} {counts[key]}")
+    killing = ("kill",) * 12 if os.environ.get("PRIME_STUB_MAY_KILL") and verb == "run" else ()
+    fault = dice.choice(("none",) * (3 if verb == "run" else 20) + FAULTS + killing)
+    return fault, dice.choice(ARRIVES)
+
+
+def break_off(fault):
+    """End as prime does when its connection breaks."""
+    if fault == "kill":
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(30)
+    if fault == "hang":
+        time.sleep(30)
+    if fault == "garbage":
+        print('{"run": {')
+        raise SystemExit(0)
+    if fault == "refused":
+        fail("Payment required. Please check your billing status")
+    if fault == "unreachable":
+        fail("Request failed: ConnectError: no route")
+    fail(
+        {"drop": "Request failed: ReadError", "timeout": "Request timed out: ReadTimeout", "503": "HTTP 503: no"}[fault]
+    )
+
+
 def train(args):
     if args[0] == "models":
         offers = [{"gpu_type": "H100_80GB", "price_per_gpu_hour": 2.0, "available_now": True, "is_beta": False}]
@@ -104,12 +178,17 @@ def train(args):
         raise SystemExit(1)
     elif args[0] == "run":
         config = Path(args[1]).read_text(encoding="utf-8")
-        runs = load("runs", [])
-        name = next(line for line in config.splitlines() if line.startswith("name = ")).split('"')[1]
-        runs.append({"id": f"run-{len(runs) + 1}", "name": name, "config": config, "status": "RUNNING"})
-        save("runs", runs)
-        print(json.dumps({"run": {"runId": runs[-1]["id"], "pricePerGpuHour": 2.0, "estimatedCostPerHour": 4.0}}))
+        fault, arrives = weather("run", config.splitlines()[0])
+        if fault not in ("none", "refused", "unreachable") and arrives != "no":
+            (create if arrives == "yes" else create_later)(config)
+        if fault != "none":
+            break_off(fault)
+        run = create(config)
+        print(json.dumps({"run": {"runId": run["id"], "pricePerGpuHour": 2.0, "estimatedCostPerHour": 4.0}}))
     elif args[0] == "list":
+        fault, _ = weather("list", "")
+        if fault != "none":
+            break_off("drop" if fault in ("hang", "refused") else fault)
         runs = [{k: run[k] for k in ("id", "name", "status")} for run in load("runs", [])]
         print(json.dumps({"runs": runs if "-p" not in args or option(args, "-p") == "1" else [], "total": len(runs)}))
     elif args[0] == "get":

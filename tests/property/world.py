@@ -96,22 +96,30 @@ class StubToolchain:
     def programs(self, name: str) -> tuple[Path, ...]:
         return (self._prime,) if name == "prime" else ()
 
+    async def versions(self) -> dict[str, str | None]:
+        return {"prime": "0.18.0"}
+
 
 class World:
     """One machine: a state directory, two workspaces, any number of servers."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, fresh: bool = True) -> None:
+        """`fresh`: False joins a machine that another process has set up."""
         self.root = root
         self.hub = root / "hub"
-        self.hub.mkdir(parents=True)
+        self.hub.mkdir(parents=True, exist_ok=not fresh)
         os.environ["PRIME_STUB_HOME"] = str(self.hub)
         self.prime = root / "prime"
-        stub = (Path(__file__).parent / "stub_prime.py").read_text(encoding="utf-8").split("\n", 1)[1]
-        self.prime.write_text(f"#!{sys.executable} -SE\n{stub}", encoding="utf-8")
-        self.prime.chmod(0o755)
+        if fresh:
+            self._set_up()
         self.loop = asyncio.new_event_loop()
         self.labs: list[Lab] = []
         self.questions: list[str] = []
+
+    def _set_up(self) -> None:
+        stub = (Path(__file__).parent / "stub_prime.py").read_text(encoding="utf-8").split("\n", 1)[1]
+        self.prime.write_text(f"#!{sys.executable} -SE\n{stub}", encoding="utf-8")
+        self.prime.chmod(0o755)
         self.publish_foreign()
 
     def workspace(self, name: str) -> Path:

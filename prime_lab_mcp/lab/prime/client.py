@@ -143,6 +143,22 @@ class Prime:
             timeout=40, doing=f"reading the source of {quote(_plain(ref), 120)}",
         )  # fmt: skip
 
+    async def env_secrets(self, ref: str) -> tuple[str, ...]:
+        """Names of the secrets that are linked to `owner/name`."""
+        found = await self._program.json(
+            ["env", "secret", "list", ref, "-o", "json"],
+            timeout=40, doing=f"listing the secrets of {quote(_plain(ref), 120)}",
+        )  # fmt: skip
+        return tuple(str(s["name"]) for s in found.get("secrets") or () if isinstance(s, dict) and s.get("name"))
+
+    async def env_variables(self, ref: str) -> tuple[str, ...]:
+        """Names of the plain variables that are set for `owner/name`."""
+        found = await self._program.json(
+            ["env", "var", "list", ref, "-o", "json"],
+            timeout=40, doing=f"listing the variables of {quote(_plain(ref), 120)}",
+        )  # fmt: skip
+        return tuple(str(v["name"]) for v in found.get("variables") or () if isinstance(v, dict) and v.get("name"))
+
     async def env_push(
         self,
         folder: Path,

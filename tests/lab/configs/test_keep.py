@@ -97,7 +97,7 @@ def test_only_the_lines_that_change_are_touched() -> None:
     assert new == [
         "max_steps = 300  # as asked (before: 100; length of the small recipes)",
         'name = "new"  # name of the run',
-        "alpha = 32.0  # twice the rank",
+        "alpha = 32.0  # twice the rank, as in the recipes",
     ]
     kept = [line for line in body(MINE) if line in after and line]
     assert [line for line in after if line in kept] == kept

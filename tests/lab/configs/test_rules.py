@@ -132,7 +132,7 @@ def test_no_rule_is_without_a_flaw_that_wakes_it() -> None:
     tested_below = {"lenient_toml", "passes", "signal", "self_managed"}
     tested_beside = {
         *("taskset_keys", "environment_keys", "unchecked"),  # test_rules_environment.py
-        *("vision_model", "native_model", "tool_parser"),  # test_rules_model.py
+        *("native_model", "tool_parser"),  # test_rules_model.py
         *("fewer_tokens", "fewer_rollouts", "batched_tokens", "resampling"),  # test_rules_speed.py
     }
     flawed = [sound((old, new)) for _, _, old, new in FLAWS]

@@ -1,0 +1,56 @@
+"""Secrets that are linked to an environment on the Hub: names only, their values are taken and thrown away.
+
+Plain variables are listed too, and there are none.
+"""
+
+from __future__ import annotations
+
+import re
+
+from prime_lab_mcp.rehearsal import hub
+from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Refusal, iso
+from prime_lab_mcp.rehearsal.store import Body, new_id
+
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def _environment(call: Call) -> Body:
+    found = call.session.get("environment", call.path["id"])
+    if found is None:
+        raise Refusal(404, "Environment not found")
+    if not hub.owned_by_caller(found):
+        raise Refusal(403, "You do not have permission to see the secrets of this environment")
+    return found
+
+
+def listing(call: Call) -> Answer:
+    return {"data": _environment(call).get("secrets", [])}
+
+
+def variables(call: Call) -> Answer:
+    _environment(call)
+    return {"data": []}
+
+
+def create(call: Call) -> Answer:
+    environment = _environment(call)
+    name = str(call.body.get("name", ""))
+    if not _NAME.fullmatch(name) or not call.body.get("value"):
+        raise Refusal(422, [{"loc": ["body", "name"], "msg": "an uppercase name and a value are required"}])
+    held: list[Body] = environment.setdefault("secrets", [])
+    if any(secret["name"] == name for secret in held):
+        raise Refusal(409, f"A secret named {name} already exists")
+    now = iso(call.session.now())
+    secret: Body = {
+        "id": new_id("secret"), "name": name, "source": "environment", "createdAt": now, "updatedAt": now
+    }  # fmt: skip
+    held.append(secret)
+    call.session.put("environment", environment["id"], environment)
+    return {"data": secret}
+
+
+ENDPOINTS = (
+    Endpoint("GET", f"{hub.HUB}/{{id}}/secrets", listing),
+    Endpoint("POST", f"{hub.HUB}/{{id}}/secrets", create),
+    Endpoint("GET", f"{hub.HUB}/{{id}}/variables", variables),
+)
