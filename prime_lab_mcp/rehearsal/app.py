@@ -82,7 +82,7 @@ def _answer(store: Store, endpoint: Endpoint, request: Request, content: bytes) 
             given = endpoint.handler(
                 Call(
                     store, session, str(request.base_url).rstrip("/"), request.path_params,
-                    request.query_params, body, content, known,
+                    request.query_params, body, content, known, request.headers.get("user-agent", ""),
                 )
             )  # fmt: skip
     except Refusal as refusal:

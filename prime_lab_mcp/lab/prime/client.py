@@ -39,8 +39,10 @@ _MAX_PAGES = 50
 _MACHINERY = re.compile(
     r"Could not build local schema environment|schema cache lock|requires uv on PATH|schema worker|"
     r"Unsupported local validation contract|Preparation |HTTP 5\d\d|HTTP 429|Request failed|Request timed out|"
-    r"No API key|API key unauthorized|Payment required|HTTP 40[123]|No such file|not a dictionary"
+    r"No API key|API key unauthorized|Payment required|HTTP 40[123]|No such file|not a dictionary|"
+    r"schema provenance mismatch|Failed to parse local validation|No module named|cannot import name|Expecting value"
 )
+"""Words of `train validate` that blame the platform, the network or this machine, and not the config."""
 _EVALUATION_ID = re.compile(r"Evaluation ID:?\s+(\S+)")
 
 
