@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.prime.answers import Pushed, Runtime
 from prime_lab_mcp.lab.prime.client import Visibility
 from prime_lab_mcp.lab.prime.refusals import Refusal
 from prime_lab_mcp.lab.records import Push
+from prime_lab_mcp.lab.refused_push import explained
 from prime_lab_mcp.lab.report import Finding
 from prime_lab_mcp.lab.snapshot import Snapshot, verify
 from prime_lab_mcp.lab.text import quote
@@ -35,8 +36,6 @@ IN_FLIGHT_SECONDS = 660.0
 """A push of another server that began less than this ago (prime's own limit and a margin) may still be running."""
 
 PLAN_SECONDS = 20.0
-_READ_ONLY = frozenset({"VIEWER", "GUEST"})
-"""Roles of a team that the platform lets no member publish with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +217,7 @@ async def _settle(lab: Lab, snapshot: Snapshot, target: Target, intent: str, ref
     """After a failure: success when the Hub holds these files, a clean slate when not, else an open question."""
     if refused.effect == "none" and refused.code != "platform-conflict":
         lab.ledger.release(intent, lab.platform)
-        raise await _explained(lab, target, refused)
+        raise await explained(lab, target.owner, target.name, refused)
     entry = await _look(lab, snapshot, target)
     if entry.exists is None:
         raise PrimeError(
@@ -229,38 +228,9 @@ async def _settle(lab: Lab, snapshot: Snapshot, target: Target, intent: str, ref
     version = entry.version_with(snapshot.cli_hash)
     if version is None:
         lab.ledger.release(intent, lab.platform)
-        raise await _explained(lab, target, refused)
+        raise await explained(lab, target.owner, target.name, refused)
     lab.ledger.settle(intent, lab.platform, {"version": version})
     return Published(version, entry, refused.code != "platform-conflict")
-
-
-async def _explained(lab: Lab, target: Target, refused: Refusal) -> Refusal:
-    """The refusal with what to do about it in a push: which owners would do, or what stands in the way."""
-    if refused.code in ("platform-forbidden", "platform-not-found"):
-        fix = f"{quote(target.owner, 80)} is not yours to publish under. {await _owners(lab)}"
-    elif refused.code == "platform-conflict":
-        fix = (
-            f"The Hub holds this content, or the name {quote(target.name, 80)}, elsewhere (search_hub shows it). "
-            "Change the files, or [project].name in pyproject.toml, then call check_environment and push_environment."
-        )
-    elif refused.code == "payment-required":
-        fix = f"{refused.fix} Nothing was published; call push_environment again afterwards."
-    else:
-        return refused
-    return Refusal(refused.message, fix=fix, code=refused.code, effect=refused.effect, problems=refused.problems)
-
-
-async def _owners(lab: Lab) -> str:
-    """A sentence that names the owners this account may publish under."""
-    try:
-        account, teams = await lab.prime.account(), await lab.prime.teams()
-    except LabError:
-        return "Pass no owner for the user's own, or a team of theirs (preflight shows them)."
-    named = [f"owner={account.user}"] if account.user else []
-    named += [f"team={t.slug}" for t in teams if t.role.upper() not in _READ_ONLY]
-    return f"Pass one of: {quote(', '.join(named), 200)}; or ask the user for the right." if named else (
-        "This account has no owner to publish under yet; ask the user to choose a user name on the platform."
-    )  # fmt: skip
 
 
 async def _look(lab: Lab, snapshot: Snapshot, target: Target) -> Entry:

@@ -150,6 +150,7 @@ def _shown(call: Call, run: Body) -> Body:
         "rolloutsPerExample": run["group_size"], "seqLen": run["config"].get("seq_len"),
         "gpuCount": run["gpu_count"], "runConfig": run["config"],
         "learningRate": run["learning_rate"], "errorMessage": at.error,
+        "schemaCommit": run.get("schema_commit"),
         "notice": "rehearsal: no GPU is used and nothing is billed",
         "createdAt": iso(run["created"]), "updatedAt": iso(max(at.updated, run["created"])),
         "startedAt": iso(at.started), "completedAt": iso(at.ended),
