@@ -75,7 +75,7 @@ async def test_what_would_waste_a_run_is_refused_before_anything_is_asked(
 
 @pytest.mark.slow
 async def test_an_array_that_primes_lenient_parser_closes_for_itself_is_refused(at: Desk) -> None:
-    path = at.config("env_files = [\n" + CONFIG, "configs/rl/lenient.toml")
+    path = at.config(CONFIG + "\n[trainer.model.lora]\ntarget_modules = [\n", "configs/rl/lenient.toml")
     assert (await at.lab.prime.train_validate(path)).outcome == "valid"  # prime would train on it
     with pytest.raises(LabError) as caught:
         await checked(at, path.read_text(encoding="utf-8"), "lenient")
