@@ -210,7 +210,7 @@ async def test_metrics_with_gaps_and_nan_are_read_and_judged(at: Desk) -> None:
     await at.tell("/rehearsal/clock", advance=60)
     outcome = await at.call(watch_run.TOOL, id=id)
     assert outcome.data["status"] == "COMPLETED"
-    assert "run-gradient" in {f.code for f in outcome.findings}
+    assert "run-grad-norm" in {f.code for f in outcome.findings}
 
 
 @pytest.mark.slow
