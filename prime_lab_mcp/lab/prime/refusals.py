@@ -217,4 +217,4 @@ def _last_words(text: str) -> str:
     starts = [i for i, line in enumerate(lines) if re.search(r"\b(?:[Ee]rror|[Ff]ailed)\b", line)]
     first = next((i for i in starts if "Unexpected error" not in lines[i]), starts[0] if starts else len(lines) - 3)
     said = "\n".join(line for line in lines[max(0, first) :] if not line.startswith(("Tip:", "Alternatively")))
-    return re.sub(r"^(?:Unexpected error|API Error|Error): ?", "", said)
+    return re.sub(r"^(?:Unexpected error|Upload failed|API Error|Error): ?", "", said)
