@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.errors import BadInput
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-_VERSION_LINE = re.compile(r"""^(\s*version\s*=\s*)(["'])([^"'\n]*)\2""")
+_VERSION = re.compile(r"""((?:\bproject\s*\.\s*)?["']?\bversion["']?\s*=\s*)(\"{3}|'{3}|"|')([^"'\r\n]*)\2""")
 _UNSOURCED = ("version", "description", "readme", "tags")
 """Keys of [project] that no evidence about the source depends on (DESIGN section 3)."""
 
@@ -100,18 +100,44 @@ def next_version(current: str, bump: str) -> str:
 
 
 def set_version(path: Path, version: str) -> None:
-    """Change [project].version and not one other byte (the CLI's own bump rewrites every `version =`)."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    section = ""
-    for number, line in enumerate(lines):
-        stripped = line.strip()
-        if stripped.startswith("["):
-            section = stripped.split("#")[0].strip()
-        elif section == "[project]" and (found := _VERSION_LINE.match(line)):
-            lines[number] = f"{found[1]}{found[2]}{version}{found[2]}{line[found.end() :]}"
-            write_atomic(path, "".join(lines))
+    """Change [project].version and not one other byte (the CLI's own bump rewrites every `version =`).
+
+    Raises BadInput where the file cannot be read or states no literal version. Of everything that looks like a version
+    the one is taken whose change makes the parsed file differ in [project].version and in nothing else.
+    """
+    raw = path.read_bytes()
+    found = parse(raw)
+    if found.problem is not None or found.version is None:
+        raise no_version(found)
+    wanted = {**found.table, "project": {**found.project, "version": version}}
+    text = raw.decode("utf-8")
+    for place in _VERSION.finditer(text):
+        changed = f"{text[: place.start(3)]}{version}{text[place.end(3) :]}"
+        if parse(changed.encode()).table == wanted:
+            write_atomic(path, changed)
             return
     raise BadInput(
+        "the version of pyproject.toml is written in a way that cannot be changed without touching anything else",
+        fix=f'Write it as one line under [project]: version = "{version}".',
+        code="no-version",
+    )
+
+
+def no_version(found: Manifest) -> BadInput:
+    """Why a version cannot be read or raised, and what to write instead."""
+    if found.problem is not None:
+        return BadInput(
+            f"pyproject.toml cannot be read: {found.problem}", fix="Mend its syntax.", code="pyproject-invalid"
+        )
+    dynamic = found.project.get("dynamic")
+    if isinstance(dynamic, list) and "version" in dynamic:
+        return BadInput(
+            "pyproject.toml takes its version from elsewhere (it is listed in [project].dynamic)",
+            fix='Remove "version" from dynamic and write `version = "0.1.0"` under [project]: the Hub goes '
+            "by what the file states.",
+            code="no-version",
+        )
+    return BadInput(
         "pyproject.toml states no literal version under [project]",
         fix='Add `version = "0.1.0"` under [project].',
         code="no-version",

@@ -21,11 +21,12 @@ from prime_lab_mcp.lab import hub
 from prime_lab_mcp.lab.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.hub import Entry
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.manifest import next_version
+from prime_lab_mcp.lab.manifest import next_version, no_version
 from prime_lab_mcp.lab.prime.answers import Pushed, Runtime
 from prime_lab_mcp.lab.prime.client import Visibility
 from prime_lab_mcp.lab.prime.refusals import Refusal
 from prime_lab_mcp.lab.records import Push
+from prime_lab_mcp.lab.refused_push import explained
 from prime_lab_mcp.lab.report import Finding
 from prime_lab_mcp.lab.snapshot import Snapshot, verify
 from prime_lab_mcp.lab.text import quote
@@ -84,13 +85,14 @@ async def plan(lab: Lab, snapshot: Snapshot, wish: Wish) -> Target:
 
 async def _plan(lab: Lab, snapshot: Snapshot, wish: Wish) -> Target:
     manifest = snapshot.manifest
-    if manifest.name is None or manifest.version is None:
-        lacking = "name" if manifest.name is None else "version"
+    if manifest.name is None:
         raise BadInput(
-            f"pyproject.toml of {snapshot.name} states no literal {lacking} under [project]",
-            fix=f'Add it, e.g. {lacking} = "{"0.1.0" if lacking == "version" else snapshot.name}".',
-            code=f"no-{lacking}",
+            f"pyproject.toml of {snapshot.name} states no literal name under [project]",
+            fix=f'Add it, e.g. name = "{snapshot.name}".',
+            code="no-name",
         )
+    if manifest.version is None:
+        raise no_version(manifest)
     if wish.owner and wish.team:
         raise BadInput("owner and team name two places", fix="Pass owner or team, not both.", code="bad-input")
     owner = wish.owner or wish.team or await _own_name(lab)
@@ -215,7 +217,7 @@ async def _settle(lab: Lab, snapshot: Snapshot, target: Target, intent: str, ref
     """After a failure: success when the Hub holds these files, a clean slate when not, else an open question."""
     if refused.effect == "none" and refused.code != "platform-conflict":
         lab.ledger.release(intent, lab.platform)
-        raise refused
+        raise await explained(lab, target.owner, target.name, refused)
     entry = await _look(lab, snapshot, target)
     if entry.exists is None:
         raise PrimeError(
@@ -226,7 +228,7 @@ async def _settle(lab: Lab, snapshot: Snapshot, target: Target, intent: str, ref
     version = entry.version_with(snapshot.cli_hash)
     if version is None:
         lab.ledger.release(intent, lab.platform)
-        raise refused
+        raise await explained(lab, target.owner, target.name, refused)
     lab.ledger.settle(intent, lab.platform, {"version": version})
     return Published(version, entry, refused.code != "platform-conflict")
 

@@ -66,10 +66,16 @@ def set_account(call: Call) -> Answer:
 
 
 def set_platform(call: Call) -> Answer:
-    """`prepare`: whether POST /training/runs/prepare answers."""
-    offered = bool(call.body.get("prepare", False))
-    call.session.add(training.PREPARE, float(offered) - call.session.value(training.PREPARE))
-    return {"prepare": offered}
+    """`prepare`: how POST /training/runs/prepare answers, one of `training.PREPARATIONS`; true and false stand for the
+    first two."""
+    wanted = call.body.get("prepare", True)
+    named = training.PREPARATIONS[0 if wanted else 1] if isinstance(wanted, bool) else wanted
+    if named not in training.PREPARATIONS:
+        known = ", ".join(training.PREPARATIONS)
+        raise Refusal(422, [{"loc": ["body", "prepare"], "msg": f"one of {known}"}])
+    chosen = float(training.PREPARATIONS.index(named))
+    call.session.add(training.PREPARE, chosen - call.session.value(training.PREPARE))
+    return {"prepare": named}
 
 
 def move_clock(call: Call) -> Answer:

@@ -36,6 +36,8 @@ _DETAILS: dict[str, Any] = {
     "402": "Payment required (rehearsal fault)",
     "422": [{"loc": ["body", "rehearsal"], "msg": "refused by a rehearsal fault"}],
 }
+_PLATFORM_FILES = ("/rehearsal/uploads/", "/rehearsal/files/")
+"""What stands for the platform's file store under the rehearsal's own prefix: faults reach it."""
 _BROKEN = -1
 """Status recorded for an answer that was dropped."""
 
@@ -95,7 +97,7 @@ def _answer(store: Store, endpoint: Endpoint, request: Request, content: bytes) 
             given = endpoint.handler(
                 Call(
                     store, session, str(request.base_url).rstrip("/"), request.path_params,
-                    request.query_params, body, content, known,
+                    request.query_params, body, content, known, request.headers.get("user-agent", ""),
                 )
             )  # fmt: skip
     except Refusal as refusal:
@@ -142,7 +144,7 @@ class _Disturbed:
             await _json(403, {"detail": "loopback only"})(scope, receive, send)
             return
         path: str = scope["path"]
-        if path.startswith("/rehearsal/"):
+        if path.startswith("/rehearsal/") and not path.startswith(_PLATFORM_FILES):
             await self._quietly(scope, receive, send)
             return
         fault = await anyio.to_thread.run_sync(self._fault, scope["method"], path)

@@ -47,6 +47,8 @@ class Call:
     body: Body = field(default_factory=dict)
     content: bytes = b""
     authenticated: bool = False
+    agent: str = ""
+    """What the caller says it is (User-Agent)."""
 
     def number(self, name: str, default: int, *, low: int = 0, high: int = 5000) -> int:
         try:

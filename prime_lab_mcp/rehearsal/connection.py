@@ -15,6 +15,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from prime_lab_mcp.lab.errors import PrimeError
 from prime_lab_mcp.lab.process import Child, clean_environment, spawn
 from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.rehearsal import schema_cache
 
 KEY = "rehearsal-key-0000"
 """Accepted by the rehearsal platform and by nothing else."""
@@ -27,9 +28,11 @@ def environment(url: str, home: Path) -> dict[str, str]:
     """Variables under which `prime` and `vf-eval` talk to the platform at `url` and to nothing else.
 
     `home` (made if missing) takes the place of the user's home folder, so that their login and push records stay
-    untouched; uv keeps the user's cache. Lay these over `process.clean_environment()`.
+    untouched; uv keeps the user's cache, and prime finds the schema it judges configs by. Lay these over
+    `process.clean_environment()`.
     """
     home.mkdir(parents=True, exist_ok=True)
+    schema_cache.fill(home / ".cache")
     return {
         "HOME": str(home),
         "XDG_CACHE_HOME": str(home / ".cache"),

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 
-from prime_lab_mcp.rehearsal import account, curves, faults, runs
+from prime_lab_mcp.rehearsal import account, curves, faults, runs, schema_cache
 from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Raw, Refusal, as_json, iso
 from prime_lab_mcp.rehearsal.skill import TRAINABLE
 from prime_lab_mcp.rehearsal.store import Body, new_id
 from prime_lab_mcp.rehearsal.submission import check
 
 PREPARE = "prepare-offered"
+"""Counter that holds which of PREPARATIONS is in force."""
+PREPARATIONS = ("current", "off", "drifted", "mismatched")
+"""`drifted`: by a schema that lacks `schema_cache.DRIFTED_KEY`; `mismatched`: by another than the runtime's."""
+_KNOWN_CLIENT = re.compile(r"prime-cli/0\.18\.|(?!prime-cli/)")
 _DEFAULT_GPU = "H200_141GB"
 _COMPONENTS = ("orchestrator", "trainer", "inference", "env-server")
 _LEVELS = ("DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR")
@@ -40,18 +44,19 @@ def gpu_types(call: Call) -> Answer:
 
 
 def prepare(call: Call) -> Answer:
-    """Not offered unless switched on; even then without local validation, which would need GitHub."""
-    if not call.session.value(PREPARE):
+    """What prime judges a config by before it submits. Only prime 0.18 is known to find it (schema_cache.py)."""
+    chosen = PREPARATIONS[int(call.session.value(PREPARE))]
+    if chosen == "off" or not _KNOWN_CLIENT.match(call.agent):
         raise Refusal(404, "Local validation is not offered on the rehearsal platform")
-    commit = "0" * 40
+    release: schema_cache.Release = "drifted" if chosen == "drifted" else "current"
+    commit = "0" * 40 if chosen == "mismatched" else schema_cache.commit(release)
     return {
         "contract_version": 1, "mode": call.body.get("mode", "rl"),
         "runtime": {
             "repository": "ghcr.io/primeintellect-ai/prime-rl", "digest": f"sha256:{'0' * 64}",
             "image_commit": commit, "source_commit": None, "schema_commit": commit,
         },
-        "schema_install": {"python": "3.12", "requirements": [], "constraints": []},
-        "submission_supported": False,
+        "schema_install": schema_cache.install(release), "submission_supported": True,
     }  # fmt: skip
 
 
@@ -90,6 +95,7 @@ def _launch(call: Call, name: str | None, config: Body, gpu: str, first_step: in
         "learning_rate": float(config["trainer"].get("optim", {}).get("lr", 1e-6)),
         "environments": _environments(orchestrator["train"]["source"]),
         "resumed_from": call.body.get("resumeFrom"),
+        "schema_commit": (call.body.get("normalizedConfig") or {}).get("schema_commit"),
     }  # fmt: skip
     run["faults"] = faults.for_named(call.session, "run", run["name"] or "")
     call.session.put("run", id, run)
@@ -144,6 +150,7 @@ def _shown(call: Call, run: Body) -> Body:
         "rolloutsPerExample": run["group_size"], "seqLen": run["config"].get("seq_len"),
         "gpuCount": run["gpu_count"], "runConfig": run["config"],
         "learningRate": run["learning_rate"], "errorMessage": at.error,
+        "schemaCommit": run.get("schema_commit"),
         "notice": "rehearsal: no GPU is used and nothing is billed",
         "createdAt": iso(run["created"]), "updatedAt": iso(max(at.updated, run["created"])),
         "startedAt": iso(at.started), "completedAt": iso(at.ended),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -9,9 +10,9 @@ from pydantic import Field
 from prime_lab_mcp.lab import hub, publish
 from prime_lab_mcp.lab.checks.generation import detect
 from prime_lab_mcp.lab.errors import BadInput, LabError
-from prime_lab_mcp.lab.manifest import set_version
 from prime_lab_mcp.lab.prime.answers import Runtime
 from prime_lab_mcp.lab.publish import Published, Target, Wish
+from prime_lab_mcp.lab.raising import raised_version
 from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
 from prime_lab_mcp.lab.snapshot import Snapshot
 from prime_lab_mcp.lab.text import count
@@ -94,27 +95,32 @@ async def run(call: Call, args: Args) -> Outcome:
     if target.present is not None:
         there = Published(target.present, target.entry, False)
         return _outcome(call, snapshot, target, there, runtime, args)
-    if target.bumped_from is not None:
-        await call.progress(0.0, 3.0, f"raising the version to {target.version}")
-        snapshot = await _bumped(call, snapshot, target)
-        report = await call.prove("check_environment", snapshot)
-        if report.status != "passed":
-            return _failed(snapshot, target, tuple(f for f in report.findings if f.severity == "blocker"))
-    await call.progress(1.0, 3.0, f"pushing {target.ref} {target.version}")
-    published = await publish.send(call.lab, snapshot, target, key, runtime, wish)
+    with raised_version(_manifest(call, snapshot), target) as raised:
+        if target.bumped_from is not None:
+            await call.progress(0.0, 3.0, f"raising the version to {target.version}")
+            snapshot = await _bumped(call, snapshot)
+            report = await call.prove("check_environment", snapshot)
+            if report.status != "passed":
+                raised.undo()
+                return _failed(snapshot, target, tuple(f for f in report.findings if f.severity == "blocker"))
+        await call.progress(1.0, 3.0, f"pushing {target.ref} {target.version}")
+        raised.sending = True
+        published = await publish.send(call.lab, snapshot, target, key, runtime, wish)
     await call.progress(3.0, 3.0, "comparing with what the Hub holds")
     return _outcome(call, snapshot, target, published, runtime, args)
 
 
-async def _bumped(call: Call, before: Snapshot, target: Target) -> Snapshot:
-    """The version raised in the user's pyproject.toml, and the files as they are then. Raises LabError."""
-    folder = call.lab.workspace.environment(before.relative)
-    set_version(folder.path / "pyproject.toml", target.version)
+def _manifest(call: Call, snapshot: Snapshot) -> Path:
+    return call.lab.workspace.environment(snapshot.relative).path / "pyproject.toml"
+
+
+async def _bumped(call: Call, before: Snapshot) -> Snapshot:
+    """The files as they are with the raised version. Raises LabError where anything else changed too."""
     after = await call.lab.snapshot(before.relative)
     same = all(after.files.get(p) == digest for p, digest in before.files.items() if p != "pyproject.toml")
     if after.source != before.source or not same or len(after.files) != len(before.files):
         raise LabError(
-            f"{before.name} was edited while it was being pushed; only its version was raised, nothing was sent",
+            f"{before.name} was edited while it was being pushed; nothing was sent",
             fix="Call push_environment again when the files are still.",
             code="edited-meanwhile",
         )
@@ -149,7 +155,7 @@ def _outcome(
     call: Call, snapshot: Snapshot, target: Target, published: Published, runtime: Runtime, args: Args
 ) -> Outcome:
     push = publish.record(call.lab, snapshot, target, published, runtime)
-    findings = _doubts(snapshot, target, published, push.hub_hash, args)
+    findings = _doubts(snapshot, target, published, push.hub_hash, runtime, args)
     data: dict[str, Any] = {
         "owner": target.owner,
         "name": target.name,
@@ -183,7 +189,12 @@ def _outcome(
 
 
 def _doubts(
-    snapshot: Snapshot, target: Target, published: Published, hub_hash: str | None, args: Args
+    snapshot: Snapshot,
+    target: Target,
+    published: Published,
+    hub_hash: str | None,
+    runtime: Runtime,
+    args: Args,
 ) -> list[Finding]:
     findings: list[Finding] = []
     if hub_hash and hub_hash != snapshot.cli_hash:
@@ -204,6 +215,16 @@ def _doubts(
                 "warning",
                 f"the Hub's content hash of {target.ref} {published.version} is not known: {reason}",
                 "Compare version and wheel_sha256 on the Hub's page, or call push_environment again.",
+            )
+        )
+    label = published.entry.runtime
+    if label is not None and label != runtime and published.version == published.entry.version:
+        findings.append(
+            Finding(
+                "hub-runtime-differs",
+                "warning",
+                f"the Hub labels {target.ref} {published.version} verifiers {label}, and its code is {runtime}",
+                'Call push_environment with bump="patch" after any edit: a new version carries its own label.',
             )
         )
     wanted = args.visibility

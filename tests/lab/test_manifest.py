@@ -30,11 +30,36 @@ def test_a_version_bump_changes_the_project_version_and_not_one_other_byte(tmp_p
     assert path.read_text(encoding="utf-8") == TEXT.replace('version = "0.1.0"', 'version = "0.2.0"')
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT.replace("\n", "\r\n"),
+        TEXT.replace('"0.1.0"', "'0.1.0'"),
+        TEXT.replace('version = "0.1.0"', '"version"="0.1.0"'),
+        TEXT.replace("[project]", '[project]\ndescription = """\nversion = "0.1.0"\n"""'),
+        TEXT.replace("# a comment", '[tool.mypy]\npython_version = "0.1.0"'),
+        'project.name = "e"\nproject.version = "0.1.0"\ntool.other.version = "0.1.0"\n',
+        'project = { name = "e", version = "0.1.0" }\n',
+        TEXT.replace("[project]", '[project.urls]\nversion = "0.1.0"\n[project]'),
+    ],
+    ids=["crlf", "single-quotes", "quoted-key", "in-a-text", "mypy", "dotted", "inline", "sub-table"],
+)
+def test_however_the_version_is_written_nothing_else_changes(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_bytes(text.encode())
+    set_version(path, "0.2.0")
+    changed = path.read_bytes().decode()
+    assert parse(changed.encode()).version == "0.2.0"
+    at = changed.index("0.2.0")
+    assert (text[:at], text[at + 5 :]) == (changed[:at], changed[at + 5 :])
+    assert changed.count("0.2.0") == 1
+
+
 def test_a_version_that_is_not_literal_is_refused_and_the_file_kept(tmp_path: Path) -> None:
     path = tmp_path / "pyproject.toml"
     text = '[project]\nname = "e"\ndynamic = ["version"]\n[tool.other]\nversion = "1"\n'
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadInput):
+    with pytest.raises(BadInput, match="dynamic"):
         set_version(path, "0.2.0")
     assert path.read_text(encoding="utf-8") == text
 

@@ -75,7 +75,9 @@ async def test_models_carry_prices_and_the_dearest_bounds_an_open_choice(at: Des
 
 
 async def test_validation_that_is_not_offered_is_no_verdict_on_the_config(at: Desk) -> None:
+    await at.tell("/rehearsal/platform", prepare=False)
     answer = await at.lab.prime.train_validate(at.config(path="configs/rl/not-offered.toml"))
+    await at.tell("/rehearsal/platform", prepare=True)
     assert answer.outcome == "not-offered"
 
 
@@ -213,6 +215,9 @@ def said(text: str) -> refusals.Refusal:
             "platform-rejected",
         ),
         ("something never seen", "prime-failed"),
+        ("Error: Config validation failed:\ntrainer.lr: Extra inputs are not permitted", "platform-rejected"),
+        ("Error: schema provenance mismatch: expected a, installed b", "prime-failed"),
+        ("Upload failed: Client error '403 Forbidden' for url 'http://x/uploads/a/b'", "platform-failed"),
     ],
 )
 async def test_words_of_prime_become_codes(text: str, code: str) -> None:
@@ -230,6 +235,18 @@ async def test_lines_that_only_repeat_an_exit_code_are_dropped() -> None:
     assert "not yours" in message
     assert "Upload failed" not in message
     assert "Unexpected error" not in message
+    for noise in ("Upload failed: 1", "Unexpected error: 1\n", "Error: 1", "Unexpected error: 2\nAborted: 1"):
+        assert said(noise).message == "trying: prime failed, and gave no reason"
+
+
+async def test_an_upload_address_is_a_secret_and_never_repeated() -> None:
+    text = "Upload failed: Server error '500 Internal' for url 'https://s3/x?X-Amz-Signature=abc'\nUpload failed: 1"
+    assert "abc" not in said(text).message
+
+
+async def test_what_prime_found_before_it_sent_anything_is_a_list_of_problems() -> None:
+    refused = said("Error: Config validation failed:\ntrainer.optim.adamw.x: Extra inputs\nmax_steps: no")
+    assert (refused.effect, refused.problems) == ("none", ("trainer.optim.adamw.x: Extra inputs", "max_steps: no"))
 
 
 async def test_json_is_read_behind_lines_for_people() -> None:
@@ -249,6 +266,8 @@ async def test_json_is_read_behind_lines_for_people() -> None:
         ("Could not build local schema environment:\nerror: git", "unavailable"),
         ("Local config validation requires uv on PATH.", "unavailable"),
         ("No API key configured.", "unavailable"),
+        ("schema provenance mismatch: expected a, installed b", "unavailable"),
+        ("Failed to parse local validation preparation: 1 validation error for X", "unavailable"),
         ("HTTP 405: Method Not Allowed", "not-offered"),
     ],
 )

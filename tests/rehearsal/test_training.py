@@ -11,6 +11,7 @@ import anyio
 import pytest
 from starlette.testclient import TestClient
 
+from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from tests.rehearsal.conftest import Platform
 
 RUNS = "/api/v1/training/runs"
@@ -94,6 +95,7 @@ async def test_a_submit_whose_answer_is_lost_made_one_run_that_its_name_finds(
 @pytest.mark.anyio
 async def test_what_cannot_run_is_refused_with_every_reason(platform: Platform) -> None:
     folder = platform.folder
+    await platform.tell("/rehearsal/platform", prepare=False)  # else prime itself finds the first of the problems
     old = written(folder, "old", group=7, environment="primeintellect/old-math")
     refused = await platform.prime("train", old, "-y", "-o", "json")
     await platform.tell("/rehearsal/account", balance_usd=0)
@@ -205,11 +207,32 @@ def test_a_fault_is_given_to_a_run_by_name_by_pattern_or_by_id(
     assert client.get(f"/api/v1/rft/runs/{id}/progress").json()["latestStep"] == 2
 
 
-def test_prepare_is_offered_only_when_switched_on(client: TestClient) -> None:
-    assert client.post(f"{RUNS}/prepare", json={"mode": "rl"}).status_code == 404
-    client.post("/rehearsal/platform", json={"prepare": True})
+def test_prepare_can_be_switched_off_and_is_for_known_clients_only(client: TestClient) -> None:
+    def status(agent: str = "prime-cli/0.18.0 python/3.12") -> int:
+        return client.post(f"{RUNS}/prepare", json={"mode": "rl"}, headers={"User-Agent": agent}).status_code
 
-    assert client.post(f"{RUNS}/prepare", json={"mode": "rl"}).json()["mode"] == "rl"
+    assert (status(), status("prime-cli/0.99.0")) == (200, 404)
+    assert client.post("/rehearsal/platform", json={"prepare": False}).json() == {"prepare": "off"}
+    assert status() == 404
+    assert client.post("/rehearsal/platform", json={"prepare": "perhaps"}).status_code == 422
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_the_real_prime_finds_its_schema_and_judges_by_it(platform: Platform) -> None:
+    good = written(platform.folder, "good")
+    bad = platform.folder / "bad.toml"
+    bad.write_text(Path(good).read_text(encoding="utf-8") + "[trainer.optim]\nlearning = 1\n", encoding="utf-8")
+    artifact = await platform.json("train", "validate", good, "-o", "json")
+    refused = await platform.prime("train", "validate", str(bad), "-o", "json")
+    unsent = await platform.prime("train", str(bad), "-y", "-o", "json")
+    made = (await platform.json("train", good, "-y", "-o", "json"))["run"]
+
+    assert artifact["schema_commit"] == SCHEMA_COMMIT
+    assert artifact["components"]["orchestrator"]["train"]["source"]
+    assert "trainer.optim.adamw.learning: Extra inputs" in json.loads(refused.stdout)["error"]
+    assert "learning" in unsent.stdout
+    assert [r["id"] for r in (await platform.json("train", "list", "-o", "json"))["runs"]] == [made["runId"]]
 
 
 def test_a_value_that_is_no_number_can_be_sent_as_such(client: TestClient, config: dict[str, Any]) -> None:

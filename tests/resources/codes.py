@@ -29,7 +29,7 @@ PASSED_ON: frozenset[tuple[str, str]] = frozenset({
     ("lab/datasets/checks_gold.py", "code"), ("lab/datasets/reading.py", "told['code']"),
     ("lab/errors.py", "self.code"), ("lab/models/points.py", "self.code"), ("lab/evals/hosted/follow.py", "error.code"),
     ("lab/evals/hosted/calls.py", "str(failure['code'])"),
-    ("lab/prime/refusals.py", "kind.code"), ("lab/prime/refusals.py", "code"),
+    ("lab/refused_push.py", "refused.code"), ("lab/prime/refusals.py", "kind.code"), ("lab/prime/refusals.py", "code"),
     ("lab/prime/refusals.py", "_UNREACHABLE.code"), ("lab/worker/hub_dataset.py", "code"),
     ("server/approval.py", "code"), ("tools/check_environment.py", "finding.code"),
     ("lab/configs/rules_trainer.py", "code"),

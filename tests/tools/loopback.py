@@ -150,6 +150,13 @@ class Desk:
     async def tell(self, path: str, **body: Any) -> dict[str, Any]:
         return await connection.tell(self.url, path, body)
 
+    async def told(self, path: str) -> dict[str, Any]:
+        """What the platform itself answers, beside prime."""
+        headers = {"Authorization": f"Bearer {connection.KEY}"}
+        async with httpx.AsyncClient(trust_env=False, headers=headers) as client:
+            found: dict[str, Any] = (await client.get(self.url + path)).json()
+        return found
+
     async def requests(self, method: str, path: str) -> list[dict[str, Any]]:
         headers = {"Authorization": f"Bearer {connection.KEY}"}
         async with httpx.AsyncClient(trust_env=False, headers=headers) as client:

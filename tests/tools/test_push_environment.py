@@ -75,13 +75,36 @@ async def test_a_taken_version_is_refused_then_raised_exactly_checked_and_sent(a
     opened, args = await at.opened(TOOL, environment="raised", bump="minor")
     unfit = await TOOL.run(replace(opened, prove=fails), args)
     assert (unfit.status, bool(unfit.blockers), await sent(at)) == ("failed", True, before)
-    text = (folder / "pyproject.toml").read_text(encoding="utf-8")
-    assert text == pyproject("raised").replace('version = "0.1.0"', 'version = "0.2.0"', 1)
+    assert (folder / "pyproject.toml").read_text(encoding="utf-8") == pyproject("raised")
 
     outcome = await at.call(TOOL, environment="raised", bump="minor")
     assert (outcome.status, outcome.data["version"], outcome.data["verified"]) == ("passed", "0.2.0", "hub")
-    assert (folder / "pyproject.toml").read_text(encoding="utf-8") == text
+    text = (folder / "pyproject.toml").read_text(encoding="utf-8")
+    assert text == pyproject("raised").replace('version = "0.1.0"', 'version = "0.2.0"', 1)
     assert await sent(at) == before + 1
+
+
+@pytest.mark.slow
+async def test_a_raised_version_is_put_back_when_the_push_fails_and_stays_when_nobody_knows(at: Desk) -> None:
+    folder = at.environment("fell")
+    await at.call(TOOL, environment="fell")
+    (folder / "README.md").write_text("# other\n", encoding="utf-8")
+    stated = (folder / "pyproject.toml").read_bytes()
+    await at.fault("402", "/resolve")
+    with pytest.raises(LabError) as unpaid:
+        await at.call(TOOL, environment="fell", bump="patch")
+    assert (unpaid.value.code, "is 0.1.0 again" in unpaid.value.message) == ("payment-required", True)
+    assert (folder / "pyproject.toml").read_bytes() == stated
+
+    call, args = await at.opened(TOOL, environment="fell", bump="patch")
+    await publish.plan(at.lab, call.snapshot, publish.Wish(bump="patch"))  # type: ignore[arg-type]
+    await at.fault("drop-after", "/versions/[^/]+/finalize")
+    await at.fault("503", "/fell/status")
+    with pytest.raises(LabError) as unknown:
+        await TOOL.run(call, args)
+    assert (unknown.value.code, "the raised version 0.1.1" in unknown.value.message) == ("push-outcome-unknown", True)
+    settled = await at.call(TOOL, environment="fell", bump="patch")
+    assert (settled.data["version"], settled.data["deduplicated"]) == ("0.1.1", True)
 
 
 async def test_a_raised_version_is_proven_on_the_files_that_are_sent(at: Desk) -> None:

@@ -39,8 +39,10 @@ _MAX_PAGES = 50
 _MACHINERY = re.compile(
     r"Could not build local schema environment|schema cache lock|requires uv on PATH|schema worker|"
     r"Unsupported local validation contract|Preparation |HTTP 5\d\d|HTTP 429|Request failed|Request timed out|"
-    r"No API key|API key unauthorized|Payment required|HTTP 40[123]|No such file|not a dictionary"
+    r"No API key|API key unauthorized|Payment required|HTTP 40[123]|No such file|not a dictionary|"
+    r"schema provenance mismatch|Failed to parse local validation|No module named|cannot import name|Expecting value"
 )
+"""Words of `train validate` that blame the platform, the network or this machine, and not the config."""
 _EVALUATION_ID = re.compile(r"Evaluation ID:?\s+(\S+)")
 
 
@@ -310,12 +312,24 @@ class Prime:
     async def train_usage(self, id: str) -> dict[str, Any]:
         return await self._program.json(["train", "usage", id, "-o", "json"], timeout=40, doing=_about(id))
 
-    async def train_logs(self, id: str, component: str = "orchestrator", lines: int = 100) -> str:
-        """Newest log lines. prime itself waits up to three minutes for a queued run; this gives up after one."""
-        return await self._program.text(
-            ["--plain", "train", "logs", id, "-c", component, "-n", str(lines)],
-            timeout=60, doing=_about(id), limit=400_000,
-        )  # fmt: skip
+    async def train_logs(
+        self, id: str, component: str = "orchestrator", lines: int = 100, *, seconds: float = 60.0
+    ) -> str:
+        """Newest log lines. prime itself waits up to three minutes for a queued run; this gives up before."""
+        doing = f"reading the log of run {quote(_plain(id), 80)}"
+        try:
+            return await self._program.text(
+                ["--plain", "train", "logs", id, "-c", component, "-n", str(lines)],
+                timeout=seconds, doing=doing, limit=400_000,
+            )  # fmt: skip
+        except Refusal as refused:
+            if refused.code != refusals.SLOW.code:
+                raise
+            raise Refusal(
+                f"{doing}: nothing came within {seconds:g} seconds; a run that has not started has no log yet",
+                fix="Call watch_run: it says whether the run has started. Then ask for the log again.",
+                code="platform-slow",
+            ) from refused
 
     async def train_stop(self, id: str) -> str:
         return await self._control("stop", id, 240)

@@ -19,10 +19,16 @@ OLDEST = "0.18.0"
 Effect = Literal["none", "unknown"]
 
 _LOGIN = "Ask the user to run `prime login` in a terminal (on a machine without a browser: `prime login --headless`)"
-_NOISE = re.compile(r"^(?:Upload failed|Unexpected error): \d+$|^\s*$")
+_NOISE = re.compile(r"^\W*(?:Upload failed|Unexpected error|Error|Aborted)?:? ?\d+\W*$|^\s*$")
+"""Lines that only repeat an exit code: `typer.Exit` caught by prime's own `except Exception`."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _STATUS = re.compile(r"HTTP (\d{3})\b")
+_STORAGE = re.compile(r"(?:Client|Server) error '\d{3}\b")
+"""The file store behind an upload address refused: no right of the account and no file of the user's is at fault."""
 _PROBLEM = re.compile(r"^\s*- (.+)$", re.M)
+_COMPILED = re.compile(r"^([A-Za-z_][\w.\[\]-]*: .+)$", re.M)
+_UPLOAD = re.compile(r"https?://\S+/\S*(?:upload|X-Amz|Signature|token)\S*", re.I)
+"""An address that is itself the right to upload: it ends in a secret."""
 
 
 class Refusal(PrimeError):
@@ -77,6 +83,11 @@ _FAILED = _Kind(
     "Read what it says; if it is no matter of the files, ask the user to run the same `prime` command in a terminal.",
     "unknown",
 )
+_UNCHECKED = _Kind(
+    "prime-failed",
+    "prime could not judge the config before sending it, and sent nothing",
+    "Call again; if it repeats, ask the user to upgrade prime (`uv tool upgrade prime`).",
+)
 _UNREACHABLE = _Kind(
     "platform-unreachable",
     "the platform could not be reached",
@@ -129,6 +140,16 @@ _BY_TEXT: tuple[tuple[str, _Kind], ...] = (
     ("that is published to the platform", _BY_STATUS[404]),
     ("lack valid identifiers", _BY_STATUS[404]),
     ("Validation failed:", _REJECTED),
+    ("Config validation failed:", _REJECTED),
+    ("Hosted RL runs need inference GPUs", _REJECTED),
+    ("is unsupported for hosted runs", _REJECTED),
+    ("is not supported for hosted runs", _REJECTED),
+    ("Failed to parse local validation preparation", _UNCHECKED),
+    ("schema provenance mismatch", _UNCHECKED),
+    ("Local schema worker", _UNCHECKED),
+    ("Unsupported local validation contract", _UNCHECKED),
+    ("Preparation returned a different", _UNCHECKED),
+    ("Preparation schema commit", _UNCHECKED),
     ("Shared LoRA training", _REJECTED),
     ("content hash", _BY_STATUS[409]),
     ("Failed to parse pyproject.toml", _Kind("push-unbuildable", "the package could not be built",
@@ -149,27 +170,30 @@ def refusal(completed: Completed, doing: str) -> Refusal:
     """The failure of a program that ended with an exit code other than 0. `doing` names what was tried."""
     text = clean(f"{completed.stdout}\n{completed.stderr}")
     kind = _kind(text)
-    problems = tuple(_PROBLEM.findall(text)) if kind is _REJECTED else ()
+    problems = tuple(_PROBLEM.findall(text) or _COMPILED.findall(text.partition("onfig validation failed:")[2]))
+    problems = problems if kind is _REJECTED else ()
     return of(kind, doing, _last_words(text), problems)
 
 
 def of(kind: _Kind, doing: str, said: str = "", problems: tuple[str, ...] = ()) -> Refusal:
-    heard = f": {quote(said, limit=600 if problems else 300)}" if said else ""
+    heard = f": {quote(said, limit=600 if problems else 300)}" if said else ", and gave no reason" * (kind is _FAILED)
     return Refusal(
         f"{doing}: {kind.says}{heard}", fix=kind.fix, code=kind.code, effect=kind.effect, problems=problems[:20]
     )
 
 
 def clean(text: str) -> str:
-    """prime's words without colours and without the lines that only repeat an exit code."""
+    """prime's words without colours, without addresses that are secrets and without lines that repeat an exit code."""
     lines = (line.rstrip() for line in _ANSI.sub("", text).splitlines())
-    return "\n".join(line for line in lines if not _NOISE.match(line))
+    return _UPLOAD.sub("[upload address]", "\n".join(line for line in lines if not _NOISE.match(line)))
 
 
 def _kind(text: str) -> _Kind:
     # A request that was made is the last thing said; ConnectError means that it never reached the platform.
     if "ConnectError" in text:
         return _Kind(_UNREACHABLE.code, _UNREACHABLE.says, _UNREACHABLE.fix, "none")
+    if _STORAGE.search(text):
+        return _BROKEN
     for marker, kind in _BY_TEXT:
         if marker in text:
             return kind
@@ -193,4 +217,4 @@ def _last_words(text: str) -> str:
     starts = [i for i, line in enumerate(lines) if re.search(r"\b(?:[Ee]rror|[Ff]ailed)\b", line)]
     first = next((i for i in starts if "Unexpected error" not in lines[i]), starts[0] if starts else len(lines) - 3)
     said = "\n".join(line for line in lines[max(0, first) :] if not line.startswith(("Tip:", "Alternatively")))
-    return re.sub(r"^(?:Unexpected error|API Error|Error): ?", "", said)
+    return re.sub(r"^(?:Unexpected error|Upload failed|API Error|Error): ?", "", said)

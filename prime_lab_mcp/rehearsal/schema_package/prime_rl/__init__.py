@@ -1,0 +1,1 @@
+"""Rehearsal stand-in for the package of this name."""

@@ -1,0 +1,1 @@
+"""The two config classes."""

@@ -1,0 +1,1 @@
+"""What the worker imports from here."""
