@@ -17,7 +17,9 @@ from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import number
 from prime_lab_mcp.lab.records import Run
-from prime_lab_mcp.lab.series import reward_series, step_of, step_seconds
+from prime_lab_mcp.lab.run_metrics import reward as reward_metric
+from prime_lab_mcp.lab.run_metrics import step_seconds
+from prime_lab_mcp.lab.series import step_of
 
 AT_ONCE = 3
 """Programs asked at the same time; each costs most of a second of one core."""
@@ -151,7 +153,7 @@ def recent(rows: Sequence[Mapping[str, Any]], count: int = 5) -> list[dict[str, 
 
 def reward_story(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Where the mean reward began, where it is and where it was best."""
-    points = reward_series(rows)
+    points = reward_metric(rows).points
     if not points:
         return None
     best = max(points, key=lambda p: p[1])
