@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from prime_lab_mcp.lab.anomalies.anomaly import Anomaly, Evidence
-from prime_lab_mcp.lab.anomalies.pace import overrun, queue, stall
+from prime_lab_mcp.lab.anomalies.pace import USUAL_STEP, overrun, queue, stall
 from prime_lab_mcp.lab.anomalies.policy import entropy_collapse, grad_norm, off_policy
 from prime_lab_mcp.lab.anomalies.replies import errors, length, truncation
 from prime_lab_mcp.lab.anomalies.rewards import format_plateau, proxy_gap, reward_collapse, suspicious_jump
 from prime_lab_mcp.lab.anomalies.signal import empty_batches, no_signal, solved
 from prime_lab_mcp.lab.series import FEW, Row, merged
 
-__all__ = ["RULES", "Anomaly", "Evidence", "empty_batches", "find", "overrun", "queue", "ranked", "stall"]
+__all__ = ["RULES", "USUAL_STEP", "Anomaly", "Evidence", "empty_batches", "find", "overrun", "queue", "ranked", "stall"]
 
 Rule = Callable[[Sequence[Row]], Anomaly | None]
 RULES: tuple[Rule, ...] = (

@@ -286,10 +286,13 @@ class Prime:
     async def train_usage(self, id: str) -> dict[str, Any]:
         return await self._program.json(["train", "usage", id, "-o", "json"], timeout=40, doing=_about(id))
 
-    async def train_logs(self, id: str, component: str = "orchestrator", lines: int = 100) -> str:
-        """Newest log lines. prime itself waits up to three minutes for a queued run; this gives up after one."""
+    async def train_logs(
+        self, id: str, component: str = "orchestrator", lines: int = 100, environment: str | None = None
+    ) -> str:
+        """Newest log lines; those of `env-server` need the environment's name. prime itself waits up to three minutes for a queued run; this gives up after one."""
+        of = ["--env", _plain(environment)] if environment else []
         return await self._program.text(
-            ["--plain", "train", "logs", id, "-c", component, "-n", str(lines)],
+            ["--plain", "train", "logs", id, "-c", component, "-n", str(lines), *of],
             timeout=60, doing=_about(id), limit=400_000,
         )  # fmt: skip
 
