@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.series import FEW, WINDOW, Point, Row, median, points_of, step_of, value_of
+from prime_lab_mcp.lab.series import FEW, WINDOW, Point, Row, median, merged, points_of, step_of, value_of
 
 ENTROPY = ("entropy/all/mean", "entropy/mean", "entropy")
 MISMATCH = ("mismatch_kl/all/mean", "mismatch_kl/mean")
@@ -100,6 +100,7 @@ def attainable(rows: Sequence[Row]) -> float:
 def held_out(rows: Sequence[Row]) -> dict[str, list[Point]]:
     """Mean reward on each eval source, as (step, mean) in order of steps; without errored rollouts where told."""
     ranked: dict[str, list[tuple[tuple[bool, ...], str]]] = {}
+    rows = merged(rows)
     for name in _names(rows):
         found = _EVAL.fullmatch(name)
         if found is not None:

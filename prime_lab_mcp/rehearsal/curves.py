@@ -95,7 +95,7 @@ def metrics(run: Body, step: int) -> Body | None:
     rng = _rng(run, "metrics", step)
     reward = min(1.0, max(0.0, ability(run, step) + rng.gauss(0, 0.012)))
     group = int(run["group_size"])
-    silent = 0.99 if runs.fault(run, "no-signal") is not None else zero_variance_share(reward, group)
+    silent = 0.99 if runs.fault(run, "no-signal") is not None else zero_variance_share(round(reward, 2), group)
     tokens, truncated = _length(run, step, rng)
     errors = 0.004 + 0.004 * rng.random()
     if _since(run, "errors", step) is not None:

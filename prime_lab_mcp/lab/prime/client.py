@@ -289,7 +289,10 @@ class Prime:
     async def train_logs(
         self, id: str, component: str = "orchestrator", lines: int = 100, environment: str | None = None
     ) -> str:
-        """Newest log lines; those of `env-server` need the environment's name. prime itself waits up to three minutes for a queued run; this gives up after one."""
+        """Newest log lines; those of `env-server` need the environment's name.
+
+        prime itself waits up to three minutes for a queued run; this gives up after one.
+        """
         of = ["--env", _plain(environment)] if environment else []
         return await self._program.text(
             ["--plain", "train", "logs", id, "-c", component, "-n", str(lines), *of],
