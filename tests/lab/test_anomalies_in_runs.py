@@ -111,17 +111,17 @@ _NAMES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.dictionaries(_NAMES, _VALUE, max_size=8), max_size=40))
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.dictionaries(_NAMES, _VALUE, max_size=6), max_size=15))
 def test_rows_of_any_kind_are_read_without_a_crash(rows: list[dict[str, Any]]) -> None:
     for found in anomalies.find(rows):
         assert found.as_json()["code"] == found.code
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10**6), st.randoms(use_true_random=False))
-def test_order_gaps_nulls_and_repeated_steps_change_nothing_in_a_healthy_run(seed: int, rng: random.Random) -> None:
-    run = a_run(seed % 200, max_steps=60, first_step=seed % 1000)
+@pytest.mark.parametrize("seed", range(25))
+def test_order_gaps_nulls_and_repeated_steps_change_nothing_in_a_healthy_run(seed: int) -> None:
+    rng = random.Random(seed)
+    run = a_run(seed, max_steps=60, first_step=seed * 7)
     run["max_steps"] += run["first_step"]
     rows = [r for r in uploads(run, 60) if rng.random() > 0.1]
     rows += [dict(r) for r in rows if rng.random() < 0.2]

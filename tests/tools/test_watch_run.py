@@ -133,6 +133,7 @@ WITH_EVALS = CONFIG.replace("batch_size = 16", "batch_size = 64").replace("max_s
 async def watched(at: Desk, name: str, steps: float) -> Outcome:
     """A run under way for so many steps of a quarter of a second, as watch_run sees it."""
     path = at.config(f'name = "{name}"\n{WITH_EVALS}', f"configs/rl/{name}.toml")
+    await at.tell("/rehearsal/account", balance_usd=1000)
     id = (await at.lab.prime.train_submit(path)).id
     await at.tell("/rehearsal/clock", advance=0.8 + steps * 0.25)
     return await at.call(watch_run.TOOL, id=id)

@@ -103,7 +103,8 @@ def format_plateau(rows: Sequence[Row]) -> Anomaly | None:
     written, right = form(rows), correctness(rows)
     full = streak(steady(written.points), lambda v: v > FULL)
     recent = [p for p in right.points if full and p[0] >= full[0][0]]
-    if len(full) < PLATEAU or len(recent) < PLATEAU:
+    # Of a resumed run the start is not known, so nor is what it had learned by then.
+    if len(full) < PLATEAU or len(recent) < PLATEAU or right.points[0][0] > WINDOW:
         return None
     moved, gained = slope(recent) * PLATEAU, mean(recent[-PLATEAU:]) - mean(right.points[:WINDOW])
     unsure = 2 * noise(recent) * PLATEAU * math.sqrt(12 / len(recent) ** 3)
