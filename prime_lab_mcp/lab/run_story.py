@@ -132,7 +132,7 @@ def _reward(sample: Mapping[str, Any]) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _said(value: object, depth: int = 4) -> str:
+def _said(value: object, depth: int = 8) -> str:
     """The last thing the model wrote: a text, messages, or either as JSON (the platform has all three)."""
     if isinstance(value, str):
         if value[:1] in "[{" and value and depth:
