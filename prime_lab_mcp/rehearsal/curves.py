@@ -36,16 +36,55 @@ def ability(run: Body, step: int) -> float:
     start = skill_of(run["base_model"])
     if runs.fault(run, "no-signal") is not None:
         return 0.01
-    if run["group_size"] < 2:
+    if run["group_size"] < 2 or runs.fault(run, "format-plateau") is not None:
         return start
-    ceiling = min(0.93, start + 0.45)
-    pace = 0.5 * max(20, int(run["max_steps"] or 100))
-    mean = start + (ceiling - start) * (1 - math.exp(-step / pace))
+    mean = learned(run, step)
     if (since := _since(run, "collapse", step)) is not None:
         mean *= max(0.1, math.exp(-0.25 * (since + 1)))
     if (since := _since(run, "jump", step)) is not None:
         mean = min(0.98, mean + 0.16 * min(3, since + 1))
+    if (since := _since(run, "proxy-gap", step)) is not None:
+        mean = min(0.97, mean + 0.3 * (1 - math.exp(-(since + 1) / 10)))
+    if (since := _since(run, "solved", step)) is not None:
+        mean += (0.985 - mean) * min(1.0, (since + 1) / 20)
     return mean
+
+
+def learned(run: Body, step: int) -> float:
+    """What a run without faults can do at a step."""
+    start = skill_of(run["base_model"])
+    ceiling = max(start, min(0.93, start + 0.45))
+    pace = 0.5 * max(20, int(run["max_steps"] or 100))
+    return start + (ceiling - start) * (1 - math.exp(-step / pace))
+
+
+def uploads(run: Body, step: int) -> list[Body]:
+    """The rows of one step as the platform gets them: orchestrator with trainer, and each evaluation its own."""
+    record = metrics(run, step)
+    return [*([record] if record is not None else []), *_evaluations(run, step)]
+
+
+def _evaluations(run: Body, step: int) -> list[Body]:
+    wanted = (run["config"].get("orchestrator") or {}).get("eval") if isinstance(run.get("config"), dict) else None
+    if not isinstance(wanted, dict) or step % max(1, int(wanted.get("interval") or 100)):
+        return []
+    found = []
+    for index, source in enumerate(wanted.get("source") or ()):
+        name = str(source.get("name") or source.get("env", {}).get("taskset", {}).get("id") or index)
+        group = int(source.get("group_size") or wanted.get("group_size") or 1)
+        rng = _rng(run, "eval", name, step)
+        known = learned(run, min(step, runs.first_with(run, "proxy-gap") or step))
+        known = known if runs.fault(run, "proxy-gap") is not None else ability(run, step)
+        reward = min(1.0, max(0.0, known - 0.02 + rng.gauss(0, 0.012)))
+        agent = f"eval/{name}/effective/agent"
+        found.append(
+            {
+                "step": step, f"{agent}/reward/mean": reward, f"{agent}/avg@{group}": reward,
+                f"{agent}/is_truncated/mean": 0.01, f"eval/{name}/all/agent/reward/mean": reward * 0.996,
+                f"eval/{name}/all/has_error/mean": 0.004, f"eval/{name}/policy_version": float(step),
+            }
+        )  # fmt: skip
+    return found
 
 
 def metrics(run: Body, step: int) -> Body | None:
@@ -56,12 +95,15 @@ def metrics(run: Body, step: int) -> Body | None:
     rng = _rng(run, "metrics", step)
     reward = min(1.0, max(0.0, ability(run, step) + rng.gauss(0, 0.012)))
     group = int(run["group_size"])
-    silent = 0.99 if runs.fault(run, "no-signal") is not None else zero_variance_share(reward, group)
+    silent = 0.99 if runs.fault(run, "no-signal") is not None else zero_variance_share(round(reward, 2), group)
     tokens, truncated = _length(run, step, rng)
     errors = 0.004 + 0.004 * rng.random()
     if _since(run, "errors", step) is not None:
         errors = 0.42 + 0.05 * rng.random()
     solved_all = silent * reward
+    written = 0.8 + 0.19 * (1 - math.exp(-step / 15)) - 0.01 * rng.random()
+    if (full := runs.first_with(run, "format-plateau")) is not None:
+        written = 0.99 - 0.6 * max(0.0, 1 - step / max(1, full)) - 0.01 * rng.random()
     record: Body = {
         "step": step,
         "reward/mean": reward,
@@ -71,6 +113,9 @@ def metrics(run: Body, step: int) -> Body | None:
         "has_error/mean": errors,
         "zero_advantage/share": silent,
         "train/agg/effective/agent/reward/mean": reward,
+        "train/agg/effective/agent/rewards/correct_answer/mean": reward,
+        "train/agg/effective/agent/metrics/format_reward/mean": written,
+        "train/agg/all/agent/is_trainable/mean": 1 - silent,
         "train/agg/effective/num_input_tokens/mean": float(_PROMPT_TOKENS),
         "train/agg/effective/num_output_tokens/mean": tokens,
         "train/agg/effective/agent/is_truncated/mean": truncated,
@@ -89,7 +134,7 @@ def metrics(run: Body, step: int) -> Body | None:
 
 
 def _length(run: Body, step: int, rng: random.Random) -> tuple[float, float]:
-    tokens = 180 * (1 + 0.004 * step) * (1 + rng.gauss(0, 0.02))
+    tokens = 180 * (1 + 0.3 * (1 - math.exp(-step / 80))) * (1 + rng.gauss(0, 0.02))
     truncated = 0.01 + 0.01 * rng.random()
     if (since := _since(run, "length", step)) is not None:
         tokens *= min(4.0, 1.15 ** (since + 1))
@@ -116,6 +161,8 @@ def _stability(run: Body, step: int, rng: random.Random) -> Body:
     norm: float | None = 0.11 * (1 + abs(rng.gauss(0, 0.2)))
     if (since := _since(run, "gradient-nan", step)) is not None:
         norm = 6.0 if since < 3 else None
+    if (since := _since(run, "grad-spike", step)) is not None and since % 2 == 0 and since < 10:
+        norm = 4.0
     if norm is not None:
         record["optim/grad_norm"] = norm
     elif (form := (runs.fault(run, "gradient-nan") or {}).get("as")) in ("null", "nan"):
@@ -173,7 +220,7 @@ def histogram(run: Body, step: int, kind: str) -> list[Body]:
     ]
 
 
-def log_lines(run: Body, at: runs.RunState, component: str) -> list[tuple[int, str, str]]:
+def log_lines(run: Body, at: runs.RunState, component: str, now: float) -> list[tuple[int, str, str]]:
     """(step, level, message) of what a component wrote."""
     lines = [(0, "INFO", f"(rehearsal) {component} started for run {run['id']}")]
     for step in range(int(run["first_step"]), at.steps_done):
@@ -192,8 +239,16 @@ def log_lines(run: Body, at: runs.RunState, component: str) -> list[tuple[int, s
             text = f"Step {step}: no trainable samples, every advantage is zero"
             lines.append((step, "WARNING", text))
         if record["has_error/mean"] > 0.1:
-            text = f"Step {step}: {record['has_error/mean']:.0%} of rollouts raised an error"
+            raised = "TimeoutError: the tool did not answer within 30 s"
+            text = f"Step {step}: {record['has_error/mean']:.0%} of rollouts raised an error: {raised}"
             lines.append((step, "ERROR", text))
+    if component == "orchestrator":
+        for number in range(1, runs.empty_batches(run, at, now) + 1):
+            text = (
+                f"Step {at.steps_done}: empty train batch after {run['batch_size']} finalized episodes "
+                f"(consecutive empty batches: {number}/{runs.EMPTY_BATCHES})"
+            )
+            lines.append((at.steps_done + number, "WARNING", text))
     if at.error is not None:
         lines.append((max(0, at.step), "ERROR", at.error))
     return lines

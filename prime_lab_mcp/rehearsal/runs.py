@@ -15,12 +15,14 @@ from prime_lab_mcp.rehearsal.store import Body
 Status = Literal["QUEUED", "PENDING", "RUNNING", "COMPLETED", "FAILED", "STOPPED", "PAUSING", "PAUSED"]
 TERMINAL: frozenset[Status] = frozenset({"COMPLETED", "FAILED", "STOPPED", "PAUSED"})
 RunFault = Literal[
-    "no-signal", "collapse", "jump", "entropy", "off-policy", "length", "truncation",
-    "gradient-nan", "errors", "dies-in-queue", "fails", "stall", "gaps", "queue",
+    "no-signal", "collapse", "jump", "entropy", "off-policy", "length", "truncation", "gradient-nan", "errors",
+    "dies-in-queue", "fails", "stall", "gaps", "queue", "proxy-gap", "format-plateau", "solved", "over-budget",
+    "zero-output", "grad-spike",
 ]  # fmt: skip
 RUN_FAULTS: tuple[RunFault, ...] = (
-    "no-signal", "collapse", "jump", "entropy", "off-policy", "length", "truncation",
-    "gradient-nan", "errors", "dies-in-queue", "fails", "stall", "gaps", "queue",
+    "no-signal", "collapse", "jump", "entropy", "off-policy", "length", "truncation", "gradient-nan", "errors",
+    "dies-in-queue", "fails", "stall", "gaps", "queue", "proxy-gap", "format-plateau", "solved", "over-budget",
+    "zero-output", "grad-spike",
 )  # fmt: skip
 DEFAULT_ONSET = 5
 
@@ -31,6 +33,10 @@ STEP_SECONDS = 0.25
 PAUSE_SECONDS = 0.4
 BILLED_SECONDS_PER_STEP = 120.0
 """A step is billed as if it took this long, so that prices and spend look like those of a real run."""
+OVER_BUDGET = 50
+"""Times as dear as it should be is a step of a run with the fault `over-budget`."""
+EMPTY_BATCHES = 10
+"""Empty batches in a row after which prime-rl gives up (559b4477, orchestrator.py)."""
 GPU_PRICES = {"H200_141GB": 3.5, "H100_80GB": 2.4, "A100_80GB": 1.4}
 """Made-up US dollars per GPU-hour."""
 
@@ -61,6 +67,12 @@ def onset(options: Body) -> int:
     return int(options.get("step", DEFAULT_ONSET))
 
 
+def first_with(run: Body, kind: RunFault) -> int | None:
+    """The step from which a run has a fault; None when it has no such fault."""
+    options = fault(run, kind)
+    return None if options is None else onset(options)
+
+
 def checkpoint_interval(run: Body) -> int:
     """Steps between checkpoints; a run without a `ckpt` table writes only the last one."""
     settings = run["config"].get("ckpt")
@@ -77,6 +89,8 @@ def state(run: Body, now: float) -> RunState:
 def cost(run: Body, at: RunState) -> float:
     """US dollars that the run has used."""
     steps = max(0, at.steps_done - int(run["first_step"]))
+    if (dear := first_with(run, "over-budget")) is not None:
+        steps += (OVER_BUDGET - 1) * max(0, at.steps_done - max(dear, int(run["first_step"])))
     hours = steps * BILLED_SECONDS_PER_STEP / 3600
     return float(round(hours * run["gpu_count"] * run["price_per_gpu_hour"], 4))
 
@@ -131,6 +145,8 @@ class _Walk:
         done = self.base + math.floor((at - self.begin) / STEP_SECONDS + 1e-9)
         if (stalls := fault(self.run, "stall")) is not None:
             done = min(done, max(self.base, onset(stalls)))
+        if (mute := first_with(self.run, "zero-output")) is not None:
+            done = min(done, max(self.base, mute))
         if limit := self.run["max_steps"]:
             done = min(done, int(limit))
         return done
@@ -143,6 +159,11 @@ class _Walk:
             end = self.begin + (step - self.base) * STEP_SECONDS
             if at >= end:
                 return self._at("FAILED", end, ended=end, error=failure(self.run, step))
+        if (mute := first_with(self.run, "zero-output")) is not None:
+            end = self.begin + (max(self.base, mute) - self.base + EMPTY_BATCHES) * STEP_SECONDS
+            if at >= end:
+                return self._at("FAILED", end, ended=end, error=NOTHING_TO_TRAIN_ON)
+            return None
         limit = self.run["max_steps"]
         if limit and fault(self.run, "stall") is None:
             end = self.begin + (int(limit) - self.base) * STEP_SECONDS
@@ -172,7 +193,27 @@ class _Walk:
         return None if elapsed is None else float(self.run["created"] + elapsed / self.speed)
 
 
+NOTHING_TO_TRAIN_ON = (
+    f"rehearsal: {EMPTY_BATCHES} consecutive empty train batches — check algorithm credit and task difficulty."
+)
 NO_CAPACITY = "rehearsal: no capacity for this GPU type became free; the run left the queue"
+
+
+def idle(run: Body, at: RunState, now: float) -> float:
+    """Seconds since the newest step ended, on the scale by which steps are billed."""
+    return max(0.0, now - at.updated) * float(run["speed"]) * BILLED_SECONDS_PER_STEP / STEP_SECONDS
+
+
+def empty_batches(run: Body, at: RunState, now: float) -> int:
+    """Batches in a row without one trainable rollout, up to now or to the run's end."""
+    mute = first_with(run, "zero-output")
+    if mute is None or at.started is None or at.steps_done < mute:
+        return 0
+    until = at.ended if at.ended is not None else now
+    since = at.started + (max(mute, int(run["first_step"])) - int(run["first_step"])) * STEP_SECONDS / float(
+        run["speed"]
+    )
+    return min(EMPTY_BATCHES, max(0, math.floor((until - since) * float(run["speed"]) / STEP_SECONDS + 1e-9)))
 
 
 def failure(run: Body, step: int) -> str:

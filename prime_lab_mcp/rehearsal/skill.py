@@ -48,6 +48,7 @@ def chance(skill: float, prompt_quantile: float) -> float:
     return float((1 - (1 - prompt_quantile) ** (1 / b)) ** (1 / _SHAPE))
 
 
+@lru_cache(maxsize=4096)
 def zero_variance_share(skill: float, group: int) -> float:
     """Expected share of groups in which every rollout has the same outcome, so nothing is learned."""
     if group < 2:

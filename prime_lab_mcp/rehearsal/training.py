@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 from prime_lab_mcp.rehearsal import account, curves, faults, runs, schema_cache
 from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Raw, Refusal, as_json, iso
@@ -157,6 +158,9 @@ def _shown(call: Call, run: Body) -> Body:
     }  # fmt: skip
     if at.status == "QUEUED":
         shown |= {"runsAhead": 1, "queueReason": "rehearsal: waiting for GPUs"}
+        if runs.fault(run, "queue") is not None:
+            waited = (call.session.now() - run["created"]) * run["speed"]
+            shown["createdAt"] = iso(time.time() - waited * runs.BILLED_SECONDS_PER_STEP / runs.STEP_SECONDS)
     if at.status == "FAILED":
         shown["failureAnalysis"] = {
             "rootCause": at.error, "evidence": [at.error], "confidence": 0.9
@@ -189,7 +193,7 @@ def metrics(call: Call) -> Answer:
     low = max(first, call.number("min_step", first, high=10**9))
     high = min(last, call.number("max_step", last, low=-1, high=10**9)) if last >= 0 else -1
     limit = call.number("limit", 10**6, low=1, high=10**6)
-    found = [m for s in range(low, high + 1) if (m := curves.metrics(run, s)) is not None]
+    found = [row for s in range(low, high + 1) for row in curves.uploads(run, s)]
     return Raw(as_json({"metrics": found[-limit:]}), "application/json")
 
 
@@ -197,9 +201,13 @@ def progress(call: Call) -> Answer:
     run = _run(call)
     at = _state(call, run)
     steps = curves.sampled_steps(run, at)
+    updated = at.updated
+    if at.status == "RUNNING":
+        # By the watcher's clock and the billed length of a step, so that a run that stands still is seen to.
+        updated = time.time() - runs.idle(run, at, call.session.now())
     return {
         "latestStep": at.step if at.step >= 0 else None, "stepsWithSamples": steps,
-        "stepsWithDistributions": steps, "lastUpdatedAt": iso(at.updated),
+        "stepsWithDistributions": steps, "lastUpdatedAt": iso(updated),
     }  # fmt: skip
 
 
@@ -276,7 +284,7 @@ def logs(call: Call) -> Answer:
                 "level": kind, "message": text,
             }
         )
-        for step, kind, text in curves.log_lines(run, at, component)
+        for step, kind, text in curves.log_lines(run, at, component, call.session.now())
         if re.search(pattern, text) and (level is None or kind == level)
     ]  # fmt: skip
     return {"logs": "\n".join(lines[-call.number("tail_lines", 1000, low=1) :])}

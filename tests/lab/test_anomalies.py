@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab import anomalies
+from prime_lab_mcp.lab import anomalies, run_metrics
 from prime_lab_mcp.rehearsal import curves, runs
 
 
@@ -113,3 +113,76 @@ def test_spending_past_what_was_agreed_is_an_anomaly() -> None:
     found = anomalies.overrun(10.1, 10.0, 3)
     assert found is not None
     assert found.level == "stop"
+
+
+def test_rows_of_orchestrator_trainer_and_eval_are_one_step() -> None:
+    rows: list[dict[str, Any]] = []
+    for step in range(30):
+        whole = row(step)
+        trainer = {n: whole.pop(n) for n in ("entropy/all/mean", "mismatch_kl/all/mean", "optim/grad_norm", "optim/lr")}
+        # A table fills what an upload does not have with null.
+        rows += [whole | dict.fromkeys(trainer), {"step": step} | trainer]
+    assert codes(rows) == {}
+    rows[-1]["optim/grad_norm"] = None
+    assert codes(rows) == {"grad-norm": "stop"}
+
+
+def test_a_frozen_judge_is_not_the_trained_agent() -> None:
+    def of(step: int) -> dict[str, Any]:
+        agents = {"judge": (0.97, 0.0), "solver": (0.4, 0.7)}
+        told = {f"train/agg/all/{a}/is_trainable/mean": t for a, (_, t) in agents.items()}
+        return {"step": step} | told | {f"train/agg/effective/{a}/reward/mean": r for a, (r, _) in agents.items()}
+
+    assert codes([of(s) for s in range(30)]) == {}
+
+
+def test_a_reward_that_goes_beyond_one_is_measured_by_what_is_attainable() -> None:
+    rows = [row(s, **{"reward/mean": 1.2, "reward/max": 2.0}) for s in range(30)]
+    assert codes(rows) == {}
+    assert "solved" in codes([r | {"reward/mean": 1.95} for r in rows])
+
+
+def test_held_out_means_are_told_by_source_and_step() -> None:
+    rows = [
+        {
+            "step": 20,
+            "eval/owner/name@1/effective/agent/reward/mean": 0.5,
+            "eval/owner/name@1/all/agent/reward/mean": 0.4,
+        },
+        {"step": 0, "eval/owner/name@1/effective/agent/reward/mean": 0.3, "eval/math/effective/agent/avg@4": 0.2},
+    ]
+    assert run_metrics.held_out(rows) == {"math": [(0, 0.2)], "owner/name@1": [(0, 0.3), (20, 0.5)]}
+
+
+def test_empty_batches_are_told_by_the_log_until_a_step_ends() -> None:
+    warned = "WARNING Step 7: empty train batch after 64 finalized episodes (consecutive empty batches: {}/10)\n"
+    log = "SUCCESS Step 6 | reward 0.4\n" + "".join(warned.format(n) for n in (1, 2, 3))
+    found = anomalies.empty_batches(log, 6)
+    assert found is not None
+    assert (found.code, found.level, found.since_step) == ("no-signal", "stop", 6)
+    early = anomalies.empty_batches(warned.format(1), 6)
+    assert early is not None
+    assert early.level == "warn"
+    assert anomalies.empty_batches(log + "SUCCESS Step 7 | reward 0.4\n", 7) is None
+    units = "No admitted train payload after 640 finalized units (consecutive zero-output batch equivalents: 5/10)"
+    assert anomalies.empty_batches(units, 6) is not None
+
+
+def test_one_odd_step_is_no_anomaly() -> None:
+    rows = [row(s) for s in range(60)]
+    rows[30] |= {"has_error/mean": 0.9, "is_truncated/mean": 0.6, "reward/mean": 0.05, "mismatch_kl/all/mean": 1e-2}
+    assert codes(rows) == {}
+
+
+def test_a_run_that_will_cost_more_than_was_agreed_warns_before() -> None:
+    found = anomalies.overrun(5.0, 10.0, 20, expected=14.0)
+    assert found is not None
+    assert found.level == "warn"
+    assert anomalies.overrun(5.0, 10.0, 20, expected=9.0) is None
+
+
+def test_a_long_wait_for_gpus_is_told() -> None:
+    assert anomalies.queue(600) is None
+    found = anomalies.queue(4000)
+    assert found is not None
+    assert found.code == "queue"

@@ -34,7 +34,7 @@ PASSED_ON: frozenset[tuple[str, str]] = frozenset({
     ("server/approval.py", "code"), ("tools/check_environment.py", "finding.code"),
     ("lab/configs/rules_trainer.py", "code"),
     ("tools/test_reward.py", "check.code"), ("tools/watch_run.py", "error.code"),
-    ("tools/watch_run.py", "f'run-{anomaly.code}'"), ("lab/checks/supplied_cases.py", "code"),
+    ("tools/watched_training.py", "f'run-{anomaly.code}'"), ("lab/checks/supplied_cases.py", "code"),
 })  # fmt: skip
 """Where a code is handed on that another place names."""
 COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {

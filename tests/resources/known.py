@@ -7,6 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from tests.resources.codes import emitted
+
 ROOT = Path(__file__).parents[2] / "prime_lab_mcp"
 _CODE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+|exports|migration")
 
@@ -19,7 +21,7 @@ def codes() -> frozenset[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _CODE.fullmatch(node.value):
                 found.add(node.value)
-    return frozenset(found)
+    return frozenset(found | set(emitted()[0]))
 
 
 @cache

@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from prime_lab_mcp.lab import watching
+from prime_lab_mcp.lab import run_story, watching
 from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.records import Run
+from prime_lab_mcp.lab.report import Outcome
 from prime_lab_mcp.tools import control_run, watch_run
 from tests.tools.loopback import CONFIG, Desk, desk
 
@@ -119,3 +121,101 @@ def test_money_since_an_onset_is_the_share_of_its_steps() -> None:
     seen = watching.Watched({"status": "RUNNING"}, rows, {"total_cost_usd": 20.0}, [], {}, {}, (), {})
     assert seen.burned_since(5) == 10.0
     assert seen.burned_since(0) == 20.0
+
+
+WITH_EVALS = CONFIG.replace("batch_size = 16", "batch_size = 64").replace("max_steps = 20", "max_steps = 120").replace(
+    "[inference]",
+    '[orchestrator.eval]\ninterval = 5\n[[orchestrator.eval.source]]\nname = "held-out"\n'
+    '[orchestrator.eval.source.env.taskset]\nid = "primeintellect/reverse-text@0.2.0"\n\n[inference]',
+)  # fmt: skip
+
+
+async def watched(at: Desk, name: str, steps: float) -> Outcome:
+    """A run under way for so many steps of a quarter of a second, as watch_run sees it."""
+    path = at.config(f'name = "{name}"\n{WITH_EVALS}', f"configs/rl/{name}.toml")
+    await at.tell("/rehearsal/account", balance_usd=1000)
+    id = (await at.lab.prime.train_submit(path)).id
+    await at.tell("/rehearsal/clock", advance=0.8 + steps * 0.25)
+    return await at.call(watch_run.TOOL, id=id)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "steps", "named"), [
+    ("healthy", 100, ()),
+    (
+        "five-fault-errors-20-fault-entropy-20-fault-off-policy-20-fault-truncation-20-fault-grad-spike-20", 30,
+        ("errors", "entropy-collapse", "off-policy", "truncation", "grad-norm"),
+    ),
+    ("three-fault-collapse-20-fault-gradient-nan-22-fault-gaps-8", 30, ("reward-collapse", "grad-norm")),
+    ("two-fault-proxy-gap-20-fault-length-20", 45, ("proxy-gap", "length")),
+    ("leaps-fault-jump-20", 30, ("suspicious-jump",)),
+    ("mute-fault-no-signal", 15, ("no-signal",)),
+    ("done-fault-solved-20", 55, ("solved",)),
+    ("form-fault-format-plateau-10", 75, ("format-plateau",)),
+    ("empty-fault-zero-output-20", 24, ("no-signal",)),
+    ("still-fault-stall-10", 20, ("stall",)),
+    ("waits-fault-queue-9", 20, ("queue",)),
+])  # fmt: skip
+async def test_an_anomaly_is_provoked_and_named_within_its_window(
+    at: Desk, name: str, steps: int, named: tuple[str, ...]
+) -> None:
+    outcome = await watched(at, name, steps)
+    found = {a["code"]: a for a in outcome.data["anomalies"]}
+    assert set(found) >= set(named)
+    if not named:
+        assert found == {}
+        assert outcome.data["held_out"]["held-out"]["last"][1] > outcome.data["held_out"]["held-out"]["first"][1]
+        assert outcome.data["best_checkpoint"]["by"] == "held-out reward"
+    for code in named:
+        assert found[code]["evidence"]["metric"]
+        assert any(f.code == f"run-{code}" for f in outcome.findings)
+    if "errors" in named:
+        errors = next(f for f in outcome.findings if f.code == "run-errors")
+        assert "TimeoutError" in str(errors.rows)
+    assert len(str(outcome.data)) < 8000
+
+
+@pytest.mark.slow
+async def test_a_run_past_its_agreed_limit_is_named(at: Desk) -> None:
+    first = await watched(at, "dear-fault-over-budget-5", 20)
+    id = first.data["id"]
+    at.lab.ledger.record_run(Run(id, "training", "dear", at.lab.key, "f" * 64, at.lab.platform, max_cost=20.0))
+    outcome = await at.call(watch_run.TOOL, id=id)
+    assert outcome.data["anomalies"][0]["code"] == "overrun"
+    assert outcome.data["spend"]["agreed_limit"] == 20.0
+
+
+def test_the_best_and_worst_rollouts_are_quoted_from_every_form_of_a_completion() -> None:
+    samples = [
+        {"step": 10, "reward": 1.0, "completion": [{"role": "assistant", "content": "good\u202e text"}]},
+        {
+            "step": 10,
+            "reward": 0.9,
+            "completion": '[{"role": "assistant", "content": [{"type": "text", "text": "fine"}]}]',
+        },
+        {"step": 10, "reward": 0.9, "completion": "fine"},
+        {"step": 10, "reward": 0.1, "completion": "", "trajectory": [{"content": "x" * 5000}]},
+        {"step": 10, "reward": 0.0, "completion": None},
+        {"step": 10, "reward": float("nan"), "completion": "no number"},
+        {"step": 10, "reward": None, "completion": "no reward"},
+    ]
+    told = run_story.telling({"samples": samples, "total": 64})
+    assert told is not None
+    assert [(r["reward"], r["completion"]) for r in told["best"]] == [(1.0, '"good\\u202e text"'), (0.9, '"fine"')]
+    assert [r["reward"] for r in told["worst"]] == [0.0, 0.1]
+    assert len(str(told)) < 900
+    assert run_story.telling({"samples": []}) is None
+
+
+def test_the_best_checkpoint_is_that_of_the_best_held_out_reward() -> None:
+    rows = [{"step": s, "reward/mean": s / 100, "eval/a/reward/mean": 1 - abs(s - 20) / 100} for s in range(0, 60, 10)]
+    kept = [{"step": s, "id": f"c{s}"} for s in (10, 20, 50)]
+    best = run_story.best_checkpoint(kept, rows)
+    assert best == {"step": 20, "id": "c20", "by": "held-out reward", "reward": 1.0}
+    assert run_story.best_checkpoint([], rows) is None
+
+
+def test_the_lines_that_speak_of_an_error_are_quoted() -> None:
+    log = "INFO fine\nERROR Step 3 broke: ValueError\nINFO fine again\n"
+    assert run_story.error_lines(log) == ['"ERROR Step 3 broke: ValueError"']
+    assert run_story.error_lines("one\ntwo\n", 1) == ['"two"']

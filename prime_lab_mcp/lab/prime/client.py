@@ -313,13 +313,18 @@ class Prime:
         return await self._program.json(["train", "usage", id, "-o", "json"], timeout=40, doing=_about(id))
 
     async def train_logs(
-        self, id: str, component: str = "orchestrator", lines: int = 100, *, seconds: float = 60.0
-    ) -> str:
-        """Newest log lines. prime itself waits up to three minutes for a queued run; this gives up before."""
+        self, id: str, component: str = "orchestrator", lines: int = 100, environment: str | None = None,
+        *, seconds: float = 60.0,
+    ) -> str:  # fmt: skip
+        """Newest log lines; those of `env-server` need the environment's name.
+
+        prime itself waits up to three minutes for a queued run; this gives up before.
+        """
+        of = ["--env", _plain(environment)] if environment else []
         doing = f"reading the log of run {quote(_plain(id), 80)}"
         try:
             return await self._program.text(
-                ["--plain", "train", "logs", id, "-c", component, "-n", str(lines)],
+                ["--plain", "train", "logs", id, "-c", component, "-n", str(lines), *of],
                 timeout=seconds, doing=doing, limit=400_000,
             )  # fmt: skip
         except Refusal as refused:

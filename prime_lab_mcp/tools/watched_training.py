@@ -1,0 +1,170 @@
+"""What `watch_run` says of a training run: a report of at most about 2,000 tokens that looks and never acts."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.anomalies import Anomaly
+from prime_lab_mcp.lab.records import Run
+from prime_lab_mcp.lab.report import Facts, Finding, Link, Next, Outcome
+from prime_lab_mcp.lab.run_story import best_checkpoint, error_lines, held_out_story, recent, reward_story, telling
+from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.watching import Watched
+
+_MOST = 6
+"""Anomalies that are told in full; of more, their codes."""
+_ENVIRONMENTS = 5
+
+
+def outcome(id: str, seen: Watched, known: Run | None) -> Outcome:
+    data: dict[str, Any] = {
+        "id": id,
+        "kind": "training",
+        "name": seen.run.get("name"),
+        "status": seen.status,
+        "step": seen.step,
+        "max_steps": seen.max_steps,
+        "eta_seconds": round(seen.eta) if seen.eta is not None else None,
+        "model": seen.run.get("base_model"),
+        "environments": _environments(seen),
+        "queue": _queue(seen),
+        "reward": reward_story(seen.rows),
+        "held_out": held_out_story(seen.rows),
+        "recent": recent(seen.rows),
+        "reward_distribution": _bins(seen),
+        "rollouts": telling(seen.rollouts),
+        "spend": _spend(seen, known),
+        "checkpoints": [{k: c.get(k) for k in ("step", "id", "status")} for c in seen.checkpoints[-5:]],
+        "best_checkpoint": best_checkpoint(seen.checkpoints, seen.rows),
+        "anomalies": [_anomaly(a, seen) for a in seen.anomalies[:_MOST]],
+        "more_anomalies": [a.code for a in seen.anomalies[_MOST:]] or None,
+    }
+    findings = [*_ended(seen), *(_finding(a, seen) for a in seen.anomalies[:_MOST]), *_untold(seen)]
+    return Outcome(
+        _status(seen),
+        _said(id, seen, data),
+        tuple(findings),
+        {key: value for key, value in data.items() if value not in (None, {})},
+        _next(id, seen),
+        (Link(f"lab://runs/{id}", "the run"),),
+        facts=Facts(touches_platform=True),
+    )
+
+
+def _status(seen: Watched) -> Literal["passed", "failed", "running"]:
+    if seen.status in ("FAILED", "STOPPED"):
+        return "failed"
+    return "passed" if seen.status in ("COMPLETED", "PAUSED") else "running"
+
+
+def _ended(seen: Watched) -> list[Finding]:
+    if seen.status == "FAILED":
+        return [_failed(seen)]
+    if seen.status == "STOPPED":
+        fix = "Call submit_training(again=true) to run it once more, or use its last checkpoint."
+        return [Finding("run-stopped", "blocker", "the run was stopped before it was done", fix)]
+    if seen.status == "PAUSED":
+        message = "the run is paused at a checkpoint; nothing is billed"
+        return [Finding("run-paused", "warning", message, "control_run resume goes on as a new run.")]
+    return []
+
+
+def _failed(seen: Watched) -> Finding:
+    analysis = seen.run.get("failure_analysis")
+    cause = analysis.get("rootCause") or analysis.get("root_cause") if isinstance(analysis, dict) else None
+    said = quote(str(seen.run.get("error_message") or cause or "no reason given"))
+    rows = [
+        {"log": component, "line": line} for component, log in seen.logs.items() for line in error_lines(log, 4)
+    ]  # fmt: skip
+    fix = "Mend the cause (`prime train logs` has more), check the config, then submit_training(again=true)."
+    return Finding("run-failed", "blocker", f"the run failed: {said}", fix, rows=tuple(rows[:8]))
+
+
+def _finding(anomaly: Anomaly, seen: Watched) -> Finding:
+    burned = seen.burned_since(anomaly.since_step)
+    cost = f" (about ${burned:.2f} since)" if burned and anomaly.code not in ("overrun", "queue") else ""
+    since = "" if anomaly.code == "queue" else f"since step {anomaly.since_step}: "
+    rows: tuple[dict[str, Any], ...] = ()
+    if anomaly.code == "errors" and seen.status != "FAILED":
+        rows = tuple({"log": "env-server", "line": line} for line in error_lines(seen.logs.get("env-server", ""), 3))
+    message = f"{since}{anomaly.cause}{cost}"
+    return Finding(f"run-{anomaly.code}", "warning", message, anomaly.advice, rows=rows)
+
+
+def _anomaly(anomaly: Anomaly, seen: Watched) -> dict[str, Any]:
+    burned = seen.burned_since(anomaly.since_step)
+    return anomaly.as_json() | ({"burned": burned} if burned is not None else {})
+
+
+def _untold(seen: Watched) -> list[Finding]:
+    return [
+        Finding("run-incomplete", "info", f"{name} could not be read: {error.message}", error.fix)
+        for name, error in seen.missing.items()
+        if error.code != "platform-not-found"
+    ]
+
+
+def _environments(seen: Watched) -> list[Any]:
+    listed = [e.get("id") for e in seen.run.get("environments") or () if isinstance(e, dict)]
+    more = [f"and {len(listed) - _ENVIRONMENTS} more"] if len(listed) > _ENVIRONMENTS else []
+    return [*listed[:_ENVIRONMENTS], *more]
+
+
+def _queue(seen: Watched) -> dict[str, Any] | None:
+    if seen.status not in ("QUEUED", "PENDING"):
+        return None
+    reason = seen.run.get("queue_reason")
+    return {"runs_ahead": seen.run.get("runs_ahead"), "reason": quote(str(reason), 160) if reason else None}
+
+
+def _spend(seen: Watched, known: Run | None) -> dict[str, Any]:
+    found = {
+        "total": seen.spend,
+        "expected_total": round(seen.expected, 2) if seen.expected is not None else None,
+        "price_per_hour": known.price_per_hour if known else None,
+        "agreed_limit": known.max_cost if known else None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _bins(seen: Watched) -> dict[str, Any] | None:
+    bins = [b for b in seen.distribution.get("bins") or () if isinstance(b, dict) and b.get("count")]
+    if not bins:
+        return None
+    shown = [[b.get("min"), b.get("max"), b.get("count")] for b in bins[:20]]
+    return {"step": seen.distribution.get("step"), "min_max_count": shown}
+
+
+def _said(id: str, seen: Watched, data: dict[str, Any]) -> str:
+    done = seen.step + 1 if seen.step is not None else 0
+    of = f" of {seen.max_steps:,}" if seen.max_steps else ""
+    reward = data["reward"]
+    earned = f", reward {reward['first']:.2f} -> {reward['now']:.2f}" if reward else ""
+    cost = f", ${seen.spend:.2f} so far" if seen.spend is not None else ""
+    left = f", about {_duration(seen.eta)} to go" if seen.eta else ""
+    worst = f"; look at {seen.anomalies[0].code}" if seen.anomalies else ""
+    stands = {
+        "COMPLETED": "is COMPLETED, it made all its steps",
+        "PAUSED": "is PAUSED at a checkpoint",
+        "STOPPED": "was STOPPED before its end",
+    }.get(seen.status, f"is {seen.status}")
+    return f"Run {id} {stands}: {done:,}{of} steps{earned}{cost}{left}{worst}."
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _next(id: str, seen: Watched) -> tuple[Next, ...]:
+    again = Next("watch_run", "look again in a few minutes", {"id": id})
+    if seen.status == "PAUSED":
+        return (Next("control_run", "go on from the checkpoint", {"id": id, "action": "resume"}),)
+    if seen.status == "COMPLETED":
+        return (Next("run_eval", "compare the trained model with the one before it"),)
+    if seen.status in ("FAILED", "STOPPED"):
+        return (Next("workflow_status", "what to do next"),)
+    if any(a.level == "stop" for a in seen.anomalies):
+        return (Next("control_run", "ends the billing; ask the user first", {"id": id, "action": "stop"}), again)
+    return (again,)
