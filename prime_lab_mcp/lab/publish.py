@@ -186,24 +186,22 @@ async def send(lab: Lab, snapshot: Snapshot, target: Target, intent: str, runtim
     _MADE.pop(lab, None)
     claim = lab.ledger.claim(intent, "push", lab.platform)
     if claim.state == "sent" and not claim.mine and time.time() - claim.at < IN_FLIGHT_SECONDS:
-        raise PrimeError(
-            f"another server is pushing {target.ref} {target.version} right now",
-            fix="Wait until it is done, then call again.",
-            code="push-in-flight",
-        )
+        raise _in_flight(target)
     if claim.state != "open":
         # The plan has just seen that the Hub does not hold it: an earlier attempt did not get through.
-        lab.ledger.release(intent, lab.platform)
-        lab.ledger.claim(intent, "push", lab.platform)
+        lab.ledger.release(intent, lab.platform, attempt=claim.attempt if claim.state == "sent" else None)
+        claim = lab.ledger.claim(intent, "push", lab.platform)
+        if claim.state != "open":
+            raise _in_flight(target)  # another server came to the same conclusion first
     try:
         with _copy(lab, snapshot) as folder:
             pushed = await lab.prime.env_push(
                 folder, owner=wish.owner, team=wish.team, visibility=target.visibility, runtime=runtime
             )
     except Refusal as refused:
-        return await _settle(lab, snapshot, target, intent, refused)
+        return await _settle(lab, snapshot, target, intent, claim.attempt, refused)
     except OSError as error:
-        lab.ledger.release(intent, lab.platform)
+        lab.ledger.release(intent, lab.platform, attempt=claim.attempt)
         raise LabError(
             f"the copy to push from could not be made: {error.strerror}",
             fix="Check that the state directory is writable and its disk not full, then call again.",
@@ -213,10 +211,20 @@ async def send(lab: Lab, snapshot: Snapshot, target: Target, intent: str, runtim
     return Published(target.version, await _look(lab, snapshot, target), True, pushed)
 
 
-async def _settle(lab: Lab, snapshot: Snapshot, target: Target, intent: str, refused: Refusal) -> Published:
+def _in_flight(target: Target) -> PrimeError:
+    return PrimeError(
+        f"another server is pushing {target.ref} {target.version} right now",
+        fix="Wait until it is done, then call again.",
+        code="push-in-flight",
+    )
+
+
+async def _settle(
+    lab: Lab, snapshot: Snapshot, target: Target, intent: str, attempt: int, refused: Refusal
+) -> Published:
     """After a failure: success when the Hub holds these files, a clean slate when not, else an open question."""
     if refused.effect == "none" and refused.code != "platform-conflict":
-        lab.ledger.release(intent, lab.platform)
+        lab.ledger.release(intent, lab.platform, attempt=attempt)
         raise await explained(lab, target.owner, target.name, refused)
     entry = await _look(lab, snapshot, target)
     if entry.exists is None:
@@ -227,7 +235,7 @@ async def _settle(lab: Lab, snapshot: Snapshot, target: Target, intent: str, ref
         ) from refused
     version = entry.version_with(snapshot.cli_hash)
     if version is None:
-        lab.ledger.release(intent, lab.platform)
+        lab.ledger.release(intent, lab.platform, attempt=attempt)
         raise await explained(lab, target.owner, target.name, refused)
     lab.ledger.settle(intent, lab.platform, {"version": version})
     return Published(version, entry, refused.code != "platform-conflict")

@@ -102,10 +102,10 @@ async def _resumed(call: Call, id: str, run: dict[str, Any]) -> _Resume:
     if not lab.settings.rehearsal and time.time() - known.at < runs.SETTLE_SECONDS:
         raise PrimeError(
             f"whether run {id} was resumed is not known yet; the platform lists no new run so far",
-            fix="Call control_run again in six minutes; it looks before it sends.",
+            fix="Call control_run again in eight minutes; it looks before it sends.",
             code="resume-outcome-unknown",
         )
-    lab.ledger.release(key, lab.platform)
+    lab.ledger.release(key, lab.platform, attempt=known.attempt)
     return _Resume(key, None)
 
 
@@ -206,7 +206,7 @@ async def _resume(call: Call, args: Args) -> Outcome:
         answer = await lab.prime.train_resume(args.id)
     except Refusal as refused:
         if refused.effect == "none":
-            lab.ledger.release(sent.key, lab.platform)
+            lab.ledger.release(sent.key, lab.platform, attempt=claim.attempt)
             raise
         raise PrimeError(
             f"whether run {args.id} was resumed is not known: {refused.message}",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab import watching
+from prime_lab_mcp.lab.after_run import told
+from prime_lab_mcp.lab.configs.own_gpus.left_running import running
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.evals import failures, past
 from prime_lab_mcp.lab.evals.pages.links import links
@@ -19,6 +22,7 @@ from prime_lab_mcp.tools.names import Slug
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _SHOWN = 15
+_RUN_ENDED = ("COMPLETED", "STOPPED", "PAUSED", "FAILED")
 _EVAL_ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
 
 
@@ -43,7 +47,10 @@ async def run(call: Call, args: Args) -> Outcome:
         if error.code == "platform-not-found":
             return await _elsewhere(call, args.id, error)
         raise
-    return watched_training.outcome(args.id, seen, known[0] if known else None)
+    after = None
+    if seen.status in _RUN_ENDED:
+        after = await told.after(call.lab, args.id, seen.run, seen.checkpoints, watching.held_out(seen.rows))
+    return watched_training.outcome(args.id, seen, known[0] if known else None, after)
 
 
 async def _elsewhere(call: Call, id: str, error: LabError) -> Outcome:
@@ -122,13 +129,22 @@ async def _list(call: Call) -> Outcome:
     lab = call.lab
     evals = past.listed(lab, _SHOWN)
     ours = {r.id: r for r in lab.ledger.runs(platform=lab.platform, kind="training")}
-    findings: tuple[Finding, ...] = ()
-    try:
-        listed = await lab.prime.train_list(limit=50)
-    except LabError as error:
-        listed = []
-        message = f"the account's runs could not be listed: {error.message}"
-        findings = (Finding(error.code, "warning", message, error.fix),)
+    listed: list[dict[str, Any]] = []
+    findings: list[Finding] = []
+
+    async def ask_runs() -> None:
+        try:
+            listed.extend(await lab.prime.train_list(limit=50))
+        except LabError as error:
+            message = f"the account's runs could not be listed: {error.message}"
+            findings.append(Finding(error.code, "warning", message, error.fix))
+
+    async def ask_pods() -> None:
+        findings.extend(await running(lab))
+
+    async with anyio.create_task_group() as asking:
+        asking.start_soon(ask_runs)
+        asking.start_soon(ask_pods)
     runs = [_row(r, str(r.get("id")) in ours) for r in listed]
     seen = {r["id"] for r in runs}
     runs += [
@@ -142,7 +158,7 @@ async def _list(call: Call) -> Outcome:
     first = next(iter([*live, *runs, *evals]), None)
     calls = (Next("watch_run", "how it stands", {"id": first["id"]}),) if first else (Next("workflow_status", "start"),)
     said = f"{count(len(runs), 'training run')} ({len(live)} going), {count(len(evals), 'evaluation')}."
-    return Outcome("passed", said, findings, data, calls)
+    return Outcome("passed", said, tuple(findings), data, calls)
 
 
 def _row(found: dict[str, Any], from_here: bool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.after_run.told import After, Worked
 from prime_lab_mcp.lab.anomalies import Anomaly
 from prime_lab_mcp.lab.records import Run
 from prime_lab_mcp.lab.report import Facts, Finding, Link, Next, Outcome
@@ -14,9 +15,16 @@ from prime_lab_mcp.lab.watching import Watched
 _MOST = 6
 """Anomalies that are told in full; of more, their codes."""
 _ENVIRONMENTS = 5
+_WORKED: dict[Worked, str] = {
+    "yes": "It worked: the reward on the tasks that count rose.",
+    "no": "It did not work: the reward on the tasks that count fell.",
+    "not shown": "Whether it worked is not shown: no difference beyond chance.",
+    "unknown": "Whether it worked is not known yet: nothing was evaluated before and after.",
+}
 
 
-def outcome(id: str, seen: Watched, known: Run | None) -> Outcome:
+def outcome(id: str, seen: Watched, known: Run | None, after: After | None = None) -> Outcome:
+    """`after`: what the run came to, of one that ended."""
     data: dict[str, Any] = {
         "id": id,
         "kind": "training",
@@ -38,17 +46,23 @@ def outcome(id: str, seen: Watched, known: Run | None) -> Outcome:
         "best_checkpoint": best_checkpoint(seen.checkpoints, seen.rows),
         "anomalies": [_anomaly(a, seen) for a in seen.anomalies[:_MOST]],
         "more_anomalies": [a.code for a in seen.anomalies[_MOST:]] or None,
+        "after": after.data if after else None,
     }
     findings = [*_ended(seen), *(_finding(a, seen) for a in seen.anomalies[:_MOST]), *_untold(seen)]
     return Outcome(
         _status(seen),
-        _said(id, seen, data),
+        _said(id, seen, data) + (f" {_WORKED[after.worked]}" if after else ""),
         tuple(findings),
         {key: value for key, value in data.items() if value not in (None, {})},
-        _next(id, seen),
-        (Link(f"lab://runs/{id}", "the run"),),
+        (*(after.next if after else ()), *_next(id, seen)) or (Next("workflow_status", "where things stand"),),
+        _links(id, known),
         facts=Facts(touches_platform=True),
     )
+
+
+def _links(id: str, known: Run | None) -> tuple[Link, ...]:
+    run = Link(f"lab://runs/{id}", "the run")
+    return (run, Link(f"lab://runs/{id}/card", "how to make it again")) if known else (run,)
 
 
 def _status(seen: Watched) -> Literal["passed", "failed", "running"]:
@@ -162,7 +176,7 @@ def _next(id: str, seen: Watched) -> tuple[Next, ...]:
     if seen.status == "PAUSED":
         return (Next("control_run", "go on from the checkpoint", {"id": id, "action": "resume"}),)
     if seen.status == "COMPLETED":
-        return (Next("run_eval", "compare the trained model with the one before it"),)
+        return ()
     if seen.status in ("FAILED", "STOPPED"):
         return (Next("workflow_status", "what to do next"),)
     if any(a.level == "stop" for a in seen.anomalies):

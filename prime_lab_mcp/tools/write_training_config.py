@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.configs.plan import Choices
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.configs.warm_up.author import warm_up
 from prime_lab_mcp.lab.configs.warm_up.steps import hosted_steps
+from prime_lab_mcp.lab.cost import measured
 from prime_lab_mcp.lab.errors import BadInput
 from prime_lab_mcp.lab.report import Facts, Next, Outcome
 from prime_lab_mcp.lab.text import count
@@ -65,11 +66,11 @@ class Args(Arguments):
     wandb: Annotated[Text | None, Field(description="Project.")] = None
     curriculum: Literal["gate", "pools", "both"] | None = None
     env_args: Annotated[dict[str, Any] | None, Field(description="Taskset keys.")] = None
-    eval: Annotated[dict[str, Any] | None, Field(description="Taskset keys of held-out tasks; {} for no eval.")] = None
-    extra: Annotated[dict[str, Any] | None, Field(description='More prime-rl keys: {"seq_len": 8192}.')] = None
+    eval: Annotated[dict[str, Any] | None, Field(description="Taskset keys of held-out tasks; {}: no eval.")] = None
+    extra: Annotated[dict[str, Any] | None, Field(description='More keys: {"seq_len": 8192}.')] = None
     notes: Text | None = None
-    based_on: Annotated[Text | None, Field(description="Older config of any shape, to migrate.")] = None
-    sft: Annotated[Text | None, Field(description="SFT warm-up: eval id or dataset.")] = None
+    based_on: Annotated[Text | None, Field(description="Older config, of any shape.")] = None
+    sft: Annotated[Text | None, Field(description="SFT warm-up from an eval id or dataset.")] = None
 
 
 async def run(call: Call, args: Args) -> Outcome:
@@ -87,7 +88,7 @@ async def run(call: Call, args: Args) -> Outcome:
         "passed",
         _summary(written),
         (*written.findings, *own.findings),
-        _data(written) | own.data,
+        _data(written) | _cost(call, written) | own.data,
         next=(Next("check_training_config", "judges it before it is paid for", {"path": written.relative}),),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),
     )
@@ -191,6 +192,15 @@ def _data(written: Written) -> dict[str, Any]:
     if written.price_per_hour is not None:
         data |= {"price_per_hour": written.price_per_hour, "price_per_gpu_hour": written.price_per_gpu_hour}
     return data
+
+
+def _cost(call: Call, written: Written) -> dict[str, Any]:
+    """The forecast without its assumptions, which check_training_config lists."""
+    if written.price_per_gpu_hour is None:
+        return {}
+    likely = measured(call.lab, written.config, written.price_per_gpu_hour)
+    shown = likely.as_json() if likely else {}
+    return {"cost": {key: value for key, value in shown.items() if key != "assumptions"}} if shown else {}
 
 
 TOOL = Tool(

@@ -18,6 +18,7 @@ from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.configs.shapes import known
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models import find, readiness
 from prime_lab_mcp.lab.prime.answers import Models, ValidateAnswer
 from prime_lab_mcp.lab.report import Finding
 from prime_lab_mcp.lab.text import quote
@@ -48,7 +49,7 @@ async def examine(lab: Lab, config: Config) -> Examined:
     trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
     elsewhere = await there(lab, config) if here(config) is None else None
     seen = replace(observe(lab, trained, config.model, None), shapes=known(lab, config), read_by_prime=elsewhere)
-    findings = [*judge(config, seen), *_local_v0(lab, config), *_env_files(config)]
+    findings = [*judge(config, seen), *model_points(config), *_local_v0(lab, config), *_env_files(config)]
     answer: ValidateAnswer | None = None
     models: list[Models] = []
     if config.target == "hosted" and all(f.severity != "blocker" or _may_be_newer(f) for f in findings):
@@ -91,6 +92,27 @@ def verdict(findings: tuple[Finding, ...]) -> Literal["passed", "failed", "incon
     if not blockers:
         return "passed"
     return "inconclusive" if blockers == {"config-validation-unavailable"} else "failed"
+
+
+_BESIDE = ("model-closed", "model-known-fault", "model-name-unpublished", "model-too-big", "model-wrong-gpu")
+"""What the registry knows of a model and no rule of the file says."""
+
+
+def model_points(config: Config) -> list[Finding]:
+    """Of the model on the GPUs of this config. That it does not fit is an estimate, and so no blocker."""
+    if config.shape == "shared-lora":
+        return []
+    points = readiness(
+        find(config.model),
+        gpu_type=config.gpu_type,
+        train_gpus=config.train_gpus,
+        infer_gpus=config.number("inference.vllm.tensor_parallel_size", 1) or 1,
+        lora=config.lora or config.at("model.lora") is not None,
+        seq_len=config.seq_len,
+        hosted=config.target == "hosted",
+    )
+    found = [f for p in points if p.code in _BESIDE and (f := p.as_finding()) is not None]
+    return [replace(f, severity="warning") if f.code == "model-too-big" else f for f in found]
 
 
 def _may_be_newer(finding: Finding) -> bool:

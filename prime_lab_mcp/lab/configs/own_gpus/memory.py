@@ -1,31 +1,25 @@
-"""How much memory a run asks of each GPU, roughly: enough to leave out offers on which it could not start.
-
-Bytes per parameter: weights in bf16 take 2; full fine-tuning keeps fp32 masters, gradients and two moments of AdamW
-(16 in all, sharded over the trainer's GPUs; prime-rl moves the moments to the CPU by default, so 8 stay). What is
-added for cache and activations is a judgement, not a measurement.
-"""
+"""How much memory a config asks of its fullest GPU, by the one estimate of `lab/models/memory.py`."""
 
 from __future__ import annotations
 
 from prime_lab_mcp.lab.configs.read import Config
-from prime_lab_mcp.lab.models import find
-
-_CACHE_GB, TRAINER_GB = 6.0, 8.0
-"""Cache of vLLM, and activations of the trainer."""
-FULL_BYTES = 8
+from prime_lab_mcp.lab.models import find, memory
 
 
 def needed_gb(config: Config, *, shared: bool = False) -> float | None:
-    """Gigabytes on the fullest GPU; None where the size of the model is not known."""
-    size = find(config.model).parameters
+    """Gigabytes; `shared`: one GPU trains and serves. None where the size of the model is not known.
+
+    Adam's moments count as kept in CPU memory, prime-rl's default on one's own GPUs.
+    """
+    known = find(config.model)
+    size = known.parameters
     if size is None:
         return None
-    trains = (2 * size if _lora(config) else FULL_BYTES * size / max(1, config.train_gpus)) + TRAINER_GB
+    lora = config.lora or config.at("model.lora") is not None
+    gpus, length = max(1, config.train_gpus), config.seq_len
+    trains = memory.training(size, known.active, gpus, seq_len=length, state="lora" if lora else "offloaded")
     if config.shape == "sft":
         return trains
-    serves = 2 * size / max(1, config.number("inference.vllm.tensor_parallel_size", 1) or 1) + _CACHE_GB
+    parallel = max(1, config.number("inference.vllm.tensor_parallel_size", 1) or 1)
+    serves = memory.inference(size, parallel, seq_len=length)
     return serves + trains if shared else max(serves, trains)
-
-
-def _lora(config: Config) -> bool:
-    return config.lora or config.at("model.lora") is not None

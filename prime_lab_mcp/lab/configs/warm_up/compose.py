@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from prime_lab_mcp.lab.configs.draft import Draft
 from prime_lab_mcp.lab.configs.observed import known_renderers
-from prime_lab_mcp.lab.configs.own_gpus.memory import FULL_BYTES, TRAINER_GB
 from prime_lab_mcp.lab.configs.plan import Choices
 from prime_lab_mcp.lab.configs.warm_up.examples import Examples
 from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.models import find
+from prime_lab_mcp.lab.models import find, memory
 from prime_lab_mcp.lab.text import quote
 
 EPOCHS = 3
@@ -24,8 +23,8 @@ _LEAST_STEPS = 4
 _WANTED_STEPS = 20
 _RECIPE_BATCH, _RECIPE_SEQ, _RECIPE_STEPS = 32, 4096, 100
 _BATCHES = (64, 32, 16, 8, 4, 2, 1)
-_GPU_GB = 70
-"""Of an 80 GB GPU, what may be filled."""
+_GPU_GB = 80.0
+"""Of a GPU whose type is not known: A100 and H100 have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +89,9 @@ def model_of(choices: Choices, examples: Examples) -> str:
 
 def size(choices: Choices, examples: Examples, model: str, lora: bool) -> Sized:
     """GPUs, batch, sequence length and steps."""
-    gpus = choices.gpus or _gpus(model, lora)
     extra = choices.extra
     seq_len = choices.seq_len or _whole(extra.get("data.seq_len")) or _seq_len(examples)
+    gpus = choices.gpus or _gpus(model, lora, seq_len)
     if examples.rows is None:
         batch = choices.batch or _RECIPE_BATCH
         why = "as the warm-up of reverse-text; its length should follow the dataset"
@@ -125,10 +124,12 @@ def volume_name(stem: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "warm-up"
 
 
-def _gpus(model: str, lora: bool) -> int:
-    parameters = find(model).parameters or 0.0
-    held = (2 if lora else FULL_BYTES) * parameters
-    return next((n for n in (1, 2, 4, 8) if held / n + TRAINER_GB <= _GPU_GB), 8)
+def _gpus(model: str, lora: bool, seq_len: int) -> int:
+    known = find(model)
+    if known.parameters is None:
+        return 1
+    state = "lora" if lora else "offloaded"
+    return memory.fewest(known.parameters, known.active, _GPU_GB, seq_len=seq_len, state=state) or 8
 
 
 def _why_gpus(choices: Choices, model: str) -> str:
