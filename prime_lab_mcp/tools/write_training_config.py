@@ -38,6 +38,12 @@ def _sane(number: int) -> int:
     return number
 
 
+def _rate(number: float) -> float:
+    if not 0 < number <= 1:
+        raise ValueError("must be above 0 and at most 1")
+    return number
+
+
 def _few(number: int | None) -> int | None:
     if number is not None and number > _MOST_GPUS:
         raise ValueError(f"is more than {_MOST_GPUS}")
@@ -60,7 +66,7 @@ class Args(Arguments):
     group: Annotated[int | None, Field(ge=2, description="Rollouts a task.")] = None
     max_tokens: Annotated[Positive | None, Field(description="Per completion.")] = None
     lora: bool | None = None
-    lr: Annotated[float | None, Field(gt=0, le=1)] = None
+    lr: Annotated[float, AfterValidator(_rate)] | None = None
     gpus: Annotated[Positive | None, AfterValidator(_few), Field(description="Training plus inference.")] = None
     gpu_type: Text | None = None
     wandb: Annotated[Text | None, Field(description="Project.")] = None
@@ -69,8 +75,8 @@ class Args(Arguments):
     eval: Annotated[dict[str, Any] | None, Field(description="Taskset keys of held-out tasks; {}: no eval.")] = None
     extra: Annotated[dict[str, Any] | None, Field(description='More keys: {"seq_len": 8192}.')] = None
     notes: Text | None = None
-    based_on: Annotated[Text | None, Field(description="Older config, of any shape.")] = None
-    sft: Annotated[Text | None, Field(description="SFT warm-up from an eval id or dataset.")] = None
+    based_on: Annotated[Text | None, Field(description="Older config.")] = None
+    sft: Annotated[Text | None, Field(description="SFT warm-up: eval id or dataset.")] = None
 
 
 async def run(call: Call, args: Args) -> Outcome:

@@ -82,8 +82,10 @@ def test_annotations_say_what_a_tool_does(index: int) -> None:
 
 
 OTHERS = frozenset((
-    "checkpoint_id", "inference_gpu_ids", "learning_rate", "lora_alpha", "oversampling_factor", "trainer_gpu_ids",
-    "load_dataset",
+    "active_configs", "by_archetype", "checkpoint_id", "inference_gpu_ids", "learning_rate", "lora_alpha", "lora_name",
+    "mask_truncated_completions", "max_inflight_rollouts", "oversampling_factor", "pre_batch_filters",
+    "trainer_gpu_ids", "zero_truncated_completions",
+    "cluster_name", "load_dataset", "max_num_batched_tokens", "max_num_seqs", "run_config",
 ))  # fmt: skip
 """Names of an earlier platform that guides explain, and of other libraries."""
 
