@@ -122,4 +122,4 @@ def test_servers_that_die_between_claim_and_answer(world: World) -> None:
 
 @pytest.mark.slow
 def test_a_thousand_submissions_over_randomly_broken_connections(world: World) -> None:
-    submit_all(world, seed=23, number=1000, deaths=40)
+    submit_all(world, seed=23, number=1000, deaths=40, at_once=12)

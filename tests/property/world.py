@@ -168,12 +168,13 @@ class World:
         return [push for push in self._load("pushes") if push["ref"] != FOREIGN.split("@")[0]]
 
     def runs(self) -> list[dict[str, Any]]:
-        return self._load("runs")
+        path = self.hub / "runs"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
     def end_runs(self) -> None:
         """Every run so far has completed."""
         ended = [run | {"status": "COMPLETED"} for run in self.runs()]
-        (self.hub / "runs").write_text(json.dumps(ended), encoding="utf-8")
+        (self.hub / "runs").write_text("".join(f"{json.dumps(run)}\n" for run in ended), encoding="utf-8")
 
     def publish_foreign(self) -> None:
         """Somebody else's environment, on the Hub before anything happens here."""
