@@ -164,7 +164,7 @@ def _summary(written: Written) -> str:
     how = "exists already with the same values" if written.existed else "written"
     mode = "LoRA" if plan.lora_rank else "full fine-tuning"
     changed = count(sum(change.to != "kept" for change in written.changes), "change")
-    based = f", migrated from {written.based_on} with {changed}" if written.based_on else ""
+    based = f", based on {written.based_on} with {changed}" if written.based_on else ""
     price = f", {written.price_per_hour:.2f} dollars an hour" if written.price_per_hour is not None else ""
     return (
         f"{written.relative} is {how}{based}: {config.max_steps} steps of {config.batch_size} rollouts in groups of "

@@ -141,9 +141,14 @@ def _rewired(
     for index in range(len(sources)):
         for key, value in asked.env_args.items():
             draft.put(("orchestrator", "train", "source", index, "env", "taskset", key), value, "as asked")
-    if asked.held_out is not None and draft.get("orchestrator.eval.source") is not None:
+    for key, value in asked.env_args.items():
+        changes.append(Change(f"env.taskset.{key}", f"{key} = {value}", "as asked, for every training source"))
+    present = draft.get("orchestrator.eval.source") is not None
+    if asked.held_out is not None and present:
         draft.pop("orchestrator.eval.source" if asked.held_out else "orchestrator.eval")
-        changes.append(Change("orchestrator.eval.source", "replaced" if asked.held_out else "dropped", "as asked"))
+    if asked.held_out is not None and (present or asked.held_out):
+        became = "dropped" if not asked.held_out else "replaced" if present else "added"
+        changes.append(Change("orchestrator.eval.source", became, "as asked: held-out tasks of each environment"))
     return tuple(replace(s, args={**s.args, **asked.env_args}, held_out=asked.held_out or None) for s in sources)
 
 

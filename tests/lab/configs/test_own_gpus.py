@@ -128,7 +128,9 @@ def test_the_memory_needed_grows_with_the_model_and_with_sharing() -> None:
     shared = needed_gb(own(), shared=True)
     assert shared is not None
     assert (needed_gb(small) or 0) < shared < (needed_gb(large) or 0)
-    assert needed_gb(own(gpus=2, lora=False, model="Qwen/Qwen3-8B")) == pytest.approx(8 * 8 + 8)
+    full, lora = (needed_gb(own(gpus=2, lora=mode, model="Qwen/Qwen3-8B")) or 0 for mode in (False, True))
+    assert 8 * 8 / 1.074 < full < 80, "weights, gradients and moments in CPU memory: 8 bytes a parameter"
+    assert lora < full
     assert needed_gb(own(gpus=2, model="someone/tuned")) is None
 
 

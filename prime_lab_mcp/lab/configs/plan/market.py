@@ -5,6 +5,7 @@ from __future__ import annotations
 from prime_lab_mcp.lab.configs.observed import Observed
 from prime_lab_mcp.lab.configs.plan.choices import Choices, Value
 from prime_lab_mcp.lab.configs.plan.hardware import Hardware, hardware
+from prime_lab_mcp.lab.configs.plan.memory import ASSUMED_GB, memory_of
 from prime_lab_mcp.lab.prime.answers import Models
 
 _CHEAPEST = "the cheapest that fits and was free when this was written"
@@ -22,10 +23,12 @@ def placed(choices: Choices, seen: Observed, model: str, lora: bool, seq_len: in
     for gpu_type, price in _there(seen.models, model).items():
         sized = hardware(choices, model, lora, seq_len, gpu_type)
         if sized.short is None:
-            options.append(((price or 0.0) * sized.gpus, sized.gpus, gpu_type, price, sized))
+            slow = (memory_of(gpu_type) or ASSUMED_GB) < ASSUMED_GB
+            options.append((slow, (price or 0.0) * sized.gpus, sized.gpus, gpu_type, price, sized))
     if not options:
         return None, hardware(choices, model, lora, seq_len, None)
-    _, _, gpu_type, price, sized = min(options, key=lambda o: o[:3])
+    # Types of less memory generate several times slower (L4 300 GB/s, A100 2,000): cheap by the hour, not by the run.
+    *_, gpu_type, price, sized = min(options, key=lambda o: o[:4])
     return Value(gpu_type, _OWN if price is None else _CHEAPEST), sized
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from prime_lab_mcp.lab.models import Model, memory
 
-TRAINABLE = memory.TRAIN_SHARE
+TRAINABLE = memory.TRAIN_SHARE * memory.TIGHT
+"""Of a GPU's memory, so that the error of the estimate does not decide."""
 WEIGHTS, WEIGHTS_OF_NODE = 0.7, 0.8
 """Largest share of the inference GPUs' memory that weights may take, so that the cache has room (judgement); the second
 where a whole node serves them."""
