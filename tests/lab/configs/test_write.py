@@ -217,7 +217,14 @@ def test_a_comment_never_ends_early(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("usable", "at", "mean", "group"),
-    [(0.9, 16, 0.5, 8), (0.45, 16, 0.03, 16), (0.36, 16, 0.03, 32), (0.05, 16, 0.004, 16), (0.5, 8, 0.2, 8)],
+    [
+        (0.9, 16, 0.5, 16),
+        (0.9, 8, 0.5, 8),
+        (0.45, 16, 0.03, 16),
+        (0.36, 16, 0.03, 32),
+        (0.05, 16, 0.004, 16),
+        (0.5, 8, 0.2, 8),
+    ],
 )
 def test_the_smallest_group_of_which_enough_are_usable(usable: float, at: int, mean: float, group: int) -> None:
     _, config, made = written(Choices((TINY,)), Observed(usable=usable, usable_group=at, mean=mean))
@@ -377,7 +384,7 @@ def test_each_source_has_its_ratio_its_group_and_its_own_held_out_tasks() -> Non
     seen = Observed(usable=0.36, usable_group=16, mean=0.03, each={"a/one@1.0": easy, "a/two@1.0": hard})
     text, config, _ = written(Choices(sources), seen)
     assert "ratio = 3.0  # as asked: 75% of the tasks" in text
-    assert [config.group_of(s) for s in config.train_sources] == [8, 32]
+    assert [config.group_of(s) for s in config.train_sources] == [16, 32]
     assert [dict(s.args) for s in config.eval_sources] == [{"split": "eval"}, {"part": "test"}]
     assert_sound(config)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from prime_lab_mcp.lab.configs.observed import MIN_BATCH, MIN_GROUPS, Measured, Observed
 from prime_lab_mcp.lab.configs.plan.choices import Choices, SourceChoice, Value
-from prime_lab_mcp.lab.configs.plan.groups import usable_at
+from prime_lab_mcp.lab.configs.plan.groups import EVALUATED_GROUP, usable_at
 from prime_lab_mcp.lab.configs.rules_course import MANY_PASSES
 from prime_lab_mcp.lab.distribution.advice import USABLE_WARN
 from prime_lab_mcp.lab.errors import BadInput
@@ -75,16 +75,21 @@ def _group(choices: Choices, seen: Observed) -> Value:
 
 
 def _by_share(seen: Observed) -> Value:
-    """The smallest group of which enough are usable: a larger one costs more rollouts for each."""
+    """The smallest group of which enough are usable: a larger one costs more rollouts for each.
+
+    None below what was judged: a verdict on groups of 16 does not speak for smaller ones, and a submission with them
+    would be sent back for another.
+    """
     if seen.usable is None:
         return Value(DEFAULT_GROUP, "enough rollouts of one task to compare; not measured: run_eval tells the share")
     told = f" ({seen.told})" if seen.told else ""
     if seen.mean is None:
         return Value(DEFAULT_GROUP, f"{seen.usable:.0%} of groups are usable{told}; no mean to judge other sizes by")
-    for size in SIZES:
+    judged = seen.usable_group or EVALUATED_GROUP
+    for size in (s for s in SIZES if s >= judged):
         share = usable_at(seen, size) or 0.0
         if share >= USABLE_WARN:
-            smallest = "smallest of 8, 16, 32" if size == SIZES[0] else f"smaller ones stay below {USABLE_WARN:.0%}"
+            smallest = "as judged" if size == judged else f"smaller ones stay below {USABLE_WARN:.0%}"
             return Value(size, f"about {share:.0%} of such groups have a gradient{told}; {smallest}")
     share = usable_at(seen, SIZES[-1]) or 0.0
     return Value(
