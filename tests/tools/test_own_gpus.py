@@ -48,6 +48,7 @@ async def test_a_platform_that_lists_no_offers_leaves_them_unknown(at: Desk) -> 
 
 @pytest.mark.slow
 async def test_no_pod_no_warning(at: Desk) -> None:
+    await at.tell("/rehearsal/pods", name="another old run", price=1.5)
     assert [f.code for f in await running(at.lab)] == ["pods-running"]
     for pod in await at.lab.prime.pods():
         await at.lab.prime._program.text(["pods", "terminate", pod.id, "--yes"], timeout=40, doing="ending it")

@@ -120,7 +120,7 @@ async def test_secrets_that_an_environment_reads_are_looked_up_by_name(at: Desk)
     assert missing is not None
     assert [f.code for f in missing.findings] == ["secret-not-linked"]
     assert f"prime env secret create {ref} -n JUDGE_KEY" in missing.findings[0].fix
-    assert "JUDGE_KEY" in missing.cautions[0]
+    assert any("JUDGE_KEY" in caution for caution in missing.cautions)
     await at.lab.prime._program.text(
         ["env", "secret", "create", ref, "-n", "JUDGE_KEY", "-v", "x"], timeout=60, doing=""
     )
@@ -144,21 +144,21 @@ async def test_the_forecast_is_in_the_check_and_in_the_question_and_the_card_in_
         assert fact in shown, fact
 
 
-async def test_thirty_submissions_of_the_real_prime_over_broken_connections(at: Desk) -> None:
+async def test_a_dozen_submissions_of_the_real_prime_over_broken_connections(at: Desk) -> None:
     """Each drops before or after the platform acted, or is looked up in the dark; each ends as one run."""
     await at.tell("/rehearsal/account", balance_usd=1_000_000)
     before = await submissions(at)
     told: dict[str, set[str]] = {}
-    for n in range(30):
+    for n in range(12):
         path = at.config(f'name = "broken{n}"\n' + CONFIG.replace("= 20", "= 5000"), f"configs/rl/broken{n}.toml")
         await at.fault(("drop-after", "drop-before", "503")[n % 3], "/training/runs$", method="POST")
-        if n % 5 == 0:
+        if n % 4 == 0:
             await at.fault("drop-before", "/rft/runs", times=2)
         told[path.stem] = {await until_known(at, f"configs/rl/{path.name}"), await until_known(at, str(path))}
     runs = {r["name"].rsplit("-", 1)[0]: r["id"] for r in await at.lab.prime.train_list() if "broken" in r["name"]}
-    assert len([r for r in await at.lab.prime.train_list() if "broken" in r["name"]]) == 30
+    assert len([r for r in await at.lab.prime.train_list() if "broken" in r["name"]]) == 12
     assert told == {name: {id} for name, id in runs.items()}
-    assert await submissions(at) >= before + 30
+    assert await submissions(at) >= before + 12
 
 
 async def until_known(at: Desk, config: str) -> str:
