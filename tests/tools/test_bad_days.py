@@ -7,7 +7,6 @@ serve (tests/lab/evals/test_failures, test_hosted_eval); every HTTP status by it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,22 +16,11 @@ from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.report import Outcome
 from prime_lab_mcp.rehearsal.schema_cache import DRIFTED_KEY
 from prime_lab_mcp.tools import check_training_config, push_environment, submit_training, watch_run
-from tests.tools.loopback import CONFIG, Desk, desk
+from tests.tools.loopback import CONFIG, Desk
 
 pytestmark = pytest.mark.anyio
 NOISE = ("Upload failed: ", "Unexpected error", "Traceback")
 DRIFTING = CONFIG.replace("group_size = 8", "group_size = 8\nmax_off_policy_steps = 4")
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    async with desk(tmp_path_factory.mktemp("bad")) as opened:
-        yield opened
 
 
 async def checked(at: Desk, text: str, name: str = "bad") -> Outcome:

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from prime_lab_mcp.lab.configs.own_gpus.left_running import running
 from prime_lab_mcp.tools.write_training_config import TOOL
-from tests.tools.loopback import Desk, desk
+from tests.tools.loopback import Desk
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    async with desk(tmp_path_factory.mktemp("own")) as opened:
-        yield opened
 
 
 async def test_offers_and_forgotten_pods_are_what_prime_lists(at: Desk) -> None:

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from prime_lab_mcp.lab.capabilities import capability
 from prime_lab_mcp.tools.preflight import TOOL
-from tests.tools.loopback import Desk, desk
+from tests.tools.loopback import Desk
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    async with desk(tmp_path_factory.mktemp("preflight")) as opened:
-        yield opened
 
 
 async def test_everything_in_place_passes_with_identity_versions_and_wallet(at: Desk) -> None:

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.tools import create_environment, push_environment
-from tests.tools.loopback import Desk, desk
+from tests.tools.loopback import Desk
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    async with desk(tmp_path_factory.mktemp("pull")) as opened:
-        yield opened
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,21 +12,10 @@ from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.ledger import Ledger
 from prime_lab_mcp.lab.report import Report
 from prime_lab_mcp.tools.push_environment import TOOL
-from tests.tools.loopback import MODULE, PYPROJECT, Desk, desk, pyproject
+from tests.tools.loopback import MODULE, PYPROJECT, Desk, pyproject
 
 pytestmark = pytest.mark.anyio
 V0 = "import verifiers as vf\n\n\ndef load_environment():\n    return vf.Environment()\n"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    async with desk(tmp_path_factory.mktemp("push")) as opened:
-        yield opened
 
 
 async def sent(at: Desk) -> int:

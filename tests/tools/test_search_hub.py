@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,6 @@ from prime_lab_mcp.tools.search_hub import TOOL
 from tests.tools.loopback import Desk, desk
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    async with desk(tmp_path_factory.mktemp("hub")) as opened:
-        yield opened
 
 
 async def test_a_v1_environment_is_trainable_and_pinned_in_what_to_call_next(at: Desk) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,21 +15,10 @@ from prime_lab_mcp.lab.runs.card import card
 from prime_lab_mcp.server.approval import Request, approve
 from prime_lab_mcp.tools import check_training_config
 from prime_lab_mcp.tools.submit_training import TOOL
-from tests.tools.loopback import CONFIG, Desk, desk
+from tests.tools.loopback import CONFIG, Desk
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 PREPARE = "/training/runs/prepare"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    async with desk(tmp_path_factory.mktemp("knowing")) as opened:
-        yield opened
 
 
 async def submissions(at: Desk) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,20 +12,9 @@ from prime_lab_mcp.lab import runs
 from prime_lab_mcp.lab.configs.read import parse
 from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.tools.submit_training import TOOL
-from tests.tools.loopback import CONFIG, Desk, desk
+from tests.tools.loopback import CONFIG, Desk
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    async with desk(tmp_path_factory.mktemp("submit")) as opened:
-        yield opened
 
 
 async def created(at: Desk) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from prime_lab_mcp.lab import run_story, watching
@@ -11,20 +9,9 @@ from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.records import Run
 from prime_lab_mcp.lab.report import Outcome
 from prime_lab_mcp.tools import control_run, watch_run
-from tests.tools.loopback import CONFIG, Desk, desk
+from tests.tools.loopback import CONFIG, Desk
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
-    async with desk(tmp_path_factory.mktemp("watch")) as opened:
-        yield opened
 
 
 async def start(at: Desk, name: str, steps: int = 40) -> str:

@@ -1,4 +1,5 @@
-"""How a person gets at a trained model: the commands, in order. None of them is run by a tool.
+"""How a person gets at a trained model: the commands, in order. None of them is run by a tool;
+words in capitals are for the person to fill in.
 
 `prime` 0.18 has no command that serves or publishes a checkpoint; what is not its own is named as the tool it is.
 """
@@ -6,21 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One command and what it is for. Words in capitals are for the person to fill in."""
-
-    step: str
-    command: str
-    why: str
-
-    def as_json(self) -> dict[str, str]:
-        return {"step": self.step, "command": self.command, "why": self.why}
+from prime_lab_mcp.lab.configs.own_gpus.launch import Step
 
 
 def served_name(run_name: str, step: int | None) -> str:
@@ -28,24 +18,27 @@ def served_name(run_name: str, step: int | None) -> str:
     return run_name if step is None else f"{run_name}-step-{step}"
 
 
-def ways(id: str, run_name: str, step: int | None, config: Mapping[str, Any]) -> tuple[Way, ...]:
+def ways(id: str, run_name: str, step: int | None, config: Mapping[str, Any]) -> tuple[Step, ...]:
     """For a run of the platform. `config` is its config's table; `step` the checkpoint's."""
     name = served_name(run_name, step)
     lora = isinstance(_at(config, "trainer", "model", "lora"), Mapping)
     volume = config.get("volume")
     if isinstance(volume, str) and volume:
-        fetch = Way("fetch", f"prime volumes get {quote(volume)} runs/{id}/ ./{name}", "the run wrote to this volume")
+        fetch = Step("fetch", f"prime volumes get {quote(volume)} runs/{id}/ ./{name}", "the run wrote to this volume")
     else:
         why = "shows storage_url of each checkpoint, to download from; a run with `volume` keeps them on the volume"
-        fetch = Way("fetch", f"prime train checkpoints {id} -o json", why)
+        fetch = Step("fetch", f"prime train checkpoints {id} -o json", why)
     serve = f"vllm serve ./{name} --served-model-name {name}"
-    found = [fetch, Way("serve", serve, "on a machine with a GPU; any server that speaks the OpenAI protocol does")]
+    found = [fetch, Step("serve", serve, "on a machine with a GPU; any server that speaks the OpenAI protocol does")]
     if lora:
         base = quote(str(_at(config, "model", "name") or "BASE_MODEL"))
         adapter = f"vllm serve {base} --enable-lora --lora-modules {name}=./{name}"
-        found.append(Way("serve", adapter, "instead, where the checkpoint holds an adapter (adapter_config.json)"))
+        found.append(Step("serve", adapter, "instead, where the checkpoint holds an adapter (adapter_config.json)"))
     publish = f"hf upload OWNER/{name} ./{name}"
-    return (*found, Way("publish", publish, "to Hugging Face; needs HF_TOKEN, and is public unless --private is given"))
+    return (
+        *found,
+        Step("publish", publish, "to Hugging Face; needs HF_TOKEN, and is public unless --private is given"),
+    )
 
 
 def _at(table: Any, *path: str) -> Any:
