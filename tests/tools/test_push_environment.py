@@ -111,6 +111,7 @@ async def test_a_raised_version_is_proven_on_the_files_that_are_sent(at: Desk) -
     assert [s.content for s in at.proved] == [outcome.snapshot.content]
 
 
+@pytest.mark.slow
 async def test_an_answer_that_was_lost_is_settled_by_looking_at_the_hub(at: Desk) -> None:
     at.environment("lost")
     before = await sent(at)
@@ -125,6 +126,7 @@ async def test_an_answer_that_was_lost_is_settled_by_looking_at_the_hub(at: Desk
     assert await sent(at) == before + 1
 
 
+@pytest.mark.slow
 async def test_a_push_that_did_not_arrive_may_be_sent_again(at: Desk) -> None:
     at.environment("dropped")
     await at.fault("drop-before", "/versions/[^/]+/finalize")
@@ -143,6 +145,7 @@ async def test_pushing_to_a_name_of_others_is_refused_with_its_own_code(at: Desk
     assert at.lab.ledger.pushes(name="foreign") == []
 
 
+@pytest.mark.slow
 async def test_v0_goes_to_a_team_in_public_with_its_own_label_and_a_hint_to_the_port(at: Desk) -> None:
     old = PYPROJECT.replace("verifiers>=0.4.0,<0.5", "verifiers>=0.1.14,<0.2")
     at.environment("older", pyproject=old, code=V0)

@@ -132,6 +132,7 @@ async def test_gpus_are_listed_with_prices(at: Desk) -> None:
     assert outcome.next[0].arguments == {"gpu_type": "H200_141GB"}
 
 
+@pytest.mark.slow
 async def test_a_fact_about_one_version_is_of_that_version(at: Desk) -> None:
     old = await hub.fact(at.lab.prime, "primeintellect", "reverse-text", "0.1.0")
     newest = await hub.fact(at.lab.prime, "primeintellect", "reverse-text", None)

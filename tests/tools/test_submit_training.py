@@ -70,6 +70,7 @@ async def test_a_lost_answer_is_found_by_name_and_not_sent_again(at: Desk) -> No
     assert await created(at) == before + 1
 
 
+@pytest.mark.slow
 async def test_while_nothing_can_be_looked_up_nothing_is_sent_again(at: Desk) -> None:
     # A run of 5,000 steps is live for as long as any machine needs, and is billed meanwhile.
     await at.tell("/rehearsal/account", balance_usd=100_000)
@@ -110,6 +111,7 @@ async def test_what_the_platform_rejects_is_a_verdict_on_the_config(at: Desk) ->
     assert "7.0.0" in str(outcome.blockers[0].rows)
 
 
+@pytest.mark.slow
 async def test_a_config_edited_after_the_approval_is_not_sent(at: Desk) -> None:
     at.config(CONFIG + "# one\n", "configs/rl/edited.toml")
     intent = await at.intent(TOOL, config="configs/rl/edited.toml")

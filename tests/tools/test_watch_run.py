@@ -32,6 +32,7 @@ async def test_a_finished_run_shows_reward_spend_and_checkpoints_and_passes(at: 
     assert len(str(outcome.data)) < 8000
 
 
+@pytest.mark.slow
 async def test_an_anomaly_names_its_step_cause_cost_and_advice(at: Desk) -> None:
     id = await start(at, "bad-fault-errors-8", 40)
     await at.tell("/rehearsal/clock", advance=6)
