@@ -126,7 +126,14 @@ async def run(call: Call, args: Args) -> Outcome:
             raise
         return _rejected(call, found, (_refused(error),))
     if started is None:
-        return await _known(call, found, await runs.standing(lab, found, resume_from=args.resume_from))
+        at = await runs.standing(lab, found, resume_from=args.resume_from)
+        if at.state == "existing":
+            return await _known(call, found, at)
+        raise LabError(
+            f"another call was submitting {at.name}, and the platform did not take it",
+            fix="Call submit_training again; nothing was started so far.",
+            code="submit-in-flight",
+        )
     started = await noted(call, args, started, answer)
     return await _outcome(call, found, started, _doubts(call, answer), deduplicated=False)
 
@@ -190,6 +197,8 @@ def _rejected(call: Call, found: Config, findings: tuple[Finding, ...]) -> Outco
 
 async def _known(call: Call, found: Config, at: Standing) -> Outcome:
     """A run of this intent exists: return it, and say how to run once more when it has ended."""
+    if at.id is None:
+        raise RuntimeError("a run without an id is not known")
     listed = call.lab.ledger.runs(id=at.id, platform=call.lab.platform)
     started = listed[0] if listed else Run(
         str(at.id), "training", at.name, call.lab.key, at.key, call.lab.platform,
