@@ -4,7 +4,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 NEWEST := .venv-newest/bin
 
-.PHONY: setup demo test test-slow lint bench clean
+.PHONY: setup demo lint test test-slow test-all ci bench codes clean
 
 setup: .venv/ready
 
@@ -29,13 +29,31 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Four processes on two cores: many tests wait for the programs that they start.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal
+
+# Of cases marked `rotate` a run takes a share, chosen by the commit; test-all runs every case.
 test: lint .venv-newest/ready
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not live"
+	$(PYTEST) --rotate -m "not slow and not live"
 	$(NEWEST)/python -m pytest tests/protocol
 
-# Whole walks through other clients, older verifiers and every template: minutes more, and CI runs them too.
+# Whole walks through other clients, older verifiers and every template: minutes more.
 test-slow: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not live"
+	$(PYTEST) --rotate -m "slow and not live"
+
+# Fast and slow tests in one run, which keeps both processes busy to the end.
+ci: lint .venv-newest/ready
+	$(PYTEST) --rotate -m "not live"
+	$(NEWEST)/python -m pytest tests/protocol
+
+# Every case, and every program started anew (tests/support/warm).
+test-all: lint .venv-newest/ready
+	$(PYTEST) --cold -m "not live"
+	$(NEWEST)/python -m pytest tests/protocol
+
+# The type of finding codes, written again from the finding pages.
+codes: setup
+	$(BIN)/python -m tests.resources.write_codes
 
 bench: setup
 	$(BIN)/python -m benchmarks

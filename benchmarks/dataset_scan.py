@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import prime_lab_mcp
-from prime_lab_mcp.lab.worker import dataset_program
+from prime_lab_mcp.lab.datasets import dataset_program
 
 ROWS = int(os.environ.get("BENCH_ROWS", "1000000"))
 SLOWER = 2.0
@@ -112,10 +112,16 @@ def ours(file: Path, folder: Path) -> tuple[float, float, dict[str, Any]]:
     """Our program on one file: seconds, MiB, and the inspection."""
     request, result = folder / "request.json", folder / "result.json"
     asked = {
-        "kind": "files", "splits": {"train": [str(file)]}, "main": "train", "held": None, "config": None,
-        "package": str(Path(prime_lab_mcp.__file__).parent), "request": {"dataset": file.name},
-        "prompt_column": None, "answer_column": None,
-    }  # fmt: skip
+        "kind": "files",
+        "splits": {"train": [str(file)]},
+        "main": "train",
+        "held": None,
+        "config": None,
+        "package": str(Path(prime_lab_mcp.__file__).parent),
+        "request": {"dataset": file.name},
+        "prompt_column": None,
+        "answer_column": None,
+    }
     request.write_text(json.dumps(asked), encoding="utf-8")
     command = [sys.executable, "-P", dataset_program.__file__, str(request), str(result)]
     seconds, peak = measured(command, folder)

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import prime_lab_mcp
-from prime_lab_mcp.lab.evals.program import HARNESSES, IN_PROCESS_ID
-from prime_lab_mcp.lab.evals.results import Rollout, read
+from prime_lab_mcp.lab.evals.runner.command import HARNESSES, IN_PROCESS_ID
+from prime_lab_mcp.lab.rollouts.reading import read_rollouts
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 ROLLOUTS = int(os.environ.get("BENCH_ROLLOUTS", "16"))
 AT_ONCE = 8
@@ -92,10 +93,17 @@ def evaluate(folder: Path, url: str, harness: str, rollouts: int) -> list[Rollou
             "taskset": {"id": "numeric_template"},
             "agent": {"harness": {"id": harness}, "runtime": {"type": "subprocess"}},
         },
-        "model": "instant", "client": {"base_url": url, "api_key_var": _KEY}, "sampling": {"max_tokens": 64},
-        "select": {"shuffle": True, "seed": 0, "limit": rollouts}, "num_rollouts": 1, "max_concurrent": AT_ONCE,
-        "rich": None, "push": False, "output_dir": str(output), "run": {"name": "run"},
-    }  # fmt: skip
+        "model": "instant",
+        "client": {"base_url": url, "api_key_var": _KEY},
+        "sampling": {"max_tokens": 64},
+        "select": {"shuffle": True, "seed": 0, "limit": rollouts},
+        "num_rollouts": 1,
+        "max_concurrent": AT_ONCE,
+        "rich": None,
+        "push": False,
+        "output_dir": str(output),
+        "run": {"name": "run"},
+    }
     file = folder / f"{output.name}.json"
     file.write_text(json.dumps(config), encoding="utf-8")
     paths = os.pathsep.join(map(str, (HARNESSES, _TEMPLATE)))
@@ -110,7 +118,7 @@ def evaluate(folder: Path, url: str, harness: str, rollouts: int) -> list[Rollou
         return f"it did not end within {LIMIT:.0f} seconds"
     if code:
         return log.read_text(errors="replace").strip()[-300:]
-    found = list(read(output / "run" / "traces.jsonl"))
+    found = list(read_rollouts(output / "run" / "traces.jsonl"))
     failed = next((r.error for r in found if r.error), None)
     return found if failed is None else failed[-300:]
 

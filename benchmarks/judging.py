@@ -47,8 +47,11 @@ _MEASURED = """\
 import json, resource, time
 from pathlib import Path
 import orjson
-from prime_lab_mcp.lab.distribution import golds_of, judge
-from prime_lab_mcp.lab.evals.results import Reading, scores, tasks
+from prime_lab_mcp.lab.distribution.floor import sampled_golds as golds_of
+from prime_lab_mcp.lab.distribution import judge
+from prime_lab_mcp.lab.rollouts.rollout import Reading
+from prime_lab_mcp.lab.rollouts.reading import read_scores as scores
+from prime_lab_mcp.lab.rollouts import reading as tasks
 F = {path!r}
 started = time.process_time()
 {code}
@@ -89,51 +92,105 @@ def episode(chance: random.Random, index: int, reply: str, solved: bool, words: 
     prompt = _PROMPT.format(a=index % 40 + 2, b=index % 17 + 3, c=index % 90 + 5)
     key = f"{index:064x}"
     task = {
-        "type": "CandlesTask", "key": key, "hash": key,
+        "type": "CandlesTask",
+        "key": key,
+        "hash": key,
         "data": {
-            "idx": index, "prompt": prompt, "system_prompt": _SYSTEM, "skills": [], "network_allow": ["*"],
-            "network_block": [], "artifacts": [], "artifact_max_bytes": 33554432, "timeout": {}, "resources": {},
+            "idx": index,
+            "prompt": prompt,
+            "system_prompt": _SYSTEM,
+            "skills": [],
+            "network_allow": ["*"],
+            "network_block": [],
+            "artifacts": [],
+            "artifact_max_bytes": 33554432,
+            "timeout": {},
+            "resources": {},
             "answer": str(index),
         },
-    }  # fmt: skip
+    }
     empty: dict[str, list[Any]] = {"token_ids": [], "mask": [], "is_content": [], "logprobs": []}
     said = (("system", _SYSTEM), ("user", prompt), ("assistant", reply))
     nodes = [
-        {"parent": place - 1, "semantic_parents": [], "message": {"role": role, "content": text},
-         "sampled": role == "assistant", "timestamp": start + place, **empty}
+        {
+            "parent": place - 1,
+            "semantic_parents": [],
+            "message": {"role": role, "content": text},
+            "sampled": role == "assistant",
+            "timestamp": start + place,
+            **empty,
+        }
         for place, (role, text) in enumerate(said)
-    ]  # fmt: skip
+    ]
     used = {"prompt_tokens": 96, "completion_tokens": words}
     spans = {stage: {"start": start + n, "end": start + n + 1} for n, stage in enumerate(_STAGES)}
     trace = {
-        "version": 1, "id": name(), "verifiers": {"version": "0.4.0"}, "task": task,
-        "agent": {"config": _CONFIG, "runtime": {"id": f"/tmp/runtimes/{name()}", "type": "subprocess"},
-                  "name": "agent", "trainable": True},
-        "tools": [], "nodes": nodes,
-        "calls": [{"node": 2, "model": _CONFIG["model"], "sampling": _CONFIG["sampling"],
-                   "endpoint": "/chat/completions", "finish_reason": "stop" if words < 145 else "length",
-                   "usage": used, "time": {"start": start, "end": start + 1}}],
-        "mm_token_type_id_map": {}, "request_rewrites": [], "response_rewrites": [],
+        "version": 1,
+        "id": name(),
+        "verifiers": {"version": "0.4.0"},
+        "task": task,
+        "agent": {
+            "config": _CONFIG,
+            "runtime": {"id": f"/tmp/runtimes/{name()}", "type": "subprocess"},
+            "name": "agent",
+            "trainable": True,
+        },
+        "tools": [],
+        "nodes": nodes,
+        "calls": [
+            {
+                "node": 2,
+                "model": _CONFIG["model"],
+                "sampling": _CONFIG["sampling"],
+                "endpoint": "/chat/completions",
+                "finish_reason": "stop" if words < 145 else "length",
+                "usage": used,
+                "time": {"start": start, "end": start + 1},
+            }
+        ],
+        "mm_token_type_id_map": {},
+        "request_rewrites": [],
+        "response_rewrites": [],
         "rewards": {"correct": {"score": float(solved), "weight": 1.0}, "form": {"score": 1.0, "weight": 0.2}},
-        "metrics": {"reply_chars": float(len(reply))}, "info": {}, "extra_usage": [], "is_completed": True, "ok": True,
-        "stop_condition": "agent_completed", "is_timeout": False, "errors": [], "timing": {"start": start, **spans},
-        "num_input_tokens": 96, "num_output_tokens": words, "num_total_tokens": 96 + words,
-    }  # fmt: skip
+        "metrics": {"reply_chars": float(len(reply))},
+        "info": {},
+        "extra_usage": [],
+        "is_completed": True,
+        "ok": True,
+        "stop_condition": "agent_completed",
+        "is_timeout": False,
+        "errors": [],
+        "timing": {"start": start, **spans},
+        "num_input_tokens": 96,
+        "num_output_tokens": words,
+        "num_total_tokens": 96 + words,
+    }
     return {
-        "id": name(), "env": {"id": "candles"}, "task": task, "run": {"type": "eval", "id": "r", "name": "run"},
-        "ok": True, "is_timeout": False, "errors": [], "traces": [trace], "num_input_tokens": 96,
-        "num_output_tokens": words, "num_total_tokens": 96 + words,
-    }  # fmt: skip
+        "id": name(),
+        "env": {"id": "candles"},
+        "task": task,
+        "run": {"type": "eval", "id": "r", "name": "run"},
+        "ok": True,
+        "is_timeout": False,
+        "errors": [],
+        "traces": [trace],
+        "num_input_tokens": 96,
+        "num_output_tokens": words,
+        "num_total_tokens": 96 + words,
+    }
 
 
 _STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 _CONFIG: dict[str, Any] = {
     "harness": {"id": "vf-lab-chat", "env": {}, "forward_env": [], "mcp_header_env": {}, "tool_timeout": 600.0},
-    "runtime": {"type": "subprocess"}, "model": "Qwen/Qwen3-4B-Instruct-2507",
+    "runtime": {"type": "subprocess"},
+    "model": "Qwen/Qwen3-4B-Instruct-2507",
     "client": {"base_url": "http://127.0.0.1:38321/v1", "api_key_var": "KEY", "headers": {}, "type": "eval"},
     "sampling": {"temperature": 1.0, "top_p": None, "reasoning_effort": None, "max_tokens": 2048},
-    "timeout": {}, "retries": {"max_retries": 0, "rules": []}, "network_notice": True,
-}  # fmt: skip
+    "timeout": {},
+    "retries": {"max_retries": 0, "rules": []},
+    "network_notice": True,
+}
 
 
 def measured(code: str, path: Path) -> tuple[float, int, int]:

@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 
 import prime_lab_mcp
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.opening import opened
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.worker.cases import Case
+from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.worker.scoring import Case
 
 CASES = int(os.environ.get("BENCH_CASES", "400"))
 ROUNDS = 7
@@ -76,7 +76,7 @@ async def ours(lab: Lab, cases: list[Case]) -> tuple[float, float, list[float | 
     """One whole call (seconds), the scoring in it (seconds), and the rewards."""
     started = time.perf_counter()
     snapshot = await lab.snapshot(_NAME)
-    async with opened(lab, snapshot) as found:
+    async with open_environment(lab, snapshot) as found:
         await found.worker.rows(limit=100)
         scoring = time.perf_counter()
         scored = await found.worker.score(cases, case_timeout=5)

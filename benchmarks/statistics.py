@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 from benchmarks.statistics_populations import Population
 from benchmarks.statistics_sets import HELD_OUT, TUNED
-from prime_lab_mcp.lab.distribution import Distribution, judge
-from prime_lab_mcp.lab.distribution.advice import MEAN_HIGH, MEAN_LOW, USABLE_FAIL
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.distribution.rules import MEAN_HIGH, MEAN_LOW, USABLE_FAIL
+from prime_lab_mcp.lab.distribution.summary import Distribution
 
 REPEATS = 3
 SLACK = 0.005
@@ -101,18 +102,18 @@ def simulate(population: Population, tasks: int, rollouts: int, repeats: int, gr
     row = Row(population, tasks, rollouts, group)
     for repeat in range(repeats):
         rng = random.Random(f"{population.name}/{tasks}/{rollouts}/{repeat}")
-        row.add(judge(population.draw(rng, tasks, rollouts), group_size=group))
+        row.add(judge_rollouts(population.draw(rng, tasks, rollouts), group_size=group))
     return row
 
 
 def advice(population: Population, tasks: int, rollouts: int, repeats: int) -> tuple[int, int]:
     """Of evaluations whose usable share was open: how many there were, and how many a sample as advised decided."""
-    from prime_lab_mcp.lab.distribution.intervals import Interval
+    from prime_lab_mcp.lab.base.statistics import Interval
 
     asked = decided = 0
     for repeat in range(repeats):
         rng = random.Random(f"advice/{population.name}/{tasks}/{repeat}")
-        share = judge(population.draw(rng, tasks, rollouts)).usable_groups
+        share = judge_rollouts(population.draw(rng, tasks, rollouts)).usable_groups
         assert share.share is not None
         assert share.low is not None
         assert share.high is not None
@@ -120,7 +121,7 @@ def advice(population: Population, tasks: int, rollouts: int, repeats: int) -> t
         needed = interval.tasks_to_decide(USABLE_FAIL, tasks) if interval.side(USABLE_FAIL) == "across" else None
         if needed is None or needed > 2000:
             continue
-        again = judge(population.draw(rng, needed, rollouts)).usable_groups
+        again = judge_rollouts(population.draw(rng, needed, rollouts)).usable_groups
         asked += 1
         decided += (again.low or 0.0) > USABLE_FAIL or (again.high or 0.0) < USABLE_FAIL
     return asked, decided
@@ -152,17 +153,23 @@ def broken(rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
         (f"the mean's interval holds in {COVERAGE:.0%} of each line", COVERAGE, rows, lambda r: r.mean_held),
         (
             f"the usable share's interval holds in {COVERAGE:.0%} of each line with groups up to {FAR} r",
-            COVERAGE, near, lambda r: r.usable_held,
+            COVERAGE,
+            near,
+            lambda r: r.usable_held,
         ),
         (
             f"at most {OPPOSITE:.1%} of a line's verdicts on the share are opposite",
-            1 - OPPOSITE, rows, lambda r: r.repeats - r.wrong,
+            1 - OPPOSITE,
+            rows,
+            lambda r: r.repeats - r.wrong,
         ),
         (
             f"at most {OPPOSITE:.1%} of a line's verdicts on the mean are opposite",
-            1 - OPPOSITE, rows, lambda r: r.repeats - r.wrong_mean,
+            1 - OPPOSITE,
+            rows,
+            lambda r: r.repeats - r.wrong_mean,
         ),
-    )  # fmt: skip
+    )
     for what, share, some, count in claims:
         lines = [(name, sum(map(count, of)), sum(r.repeats for r in of)) for name, of in together(some)]
         yield what, [f"{name}: {hits} of {n}" for name, hits, n in lines if unlikely(hits, n, share, len(lines))]

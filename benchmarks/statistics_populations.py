@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
 
-from prime_lab_mcp.lab.evals.results import Rollout
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 _POINTS = 2000
 """Of a grid over quantiles, where an expectation has no closed form."""

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.settings import Settings
+from tests.support.interpreters import share
 
+pytest_plugins = ["tests.support.costs", "tests.support.rotation", "tests.support.warm.plugin"]
 TEMPLATES = Path(__file__).parents[1] / "prime_lab_mcp" / "resources" / "templates"
 EXAMPLES = Path(__file__).parents[1] / "environments"
 
@@ -23,6 +25,12 @@ def anyio_backend() -> str:
 def settings(tmp_path: Path) -> Settings:
     (tmp_path / "workspace" / "environments").mkdir(parents=True)
     return Settings(workspace=tmp_path / "workspace", state_dir=tmp_path / "state", templates=TEMPLATES)
+
+
+@pytest.fixture
+def shared_interpreters(settings: Settings) -> None:
+    """The lab takes interpreters of environments from the cache of all tests, where none is about building them."""
+    share(settings)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""`prime-lab-mcp demo`: the whole workflow in rehearsal, through a real MCP client over stdio.
+"""`prime-lab-mcp demo`: runs the whole workflow in rehearsal, through a real MCP client over stdio.
 
-A real server process, the real `vf-eval` and the real `prime`, on a scratch workspace, against the loopback platform.
-Every step states which status it expects, some of them refusals; the exit code is 0 only when all came true.
+It uses a real server process, the real `vf-eval` and the real `prime`, with a scratch workspace and the loopback
+platform. Every step states its expected status, and some expect a refusal. The exit code is 0 only if every step has
+its expected status.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ QUIET_SECONDS = 2.0
 
 
 class Unexpected(Exception):
-    """A step had another status than it should have; what follows would mean nothing."""
+    """A step had an unexpected status, so that the following steps would be meaningless."""
 
 
 @dataclass(slots=True)
 class Show:
-    """Prints what happens and counts what did not come true."""
+    """Prints the steps and counts failed expectations."""
 
     started: float = field(default_factory=time.monotonic)
     wrong: list[str] = field(default_factory=list)
     interactive: bool = field(default_factory=sys.stdout.isatty)
     told: float = 0.0
-    """When progress was last printed, where there is no terminal to overwrite a line in."""
+    """Time of the last progress line, for outputs in which lines cannot be overwritten."""
 
     def say(self, text: str) -> None:
         print(f"\n{text}", flush=True)
@@ -51,7 +52,7 @@ class Show:
         print(f"    {text}", flush=True)
 
     def expect(self, what: str, true: bool) -> None:
-        """Note a claim of the demo; a false one makes it fail."""
+        """Print an expectation. If it is false, the demo fails."""
         print(f"    {'ok ' if true else 'NOT TRUE'} {what}")
         if not true:
             self.wrong.append(what)
@@ -59,13 +60,13 @@ class Show:
 
 @dataclass(slots=True)
 class Walk:
-    """One client walking the workflow."""
+    """One client that goes through the workflow."""
 
     client: Client
     show: Show
 
     async def call(self, tool: str, expected: str, **arguments: Any) -> dict[str, Any]:
-        """Call a tool, print name, status and summary, and hold it to the expected status."""
+        """Call a tool, print name, status and summary, and compare the status with the expected one."""
         started = time.monotonic()
         result = await self.client.call_tool(
             tool, arguments, progress_callback=self._progress, read_timeout_seconds=STEP_SECONDS
@@ -94,14 +95,14 @@ class Walk:
             self.show.line(f"{share} {(message or '')[:90]}")
 
     async def states(self) -> dict[str, str]:
-        """Evidence of the demo's environment: tool to proven, stale, never-run, ..."""
+        """State of each tool's evidence for the demo's environment: proven, stale, never-run, ..."""
         report = await self.call("workflow_status", "passed", environment=NAME)
         found: list[Mapping[str, Any]] = report["data"]["environments"][0]["evidence"]
         return {entry["tool"]: entry["state"] for entry in found}
 
 
 def demo(keep: str | None = None, era: Era = "auto") -> int:
-    """Run the whole workflow. 0: everything happened as it should. `legacy`: the handshake era of the protocol."""
+    """Run the whole workflow and return the exit code. Era `legacy` is the older protocol."""
     with tempfile.TemporaryDirectory(prefix="prime-lab-demo-") as scratch:
         home = Path(keep).resolve() if keep else Path(scratch)
         workspace, state = home / "workspace", home / "state"
@@ -112,7 +113,7 @@ def demo(keep: str | None = None, era: Era = "auto") -> int:
         )
         try:
             anyio.run(_walk, workspace, state, show, era)
-        except Exception as error:  # whatever it was, the demo did not do what it promises
+        except Exception as error:  # any exception means that the demo failed
             show.wrong.extend(_reasons(error))
         seconds = time.monotonic() - show.started
     if show.wrong:
@@ -140,7 +141,7 @@ async def _connected(workspace: Path, state: Path, show: Show, era: Era) -> Asyn
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)],
-        env=dict(os.environ),  # a client passes little of it by itself; index and proxy settings are needed to build
+        env=dict(os.environ),  # clients pass few variables; builds need the index and proxy settings
     )
     async with Client(stdio_client(server), mode=era, elicitation_callback=answer) as client:
         yield client
@@ -202,7 +203,7 @@ async def _break_and_mend(walk: Walk, workspace: Path) -> None:
 
 
 def _flaw(workspace: Path) -> tuple[str, str, str]:
-    """A line of the generated reward, and the same line paying for wrong answers too."""
+    """A line of the generated reward, and the same line changed so that wrong answers are rewarded."""
     folder = workspace / "environments" / NAME.replace("-", "_")
     path = next(folder.glob("*/taskset.py"))
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip().startswith("return score(")]

@@ -1,4 +1,4 @@
-"""The command line. The bare command serves; the others are for people in a terminal."""
+"""The command line. Without a subcommand it starts the server; subcommands are for people in a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from prime_lab_mcp import __version__
-from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.base.errors import LabError
 
 COMMANDS = ("serve", "call", "demo", "install", "approve", "override", "doctor")
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Who read what we print (`| head`) has gone; what Python would flush at its end goes nowhere either.
+        # The reader of the output has gone (`| head`); the final flush of Python must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 

@@ -1,4 +1,4 @@
-"""What only a person does, in a terminal: approve a pending question, waive one blocker code."""
+"""Commands for people only: approve a pending question, waive one blocker code."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hashlib
 import sys
 import time
 
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.ledger import Ledger
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.snapshot import take
-from prime_lab_mcp.lab.workspace import Workspace
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.lab.state.snapshot import take_snapshot
+from prime_lab_mcp.lab.state.workspace import Workspace
 
 
 def approve(settings: Settings, token: str, *, assume_yes: bool) -> int:
@@ -35,7 +35,7 @@ def approve(settings: Settings, token: str, *, assume_yes: bool) -> int:
 
 
 def override(settings: Settings, environment: str, code: str, reason: str) -> int:
-    """Waive one blocker code of the newest verdicts about the present files; it holds until they change.
+    """Waive one blocker code of the newest verdicts about the current files, until the files change.
 
     `environment` may also be the path of a training config. Never-run and stale cannot be waived.
     """
@@ -49,7 +49,7 @@ def override(settings: Settings, environment: str, code: str, reason: str) -> in
         prints = {hashlib.sha256(path.read_bytes()).hexdigest()}
         name = path.name
     else:
-        snapshot = take(workspace.environment(environment), settings.snapshots)
+        snapshot = take_snapshot(workspace.environment(environment), settings.snapshots)
         prints = {snapshot.source, snapshot.content}
         name = snapshot.name
     rows = [r for r in ledger.evidence(key) if prints & {r.source, r.content, r.config_sha256} and code in r.blockers]

@@ -1,4 +1,4 @@
-"""`prime-lab-mcp call`: one tool from a terminal, with the same report, a progress line and an exit code."""
+"""`prime-lab-mcp call`: runs one tool in a terminal and prints its report, with a progress line and an exit code."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.report import Report, Status
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.base.report import Report, Status
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server import rendering
 from prime_lab_mcp.server.call import Calls
@@ -64,7 +64,7 @@ async def _call(settings: Settings, tool: str, given: dict[str, Any]) -> Report:
 
 
 def _pairs(rest: Sequence[str]) -> dict[str, Any]:
-    """`--key value` pairs; a value that is JSON is taken as such, a lone `--key` is true."""
+    """Parse `--key value` pairs. A value that is JSON is decoded, and `--key` without a value is true."""
     given: dict[str, Any] = {}
     items = list(rest)
     while items:

@@ -1,7 +1,7 @@
-"""Which Python runs an environment's code: the server's own, the toolchain's, or one built for its requirements.
+"""Chooses the Python that runs an environment's code: the server's, the toolchain's, or one built for its requirements.
 
-The package itself is never installed: snapshots go on the search path. Environments are built with uv, one per set of
-requirements, and shared by every server with the same state directory.
+The environment package itself is never installed; its snapshot is put on the search path. Python environments are
+built with uv, one per set of requirements, and are shared by all servers with the same state directory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 import sysconfig
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,32 +26,33 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from prime_lab_mcp.lab import process
-from prime_lab_mcp.lab.errors import InterpreterError
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base.errors import InterpreterError
+from prime_lab_mcp.lab.base.progress import Say
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.versions import TOOLCHAIN, V0_INSTALLED, V1_REQUIREMENT
 
 Api = Literal["v0", "v1"]
-Say = Callable[[str], Awaitable[None]]
 
-_DEFAULT = {"v0": "verifiers>=0.1.14,<0.4", "v1": "verifiers>=0.4.0,<0.5"}
-_BUILD = 1200.0
-_LOCK_WAIT = 1500.0
+_DEFAULT = {"v0": V0_INSTALLED, "v1": V1_REQUIREMENT}
+_BUILD_SECONDS = 1200.0
+_LOCK_SECONDS = 1500.0
 _FIX = "Correct the dependencies in the environment's pyproject.toml, then call check_environment."
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python with everything a package requires. `key` names its exact contents."""
+    """A Python that has everything a package requires. `key` identifies the installed versions."""
 
     python: Path
     verifiers: str | None
     key: str
 
     def program(self, name: str) -> Path | None:
-        """A console script installed beside this Python, such as `vf-eval`."""
-        found = self.python.parent / name
-        return found if found.is_file() and os.access(found, os.X_OK) else None
+        """Path of a console script installed beside this Python, such as `vf-eval`; None if there is none."""
+        script = self.python.parent / name
+        return script if script.is_file() and os.access(script, os.X_OK) else None
 
 
 class Interpreters:
@@ -59,7 +60,7 @@ class Interpreters:
 
     def __init__(self, settings: Settings) -> None:
         self._root = settings.interpreters
-        self._own: Installed | None = None
+        self._own: InstalledVersions | None = None
 
     async def for_package(
         self,
@@ -68,57 +69,59 @@ class Interpreters:
         progress: Say | None = None,
         api: Api | None = None,
     ) -> Interpreter:
-        """The interpreter for a parsed pyproject.toml. May build one, which takes seconds to minutes.
+        """Return the interpreter for a parsed pyproject.toml, and build it if needed, which takes seconds to minutes.
 
-        A v0 package gets a verifiers below 0.4 whatever it allows: 0.4.0 removed that API. Raises InterpreterError.
+        A v0 package gets verifiers below 0.4 even if its requirement allows more, because 0.4.0 removed the v0 API.
+        Raises InterpreterError.
         """
-        wanted = requirements(pyproject, api)
+        requirements = interpreter_requirements(pyproject, api)
         python_range = _python_range(pyproject)
         if self._own is None:
-            self._own = await anyio.to_thread.run_sync(Installed.here)
-        if self._own.satisfies(wanted, python_range):
+            self._own = await anyio.to_thread.run_sync(InstalledVersions.here)
+        if self._own.satisfies(requirements, python_range):
             return self._own.interpreter()
-        shared = await self._toolchain(wanted, python_range)
+        shared = await self._toolchain(requirements, python_range)
         if shared is not None:
             return shared
-        return await self.build([str(r) for r in wanted], python_range=python_range, progress=progress)
+        return await self.build([str(r) for r in requirements], python_range=python_range, progress=progress)
 
-    async def _toolchain(self, wanted: Sequence[Requirement], python_range: SpecifierSet) -> Interpreter | None:
-        from prime_lab_mcp.lab.toolchain import PINS
-
-        place = self._root / name_of(PINS, None, "toolchain-")
-        built = read_ready(place)
+    async def _toolchain(self, requirements: Sequence[Requirement], python_range: SpecifierSet) -> Interpreter | None:
+        folder = self._root / interpreter_name(TOOLCHAIN, None, "toolchain-")
+        built = read_interpreter(folder)
         if built is None:
             return None
         versions = await installed_versions(built.python)
-        there = Installed(built.python, versions, platform.python_version())
-        return built if there.satisfies(wanted, python_range) else None
+        installed = InstalledVersions(built.python, versions, platform.python_version())
+        return built if installed.satisfies(requirements, python_range) else None
 
     async def build(
         self,
-        wanted: Sequence[str],
+        requirements: Sequence[str],
         *,
         python_range: SpecifierSet | None = None,
         progress: Say | None = None,
         prefix: str = "",
     ) -> Interpreter:
-        """The environment with exactly these requirements, built once. Raises InterpreterError."""
-        place = self._root / name_of(wanted, python_range, prefix)
-        ready = read_ready(place)
+        """Return the Python environment with exactly these requirements, built on first use.
+
+        Raises InterpreterError.
+        """
+        folder = self._root / interpreter_name(requirements, python_range, prefix)
+        ready = read_interpreter(folder)
         if ready is not None:
             return ready
         self._root.mkdir(parents=True, exist_ok=True)
-        async with _locked(self._root / f"{place.name}.lock", progress):
+        async with _locked(self._root / f"{folder.name}.lock", progress):
             try:
-                return read_ready(place) or await _build(place, wanted, python_range, progress)
+                return read_interpreter(folder) or await _build(folder, requirements, python_range, progress)
             except BaseException:
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
                 raise
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
-    """What one Python has, as distribution names and versions."""
+class InstalledVersions:
+    """The distributions installed in one Python, with their versions."""
 
     python: Path
     versions: Mapping[str, str]
@@ -126,25 +129,25 @@ class Installed:
     own: bool = False
 
     @classmethod
-    def here(cls) -> Installed:
-        """This process's own environment."""
-        found: dict[str, str] = {
+    def here(cls) -> InstalledVersions:
+        """The distributions of this process's Python."""
+        versions: dict[str, str] = {
             canonicalize_name(d.metadata["Name"]): d.version
             for d in importlib.metadata.distributions()
             if d.metadata["Name"]
         }
-        return cls(Path(sys.executable), found, platform.python_version(), own=True)
+        return cls(Path(sys.executable), versions, platform.python_version(), own=True)
 
     def interpreter(self) -> Interpreter:
         listed = json.dumps([str(self.python), sorted(self.versions.items())])
         key = hashlib.sha256(listed.encode()).hexdigest()[:16]
         return Interpreter(self.python, self.versions.get("verifiers"), key)
 
-    def satisfies(self, wanted: Sequence[Requirement], python_range: SpecifierSet) -> bool:
-        """Whether every requirement is met. A requirement by URL never is: what it installed cannot be told."""
+    def satisfies(self, requirements: Sequence[Requirement], python_range: SpecifierSet) -> bool:
+        """True if every requirement is met. A requirement by URL never is, because the installed source is unknown."""
         if not python_range.contains(self.python_version, prereleases=True):
             return False
-        return all(self._has(requirement) for requirement in wanted)
+        return all(self._has(requirement) for requirement in requirements)
 
     def _has(self, requirement: Requirement) -> bool:
         version = self.versions.get(canonicalize_name(requirement.name))
@@ -165,11 +168,14 @@ class Installed:
         )
 
 
-def requirements(pyproject: Mapping[str, Any], api: Api | None) -> list[Requirement]:
-    """The package's dependencies that apply here, with verifiers bounded to the API. Raises InterpreterError."""
+def interpreter_requirements(pyproject: Mapping[str, Any], api: Api | None) -> list[Requirement]:
+    """Return the dependencies that apply on this machine, with verifiers limited to the API.
+
+    Raises InterpreterError.
+    """
     project = pyproject.get("project")
     listed = project.get("dependencies", []) if isinstance(project, Mapping) else []
-    found: list[Requirement] = []
+    requirements: list[Requirement] = []
     for text in listed if isinstance(listed, list) else []:
         try:
             requirement = Requirement(text)
@@ -179,14 +185,14 @@ def requirements(pyproject: Mapping[str, Any], api: Api | None) -> list[Requirem
             ) from error
         if requirement.marker is None or requirement.marker.evaluate():
             requirement.marker = None
-            found.append(requirement)
-    if not any(canonicalize_name(r.name) == "verifiers" for r in found):
-        found.append(Requirement(_DEFAULT[api or "v1"]))
+            requirements.append(requirement)
+    if not any(canonicalize_name(r.name) == "verifiers" for r in requirements):
+        requirements.append(Requirement(_DEFAULT[api or "v1"]))
     if api == "v0":
-        for requirement in found:
+        for requirement in requirements:
             if canonicalize_name(requirement.name) == "verifiers" and requirement.url is None:
                 requirement.specifier &= SpecifierSet("<0.4")
-    return found
+    return requirements
 
 
 def _python_range(pyproject: Mapping[str, Any]) -> SpecifierSet:
@@ -198,24 +204,24 @@ def _python_range(pyproject: Mapping[str, Any]) -> SpecifierSet:
         raise InterpreterError(f"requires-python in pyproject.toml cannot be read: {quote(text)}", fix=_FIX) from error
 
 
-def name_of(wanted: Sequence[str], python_range: SpecifierSet | None, prefix: str = "") -> str:
-    """The folder name of an environment: a hash of its requirements and of the Python it is built with."""
-    parts = [*sorted(set(wanted)), str(python_range or ""), platform.python_version(), sys.executable]
+def interpreter_name(requirements: Sequence[str], python_range: SpecifierSet | None, prefix: str = "") -> str:
+    """The folder name of a Python environment: a hash of its requirements and of the Python that builds it."""
+    parts = [*sorted(set(requirements)), str(python_range or ""), platform.python_version(), sys.executable]
     return prefix + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
 
 
-def read_ready(place: Path) -> Interpreter | None:
-    """A finished environment, if it is there and still whole."""
+def read_interpreter(folder: Path) -> Interpreter | None:
+    """Return a built environment; None if it is missing or incomplete."""
     try:
-        told = json.loads((place / "ready.json").read_text(encoding="utf-8"))
-        python = place / "venv" / told["python"]
-        return Interpreter(python, told["verifiers"], told["key"]) if python.exists() else None
+        record = json.loads((folder / "ready.json").read_text(encoding="utf-8"))
+        python = folder / "venv" / record["python"]
+        return Interpreter(python, record["verifiers"], record["key"]) if python.exists() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def uv() -> Path:
-    """The uv program from its wheel. Raises InterpreterError."""
+def uv_program() -> Path:
+    """Return the path of uv, which its wheel installs. Raises InterpreterError."""
     from uv import find_uv_bin
 
     try:
@@ -227,72 +233,73 @@ def uv() -> Path:
 
 
 async def _build(
-    place: Path, wanted: Sequence[str], python_range: SpecifierSet | None, progress: Say | None
+    folder: Path, requirements: Sequence[str], python_range: SpecifierSet | None, progress: Say | None
 ) -> Interpreter:
-    await anyio.to_thread.run_sync(lambda: shutil.rmtree(place, ignore_errors=True))
-    place.mkdir(parents=True)
+    await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+    folder.mkdir(parents=True)
     if progress is not None:
-        await progress(f"building a Python environment with {', '.join(sorted(wanted))[:200]}")
-    venv = place / "venv"
+        await progress(f"building a Python environment with {', '.join(sorted(requirements))[:200]}")
+    venv = folder / "venv"
     own = python_range is None or python_range.contains(platform.python_version(), prereleases=True)
     base = sys.executable if own else str(python_range)
-    await _uv(["venv", "--quiet", "--no-project", "--python", base, str(venv)], place)
+    await _uv(["venv", "--quiet", "--no-project", "--python", base, str(venv)], folder)
     python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    listed = place / "requirements.txt"
-    listed.write_text("\n".join(wanted) + "\n", encoding="utf-8")
-    await _uv(["pip", "install", "--python", str(python), "--requirements", str(listed)], place)
+    listed = folder / "requirements.txt"
+    listed.write_text("\n".join(requirements) + "\n", encoding="utf-8")
+    await _uv(["pip", "install", "--python", str(python), "--requirements", str(listed)], folder)
     versions = await installed_versions(python)
     key = hashlib.sha256(json.dumps(sorted(versions.items())).encode()).hexdigest()[:16]
-    told = {
+    record = {
         "python": str(python.relative_to(venv)),
         "verifiers": versions.get("verifiers"),
-        "key": f"{place.name[-8:]}{key}",
-        "requirements": sorted(wanted),
+        "key": f"{folder.name[-8:]}{key}",
+        "requirements": sorted(requirements),
         "versions": dict(versions),
     }
-    partial = place / "ready.json.partial"
-    partial.write_text(json.dumps(told, indent=1), encoding="utf-8")
-    partial.replace(place / "ready.json")
-    ready = read_ready(place)
+    partial = folder / "ready.json.partial"
+    partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
+    partial.replace(folder / "ready.json")
+    ready = read_interpreter(folder)
     assert ready is not None
     return ready
 
 
 async def _uv(arguments: Sequence[str], cwd: Path) -> None:
-    done = await process.run([str(uv()), *arguments], cwd=cwd, env=process.installer_environment(), timeout=_BUILD)
+    done = await process.run(
+        [str(uv_program()), *arguments], cwd=cwd, env=process.installer_environment(), timeout=_BUILD_SECONDS
+    )
     if done.returncode == 0:
         return
-    said = re.sub(r"\s+", " ", done.stderr or done.stdout).strip()
-    raise _uv_error(said)
+    raise _uv_error(re.sub(r"\s+", " ", done.stderr or done.stdout).strip())
 
 
-def _uv_error(said: str) -> InterpreterError:
-    shown = quote(said, 900)
-    if "No solution found" in said or "unsatisfiable" in said or "was not found in the" in said:
+def _uv_error(output: str) -> InterpreterError:
+    quoted = quote(output, 900)
+    if "No solution found" in output or "unsatisfiable" in output or "was not found in the" in output:
         return InterpreterError(
-            f"the package's requirements cannot be installed together: {shown}",
+            f"the package's requirements cannot be installed together: {quoted}",
             fix=_FIX,
             code="requirements-unsatisfiable",
         )
-    if "No interpreter found" in said:
+    if "No interpreter found" in output:
         return InterpreterError(
-            f"no Python on this machine fits requires-python: {shown}",
+            f"no Python on this machine fits requires-python: {quoted}",
             fix="Install such a Python, or widen requires-python in the environment's pyproject.toml.",
             code="python-missing",
         )
-    if re.search(r"error sending request|Failed to fetch|dns error|timed out|Connection|connect", said):
+    if re.search(r"error sending request|Failed to fetch|dns error|timed out|Connection|connect", output):
         return InterpreterError(
-            f"the package index could not be reached: {shown}",
+            f"the package index could not be reached: {quoted}",
             fix="Check the network or set UV_INDEX_URL for the server, then call again.",
             code="index-unreachable",
         )
     return InterpreterError(
-        f"uv could not install the package's requirements: {shown}", fix=_FIX, code="requirements-failed"
+        f"uv could not install the package's requirements: {quoted}", fix=_FIX, code="requirements-failed"
     )
 
 
 async def installed_versions(python: Path) -> dict[str, str]:
-    """Distribution names and versions that a Python has, read from its folders without starting it."""
+    """Return the distributions and versions of a Python, read from its folders without starting it."""
     return await anyio.to_thread.run_sync(_read_versions, python)
 
 
@@ -307,26 +314,26 @@ def _read_versions(python: Path) -> dict[str, str]:
 
 
 def own_scripts() -> Path:
-    """Where this process's environment has its console scripts."""
+    """Folder of the console scripts of this process's Python."""
     return Path(sysconfig.get_path("scripts"))
 
 
 @asynccontextmanager
 async def _locked(path: Path, progress: Say | None) -> AsyncIterator[None]:
-    """Hold a lock file, so that two servers do not build the same environment."""
+    """Hold a lock file, so that two servers do not build the same environment at the same time."""
     import fcntl
 
     with path.open("a", encoding="utf-8") as lock:
-        told = False
-        with anyio.move_on_after(_LOCK_WAIT) as clock:
+        announced = False
+        with anyio.move_on_after(_LOCK_SECONDS) as clock:
             while True:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    if progress is not None and not told:
+                    if progress is not None and not announced:
                         await progress("waiting for another server that builds the same Python environment")
-                        told = True
+                        announced = True
                     await anyio.sleep(0.2)
         if clock.cancelled_caught:
             raise InterpreterError(

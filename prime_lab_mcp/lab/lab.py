@@ -1,4 +1,4 @@
-"""The domain as one value: everything a tool may touch, opened lazily so that the server starts at once."""
+"""`Lab`: the state and the drivers of one workspace. Each is opened on first use, so that the server starts quickly."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from prime_lab_mcp.lab.settings import Platform, Settings
-from prime_lab_mcp.lab.workspace import Workspace
+from prime_lab_mcp.lab.base.settings import Platform, Settings
+from prime_lab_mcp.lab.state.workspace import Workspace
 
 if TYPE_CHECKING:
-    from prime_lab_mcp.lab.evals.jobs import Evals
     from prime_lab_mcp.lab.interpreter import Interpreters
-    from prime_lab_mcp.lab.ledger import Ledger
-    from prime_lab_mcp.lab.prime import Prime
-    from prime_lab_mcp.lab.snapshot import Snapshot
+    from prime_lab_mcp.lab.prime.client import Prime
+    from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+    from prime_lab_mcp.lab.state.snapshot import Snapshot
     from prime_lab_mcp.lab.toolchain import Toolchain
     from prime_lab_mcp.lab.worker.pool import Workers
 
 PlatformVariables = Callable[[], Awaitable[Mapping[str, str]]]
-"""Variables that point `prime` and model endpoints at the rehearsal platform; empty for the real one."""
+"""Returns the variables that direct `prime` and model endpoints to the rehearsal platform; empty for the real one."""
 
 
 async def _no_variables() -> Mapping[str, str]:
@@ -29,13 +28,13 @@ async def _no_variables() -> Mapping[str, str]:
 
 
 class Lab:
-    """One workspace with its state directory. `platform_variables` starts the rehearsal platform when first asked."""
+    """One workspace and its state directory. The first call of `platform_variables` starts the rehearsal platform."""
 
     def __init__(self, settings: Settings, platform_variables: PlatformVariables = _no_variables) -> None:
         self.settings = settings
         self.platform_variables = platform_variables
         self.closing: list[Callable[[], Awaitable[None]]] = []
-        """Run when the lab closes, e.g. to end the rehearsal platform."""
+        """Called when the lab closes, for instance to end the rehearsal platform."""
         self.workspace = Workspace(settings.workspace.resolve())
 
     @property
@@ -44,12 +43,12 @@ class Lab:
 
     @property
     def key(self) -> str:
-        """What the ledger calls this workspace."""
+        """The id of this workspace in the ledger."""
         return str(self.workspace.root)
 
     @cached_property
     def ledger(self) -> Ledger:
-        from prime_lab_mcp.lab.ledger import Ledger
+        from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
         return Ledger(self.settings.ledger)
 
@@ -73,34 +72,28 @@ class Lab:
 
     @cached_property
     def prime(self) -> Prime:
-        from prime_lab_mcp.lab.prime import Prime
+        from prime_lab_mcp.lab.prime.client import Prime
 
         return Prime(self.settings, self.toolchain, self.platform_variables)
 
-    @cached_property
-    def evals(self) -> Evals:
-        from prime_lab_mcp.lab.evals.jobs import Evals
-
-        return Evals(self)
-
     async def snapshot(self, environment: str) -> Snapshot:
-        """A fresh snapshot of a local environment, remembered in the ledger. Raises BadInput."""
-        from prime_lab_mcp.lab.snapshot import take
+        """Take a snapshot of a local environment and record the snapshot in the ledger. Raises BadInput."""
+        from prime_lab_mcp.lab.state.snapshot import take_snapshot
 
         folder = self.workspace.environment(environment)
-        taken = await anyio.to_thread.run_sync(take, folder, self.settings.snapshots)
-        self.ledger.remember(self.key, taken)
-        return taken
+        snapshot = await anyio.to_thread.run_sync(take_snapshot, folder, self.settings.snapshots)
+        self.ledger.remember(self.key, snapshot)
+        return snapshot
 
     async def close(self) -> None:
-        """End every worker and drop old snapshots. Jobs go on; a broken one can be resumed on its snapshot."""
+        """End every worker and delete old snapshots. Jobs continue, and the snapshots of unfinished jobs stay."""
         for close in self.closing:
             await close()
         if "workers" in self.__dict__:
             await self.workers.close()
         if "ledger" in self.__dict__:
-            from prime_lab_mcp.lab.snapshot import clean
+            from prime_lab_mcp.lab.state.snapshot import clean_snapshots
 
             in_use = frozenset(job.content for job in self.ledger.jobs() if job.state != "finished")
-            clean(self.settings.snapshots, in_use)
+            clean_snapshots(self.settings.snapshots, in_use)
             self.ledger.close()

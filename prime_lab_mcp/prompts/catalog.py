@@ -1,4 +1,4 @@
-"""What an agent can be asked to do: one Markdown file a prompt, with `{slots}` for its arguments."""
+"""The texts of the prompts: one Markdown file per prompt, with `{slots}` for its arguments."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ HERE = Path(__file__).parent
 
 
 def text(name: str, /, **slots: str) -> str:
-    """The prompt with its slots filled; a slot's text is quoted as the user's words, never as ours."""
+    """Fill the slots of a prompt. The text of an argument is quoted as the user's words."""
     page = (HERE / f"{name}.md").read_text(encoding="utf-8")
     return re.sub(r"\{(\w+)\}", lambda found: slots.get(found[1], found[0]).strip() or "(not said)", page)

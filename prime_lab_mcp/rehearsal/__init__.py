@@ -1,4 +1,4 @@
-"""A loopback stand-in of the Prime platform, so that the whole workflow runs with no account, network or spend.
+"""A simulation of the Prime platform on loopback, so that the whole workflow runs without account, network or cost.
 
-It is a program of its own (`python -m prime_lab_mcp.rehearsal`); the server imports only `connection`.
+The simulation is a separate program (`python -m prime_lab_mcp.rehearsal`). The server imports only `connection`.
 """

@@ -1,6 +1,6 @@
 """The rehearsal platform as a program: `python -m prime_lab_mcp.rehearsal --state DIR [--port N] [--speed X]`.
 
-Writes one line of JSON with its address when it is ready, and nothing else, to standard output.
+When it is ready, it writes one line of JSON with its address to standard output, and nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.speed <= 0:
         parser.error("--speed must be above 0")
-    # Here and not above: the server imports this package, and must not pay for a web framework.
+    # Not at module level: the server imports this package and must not load a web framework.
     import uvicorn
 
     from prime_lab_mcp.rehearsal.app import build
@@ -32,9 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
     seed(store)
     listener = socket.create_server(("127.0.0.1", given.port), backlog=512)
     settings = uvicorn.Config(
-        build(store), log_level="error", access_log=False, lifespan="off",
-        timeout_graceful_shutdown=1, ws="none",
-    )  # fmt: skip
+        build(store),
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+        ws="none",
+    )
     ready = {"url": f"http://127.0.0.1:{listener.getsockname()[1]}", "pid": os.getpid()}
     sys.stdout.write(json.dumps(ready) + "\n")
     sys.stdout.flush()

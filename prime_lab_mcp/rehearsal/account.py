@@ -1,4 +1,4 @@
-"""Who the caller is, the teams, and the wallet."""
+"""The account of the caller, its teams and its wallet."""
 
 from __future__ import annotations
 
@@ -7,24 +7,30 @@ from prime_lab_mcp.rehearsal.call import LABEL, Answer, Call, Endpoint, Refusal,
 from prime_lab_mcp.rehearsal.store import Body, Session
 
 USER = "rehearsal"
-"""The slug that everything pushed without an owner belongs to."""
+"""The owner of everything that is pushed without an owner."""
 USER_ID = "user_rehearsal"
 KEY_PREFIX = "rehearsal-key"
 START_BALANCE = 100.0
 SPENT_INFERENCE = "spent-inference"
 SPENT_ELSEWHERE = "spent-elsewhere"
-"""Cost of runs that were deleted, and what a person took away through the admin surface."""
+"""Counter of spending outside of existing runs: the cost of deleted runs, and withdrawals through the admin routes."""
 
 TEAMS: tuple[Body, ...] = (
     {
-        "teamId": "clrehearsallab0000000000a", "name": "Rehearsal Lab", "slug": "rehearsal-lab",
-        "role": "ADMIN", "createdAt": "2026-01-05T09:00:00Z",
+        "teamId": "clrehearsallab0000000000a",
+        "name": "Rehearsal Lab",
+        "slug": "rehearsal-lab",
+        "role": "ADMIN",
+        "createdAt": "2026-01-05T09:00:00Z",
     },
     {
-        "teamId": "clrehearsalguest00000000b", "name": "Rehearsal Guests (no rights)",
-        "slug": "rehearsal-guests", "role": "VIEWER", "createdAt": "2026-02-01T09:00:00Z",
+        "teamId": "clrehearsalguest00000000b",
+        "name": "Rehearsal Guests (no rights)",
+        "slug": "rehearsal-guests",
+        "role": "VIEWER",
+        "createdAt": "2026-02-01T09:00:00Z",
     },
-)  # fmt: skip
+)
 _SCOPES = ("availability", "environments", "evaluations", "inference", "rft", "billing", "secrets")
 
 
@@ -34,7 +40,7 @@ def may_use_key(authorization: str) -> bool:
 
 
 def team(call: Call, *, id: str | None = None, slug: str | None = None) -> Body:
-    """A team of the user's with rights to write. Refuses with 404 or 403."""
+    """A team to which the user may write. Refuses with 404 or 403."""
     for found in TEAMS:
         if (id is not None and found["teamId"] == id) or (slug is not None and found["slug"] == slug):
             if found["role"] != "ADMIN":
@@ -59,11 +65,16 @@ def whoami(call: Call) -> Answer:
     rights = {"read": True, "write": True}
     return {
         "data": {
-            "id": USER_ID, "email": "rehearsal@localhost", "name": "Rehearsal account",
-            "slug": USER, "scope": dict.fromkeys(_SCOPES, rights),
-            "account_limits": {"tunnel_limit": 5}, "key_limits": None, LABEL: True,
+            "id": USER_ID,
+            "email": "rehearsal@localhost",
+            "name": "Rehearsal account",
+            "slug": USER,
+            "scope": dict.fromkeys(_SCOPES, rights),
+            "account_limits": {"tunnel_limit": 5},
+            "key_limits": None,
+            LABEL: True,
         }
-    }  # fmt: skip
+    }
 
 
 def teams(call: Call) -> Answer:
@@ -77,28 +88,40 @@ def wallet(call: Call) -> Answer:
     if inference := session.value(SPENT_INFERENCE):
         entries.append(
             {
-                "id": "bill_inference", "created_at": iso(session.now()),
-                "updated_at": iso(session.now()), "last_billed_at": None,
-                "amount_usd": round(inference, 6), "currency": "USD",
-                "resource_type": "INFERENCE", "resource_id": None,
+                "id": "bill_inference",
+                "created_at": iso(session.now()),
+                "updated_at": iso(session.now()),
+                "last_billed_at": None,
+                "amount_usd": round(inference, 6),
+                "currency": "USD",
+                "resource_type": "INFERENCE",
+                "resource_id": None,
             }
-        )  # fmt: skip
+        )
     entries.reverse()
     offset, limit = call.number("offset", 0), call.number("limit", 20, low=1)
     return {
-        "wallet_id": "wallet_rehearsal", "team_id": call.query.get("teamId"),
-        "balance_usd": balance(session), "currency": "USD", "total_billings": len(entries),
+        "wallet_id": "wallet_rehearsal",
+        "team_id": call.query.get("teamId"),
+        "balance_usd": balance(session),
+        "currency": "USD",
+        "total_billings": len(entries),
         "recent_billings": entries[offset : offset + limit],
-    }  # fmt: skip
+    }
 
 
 def _run_entry(run: Body, now: float) -> Body:
     at = runs.state(run, now)
     return {
-        "id": f"bill_{run['id']}", "created_at": iso(run["created"]), "updated_at": iso(at.updated),
-        "last_billed_at": iso(at.updated), "amount_usd": runs.cost(run, at), "currency": "USD",
-        "resource_type": "TRAINING_RUN", "resource_id": run["id"],
-    }  # fmt: skip
+        "id": f"bill_{run['id']}",
+        "created_at": iso(run["created"]),
+        "updated_at": iso(at.updated),
+        "last_billed_at": iso(at.updated),
+        "amount_usd": runs.cost(run, at),
+        "currency": "USD",
+        "resource_type": "TRAINING_RUN",
+        "resource_id": run["id"],
+    }
 
 
 ENDPOINTS = (

@@ -1,4 +1,4 @@
-"""The rehearsal's own surface: answers for the model, faults, wallet, clock, and what was asked of the platform."""
+"""The admin routes of the rehearsal: answers for the model, faults, wallet, clock, and recorded requests."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def set_account(call: Call) -> Answer:
 
 
 def set_platform(call: Call) -> Answer:
-    """`prepare`: how POST /training/runs/prepare answers, one of `training.PREPARATIONS`; true and false stand for the
-    first two."""
+    """Set how POST /training/runs/prepare answers: `prepare` is one of `training.PREPARATIONS`, or true or false for
+    the first two."""
     wanted = call.body.get("prepare", True)
     named = training.PREPARATIONS[0 if wanted else 1] if isinstance(wanted, bool) else wanted
     if named not in training.PREPARATIONS:

@@ -1,4 +1,4 @@
-"""What the scripted model can know: registered answers, arithmetic in the prompt, and how to be wrong."""
+"""The knowledge of the scripted model: registered answers, arithmetic in the prompt, and plausible wrong answers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ _BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 _REVERSE = re.compile(r"\breverse\b.{0,40}\b(?:text|string|line|sentence)\b", re.I)
 _SHORTEST_CONTAINED = 8
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """`answer` is the final answer alone; `reply` a whole reply to give as it is; `calls` tool calls to make first."""
+    """A registered answer.
+
+    `answer` is the final answer alone, `reply` a complete reply, `calls` tool calls to make first.
+    """
 
     answer: str
     reply: str | None = None
@@ -40,7 +46,7 @@ def normal(text: str) -> str:
 
 
 def key_of(text: str) -> str:
-    """The id of a prompt: sha256 of its text with runs of white space taken as one blank."""
+    """The id of a prompt: sha256 of its text, with each run of white space replaced by one blank."""
     return hashlib.sha256(normal(text).encode("utf-8")).hexdigest()
 
 
@@ -53,7 +59,7 @@ def final(answer: str) -> str:
 
 
 def parse_row(row: object) -> Body:
-    """A registered answer as it is stored. Raises ValueError for a row that cannot be one."""
+    """Convert a row to a registered answer. Raises ValueError for an invalid row."""
     if not isinstance(row, dict) or row.get("answer") is None:
         raise ValueError("an answer is required")
     answer = row["answer"]
@@ -66,7 +72,7 @@ def parse_row(row: object) -> Body:
 
 
 def _prompt_text(prompt: object) -> str | None:
-    """A prompt's text; of messages, that of the last one from the user."""
+    """A prompt's text; for messages, the text of the last user message."""
     if isinstance(prompt, list):
         users = [text_of(m) for m in prompt if isinstance(m, dict) and m.get("role") == "user"]
         return users[-1] if users else None
@@ -74,7 +80,7 @@ def _prompt_text(prompt: object) -> str | None:
 
 
 def text_of(message: Body) -> str:
-    """A message's text, whichever of the two forms its content has."""
+    """A message's text. Its content is a string or a list of parts."""
     content: Any = message.get("content")
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
@@ -83,7 +89,7 @@ def text_of(message: Body) -> str:
 
 @dataclass(slots=True)
 class AnswerBook:
-    """Registered answers, by prompt hash, and by text for prompts that an environment wraps in words of its own."""
+    """Registered answers by prompt hash, and by text for prompts that an environment embeds in other text."""
 
     by_key: dict[str, Gold] = field(default_factory=dict)
     by_text: list[tuple[str, Gold]] = field(default_factory=list)
@@ -105,7 +111,8 @@ class AnswerBook:
         return book
 
     def find(self, texts: Sequence[str]) -> Gold | None:
-        """The gold for any of the texts: the same text, else the longest registered one inside it."""
+        """The registered answer for any of the texts: for the same text, else for the longest registered text
+        inside."""
         for text in texts:
             if found := self.by_key.get(key_of(text)):
                 return found
@@ -117,7 +124,7 @@ class AnswerBook:
 
 
 def solve(instructions: str, question: str) -> Gold | None:
-    """What can be worked out without a registered answer: an expression, or a text to reverse."""
+    """Solve a prompt without a registered answer: evaluate an expression, or reverse a text."""
     found = _SUM.findall(question)
     if found:
         value = _evaluate(found[-1])
@@ -158,7 +165,7 @@ def _shown(value: Fraction) -> str:
 
 
 def wrong(answer: str, pool: Sequence[str], rng: random.Random) -> str:
-    """Something plausible that is not the answer."""
+    """Return a plausible wrong answer."""
     flat = answer.strip()
     if re.fullmatch(r"[A-Ea-e]", flat):
         letters = [c for c in "ABCDE"[: 4 if flat.upper() != "E" else 5] if c != flat.upper()]

@@ -1,4 +1,4 @@
-"""The platform as a web application: routes, keys, ordered faults, and the record of requests."""
+"""The web application of the platform: routes, keys, ordered faults, and recording of requests."""
 
 from __future__ import annotations
 
@@ -37,22 +37,27 @@ _DETAILS: dict[str, Any] = {
     "422": [{"loc": ["body", "rehearsal"], "msg": "refused by a rehearsal fault"}],
 }
 _PLATFORM_FILES = ("/rehearsal/uploads/", "/rehearsal/files/")
-"""What stands for the platform's file store under the rehearsal's own prefix: faults reach it."""
+"""Route of the simulated file store. It has the admin prefix, and faults apply to it nevertheless."""
 _BROKEN = -1
-"""Status recorded for an answer that was dropped."""
+"""The status that is recorded for a dropped answer."""
 
 
 def build(store: Store) -> ASGIApp:
     """The application on a state folder."""
     platform = (
-        *account.ENDPOINTS, *hub.ENDPOINTS, *publishing.ENDPOINTS, *secrets.ENDPOINTS, *evaluations.ENDPOINTS,
-        *training.ENDPOINTS, *pods.ENDPOINTS,
-    )  # fmt: skip
+        *account.ENDPOINTS,
+        *hub.ENDPOINTS,
+        *publishing.ENDPOINTS,
+        *secrets.ENDPOINTS,
+        *evaluations.ENDPOINTS,
+        *training.ENDPOINTS,
+        *pods.ENDPOINTS,
+    )
     routes = [_route(store, e, API) for e in platform]
     routes += [
         _route(store, e, "")
         for e in (*inference.ENDPOINTS, *hub.FILES, *publishing.UPLOADS, *admin.ENDPOINTS, *pods.ORDERS)
-    ]  # fmt: skip
+    ]
     routes.append(Route("/{path:path}", _page, methods=["GET"]))
     app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
     return _Disturbed(app, store)
@@ -96,10 +101,17 @@ def _answer(store: Store, endpoint: Endpoint, request: Request, content: bytes) 
         with store.session(writes=endpoint.writes) as session:
             given = endpoint.handler(
                 Call(
-                    store, session, str(request.base_url).rstrip("/"), request.path_params,
-                    request.query_params, body, content, known, request.headers.get("user-agent", ""),
+                    store,
+                    session,
+                    str(request.base_url).rstrip("/"),
+                    request.path_params,
+                    request.query_params,
+                    body,
+                    content,
+                    known,
+                    request.headers.get("user-agent", ""),
                 )
-            )  # fmt: skip
+            )
     except Refusal as refusal:
         return _json(refusal.status, {"detail": refusal.detail})
     return _raw(given) if isinstance(given, Raw) else _json(200, given)
@@ -125,11 +137,11 @@ def _raw(raw: Raw) -> Response:
 
 
 class _Cut(Exception):
-    """Ends an answer in the middle."""
+    """Raised to end an answer in the middle."""
 
 
 class _Disturbed:
-    """Carries out ordered HTTP faults and records every request but those of the rehearsal's own surface."""
+    """Applies ordered HTTP faults, and records every request except those to admin routes."""
 
     def __init__(self, app: ASGIApp, store: Store) -> None:
         self._app = app
@@ -140,7 +152,7 @@ class _Disturbed:
             await self._app(scope, receive, send)
             return
         if not _is_local(scope):
-            # A web page could reach this port under a name of its own; only loopback names are answered.
+            # A web page could reach this port through DNS rebinding, so only loopback host names are accepted.
             await _json(403, {"detail": "loopback only"})(scope, receive, send)
             return
         path: str = scope["path"]
@@ -184,7 +196,7 @@ class _Disturbed:
         return await self._quietly(scope, receive, send)
 
     async def _quietly(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Answer; returns the status. An answer that is cut on purpose is not an error of the platform."""
+        """Answer and return the status. A deliberately cut answer is not an error of the platform."""
         status = 500
 
         async def watch(message: Message) -> None:
@@ -212,7 +224,7 @@ async def _discard(message: Message) -> None:
 
 
 async def _drop(send: Send) -> None:
-    """Close the connection in the middle of an answer: uvicorn does so when the body stays incomplete."""
+    """Close the connection in the middle of an answer. uvicorn does this if the body is incomplete."""
     head = [(b"content-type", b"application/json"), (b"content-length", b"4096")]
     await send({"type": "http.response.start", "status": 200, "headers": head})
     await send({"type": "http.response.body", "body": b"{", "more_body": True})

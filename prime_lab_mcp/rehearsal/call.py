@@ -1,4 +1,4 @@
-"""What a route of the platform receives and answers: plain data, so routes are functions without a web framework."""
+"""Request and answer types of the platform's routes, so that routes are functions without a web framework."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prime_lab_mcp.rehearsal.store import Body, Session, Store
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 LABEL = "rehearsal"
-"""Stands in everything that a person may read, so that nothing of this is taken for the real platform."""
+"""Marks all texts that a person may read, so that nobody mistakes the rehearsal for the real platform."""
 
 
 class Refusal(Exception):
@@ -26,7 +26,10 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """An answer that is not one JSON object: a file, or a stream of events. `pause`: seconds before it is sent."""
+    """An answer that is not a JSON object: a file, or a stream of events.
+
+    `pause`: seconds before the answer is sent.
+    """
 
     content: bytes | Iterator[bytes]
     media_type: str
@@ -41,14 +44,14 @@ class Call:
     store: Store
     session: Session
     base: str
-    """Address this platform was reached at, without a trailing slash."""
+    """The address in the request, without a trailing slash."""
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     body: Body = field(default_factory=dict)
     content: bytes = b""
     authenticated: bool = False
     agent: str = ""
-    """What the caller says it is (User-Agent)."""
+    """The User-Agent of the caller."""
 
     def number(self, name: str, default: int, *, low: int = 0, high: int = 5000) -> int:
         try:
@@ -62,7 +65,7 @@ Answer = Body | Raw
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`public` endpoints answer without a key; `writes` ones take the write lock for their transaction."""
+    """A route. A `public` one answers without a key; one that `writes` takes the write lock for its transaction."""
 
     method: Method
     path: str
@@ -79,7 +82,7 @@ def as_json(body: object) -> bytes:
 
 
 def iso(seconds: float | None) -> str | None:
-    """The platform's form of a time."""
+    """Format a time like the platform."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

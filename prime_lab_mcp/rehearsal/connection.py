@@ -1,4 +1,6 @@
-"""How the server starts the rehearsal platform and points `prime` and `vf-eval` at it. Light imports only."""
+"""Starts the rehearsal platform and directs `prime` and `vf-eval` to it. The server imports this module, so its imports
+are light.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from typing import Any
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from prime_lab_mcp.lab.errors import PrimeError
-from prime_lab_mcp.lab.process import Child, clean_environment, spawn
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.base.errors import PrimeError
+from prime_lab_mcp.lab.base.process import ChildProcess, clean_environment, spawn
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.rehearsal import schema_cache
 
 KEY = "rehearsal-key-0000"
@@ -25,11 +27,10 @@ _LOG = "platform.log"
 
 
 def environment(url: str, home: Path) -> dict[str, str]:
-    """Variables under which `prime` and `vf-eval` talk to the platform at `url` and to nothing else.
+    """Return variables with which `prime` and `vf-eval` use only the platform at `url`.
 
-    `home` (made if missing) takes the place of the user's home folder, so that their login and push records stay
-    untouched; uv keeps the user's cache, and prime finds the schema it judges configs by. Lay these over
-    `process.clean_environment()`.
+    `home`, created if missing, replaces the user's home folder, so that login and push records stay unchanged. uv uses
+    the user's cache, and prime finds its config schema. Add the variables to `process.clean_environment()`.
     """
     home.mkdir(parents=True, exist_ok=True)
     schema_cache.fill(home / ".cache")
@@ -45,7 +46,7 @@ def environment(url: str, home: Path) -> dict[str, str]:
         "PRIME_INFERENCE_URL": inference_url(url),
         "PRIME_TRACES_URL": url,
         "PRIME_TRACES_OPT_OUT": "1",
-        # Empty counts as unset: a team or context of the user's must not leak into a rehearsal.
+        # Empty counts as unset: the user's team or context must not reach a rehearsal.
         "PRIME_TEAM_ID": "",
         "PRIME_CONTEXT": "",
         "PRIME_RUNS_MODE": "disabled",
@@ -67,22 +68,30 @@ def _uv_cache() -> str:
 
 
 def _no_proxy() -> dict[str, str]:
-    """A proxy of the user's must not be asked for loopback addresses."""
+    """NO_PROXY with the loopback addresses, which must not go through the user's proxy."""
     known = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
     value = ",".join(filter(None, (known, "127.0.0.1", "localhost")))
     return {"NO_PROXY": value, "no_proxy": value}
 
 
-async def start(state: Path, *, speed: float = 1.0, port: int = 0) -> tuple[Child, str]:
-    """Start the platform on a state folder; returns its process and address once it answers.
+async def start(state: Path, *, speed: float = 1.0, port: int = 0) -> tuple[ChildProcess, str]:
+    """Start the platform on a state folder, and return its process and address when it answers.
 
-    The process dies with this one. Raises PrimeError (`rehearsal-not-started`) when it does not come up.
+    The process ends with this process. Raises PrimeError (`rehearsal-not-started`) if the platform does not start.
     """
     state.mkdir(parents=True, exist_ok=True)
     argv = [
-        sys.executable, "-P", "-m", "prime_lab_mcp.rehearsal", "--state", str(state),
-        "--speed", str(speed), "--port", str(port),
-    ]  # fmt: skip
+        sys.executable,
+        "-P",
+        "-m",
+        "prime_lab_mcp.rehearsal",
+        "--state",
+        str(state),
+        "--speed",
+        str(speed),
+        "--port",
+        str(port),
+    ]
     with (state / _LOG).open("ab") as log:
         child = await spawn(argv, cwd=state, env=_own_environment(), stderr=log.fileno())
     try:
@@ -93,12 +102,12 @@ async def start(state: Path, *, speed: float = 1.0, port: int = 0) -> tuple[Chil
 
 
 def _own_environment() -> Mapping[str, str]:
-    # The program must be found where this package is, also when it is not installed.
+    # The program must find this package even if the package is not installed.
     root = str(Path(__file__).resolve().parents[2])
     return clean_environment({"PYTHONPATH": root})
 
 
-async def _ready(child: Child, state: Path) -> str:
+async def _ready(child: ChildProcess, state: Path) -> str:
     assert child.process.stdout is not None
     stream = BufferedByteReceiveStream(child.process.stdout)
     try:
@@ -116,7 +125,7 @@ async def _ready(child: Child, state: Path) -> str:
 
 
 async def tell(url: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """POST to the platform's own surface, e.g. `/rehearsal/answers`. Raises PrimeError when it refuses."""
+    """POST to an admin route of the rehearsal, such as `/rehearsal/answers`. Raises PrimeError if it refuses."""
     import httpx
 
     headers = {"Authorization": f"Bearer {KEY}"}

@@ -1,4 +1,6 @@
-"""What a training run reports step by step: metrics, distributions, rollouts and log lines. Pure, like `runs`.
+"""The data that a training run reports for each step: metrics, distributions, rollouts and log lines.
+
+All functions are pure, like those of `runs`.
 
 Names are prime-rl's own (`train/agg/effective/agent/reward/mean`, `optim/grad_norm`, ...), with the short forms
 that dashboards show (`reward/mean`, `is_truncated/mean`, ...) beside them.
@@ -14,7 +16,7 @@ from prime_lab_mcp.rehearsal.skill import chance, quantile, skill_of, zero_varia
 from prime_lab_mcp.rehearsal.store import Body
 
 SAMPLE_EVERY = 5
-"""Steps between those whose rollouts are kept; the real platform keeps every tenth."""
+"""Interval between steps with stored rollouts. The real platform stores every tenth step."""
 _GAP = 5
 _PROMPT_TOKENS = 96
 
@@ -24,7 +26,7 @@ def _rng(run: Body, *parts: object) -> random.Random:
 
 
 def _since(run: Body, kind: runs.RunFault, step: int) -> int | None:
-    """Steps since a fault set in; None when it has not, or the run has no such fault."""
+    """Number of steps since the start of a fault; None before its start, or if the run has no such fault."""
     options = runs.fault(run, kind)
     if options is None or step < runs.onset(options):
         return None
@@ -32,7 +34,10 @@ def _since(run: Body, kind: runs.RunFault, step: int) -> int | None:
 
 
 def ability(run: Body, step: int) -> float:
-    """Mean reward before noise: rises from the model's skill, unless a fault or a group of one prevents it."""
+    """Mean reward without noise.
+
+    It rises from the model's skill, unless a fault or a group size of one prevents that.
+    """
     start = skill_of(run["base_model"])
     if runs.fault(run, "no-signal") is not None:
         return 0.01
@@ -51,7 +56,7 @@ def ability(run: Body, step: int) -> float:
 
 
 def learned(run: Body, step: int) -> float:
-    """What a run without faults can do at a step."""
+    """Mean reward of a run without faults at a step."""
     start = skill_of(run["base_model"])
     ceiling = max(start, min(0.93, start + 0.45))
     pace = 0.5 * max(20, int(run["max_steps"] or 100))
@@ -59,7 +64,7 @@ def learned(run: Body, step: int) -> float:
 
 
 def uploads(run: Body, step: int) -> list[Body]:
-    """The rows of one step as the platform gets them: orchestrator with trainer, and each evaluation its own."""
+    """The rows of one step as prime-rl uploads them: one for orchestrator and trainer, and one per evaluation."""
     record = metrics(run, step)
     return [*([record] if record is not None else []), *_evaluations(run, step)]
 
@@ -79,16 +84,20 @@ def _evaluations(run: Body, step: int) -> list[Body]:
         agent = f"eval/{name}/effective/agent"
         found.append(
             {
-                "step": step, f"{agent}/reward/mean": reward, f"{agent}/avg@{group}": reward,
-                f"{agent}/is_truncated/mean": 0.01, f"eval/{name}/all/agent/reward/mean": reward * 0.996,
-                f"eval/{name}/all/has_error/mean": 0.004, f"eval/{name}/policy_version": float(step),
+                "step": step,
+                f"{agent}/reward/mean": reward,
+                f"{agent}/avg@{group}": reward,
+                f"{agent}/is_truncated/mean": 0.01,
+                f"eval/{name}/all/agent/reward/mean": reward * 0.996,
+                f"eval/{name}/all/has_error/mean": 0.004,
+                f"eval/{name}/policy_version": float(step),
             }
-        )  # fmt: skip
+        )
     return found
 
 
 def metrics(run: Body, step: int) -> Body | None:
-    """One step's record; None where a fault leaves a gap."""
+    """The metrics of one step; None if a fault causes a gap."""
     gap = _since(run, "gaps", step)
     if gap is not None and gap < _GAP:
         return None
@@ -166,7 +175,7 @@ def _stability(run: Body, step: int, rng: random.Random) -> Body:
     if norm is not None:
         record["optim/grad_norm"] = norm
     elif (form := (runs.fault(run, "gradient-nan") or {}).get("as")) in ("null", "nan"):
-        # prime-rl leaves a value that is not finite out of what it sends; the other forms test readers.
+        # prime-rl does not send values that are not finite; the other forms test readers.
         record["optim/grad_norm"] = None if form == "null" else math.nan
     return record
 
@@ -189,16 +198,24 @@ def rollout(run: Body, step: int, index: int) -> Body:
     mean = chance(ability(run, step), easiness)
     source = run["environments"][problem % len(run["environments"])]
     return {
-        "run_id": run["id"], "step": step, "tag": "", "problem_id": problem, "sample_id": index,
+        "run_id": run["id"],
+        "step": step,
+        "tag": "",
+        "problem_id": problem,
+        "sample_id": index,
         "prompt": [{"role": "user", "content": question}],
         "completion": [{"role": "assistant", "content": reply}],
-        "answer": str(a + b), "env_name": source["name"], "task": source["id"],
-        "info": {"rehearsal": True}, "reward": float(solved),
+        "answer": str(a + b),
+        "env_name": source["name"],
+        "task": source["id"],
+        "info": {"rehearsal": True},
+        "reward": float(solved),
         "advantage": 0.0 if group == 1 else round(float(solved) - mean, 4),
         "metrics": {"correct_answer": float(solved), "format_reward": 1.0},
         "timing": {"total": round(1.5 + rng.random(), 3)},
-        "num_input_tokens": len(question) // 4, "num_output_tokens": len(reply) // 4,
-    }  # fmt: skip
+        "num_input_tokens": len(question) // 4,
+        "num_output_tokens": len(reply) // 4,
+    }
 
 
 def _terms(run: Body, step: int, problem: int) -> tuple[int, int]:
@@ -221,7 +238,7 @@ def histogram(run: Body, step: int, kind: str) -> list[Body]:
 
 
 def log_lines(run: Body, at: runs.RunState, component: str, now: float) -> list[tuple[int, str, str]]:
-    """(step, level, message) of what a component wrote."""
+    """The log lines of a component as (step, level, message)."""
     lines = [(0, "INFO", f"(rehearsal) {component} started for run {run['id']}")]
     for step in range(int(run["first_step"]), at.steps_done):
         record = metrics(run, step)

@@ -1,4 +1,4 @@
-"""Hosted evaluations, which advance with time like runs, and evaluations pushed from elsewhere."""
+"""Hosted evaluations, which progress with time like runs, and uploaded evaluations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Progress:
 
 
 def progress(evaluation: Body, now: float) -> Progress:
-    """Where an evaluation stands; pure."""
+    """The progress of an evaluation at a time; a pure function."""
     total = int(evaluation["samples"])
     if not evaluation["hosted"]:
         return Progress(evaluation["status"], total, evaluation.get("ended"))
@@ -56,7 +56,7 @@ def progress(evaluation: Body, now: float) -> Progress:
 
 
 def _tasks(session: Session, evaluation: Body) -> list[Body]:
-    """What it asks: the prompts registered for its environment, else small sums."""
+    """The tasks of an evaluation: the prompts registered for its environment, else small sums."""
     names = set(evaluation["environment_names"])
     names |= {name.rpartition("/")[2] for name in names}
     wanted = int(evaluation["num_examples"])
@@ -88,17 +88,24 @@ def samples(call: Call, evaluation: Body, done: int) -> list[Body]:
             reward = float(f"<answer>{final(task['answer'])}</answer>" in reply.text)
             made.append(
                 {
-                    "id": f"{evaluation['id']}_{len(made)}", "example_id": index,
-                    "rollout": rollout, "task": evaluation["environment_names"][0],
+                    "id": f"{evaluation['id']}_{len(made)}",
+                    "example_id": index,
+                    "rollout": rollout,
+                    "task": evaluation["environment_names"][0],
                     "prompt": messages,
                     "completion": [{"role": "assistant", "content": reply.text}],
-                    "answer": task["answer"], "reward": reward, "score": reward,
-                    "correct": bool(reward), "metrics": {"correct_answer": reward},
-                    "is_truncated": reply.finish == "length", "error": None,
+                    "answer": task["answer"],
+                    "reward": reward,
+                    "score": reward,
+                    "correct": bool(reward),
+                    "metrics": {"correct_answer": reward},
+                    "is_truncated": reply.finish == "length",
+                    "error": None,
                     "num_input_tokens": reply.prompt_tokens,
-                    "num_output_tokens": reply.completion_tokens, "info": {"rehearsal": True},
+                    "num_output_tokens": reply.completion_tokens,
+                    "info": {"rehearsal": True},
                 }
-            )  # fmt: skip
+            )
     return made[:done]
 
 
@@ -116,16 +123,23 @@ def _shown(call: Call, evaluation: Body) -> Body:
         rewards = [s["reward"] for s in samples(call, evaluation, at.samples)]
         metrics = {"avg_score": sum(rewards) / len(rewards), "reward": sum(rewards) / len(rewards)}
     return {
-        "evaluation_id": evaluation["id"], "name": evaluation["name"],
-        "model_name": evaluation["model"], "status": at.status, "is_hosted": evaluation["hosted"],
+        "evaluation_id": evaluation["id"],
+        "name": evaluation["name"],
+        "model_name": evaluation["model"],
+        "status": at.status,
+        "is_hosted": evaluation["hosted"],
         "environment_ids": evaluation["environment_ids"],
         "environment_names": evaluation["environment_names"],
-        "metadata": evaluation["metadata"], "metrics": metrics, "total_samples": at.samples,
-        "avg_score": (metrics or {}).get("avg_score"), "error_message": at.error,
+        "metadata": evaluation["metadata"],
+        "metrics": metrics,
+        "total_samples": at.samples,
+        "avg_score": (metrics or {}).get("avg_score"),
+        "error_message": at.error,
         "viewer_url": f"{call.base}/dashboard/evaluations/{evaluation['id']}",
-        "created_at": iso(evaluation["created"]), "finalized_at": iso(at.ended),
+        "created_at": iso(evaluation["created"]),
+        "finalized_at": iso(at.ended),
         "rehearsal": True,
-    }  # fmt: skip
+    }
 
 
 def create_hosted(call: Call) -> Answer:
@@ -145,15 +159,22 @@ def create_hosted(call: Call) -> Answer:
         rollouts = int(config.get("rollouts_per_example") or 3)
         name = str(call.body.get("name") or f"rehearsal-{environment['name']}")
         evaluation: Body = {
-            "id": new_id("ev"), "name": name, "hosted": True, "speed": call.store.speed,
-            "model": str(call.body.get("inference_model")), "created": call.session.now(),
-            "environment_ids": [id], "cancelled": None,
+            "id": new_id("ev"),
+            "name": name,
+            "hosted": True,
+            "speed": call.store.speed,
+            "model": str(call.body.get("inference_model")),
+            "created": call.session.now(),
+            "environment_ids": [id],
+            "cancelled": None,
             "environment_names": [f"{environment['owner']}/{environment['name']}"],
-            "num_examples": examples, "rollouts_per_example": rollouts,
-            "samples": examples * rollouts, "metadata": config | {"rehearsal": True},
+            "num_examples": examples,
+            "rollouts_per_example": rollouts,
+            "samples": examples * rollouts,
+            "metadata": config | {"rehearsal": True},
             "faults": faults.for_named(call.session, "evaluation", name),
-        }  # fmt: skip
-        # Registered prompts may be fewer than were asked for.
+        }
+        # There may be fewer registered prompts than requested.
         evaluation["samples"] = len(_tasks(call.session, evaluation)) * rollouts
         call.session.put("evaluation", evaluation["id"], evaluation)
         made.append(evaluation["id"])
@@ -163,9 +184,10 @@ def create_hosted(call: Call) -> Answer:
 def listing(call: Call) -> Answer:
     wanted = call.query.get("environment_name", "")
     found = [
-        e for e in reversed(call.session.all("evaluation"))
+        e
+        for e in reversed(call.session.all("evaluation"))
         if not wanted or any(wanted in (n, n.rpartition("/")[2]) for n in e["environment_names"])
-    ]  # fmt: skip
+    ]
     skip, limit = call.number("skip", 0), call.number("limit", 50, low=1)
     page = [_shown(call, e) for e in found[skip : skip + limit]]
     return {"evaluations": page, "total": len(found), "skip": skip, "limit": limit}
@@ -181,9 +203,12 @@ def get_samples(call: Call) -> Answer:
     page, limit = call.number("page", 1, low=1), call.number("limit", 100, low=1)
     start = (page - 1) * limit
     return {
-        "samples": found[start : start + limit], "total": len(found), "page": page,
-        "limit": limit, "has_more": start + limit < len(found),
-    }  # fmt: skip
+        "samples": found[start : start + limit],
+        "total": len(found),
+        "page": page,
+        "limit": limit,
+        "has_more": start + limit < len(found),
+    }
 
 
 def logs(call: Call) -> Answer:
@@ -213,12 +238,19 @@ def create_pushed(call: Call) -> Answer:
     ids = [e.get("id") for e in body.get("environments") or []]
     held = [call.session.get("environment", str(id)) for id in ids]
     evaluation: Body = {
-        "id": new_id("ev"), "name": str(body.get("name") or "rehearsal"), "hosted": False,
-        "model": body.get("model_name"), "created": call.session.now(), "status": "RUNNING",
-        "environment_ids": ids, "samples": 0, "metadata": body.get("metadata") or {},
+        "id": new_id("ev"),
+        "name": str(body.get("name") or "rehearsal"),
+        "hosted": False,
+        "model": body.get("model_name"),
+        "created": call.session.now(),
+        "status": "RUNNING",
+        "environment_ids": ids,
+        "samples": 0,
+        "metadata": body.get("metadata") or {},
         "environment_names": [f"{e['owner']}/{e['name']}" for e in held if e] or ["unknown"],
-        "metrics": body.get("metrics"), "faults": {},
-    }  # fmt: skip
+        "metrics": body.get("metrics"),
+        "faults": {},
+    }
     call.session.put("evaluation", evaluation["id"], evaluation)
     return {"evaluation_id": evaluation["id"]}
 

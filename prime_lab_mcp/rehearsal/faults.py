@@ -1,7 +1,7 @@
-"""Faults that a test or a person orders: of the HTTP surface, of the model, of runs.
+"""Faults that a test or a person can order: of HTTP answers, of the model, of runs.
 
-A fault is a document in the store, so it works in every platform process on the folder and is used up exactly as
-often as was asked.
+A fault is a document in the store. It therefore applies in every platform process on the folder, and exactly the
+ordered number of times.
 """
 
 from __future__ import annotations
@@ -17,9 +17,20 @@ from prime_lab_mcp.rehearsal.store import Body, Session, new_id
 
 Scope = Literal["http", "model", "run", "evaluation"]
 HttpFault = Literal[
-    "401", "402", "403", "404", "409", "422", "429", "500", "503",
-    "slow", "garbage", "drop-before", "drop-after",
-]  # fmt: skip
+    "401",
+    "402",
+    "403",
+    "404",
+    "409",
+    "422",
+    "429",
+    "500",
+    "503",
+    "slow",
+    "garbage",
+    "drop-before",
+    "drop-after",
+]
 ModelFault = Literal["429", "500", "503", "slow", "garbage", "cut", "empty"]
 EvaluationFault = Literal["fails", "times-out", "stall"]
 _KINDS: dict[Scope, tuple[str, ...]] = {
@@ -29,11 +40,11 @@ _KINDS: dict[Scope, tuple[str, ...]] = {
     "evaluation": get_args(EvaluationFault),
 }
 _STEP = re.compile(r"-(\d{1,4})(?![0-9a-f])")
-"""Not the eight hex digits that names of runs end in."""
+"""The pattern excludes the eight hex digits at the end of run names."""
 
 
 def order(session: Session, wanted: Body) -> Body:
-    """Store a fault as asked for. Refuses scopes and kinds that do not exist."""
+    """Store an ordered fault. Refuses unknown scopes and kinds."""
     scope, kind = wanted.get("scope", "http"), str(wanted.get("kind", ""))
     if scope not in _KINDS:
         raise Refusal(422, [{"loc": ["body", "scope"], "msg": f"one of {', '.join(_KINDS)}"}])
@@ -45,7 +56,7 @@ def order(session: Session, wanted: Body) -> Body:
             re.compile(wanted.get(pattern) or "")
         except re.error:
             raise Refusal(422, [{"loc": ["body", pattern], "msg": "not a pattern"}]) from None
-    # Only HTTP faults are used up by default; a model or a run stays as it was told to be.
+    # Only HTTP faults are used up by default; faults of a model or a run are permanent.
     fault: Body = {"times": 1 if scope == "http" else None, "skip": 0, "share": 1.0} | wanted
     fault |= {"id": new_id("fault"), "scope": scope, "kind": kind}
     session.put("fault", fault["id"], fault, parent=str(scope))
@@ -53,7 +64,7 @@ def order(session: Session, wanted: Body) -> Body:
 
 
 def claim(session: Session, scope: Scope, matches: Callable[[Body], bool]) -> Body | None:
-    """The first fault that applies now, used up by one; faults that are used up go."""
+    """Return the first fault that applies, and decrease its count. A fault with count 0 is removed."""
     for fault in session.all("fault", scope):
         if not matches(fault):
             continue
@@ -79,7 +90,7 @@ def for_request(session: Session, method: str, path: str) -> Body | None:
 
 
 def in_name(name: str, scope: Scope) -> dict[str, Body]:
-    """Faults that a name asks for: `my-run-fault-collapse-8` has `collapse` from step 8."""
+    """Faults that a name requests: `my-run-fault-collapse-8` has `collapse` from step 8."""
     found: dict[str, Body] = {}
     longest_first = sorted(_KINDS[scope], key=len, reverse=True)
     for rest in name.split("fault-")[1:]:
@@ -91,7 +102,7 @@ def in_name(name: str, scope: Scope) -> dict[str, Body]:
 
 
 def for_named(session: Session, scope: Scope, name: str) -> dict[str, Body]:
-    """Everything that a new run or evaluation of this name has."""
+    """All faults of a new run or evaluation with this name."""
     found = in_name(name, scope)
     while fault := claim(session, scope, lambda f: _named(f, name, found)):
         found[fault["kind"]] = options(fault)

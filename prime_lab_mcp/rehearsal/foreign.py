@@ -1,6 +1,6 @@
-"""Environments of other owners, put on the rehearsal Hub at its first start: one to train on as it is, one too old.
+"""Environments of other owners on the rehearsal Hub: one that can be trained on unchanged, and one that is too old.
 
-They are real packages, archived the way `prime env push` does, so that pulling, installing and loading them works.
+They are real packages, archived like `prime env push` does, so that they can be pulled, installed and loaded.
 """
 
 from __future__ import annotations
@@ -123,19 +123,39 @@ ROWS = [{"question": "How many words: one two three", "answer": "3"}]
 '''
 
 _PACKAGES = (
-    _Package("primeintellect", "reverse-text", "0.1.0", "(rehearsal) Reverse a line of text",
-             "VERIFIERS_V1", ("verifiers>=0.4.0",), _REVERSE_TEXT),
-    _Package("primeintellect", "reverse-text", "0.2.0", "(rehearsal) Reverse a line of text, v1",
-             "VERIFIERS_V1", ("verifiers>=0.4.0",), _REVERSE_TEXT),
-    _Package("primeintellect", "old-math", "0.1.3", "(rehearsal) Small sums, v0",
-             "VERIFIERS_V0", ("verifiers>=0.1.5,<0.2", "datasets"), _OLD_MATH),
-    _Package("somebody", "word-count", "0.0.1", "(rehearsal) Count words, unclassified",
-             None, (), _WORD_COUNT),
-)  # fmt: skip
+    _Package(
+        "primeintellect",
+        "reverse-text",
+        "0.1.0",
+        "(rehearsal) Reverse a line of text",
+        "VERIFIERS_V1",
+        ("verifiers>=0.4.0",),
+        _REVERSE_TEXT,
+    ),
+    _Package(
+        "primeintellect",
+        "reverse-text",
+        "0.2.0",
+        "(rehearsal) Reverse a line of text, v1",
+        "VERIFIERS_V1",
+        ("verifiers>=0.4.0",),
+        _REVERSE_TEXT,
+    ),
+    _Package(
+        "primeintellect",
+        "old-math",
+        "0.1.3",
+        "(rehearsal) Small sums, v0",
+        "VERIFIERS_V0",
+        ("verifiers>=0.1.5,<0.2", "datasets"),
+        _OLD_MATH,
+    ),
+    _Package("somebody", "word-count", "0.0.1", "(rehearsal) Count words, unclassified", None, (), _WORD_COUNT),
+)
 
 
 def seed(store: Store) -> None:
-    """Put them on the Hub unless it has any environments already."""
+    """Publish the environments if the Hub has none."""
     with store.session() as session:
         if session.count("environment"):
             return
@@ -147,31 +167,45 @@ def _publish(store: Store, session: Session, package: _Package, created: float) 
     archive, wheel = _archive(package), _wheel(package)
     id = f"env_{package.owner}_{package.import_name}"
     session.put(
-        "environment", id,
+        "environment",
+        id,
         {
-            "id": id, "owner": package.owner, "name": package.name, "visibility": "PUBLIC",
-            "description": package.description, "tags": ["rehearsal"], "created": created,
+            "id": id,
+            "owner": package.owner,
+            "name": package.name,
+            "visibility": "PUBLIC",
+            "description": package.description,
+            "tags": ["rehearsal"],
+            "created": created,
             "updated": created,
         },
-    )  # fmt: skip
+    )
     version = f"ver_{package.import_name}_{package.version}"
     wheel_name = f"{package.import_name}-{package.version}-py3-none-any.whl"
     session.put(
-        "version", version,
+        "version",
+        version,
         {
-            "id": version, "environment": id, "finalized": True, "created": created,
-            "content_hash": _content_hash(package), "semantic_version": package.version,
+            "id": version,
+            "environment": id,
+            "finalized": True,
+            "created": created,
+            "content_hash": _content_hash(package),
+            "semantic_version": package.version,
             "runtime": package.runtime,
             "metadata": {
-                "description": package.description, "tags": ["rehearsal"],
-                "python_requires": ">=3.11", "dependencies": list(package.requires),
-                "requires_dist": list(package.requires), "original_filename": wheel_name,
+                "description": package.description,
+                "tags": ["rehearsal"],
+                "python_requires": ">=3.11",
+                "dependencies": list(package.requires),
+                "requires_dist": list(package.requires),
+                "original_filename": wheel_name,
             },
             "source": {"sha256": store.keep_blob(archive), "filename": "source.tar.gz"},
             "wheel": {"sha256": store.keep_blob(wheel), "filename": wheel_name},
         },
         parent=id,
-    )  # fmt: skip
+    )
 
 
 def _content_hash(package: _Package) -> str:

@@ -1,4 +1,4 @@
-"""The Environments Hub, as far as it is read: list, status, versions, details, inspect, download."""
+"""The reading routes of the Environments Hub: list, status, versions, details, inspect, download."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def owned_by_caller(environment: Body) -> bool:
 
 
 def find(call: Call, owner: str, name: str) -> Body:
-    """The environment, or 404; a private one is invisible without a key and to strangers."""
+    """The environment, or 404. A private environment is visible only to its owner."""
     for environment in call.session.all("environment"):
         if environment["owner"] == owner and environment["name"] == name:
             if environment["visibility"] == "PRIVATE" and not (call.authenticated and owned_by_caller(environment)):
@@ -37,7 +37,7 @@ def versions(session: Session, environment: Body) -> list[Body]:
 
 
 def version(call: Call, environment: Body, wanted: str) -> Body:
-    """By `latest`, version number, id or (the start of) the content hash; else 404."""
+    """Find a version by `latest`, version number, id, or the start of its content hash; else 404."""
     held = versions(call.session, environment)
     for found in held:
         if wanted in ("latest", found["semantic_version"], found["id"]) or (
@@ -84,13 +84,18 @@ def _summary(session: Session, environment: Body) -> Body:
     held = versions(session, environment)
     newest = held[0] if held else None
     return {
-        "id": environment["id"], "name": environment["name"],
-        "owner": {"name": environment["owner"]}, "description": environment["description"],
-        "visibility": environment["visibility"], "tags": environment["tags"], "stars": 0,
+        "id": environment["id"],
+        "name": environment["name"],
+        "owner": {"name": environment["owner"]},
+        "description": environment["description"],
+        "visibility": environment["visibility"],
+        "tags": environment["tags"],
+        "stars": 0,
         "latest_version": newest and newest["semantic_version"],
         "runtime": newest and newest["runtime"],
-        "created_at": iso(environment["created"]), "updated_at": iso(environment["updated"]),
-    }  # fmt: skip
+        "created_at": iso(environment["created"]),
+        "updated_at": iso(environment["updated"]),
+    }
 
 
 def status(call: Call) -> Answer:
@@ -103,10 +108,12 @@ def status(call: Call) -> Answer:
 
 def _version_summary(found: Body) -> Body:
     return {
-        "version_id": found["id"], "semantic_version": found["semantic_version"],
-        "content_hash": found["content_hash"], "created_at": iso(found["created"]),
+        "version_id": found["id"],
+        "semantic_version": found["semantic_version"],
+        "content_hash": found["content_hash"],
+        "created_at": iso(found["created"]),
         "runtime": found["runtime"],
-    }  # fmt: skip
+    }
 
 
 def version_list(call: Call) -> Answer:
@@ -114,13 +121,15 @@ def version_list(call: Call) -> Answer:
     return {
         "data": [
             {
-                "version": v["semantic_version"], "created_at": iso(v["created"]),
-                "sha256": v["content_hash"], "size": 2 if v["wheel"] else 1,
+                "version": v["semantic_version"],
+                "created_at": iso(v["created"]),
+                "sha256": v["content_hash"],
+                "size": 2 if v["wheel"] else 1,
                 "runtime": v["runtime"],
             }
             for v in versions(call.session, _named(call))
         ]
-    }  # fmt: skip
+    }
 
 
 def details(call: Call) -> Answer:
@@ -130,18 +139,23 @@ def details(call: Call) -> Answer:
     public = environment["visibility"] == "PUBLIC"
     return {
         "data": {
-            "id": environment["id"], "name": environment["name"], "owner": environment["owner"],
-            "visibility": environment["visibility"], "version_id": found["id"],
-            "semantic_version": found["semantic_version"], "runtime": found["runtime"],
-            "content_hash": found["content_hash"], "created_at": iso(found["created"]),
-            "metadata": found["metadata"], "url_dependencies": [],
-            "wheel_url": f"{call.base}/rehearsal/files/{found['id']}/{wheel['filename']}"
-            if wheel and public else None,
+            "id": environment["id"],
+            "name": environment["name"],
+            "owner": environment["owner"],
+            "visibility": environment["visibility"],
+            "version_id": found["id"],
+            "semantic_version": found["semantic_version"],
+            "runtime": found["runtime"],
+            "content_hash": found["content_hash"],
+            "created_at": iso(found["created"]),
+            "metadata": found["metadata"],
+            "url_dependencies": [],
+            "wheel_url": f"{call.base}/rehearsal/files/{found['id']}/{wheel['filename']}" if wheel and public else None,
             "wheel_sha256": wheel and wheel["sha256"],
             "simple_index_url": None,
             "package_url": f"{call.base}/rehearsal/files/{found['id']}/source.tar.gz",
         }
-    }  # fmt: skip
+    }
 
 
 def inspect(call: Call) -> Answer:
@@ -153,11 +167,14 @@ def inspect(call: Call) -> Answer:
     if wanted in files:
         content = files[wanted]
         return {
-            "data": answer | {
-                "kind": "file", "content": content[:limit].decode("utf-8", "replace"),
-                "truncated": len(content) > limit, "total_bytes": len(content),
+            "data": answer
+            | {
+                "kind": "file",
+                "content": content[:limit].decode("utf-8", "replace"),
+                "truncated": len(content) > limit,
+                "total_bytes": len(content),
             }
-        }  # fmt: skip
+        }
     entries: dict[str, Body] = {}
     base = PurePosixPath(wanted)
     for name, content in files.items():
@@ -166,9 +183,7 @@ def inspect(call: Call) -> Answer:
             continue
         child = base / path.relative_to(base).parts[0]
         folder = child != path
-        entries[str(child)] = {
-            "path": str(child), "is_directory": folder, "size": None if folder else len(content)
-        }  # fmt: skip
+        entries[str(child)] = {"path": str(child), "is_directory": folder, "size": None if folder else len(content)}
     if not entries:
         raise Refusal(404, f"Path {wanted} not found in this version")
     return {"data": answer | {"kind": "directory", "entries": list(entries.values())}}

@@ -1,4 +1,4 @@
-"""The inference endpoint: a model list with prices and OpenAI-compatible chat completions, streamed or not."""
+"""The inference endpoint: a model list with prices, and OpenAI-compatible chat completions with optional streaming."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLOW_SECONDS = 5.0
 _FAULTY = "rehearsal/fault-"
 _STEP = re.compile(r"(?:-step-(\d{1,6}))?")
 _PIECE = 16
-"""Characters in one streamed piece."""
+"""Length of one streamed chunk in characters."""
 _PRICES = {
     "Qwen/Qwen3-0.6B": (0.02, 0.06),
     "Qwen/Qwen3-4B-Instruct-2507": (0.06, 0.18),
@@ -34,7 +34,7 @@ _BOOKS: dict[Path, tuple[tuple[float, int], AnswerBook]] = {}
 
 
 def price_of(model: str) -> tuple[float, float]:
-    """Made-up US dollars per million tokens in and out."""
+    """Invented prices in US dollars per million prompt and completion tokens."""
     return _PRICES.get(model, _DEFAULT_PRICE)
 
 
@@ -43,7 +43,7 @@ def models(call: Call) -> Answer:
 
 
 def trained(call: Call, name: str) -> float | None:
-    """Skill of a checkpoint of a run, as if somebody served it as `RUN_NAME` or `RUN_NAME-step-N`; else None."""
+    """Skill of a run's checkpoint, which is served as `RUN_NAME` or `RUN_NAME-step-N`; None for other names."""
     for run in call.session.all("run"):
         rest = name.removeprefix(str(run["name"]))
         if rest == name or not (found := _STEP.fullmatch(rest)):
@@ -64,14 +64,15 @@ def model(call: Call) -> Answer:
 def _described(name: str) -> Body:
     price_in, price_out = price_of(name)
     return {
-        "id": name, "object": "model", "created": 1_767_604_000, "owned_by": "rehearsal",
+        "id": name,
+        "object": "model",
+        "created": 1_767_604_000,
+        "owned_by": "rehearsal",
         "display_name": f"{name} (rehearsal, skill {MODELS.get(name, 0):.2f})",
         "serving": "hosted" if name in TRAINABLE else "gateway",
         "pricing": {"input_usd_per_mtok": price_in, "output_usd_per_mtok": price_out},
-        "specs": {
-            "context_window": 32768, "max_output_tokens": 8192, "supports_reasoning": False
-        },
-    }  # fmt: skip
+        "specs": {"context_window": 32768, "max_output_tokens": 8192, "supports_reasoning": False},
+    }
 
 
 def exists(name: str) -> bool:
@@ -79,7 +80,7 @@ def exists(name: str) -> bool:
 
 
 def book(session: Session, folder: Path) -> AnswerBook:
-    """Registered answers and those in `answers.jsonl`, read again only when there are new ones."""
+    """Registered answers and those in `answers.jsonl`, read again only after a change."""
     file = folder / ANSWERS_FILE
     version = (session.value(ANSWERS_VERSION), file.stat().st_mtime_ns if file.is_file() else 0)
     held = _BOOKS.get(folder)
@@ -93,7 +94,7 @@ def _file_rows(file: Path) -> Iterator[Body]:
     if not file.is_file():
         return
     for line in file.read_text(encoding="utf-8").splitlines():
-        # A line that is being written, or is no answer, must not stop the model.
+        # An incomplete or invalid line must not stop the model.
         with suppress(ValueError):
             yield parse_row(json.loads(line))
 
@@ -130,7 +131,7 @@ def completions(call: Call) -> Answer:
 
 
 def _fault(call: Call, name: str) -> tuple[str | None, float]:
-    """The fault of this request and how slow a slow one is: what the name says, else what was ordered."""
+    """The fault of this request, from the model's name or else from an ordered fault, and the delay of a slow one."""
     if (kind := zeros.kind_of(name)) is not None:
         fails = zeros.told(kind, Conversation.of(call.body["messages"])) == "infrastructure"
         return ("503" if fails else None), 0.0
@@ -149,16 +150,25 @@ def _reply(call: Call, name: str, messages: list[Body], skill: float | None) -> 
         called = any(m.get("role") == "assistant" for m in messages)
         talk = Conversation.of(messages)
         return zeros.reply(
-            zeros.told(kind, talk), talk, book(call.session, call.store.folder), call.body.get("tools") or (),
-            called=called, limit=int(limit) if limit else None,
-        )  # fmt: skip
+            zeros.told(kind, talk),
+            talk,
+            book(call.session, call.store.folder),
+            call.body.get("tools") or (),
+            called=called,
+            limit=int(limit) if limit else None,
+        )
     digest = hashlib.sha256(json.dumps([name, messages], sort_keys=True).encode()).hexdigest()
     # Temperature 0 is greedy: the same messages always get the same reply.
     nth = 0 if call.body.get("temperature") == 0 else int(call.session.add(f"calls-{digest}"))
     return answer(
-        name, Conversation.of(messages), book(call.session, call.store.folder), nth=nth,
-        limit=int(limit) if limit else None, tools=bool(call.body.get("tools")), skill=skill,
-    )  # fmt: skip
+        name,
+        Conversation.of(messages),
+        book(call.session, call.store.folder),
+        nth=nth,
+        limit=int(limit) if limit else None,
+        tools=bool(call.body.get("tools")),
+        skill=skill,
+    )
 
 
 def _charge(session: Session, name: str, replies: list[Reply]) -> None:
@@ -188,9 +198,10 @@ class _Sent:
         prompt = self.replies[0].prompt_tokens
         completion = sum(r.completion_tokens for r in self.replies)
         return {
-            "prompt_tokens": prompt, "completion_tokens": completion,
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
             "total_tokens": prompt + completion,
-        }  # fmt: skip
+        }
 
     def whole(self) -> Body:
         choices = []
@@ -199,9 +210,7 @@ class _Sent:
             if reply.calls:
                 message |= {"content": None, "tool_calls": _calls(reply, streamed=False)}
             choices.append({"index": index, "message": message, "finish_reason": reply.finish})
-        return self.head | {
-            "object": "chat.completion", "choices": choices, "usage": self.usage()
-        }  # fmt: skip
+        return self.head | {"object": "chat.completion", "choices": choices, "usage": self.usage()}
 
     def events(self) -> Iterator[bytes]:
         for index, reply in enumerate(self.replies):
@@ -224,12 +233,13 @@ class _Sent:
 def _calls(reply: Reply, *, streamed: bool) -> list[Body]:
     made: list[Body] = []
     for index, call in enumerate(reply.calls):
-        # `raw` is what a model writes that cannot write JSON.
+        # `raw` holds arguments that are not valid JSON.
         arguments = call["raw"] if "raw" in call else json.dumps(call.get("arguments") or {})
         one: Body = {
-            "id": f"call_{index}", "type": "function",
+            "id": f"call_{index}",
+            "type": "function",
             "function": {"name": call["name"], "arguments": arguments},
-        }  # fmt: skip
+        }
         made.append({"index": index, **one} if streamed else one)
     return made
 

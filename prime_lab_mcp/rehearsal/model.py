@@ -1,7 +1,7 @@
-"""The scripted model: reads how the reply should look, solves a prompt with the chance its skill gives, else errs.
+"""The scripted model. It solves a prompt with a probability given by its skill, and replies in the requested format.
 
-The n-th call with the same messages always gives the same reply, so groups have mixed outcomes and every rehearsal
-can be repeated.
+The n-th call with the same messages always gets the same reply, so groups have mixed outcomes and every rehearsal is
+reproducible.
 """
 
 from __future__ import annotations
@@ -20,24 +20,36 @@ from prime_lab_mcp.rehearsal.store import Body
 
 Finish = Literal["stop", "length", "tool_calls"]
 MALFORMED_SHARE = 0.12
-"""Of the replies that are not right: without the asked form."""
+"""Share of the incorrect replies that lack the requested format."""
 CUT_SHARE = 0.06
-"""Of the replies that are not right: ended by the token limit."""
+"""Share of the incorrect replies that are cut by the token limit."""
 _TAG = re.compile(r"<([A-Za-z][\w-]*)>")
 _THINKING = frozenset({"think", "thinking", "reasoning", "scratchpad", "thought"})
 _NOT_REPLY = frozenset({"tag", "tags", "question", "tool_call", "br", "code"})
-_IN_QUESTION = frozenset({
-    "answer", "final_answer", "final", "solution", "result", "output", "label", "response",
-    "reversed_text",
-})  # fmt: skip
-"""Tags that a question may ask for; any other in it is taken for data, such as HTML."""
+_IN_QUESTION = frozenset(
+    {
+        "answer",
+        "final_answer",
+        "final",
+        "solution",
+        "result",
+        "output",
+        "label",
+        "response",
+        "reversed_text",
+    }
+)
+"""Tags that a question may request. Other tags in a question are data, such as HTML."""
 _FENCE = re.compile(r"```(\w*)")
 _JSON_KEY = re.compile(r'\{\s*"(\w+)"\s*:')
 _FILLER = (
-    "Let me work through this step by step.", "First I note what is given.",
-    "Then I combine the quantities.", "Checking the result once more.",
-    "That leaves the final value.", "I keep the units consistent throughout.",
-)  # fmt: skip
+    "Let me work through this step by step.",
+    "First I note what is given.",
+    "Then I combine the quantities.",
+    "Checking the result once more.",
+    "That leaves the final value.",
+    "I keep the units consistent throughout.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +63,12 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The parts of a request that matter."""
+    """The parts of a request that the model uses."""
 
     instructions: str
     questions: tuple[str, ...]
     calls: tuple[tuple[str, str], ...]
-    """Tool calls already made: name and arguments as canonical JSON."""
+    """Previous tool calls: names, and arguments as canonical JSON."""
     characters: int
 
     @property
@@ -68,9 +80,11 @@ class Conversation:
         system = [text_of(m) for m in messages if m.get("role") in ("system", "developer")]
         users = [text_of(m) for m in messages if m.get("role") == "user"]
         return cls(
-            "\n".join(system), tuple(users), tuple(_calls_in(messages)),
+            "\n".join(system),
+            tuple(users),
+            tuple(_calls_in(messages)),
             sum(len(text_of(m)) for m in messages),
-        )  # fmt: skip
+        )
 
 
 def _calls_in(messages: Sequence[Body]) -> Iterator[tuple[str, str]]:
@@ -85,7 +99,7 @@ def _calls_in(messages: Sequence[Body]) -> Iterator[tuple[str, str]]:
 
 
 def tokens(characters: int) -> int:
-    """About four characters make a token."""
+    """Estimate tokens: about four characters each."""
     return max(1, math.ceil(characters / 4))
 
 
@@ -99,8 +113,9 @@ def answer(
     tools: bool = False,
     skill: float | None = None,
 ) -> Reply:
-    """The reply to the `nth` call with these messages (from 0). `limit`: most completion tokens. `skill`: of a model
-    whose name does not state it.
+    """Return the reply to the `nth` call (from 0) with these messages.
+
+    `limit`: maximum of completion tokens. `skill`: the skill of a model whose name does not state it.
     """
     first = talk.questions[0] if talk.questions else ""
     gold = book.find(talk.questions[::-1] or ("",)) or solve(talk.instructions, talk.question)
@@ -124,11 +139,11 @@ def _compose(
     tools: bool,
 ) -> Reply:
     if gold is None:
-        # Nothing here can know the answer, so whatever the skill is, this is a guess.
+        # The answer is not registered, so the reply is a guess at any skill.
         gold, solved = Gold(str(rng.randint(2, 99))), True
         return Reply(form(talk, gold.answer, rng))
     if talk.calls and gold.calls:
-        # What was called decides: a wrong call leads to a wrong answer, a right one to the right answer.
+        # The earlier tool calls decide: after a wrong call the answer is wrong, after a right one it is right.
         wanted = [(c["name"], json.dumps(c.get("arguments") or {}, sort_keys=True)) for c in gold.calls]
         solved = list(talk.calls) == wanted
     elif tools and gold.calls:
@@ -149,7 +164,7 @@ def _compose(
 
 
 def form(talk: Conversation, said: str, rng: random.Random) -> str:
-    """An answer dressed as the instructions ask."""
+    """Put an answer into the format that the instructions request."""
     asked = f"{talk.instructions}\n{talk.question}"
     thinking, tag = _tags(talk)
     before = f"<{thinking}>{_working(rng)}</{thinking}>\n" if thinking else ""
@@ -169,7 +184,7 @@ def form(talk: Conversation, said: str, rng: random.Random) -> str:
 
 
 def _tags(talk: Conversation) -> tuple[str | None, str | None]:
-    """The tags to think in and to answer in, where such are asked for."""
+    """The requested tags for reasoning and for the answer, if any."""
     names = [n for n in _TAG.findall(talk.instructions) if n.lower() not in _NOT_REPLY]
     names += [n for n in _TAG.findall(talk.question) if n.lower() in _IN_QUESTION | _THINKING]
     asked = f"{talk.instructions}\n{talk.question}"
@@ -183,7 +198,7 @@ def _working(rng: random.Random) -> str:
 
 
 def _spoil(call: Body, book: AnswerBook, rng: random.Random) -> Body:
-    """A tool call with one argument changed."""
+    """Return a tool call with one argument changed."""
     arguments = dict(call.get("arguments") or {})
     if not arguments:
         return {**call, "name": f"{call.get('name', 'tool')}_old"}

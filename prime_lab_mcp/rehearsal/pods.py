@@ -1,6 +1,6 @@
-"""GPUs for rent and pods, as `prime availability` and `prime pods` call for them.
+"""The routes of `prime availability` and `prime pods`: GPUs for rent, and pods.
 
-Pods stand here only because the admin surface put them there: the rehearsal rents nothing, and refuses to.
+Only the admin routes create pods. Requests to rent a pod are refused.
 """
 
 from __future__ import annotations
@@ -49,11 +49,16 @@ def status(call: Call) -> Answer:
     return {
         "data": [
             {
-                "podId": pod["id"], "providerType": "rehearsal", "status": "ACTIVE", "priceHr": pod["price"],
-                "sshConnection": "root@127.0.0.1 -p 22", "ip": "127.0.0.1", "installationProgress": 100,
+                "podId": pod["id"],
+                "providerType": "rehearsal",
+                "status": "ACTIVE",
+                "priceHr": pod["price"],
+                "sshConnection": "root@127.0.0.1 -p 22",
+                "ip": "127.0.0.1",
+                "installationProgress": 100,
             }
         ]
-    }  # fmt: skip
+    }
 
 
 def one(call: Call) -> Answer:
@@ -71,12 +76,16 @@ def rent(call: Call) -> Answer:
 
 
 def leave_running(call: Call) -> Answer:
-    """Order of the admin surface: a pod that somebody forgot. `name`, `gpu`, `count` and `price` (dollars an hour)."""
+    """Admin route: create a forgotten pod from `name`, `gpu`, `count` and `price` (US dollars per hour)."""
     body = call.body
     pod: Body = {
-        "id": new_id("pod"), "name": str(body.get("name") or "forgotten"), "gpu": str(body.get("gpu") or "H100_80GB"),
-        "count": int(body.get("count") or 1), "price": float(body.get("price") or 2.2), "at": call.session.now(),
-    }  # fmt: skip
+        "id": new_id("pod"),
+        "name": str(body.get("name") or "forgotten"),
+        "gpu": str(body.get("gpu") or "H100_80GB"),
+        "count": int(body.get("count") or 1),
+        "price": float(body.get("price") or 2.2),
+        "at": call.session.now(),
+    }
     call.session.put("pod", pod["id"], pod)
     return _shown(pod)
 
@@ -95,25 +104,55 @@ def _known(call: Call, id: str) -> Body:
 def _offer(name: str, count: int, price: float, place: tuple[str, str], stock: str) -> Body:
     size: Body = {"minCount": None, "defaultCount": 16 * count, "maxCount": None, "pricePerUnit": None, "step": None}
     return {
-        "cloudId": f"rehearsal-{count}x-{name}", "gpuType": name, "socket": "SXM5" if "H" in name else "PCIe",
-        "provider": place[0], "dataCenter": None, "country": place[1], "gpuCount": count,
-        "gpuMemory": int(name.rsplit("_", 1)[1].removesuffix("GB")) * count, "disk": size | {"defaultCount": 500},
-        "vcpu": size, "memory": size | {"defaultCount": 120 * count}, "internetSpeed": None, "interconnect": None,
-        "interconnectType": None, "provisioningTime": None, "stockStatus": stock, "security": "secure_cloud",
+        "cloudId": f"rehearsal-{count}x-{name}",
+        "gpuType": name,
+        "socket": "SXM5" if "H" in name else "PCIe",
+        "provider": place[0],
+        "dataCenter": None,
+        "country": place[1],
+        "gpuCount": count,
+        "gpuMemory": int(name.rsplit("_", 1)[1].removesuffix("GB")) * count,
+        "disk": size | {"defaultCount": 500},
+        "vcpu": size,
+        "memory": size | {"defaultCount": 120 * count},
+        "internetSpeed": None,
+        "interconnect": None,
+        "interconnectType": None,
+        "provisioningTime": None,
+        "stockStatus": stock,
+        "security": "secure_cloud",
         "prices": {"onDemand": round(price * count, 2), "communityPrice": None, "isVariable": False, "currency": "USD"},
-        "images": ["ubuntu_22_cuda_12"], "isSpot": False, "prepaidTime": None, LABEL: True,
-    }  # fmt: skip
+        "images": ["ubuntu_22_cuda_12"],
+        "isSpot": False,
+        "prepaidTime": None,
+        LABEL: True,
+    }
 
 
 def _shown(pod: Body) -> Body:
     return {
-        "id": pod["id"], "name": pod["name"], "gpuName": pod["gpu"], "gpuCount": pod["count"], "status": "ACTIVE",
-        "createdAt": iso(pod["at"]), "providerType": "rehearsal", "installationStatus": "FINISHED",
-        "installationProgress": 100, "teamId": None, "resources": None, "attachedResources": None,
-        "primePortMapping": None, "sshConnection": "root@127.0.0.1 -p 22", "ip": "127.0.0.1",
-        "priceHr": pod["price"], "environmentType": "ubuntu_22_cuda_12", "socket": "SXM5", "type": "HOSTED",
-        "userId": account.USER_ID, LABEL: True,
-    }  # fmt: skip
+        "id": pod["id"],
+        "name": pod["name"],
+        "gpuName": pod["gpu"],
+        "gpuCount": pod["count"],
+        "status": "ACTIVE",
+        "createdAt": iso(pod["at"]),
+        "providerType": "rehearsal",
+        "installationStatus": "FINISHED",
+        "installationProgress": 100,
+        "teamId": None,
+        "resources": None,
+        "attachedResources": None,
+        "primePortMapping": None,
+        "sshConnection": "root@127.0.0.1 -p 22",
+        "ip": "127.0.0.1",
+        "priceHr": pod["price"],
+        "environmentType": "ubuntu_22_cuda_12",
+        "socket": "SXM5",
+        "type": "HOSTED",
+        "userId": account.USER_ID,
+        LABEL: True,
+    }
 
 
 ENDPOINTS = (

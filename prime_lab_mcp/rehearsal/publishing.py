@@ -1,4 +1,4 @@
-"""The Environments Hub, as far as it is changed: resolve a name, push in two uploads, delete."""
+"""The writing routes of the Environments Hub: resolve a name, push in two uploads, delete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _own(call: Call) -> Body:
 
 
 def resolve(call: Call) -> Answer:
-    """Get or create a name. Refuses owners that are not the caller's."""
+    """Get or create an environment. Refuses owners that do not belong to the caller."""
     name = str(call.body.get("name", ""))
     if not name:
         raise Refusal(422, [{"loc": ["body", "name"], "msg": "Field required"}])
@@ -36,9 +36,15 @@ def resolve(call: Call) -> Answer:
             return _resolved(environment, created=False)
     now = call.session.now()
     environment = {
-        "id": new_id("env"), "owner": owner, "name": name, "visibility": wanted or "PRIVATE",
-        "description": "", "tags": [], "created": now, "updated": now,
-    }  # fmt: skip
+        "id": new_id("env"),
+        "owner": owner,
+        "name": name,
+        "visibility": wanted or "PRIVATE",
+        "description": "",
+        "tags": [],
+        "created": now,
+        "updated": now,
+    }
     call.session.put("environment", environment["id"], environment)
     return _resolved(environment, created=True)
 
@@ -58,11 +64,13 @@ def _push_owner(call: Call) -> str:
 def _resolved(environment: Body, *, created: bool) -> Answer:
     return {
         "data": {
-            "id": environment["id"], "owner": {"name": environment["owner"]},
-            "name": environment["name"], "visibility": environment["visibility"],
+            "id": environment["id"],
+            "owner": {"name": environment["owner"]},
+            "name": environment["name"],
+            "visibility": environment["visibility"],
             "created": created,
         }
-    }  # fmt: skip
+    }
 
 
 def _refuse_duplicate(call: Call, environment: Body) -> str:
@@ -87,13 +95,18 @@ def add_version(call: Call) -> Answer:
 
 
 def _expect_upload(call: Call, environment: Body, content: str, part: str, field: str) -> Answer:
-    """Note what will be uploaded. The token in the address is the only key to it, as with a presigned one."""
+    """Record an expected upload. The token in the address is the only credential, as in a presigned address."""
     id = new_id("ver" if part == "source" else "whl")
     token = new_id("up")
     upload = {
-        "id": id, "token": token, "part": part, "environment": environment["id"],
-        "content_hash": content, "request": call.body, "received": None,
-    }  # fmt: skip
+        "id": id,
+        "token": token,
+        "part": part,
+        "environment": environment["id"],
+        "content_hash": content,
+        "request": call.body,
+        "received": None,
+    }
     call.session.put("upload", id, upload, parent=environment["id"])
     return {"data": {field: id, "upload_url": f"{call.base}/rehearsal/uploads/{id}/{token}"}}
 
@@ -125,7 +138,7 @@ def finalize_wheel(call: Call) -> Answer:
 
 
 def finalize_version(call: Call) -> Answer:
-    """The push is done from here on. Repeating it changes nothing."""
+    """Complete the push. Repeating the request changes nothing."""
     environment = _own(call)
     upload = _finished_upload(call)
     if call.session.get("version", upload["id"]) is not None:
@@ -136,21 +149,27 @@ def finalize_version(call: Call) -> Answer:
     now = call.session.now()
     metadata = dict(request.get("metadata") or {})
     call.session.put(
-        "version", upload["id"],
+        "version",
+        upload["id"],
         {
-            "id": upload["id"], "environment": environment["id"], "finalized": True,
-            "content_hash": upload["content_hash"], "created": now, "metadata": metadata,
+            "id": upload["id"],
+            "environment": environment["id"],
+            "finalized": True,
+            "content_hash": upload["content_hash"],
+            "created": now,
+            "metadata": metadata,
             "semantic_version": request.get("semantic_version"),
             "runtime": request.get("runtime_hint"),
             "source": {"sha256": upload["received"], "filename": request.get("filename")},
             "wheel": wheel,
         },
         parent=environment["id"],
-    )  # fmt: skip
+    )
     environment |= {
-        "description": metadata.get("description") or "", "tags": metadata.get("tags") or [],
+        "description": metadata.get("description") or "",
+        "tags": metadata.get("tags") or [],
         "updated": now,
-    }  # fmt: skip
+    }
     call.session.put("environment", environment["id"], environment)
     return {"data": {"success": True, "message": "rehearsal: published on the loopback Hub"}}
 

@@ -1,7 +1,7 @@
-"""Where a training run stands: a pure function of what was recorded about it and the time now.
+"""Computes the state of a training run as a pure function of its record and the current time.
 
-Nothing runs in the background, so a killed platform loses no progress and two processes tell the same story. Times
-are rehearsal seconds since creation: real seconds times the speed stored on the run.
+There is no background work, so a killed platform loses no progress and two processes agree. Times are rehearsal seconds
+since creation: real seconds times the speed stored on the run.
 """
 
 from __future__ import annotations
@@ -15,15 +15,49 @@ from prime_lab_mcp.rehearsal.store import Body
 Status = Literal["QUEUED", "PENDING", "RUNNING", "COMPLETED", "FAILED", "STOPPED", "PAUSING", "PAUSED"]
 TERMINAL: frozenset[Status] = frozenset({"COMPLETED", "FAILED", "STOPPED", "PAUSED"})
 RunFault = Literal[
-    "no-signal", "collapse", "jump", "entropy", "off-policy", "length", "truncation", "gradient-nan", "errors",
-    "dies-in-queue", "fails", "stall", "gaps", "queue", "proxy-gap", "format-plateau", "solved", "over-budget",
-    "zero-output", "grad-spike",
-]  # fmt: skip
+    "no-signal",
+    "collapse",
+    "jump",
+    "entropy",
+    "off-policy",
+    "length",
+    "truncation",
+    "gradient-nan",
+    "errors",
+    "dies-in-queue",
+    "fails",
+    "stall",
+    "gaps",
+    "queue",
+    "proxy-gap",
+    "format-plateau",
+    "solved",
+    "over-budget",
+    "zero-output",
+    "grad-spike",
+]
 RUN_FAULTS: tuple[RunFault, ...] = (
-    "no-signal", "collapse", "jump", "entropy", "off-policy", "length", "truncation", "gradient-nan", "errors",
-    "dies-in-queue", "fails", "stall", "gaps", "queue", "proxy-gap", "format-plateau", "solved", "over-budget",
-    "zero-output", "grad-spike",
-)  # fmt: skip
+    "no-signal",
+    "collapse",
+    "jump",
+    "entropy",
+    "off-policy",
+    "length",
+    "truncation",
+    "gradient-nan",
+    "errors",
+    "dies-in-queue",
+    "fails",
+    "stall",
+    "gaps",
+    "queue",
+    "proxy-gap",
+    "format-plateau",
+    "solved",
+    "over-budget",
+    "zero-output",
+    "grad-spike",
+)
 DEFAULT_ONSET = 5
 
 QUEUE_SECONDS = 0.4
@@ -32,18 +66,21 @@ STEP_SECONDS = 0.25
 """A 20-step run takes about six seconds at speed 1."""
 PAUSE_SECONDS = 0.4
 BILLED_SECONDS_PER_STEP = 120.0
-"""A step is billed as if it took this long, so that prices and spend look like those of a real run."""
+"""Billed length of a step in seconds, chosen so that prices and spend resemble those of a real run."""
 OVER_BUDGET = 50
-"""Times as dear as it should be is a step of a run with the fault `over-budget`."""
+"""Cost factor of a step in a run with the fault `over-budget`."""
 EMPTY_BATCHES = 10
-"""Empty batches in a row after which prime-rl gives up (559b4477, orchestrator.py)."""
+"""Number of consecutive empty batches after which prime-rl stops (559b4477, orchestrator.py)."""
 GPU_PRICES = {"H200_141GB": 3.5, "H100_80GB": 2.4, "A100_80GB": 1.4}
-"""Made-up US dollars per GPU-hour."""
+"""Invented prices in US dollars per GPU-hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """`step` is the newest finished step, -1 before the first. Times are seconds since the epoch."""
+    """The state of a run.
+
+    `step` is the newest finished step, -1 before the first. Times are seconds since the epoch.
+    """
 
     status: Status
     step: int
@@ -63,12 +100,12 @@ def fault(run: Body, kind: RunFault) -> Body | None:
 
 
 def onset(options: Body) -> int:
-    """The step at which a fault sets in."""
+    """The first step of a fault."""
     return int(options.get("step", DEFAULT_ONSET))
 
 
 def first_with(run: Body, kind: RunFault) -> int | None:
-    """The step from which a run has a fault; None when it has no such fault."""
+    """The first step at which a run has a fault; None if the run has no such fault."""
     options = fault(run, kind)
     return None if options is None else onset(options)
 
@@ -82,12 +119,12 @@ def checkpoint_interval(run: Body) -> int:
 
 
 def state(run: Body, now: float) -> RunState:
-    """Where the run stands at `now`."""
+    """The state of the run at `now`."""
     return _Walk(run, now).state()
 
 
 def cost(run: Body, at: RunState) -> float:
-    """US dollars that the run has used."""
+    """The cost of the run so far in US dollars."""
     steps = max(0, at.steps_done - int(run["first_step"]))
     if (dear := first_with(run, "over-budget")) is not None:
         steps += (OVER_BUDGET - 1) * max(0, at.steps_done - max(dear, int(run["first_step"])))
@@ -138,10 +175,10 @@ class _Walk:
         return self._at("RUNNING", self.elapsed)
 
     def _done(self, at: float) -> int:
-        """Steps finished at a time."""
+        """Number of finished steps at a time."""
         if at < self.begin:
             return self.base
-        # The tiny amount keeps a time that is exactly a step's end from being rounded below it.
+        # The small amount prevents rounding below a step's end at exactly that time.
         done = self.base + math.floor((at - self.begin) / STEP_SECONDS + 1e-9)
         if (stalls := fault(self.run, "stall")) is not None:
             done = min(done, max(self.base, onset(stalls)))
@@ -184,10 +221,13 @@ class _Walk:
         step = -1 if never else self._done(at) - 1
         done_at = self.begin + max(0, step + 1 - self.base) * STEP_SECONDS
         return RunState(
-            status, step, self._real(started), self._real(ended),
+            status,
+            step,
+            self._real(started),
+            self._real(ended),
             updated=self._real(ended if ended is not None else min(at, max(0.0, done_at))) or 0.0,
             error=error,
-        )  # fmt: skip
+        )
 
     def _real(self, elapsed: float | None) -> float | None:
         return None if elapsed is None else float(self.run["created"] + elapsed / self.speed)
@@ -205,7 +245,7 @@ def idle(run: Body, at: RunState, now: float) -> float:
 
 
 def empty_batches(run: Body, at: RunState, now: float) -> int:
-    """Batches in a row without one trainable rollout, up to now or to the run's end."""
+    """Number of consecutive batches without a trainable rollout, up to now or to the run's end."""
     mute = first_with(run, "zero-output")
     if mute is None or at.started is None or at.steps_done < mute:
         return 0
@@ -217,7 +257,7 @@ def empty_batches(run: Body, at: RunState, now: float) -> int:
 
 
 def failure(run: Body, step: int) -> str:
-    """What a failing run says, by the cause its fault names."""
+    """The error message of a failed run, by the cause in its fault."""
     causes: dict[str, str] = {
         "out-of-memory": "CUDA out of memory in the trainer",
         "environment": "the environment server raised ModuleNotFoundError: No module named 'sympy'",

@@ -1,8 +1,9 @@
-"""The schema environment that `prime train` judges a config in, put where prime looks for it before it builds one.
+"""Fills prime's cache with the Python environment in which `prime train` validates configs.
 
-prime would install prime-rl-configs from GitHub with a Python 3.12 (prime_cli/utils/training_compiler.py, 0.18.0). A
-rehearsal has neither, so its HOME holds a finished environment under the same key: this interpreter and the stand-in of
-schema_package/, which takes some milliseconds. Light imports only: the server fills the cache.
+Without the cache, prime installs prime-rl-configs from GitHub with Python 3.12 (prime_cli/utils/training_compiler.py,
+0.18.0), which a rehearsal does not have. The rehearsal's HOME therefore contains an environment under the same key,
+made of this interpreter and schema_package/. Filling takes a few milliseconds. The server imports this module, so its
+imports are light.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, Literal, get_args
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 
 Release = Literal["current", "drifted"]
-"""`drifted`: a prime-rl of another day, which knows one key of ours no more."""
+"""`drifted`: another version of prime-rl, which lacks one key of the exported schema."""
 
 DRIFTED_KEY = "orchestrator.max_off_policy_steps"
 _DRIFTED_COMMIT = hashlib.sha1(DRIFTED_KEY.encode(), usedforsecurity=False).hexdigest()
@@ -34,13 +35,16 @@ _PACKAGE = "prime_rl"
 
 
 def commit(release: Release) -> str:
-    """The prime-rl commit whose schema this is; of the drifted one an invented one."""
+    """The prime-rl commit of the schema; an invented one for `drifted`."""
     return SCHEMA_COMMIT if release == "current" else _DRIFTED_COMMIT
 
 
 @cache
 def install(release: Release) -> dict[str, Any]:
-    """`schema_install` of a preparation. Where the cache is not filled, prime fails on it without asking any index."""
+    """The field `schema_install` of a preparation.
+
+    Without a filled cache, prime fails on it without asking an index.
+    """
     return {
         "python": "3.12",
         "requirements": ["--no-index", "prime-rl-configs"],
@@ -49,7 +53,7 @@ def install(release: Release) -> dict[str, Any]:
 
 
 def fill(cache_home: Path) -> None:
-    """Put the environments into prime's cache under this XDG_CACHE_HOME, once. Raises OSError."""
+    """Write the environments to prime's cache under this XDG_CACHE_HOME, if they are missing. Raises OSError."""
     folder = cache_home / "prime" / "training-schemas"
     for release in get_args(Release):
         target = folder / _key(install(release))
@@ -59,13 +63,13 @@ def fill(cache_home: Path) -> None:
 
 
 def _key(inputs: dict[str, Any]) -> str:
-    """As prime names an environment."""
+    """The name that prime gives to an environment."""
     identity = json.dumps({"install": inputs, "cache_version": _CACHE_VERSION}, sort_keys=True)
     return hashlib.sha256(identity.encode()).hexdigest()
 
 
 def _place(target: Path, release: Release) -> None:
-    """Built beside its place and moved there, so that two servers at once do no harm."""
+    """Build an environment beside its target and move it there, so that two servers do not interfere."""
     import venv
 
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="making-") as made:
@@ -85,7 +89,7 @@ def _place(target: Path, release: Release) -> None:
 def _files(release: Release) -> Iterator[tuple[str, bytes]]:
     package = Path(str(resources.files(__package__))) / "schema_package" / _PACKAGE
     for path in sorted(package.rglob("*.py")):
-        # Inside its environment the package has the name that the worker knows.
+        # In its environment the package has the name that the worker imports.
         content = path.read_bytes().replace(f"{__package__}.schema_package.".encode(), b"")
         yield f"{_PACKAGE}/{path.relative_to(package).as_posix()}", content
     for kind in ("rl", "sft"):
@@ -98,7 +102,7 @@ def _files(release: Release) -> Iterator[tuple[str, bytes]]:
             b"Summary: Stand-in of the Prime Lab rehearsal; not prime-rl.\n"
         ),
     )
-    # prime compares this commit with the one it was told; the schema is that commit's.
+    # prime compares this commit with the commit of the preparation.
     known = {"url": f"file:///{_MARK}", "vcs_info": {"vcs": "git", "commit_id": commit(release)}}
     yield f"{info}/direct_url.json", json.dumps(known).encode()
     yield f"{_MARK}.pth", "".join(f"{place}\n" for place in _pydantic()).encode()
@@ -116,13 +120,13 @@ def _schema(kind: str, release: Release) -> bytes:
 
 
 def _pydantic() -> list[str]:
-    """Where this interpreter has pydantic, which the worker reports problems with."""
+    """Folder of pydantic, with which the worker reports problems."""
     origins = (spec.origin for name in ("pydantic", "pydantic_core") if (spec := find_spec(name)) is not None)
     return sorted({str(Path(origin).parents[1]) for origin in origins if origin})
 
 
 def _digest(release: Release) -> str:
-    """Of everything the environment is made of, so that another version of it is another environment."""
+    """Hash of everything in the environment, so that every version is a different environment."""
     parts = [
         sys.executable,
         sys.version,

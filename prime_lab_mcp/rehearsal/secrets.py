@@ -1,6 +1,6 @@
-"""Secrets that are linked to an environment on the Hub: names only, their values are taken and thrown away.
+"""Secrets that are linked to an environment on the Hub. Only names are stored; values are discarded.
 
-Plain variables are listed too, and there are none.
+The list of non-secret variables is always empty.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ def create(call: Call) -> Answer:
     if any(secret["name"] == name for secret in held):
         raise Refusal(409, f"A secret named {name} already exists")
     now = iso(call.session.now())
-    secret: Body = {
-        "id": new_id("secret"), "name": name, "source": "environment", "createdAt": now, "updatedAt": now
-    }  # fmt: skip
+    secret: Body = {"id": new_id("secret"), "name": name, "source": "environment", "createdAt": now, "updatedAt": now}
     held.append(secret)
     call.session.put("environment", environment["id"], environment)
     return {"data": secret}

@@ -1,7 +1,8 @@
-"""How able a scripted model is, and how hard a prompt is for it.
+"""The skill of a scripted model, and the difficulty of a prompt.
 
-Chance of solving = skill on average over prompts; per prompt it follows a Kumaraswamy distribution (close to a beta,
-with a closed inverse) whose quantile is the prompt's own, so a prompt that is hard is hard for every model.
+The probability of solving a prompt has the skill as its mean over prompts. It follows a Kumaraswamy distribution,
+which is close to a beta distribution and has a closed inverse. Each prompt has a fixed quantile, so that a hard prompt
+is hard for every model.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SHAPE = 1.3
 
 
 def skill_of(model: str) -> float:
-    """The stated skill; `rehearsal/skill-N` works for every N from 0 to 100."""
+    """The skill that a model name states; `rehearsal/skill-N` works for every N from 0 to 100."""
     if model in MODELS:
         return MODELS[model]
     name = model.removeprefix("rehearsal/skill-")
@@ -35,13 +36,13 @@ def skill_of(model: str) -> float:
 
 
 def quantile(*parts: str) -> float:
-    """A number in (0, 1) that depends on nothing but the parts."""
+    """A number in (0, 1) that depends only on the parts."""
     digest = hashlib.sha256("\0".join(parts).encode("utf-8")).digest()
     return (int.from_bytes(digest[:8], "big") + 0.5) / 2**64
 
 
 def chance(skill: float, prompt_quantile: float) -> float:
-    """The chance of a model of this skill to solve a prompt at this quantile of easiness."""
+    """The probability that a model of this skill solves a prompt at this quantile of easiness."""
     if skill <= 0.0 or skill >= 1.0:
         return min(1.0, max(0.0, skill))
     b = _second_shape(round(skill, 4))

@@ -1,7 +1,7 @@
-"""All state of the rehearsal platform, in one SQLite file and a folder of uploads.
+"""The state of the rehearsal platform: one SQLite file and a folder of uploads.
 
-One HTTP request is one transaction, so several platform processes on the same folder agree, and a killed one leaves
-either the whole request or nothing.
+Each HTTP request is one transaction. Several platform processes on the same folder therefore agree, and a killed
+process leaves a request either complete or without effect.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def new_id(prefix: str) -> str:
 
 
 class Session:
-    """What one request may read and change. Valid only inside `Store.session`."""
+    """Access to the state during one request. Valid only inside `Store.session`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
 
     def now(self) -> float:
-        """Seconds since the epoch on the rehearsal's clock, which the admin surface can move forward."""
+        """Seconds since the epoch on the rehearsal's clock, which an admin route can move forward."""
         return time.time() + self.value(_SKEW)
 
     def advance_clock(self, seconds: float) -> float:
@@ -67,7 +67,7 @@ class Session:
         )
 
     def all(self, kind: Kind, parent: str | None = None) -> list[Body]:
-        """Oldest first."""
+        """All documents of a kind, oldest first."""
         where, values = "kind = ?", [str(kind)]
         if parent is not None:
             where, values = "kind = ? AND parent = ?", [str(kind), parent]
@@ -79,7 +79,7 @@ class Session:
         return int(row[0])
 
     def remove(self, kind: Kind, id: str | None = None) -> int:
-        """How many documents went; without `id`, every one of the kind."""
+        """Remove one document, or without `id` all documents of a kind, and return the number of removed ones."""
         if id is None:
             return self._db.execute("DELETE FROM documents WHERE kind = ?", (kind,)).rowcount
         return self._db.execute("DELETE FROM documents WHERE kind = ? AND id = ?", (kind, id)).rowcount
@@ -89,7 +89,7 @@ class Session:
         return 0.0 if row is None else float(row[0])
 
     def add(self, name: str, amount: float = 1.0) -> float:
-        """Add to a counter; returns what it held before."""
+        """Add to a counter and return its previous value."""
         row = self._db.execute(
             "INSERT INTO counters (name, value) VALUES (?, ?) "
             "ON CONFLICT (name) DO UPDATE SET value = value + excluded.value RETURNING value",
@@ -139,7 +139,7 @@ class Store:
 
     @contextmanager
     def session(self, *, writes: bool = True) -> Iterator[Session]:
-        """One transaction: kept when the block ends well, undone when it raises."""
+        """One transaction, which is rolled back if the block raises."""
         with self._connect() as connection:
             connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
             try:
@@ -150,7 +150,7 @@ class Store:
             connection.execute("COMMIT")
 
     def keep_blob(self, content: bytes) -> str:
-        """Store bytes under their sha256, atomically; returns it."""
+        """Store bytes atomically under their sha256, and return the sha256."""
         digest = hashlib.sha256(content).hexdigest()
         target = self._blobs / digest
         if not target.exists():

@@ -1,4 +1,4 @@
-"""What the platform refuses about a submitted training config, in the form of its 422 answers."""
+"""Checks a submitted training config like the platform, and reports problems in the form of its 422 answers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,28 @@ from prime_lab_mcp.rehearsal import hub, runs
 from prime_lab_mcp.rehearsal.call import Call, Refusal
 from prime_lab_mcp.rehearsal.store import Body
 
-_TOP = frozenset({
-    "name", "max_steps", "seq_len", "model", "deployment", "ckpt", "resume", "monitors", "run", "log",
-    "env_vars", "tokenizer", "weight_broadcast", "rollout_transport", "output_dir", "trainer",
-    "orchestrator", "inference",
-})  # fmt: skip
+_TOP = frozenset(
+    {
+        "name",
+        "max_steps",
+        "seq_len",
+        "model",
+        "deployment",
+        "ckpt",
+        "resume",
+        "monitors",
+        "run",
+        "log",
+        "env_vars",
+        "tokenizer",
+        "weight_broadcast",
+        "rollout_transport",
+        "output_dir",
+        "trainer",
+        "orchestrator",
+        "inference",
+    }
+)
 
 
 def check(call: Call, config: object, gpu: str) -> list[Body]:

@@ -1,4 +1,4 @@
-"""Hosted training: what it costs, submitting, looking at runs and controlling them."""
+"""The routes of hosted training: prices, submission, reading and control of runs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from prime_lab_mcp.rehearsal.store import Body, new_id
 from prime_lab_mcp.rehearsal.submission import check
 
 PREPARE = "prepare-offered"
-"""Counter that holds which of PREPARATIONS is in force."""
+"""Name of the counter that holds the index of the current entry of PREPARATIONS."""
 PREPARATIONS = ("current", "off", "drifted", "mismatched")
-"""`drifted`: by a schema that lacks `schema_cache.DRIFTED_KEY`; `mismatched`: by another than the runtime's."""
+"""`drifted`: the schema lacks `schema_cache.DRIFTED_KEY`. `mismatched`: the schema is not the runtime's."""
 _KNOWN_CLIENT = re.compile(r"prime-cli/0\.18\.|(?!prime-cli/)")
 _DEFAULT_GPU = "H200_141GB"
 _COMPONENTS = ("orchestrator", "trainer", "inference", "env-server")
 _LEVELS = ("DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR")
 
 
-# --- what is offered ---
+# --- offers ---
 
 
 def available_models(call: Call) -> Answer:
@@ -31,13 +31,16 @@ def available_models(call: Call) -> Answer:
         "models": [{"name": name, "clusters": [cluster]} for name in TRAINABLE],
         "onDemand": [
             {
-                "gpuType": gpu, "pricePerGpuHour": price, "availableNow": gpu == _DEFAULT_GPU,
-                "isBeta": True, "discountLabel": "rehearsal price",
+                "gpuType": gpu,
+                "pricePerGpuHour": price,
+                "availableNow": gpu == _DEFAULT_GPU,
+                "isBeta": True,
+                "discountLabel": "rehearsal price",
             }
             for gpu, price in runs.GPU_PRICES.items()
         ],
         "onDemandBetaAccess": True,
-    }  # fmt: skip
+    }
 
 
 def gpu_types(call: Call) -> Answer:
@@ -45,20 +48,26 @@ def gpu_types(call: Call) -> Answer:
 
 
 def prepare(call: Call) -> Answer:
-    """What prime judges a config by before it submits. Only prime 0.18 is known to find it (schema_cache.py)."""
+    """The schema with which prime checks a config before submission. Only prime 0.18 is known to find it
+    (schema_cache.py)."""
     chosen = PREPARATIONS[int(call.session.value(PREPARE))]
     if chosen == "off" or not _KNOWN_CLIENT.match(call.agent):
         raise Refusal(404, "Local validation is not offered on the rehearsal platform")
     release: schema_cache.Release = "drifted" if chosen == "drifted" else "current"
     commit = "0" * 40 if chosen == "mismatched" else schema_cache.commit(release)
     return {
-        "contract_version": 1, "mode": call.body.get("mode", "rl"),
+        "contract_version": 1,
+        "mode": call.body.get("mode", "rl"),
         "runtime": {
-            "repository": "ghcr.io/primeintellect-ai/prime-rl", "digest": f"sha256:{'0' * 64}",
-            "image_commit": commit, "source_commit": None, "schema_commit": commit,
+            "repository": "ghcr.io/primeintellect-ai/prime-rl",
+            "digest": f"sha256:{'0' * 64}",
+            "image_commit": commit,
+            "source_commit": None,
+            "schema_commit": commit,
         },
-        "schema_install": schema_cache.install(release), "submission_supported": True,
-    }  # fmt: skip
+        "schema_install": schema_cache.install(release),
+        "submission_supported": True,
+    }
 
 
 # --- submitting ---
@@ -86,10 +95,18 @@ def _launch(call: Call, name: str | None, config: Body, gpu: str, first_step: in
     gpus = _gpu_count(deployment)
     id = new_id("run")
     run: Body = {
-        "id": id, "name": name or config.get("name"), "created": call.session.now(),
-        "speed": call.store.speed, "config": config, "first_step": first_step, "events": [],
-        "team_id": call.body.get("teamId"), "gpu_type": gpu, "gpu_count": gpus,
-        "price_per_gpu_hour": runs.GPU_PRICES[gpu], "max_steps": config.get("max_steps"),
+        "id": id,
+        "name": name or config.get("name"),
+        "created": call.session.now(),
+        "speed": call.store.speed,
+        "config": config,
+        "first_step": first_step,
+        "events": [],
+        "team_id": call.body.get("teamId"),
+        "gpu_type": gpu,
+        "gpu_count": gpus,
+        "price_per_gpu_hour": runs.GPU_PRICES[gpu],
+        "max_steps": config.get("max_steps"),
         "base_model": (config.get("model") or {}).get("name", TRAINABLE[0]),
         "batch_size": int(orchestrator.get("batch_size") or 128),
         "group_size": int(orchestrator.get("group_size") or 1),
@@ -97,14 +114,19 @@ def _launch(call: Call, name: str | None, config: Body, gpu: str, first_step: in
         "environments": _environments(orchestrator["train"]["source"]),
         "resumed_from": call.body.get("resumeFrom"),
         "schema_commit": (call.body.get("normalizedConfig") or {}).get("schema_commit"),
-    }  # fmt: skip
+    }
     run["faults"] = faults.for_named(call.session, "run", run["name"] or "")
     call.session.put("run", id, run)
     rate = runs.GPU_PRICES[gpu]
     return {
-        "runId": id, "tokenValue": f"rehearsal-run-token-{id}", "onDemand": True, "gpuType": gpu,
-        "pricePerGpuHour": rate, "estimatedCostPerHour": round(rate * gpus, 4), "isBeta": True,
-    }  # fmt: skip
+        "runId": id,
+        "tokenValue": f"rehearsal-run-token-{id}",
+        "onDemand": True,
+        "gpuType": gpu,
+        "pricePerGpuHour": rate,
+        "estimatedCostPerHour": round(rate * gpus, 4),
+        "isBeta": True,
+    }
 
 
 def _gpu_count(deployment: Body) -> int:
@@ -118,12 +140,10 @@ def _gpu_count(deployment: Body) -> int:
 
 def _environments(sources: list[Body]) -> list[Body]:
     ids = [str(s["env"]["taskset"]["id"]) for s in sources]
-    return [
-        {"id": id, "name": s.get("name") or id} for id, s in zip(ids, sources, strict=True)
-    ]  # fmt: skip
+    return [{"id": id, "name": s.get("name") or id} for id, s in zip(ids, sources, strict=True)]
 
 
-# --- looking ---
+# --- reading ---
 
 
 def _by_id(call: Call, id: str) -> Body:
@@ -144,27 +164,37 @@ def _state(call: Call, run: Body) -> runs.RunState:
 def _shown(call: Call, run: Body) -> Body:
     at = _state(call, run)
     shown: Body = {
-        "id": run["id"], "name": run["name"], "userId": account.USER_ID, "teamId": run["team_id"],
-        "primeClusterId": "rehearsal-cluster", "status": at.status, "kind": "DEDICATED_FULL_FT",
-        "baseModel": run["base_model"], "environments": run["environments"],
-        "maxSteps": run["max_steps"], "batchSize": run["batch_size"],
-        "rolloutsPerExample": run["group_size"], "seqLen": run["config"].get("seq_len"),
-        "gpuCount": run["gpu_count"], "runConfig": run["config"],
-        "learningRate": run["learning_rate"], "errorMessage": at.error,
+        "id": run["id"],
+        "name": run["name"],
+        "userId": account.USER_ID,
+        "teamId": run["team_id"],
+        "primeClusterId": "rehearsal-cluster",
+        "status": at.status,
+        "kind": "DEDICATED_FULL_FT",
+        "baseModel": run["base_model"],
+        "environments": run["environments"],
+        "maxSteps": run["max_steps"],
+        "batchSize": run["batch_size"],
+        "rolloutsPerExample": run["group_size"],
+        "seqLen": run["config"].get("seq_len"),
+        "gpuCount": run["gpu_count"],
+        "runConfig": run["config"],
+        "learningRate": run["learning_rate"],
+        "errorMessage": at.error,
         "schemaCommit": run.get("schema_commit"),
         "notice": "rehearsal: no GPU is used and nothing is billed",
-        "createdAt": iso(run["created"]), "updatedAt": iso(max(at.updated, run["created"])),
-        "startedAt": iso(at.started), "completedAt": iso(at.ended),
-    }  # fmt: skip
+        "createdAt": iso(run["created"]),
+        "updatedAt": iso(max(at.updated, run["created"])),
+        "startedAt": iso(at.started),
+        "completedAt": iso(at.ended),
+    }
     if at.status == "QUEUED":
         shown |= {"runsAhead": 1, "queueReason": "rehearsal: waiting for GPUs"}
         if runs.fault(run, "queue") is not None:
             waited = (call.session.now() - run["created"]) * run["speed"]
             shown["createdAt"] = iso(time.time() - waited * runs.BILLED_SECONDS_PER_STEP / runs.STEP_SECONDS)
     if at.status == "FAILED":
-        shown["failureAnalysis"] = {
-            "rootCause": at.error, "evidence": [at.error], "confidence": 0.9
-        }  # fmt: skip
+        shown["failureAnalysis"] = {"rootCause": at.error, "evidence": [at.error], "confidence": 0.9}
     wandb = (run["config"].get("monitors") or {}).get("wandb")
     if isinstance(wandb, dict):
         shown |= {"wandbProject": wandb.get("project"), "wandbRunName": wandb.get("name")}
@@ -178,9 +208,11 @@ def listing(call: Call) -> Answer:
     start = (page - 1) * limit
     return {
         "runs": [_shown(call, r) for r in held[start : start + limit]],
-        "total": len(held), "page": page, "limit": limit,
+        "total": len(held),
+        "page": page,
+        "limit": limit,
         "total_pages": max(1, -(-len(held) // limit)),
-    }  # fmt: skip
+    }
 
 
 def get(call: Call) -> Answer:
@@ -203,12 +235,14 @@ def progress(call: Call) -> Answer:
     steps = curves.sampled_steps(run, at)
     updated = at.updated
     if at.status == "RUNNING":
-        # By the watcher's clock and the billed length of a step, so that a run that stands still is seen to.
+        # Uses the watcher's clock and the billed length of a step, so that a stalled run is visible.
         updated = time.time() - runs.idle(run, at, call.session.now())
     return {
-        "latestStep": at.step if at.step >= 0 else None, "stepsWithSamples": steps,
-        "stepsWithDistributions": steps, "lastUpdatedAt": iso(updated),
-    }  # fmt: skip
+        "latestStep": at.step if at.step >= 0 else None,
+        "stepsWithSamples": steps,
+        "stepsWithDistributions": steps,
+        "lastUpdatedAt": iso(updated),
+    }
 
 
 def samples(call: Call) -> Answer:
@@ -219,9 +253,13 @@ def samples(call: Call) -> Answer:
     start = (page - 1) * limit
     found = [curves.rollout(run, step, i) for i in range(start, min(start + limit, total))]
     return {
-        "run_id": run["id"], "samples": found, "total": total, "page": page, "limit": limit,
+        "run_id": run["id"],
+        "samples": found,
+        "total": total,
+        "page": page,
+        "limit": limit,
         "total_pages": -(-total // limit),
-    }  # fmt: skip
+    }
 
 
 def distributions(call: Call) -> Answer:
@@ -244,15 +282,20 @@ def checkpoints(call: Call) -> Answer:
     return {
         "checkpoints": [
             {
-                "id": f"ckpt_{run['id']}_{step}", "rftRunId": run["id"], "step": step,
+                "id": f"ckpt_{run['id']}_{step}",
+                "rftRunId": run["id"],
+                "step": step,
                 "storageUrl": f"{call.base}/rehearsal/checkpoints/{run['id']}/step_{step}",
-                "status": "READY", "sizeBytes": 8_000_000_000, "createdAt": iso(at.updated),
+                "status": "READY",
+                "sizeBytes": 8_000_000_000,
+                "createdAt": iso(at.updated),
                 "uploadedAt": iso(at.updated),
             }
             for step in steps
         ]
-        if wanted in (None, "READY") else []
-    }  # fmt: skip
+        if wanted in (None, "READY")
+        else []
+    }
 
 
 def env_servers(call: Call) -> Answer:
@@ -281,12 +324,13 @@ def logs(call: Call) -> Answer:
         json.dumps(
             {
                 "timestamp": iso(begin + step * runs.STEP_SECONDS / run["speed"]),
-                "level": kind, "message": text,
+                "level": kind,
+                "message": text,
             }
         )
         for step, kind, text in curves.log_lines(run, at, component, call.session.now())
         if re.search(pattern, text) and (level is None or kind == level)
-    ]  # fmt: skip
+    ]
     return {"logs": "\n".join(lines[-call.number("tail_lines", 1000, low=1) :])}
 
 
@@ -297,21 +341,26 @@ def usage(call: Call) -> Answer:
     output = sum(int(run["batch_size"] * m["num_output_tokens/mean"]) for m in rows if m)
     given = sum(int(run["batch_size"] * m["train/agg/effective/num_input_tokens/mean"]) for m in rows if m)
     return {
-        "run_id": run["id"], "run_name": run["name"], "base_model": run["base_model"],
-        "status": at.status, "total_tokens": given + output,
-        "total_cost_usd": runs.cost(run, at), "record_count": len(rows),
+        "run_id": run["id"],
+        "run_name": run["name"],
+        "base_model": run["base_model"],
+        "status": at.status,
+        "total_tokens": given + output,
+        "total_cost_usd": runs.cost(run, at),
+        "record_count": len(rows),
         "training": {
-            "tokens": given + output, "input_tokens": given, "output_tokens": output,
+            "tokens": given + output,
+            "input_tokens": given,
+            "output_tokens": output,
             "cost_usd": runs.cost(run, at),
         },
-        "inference": {
-            "tokens": given + output, "input_tokens": given, "output_tokens": output, "cost_usd": 0.0
-        },
+        "inference": {"tokens": given + output, "input_tokens": given, "output_tokens": output, "cost_usd": 0.0},
         "pricing": {
-            "training_per_mtok": None, "inference_input_per_mtok": None,
+            "training_per_mtok": None,
+            "inference_input_per_mtok": None,
             "inference_output_per_mtok": None,
         },
-    }  # fmt: skip
+    }
 
 
 # --- controlling ---

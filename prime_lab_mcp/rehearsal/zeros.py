@@ -1,8 +1,8 @@
-"""Models that fail in one stated way: `rehearsal/zero-<class>`, one for each class of zero that read_eval tells apart.
+"""Models that always fail in one way: `rehearsal/zero-<class>`, one for each class of zero reward in `read_eval`.
 
-None of them ever gives the right answer. Where tools are offered they call one, in their way, before they answer: the
-first, and `zero-tool-timeout` the last. `zero-judge-unparsed` answers as `zero-wrong` does, and as a judge gives no
-verdict. `rehearsal/zero-asked` fails in the way that the prompt names: `(zero-unknown-tool)`.
+None of them gives a correct answer. If tools are offered, each model first calls one, in its own way: the first tool,
+or the last one for `zero-tool-timeout`. `zero-judge-unparsed` answers like `zero-wrong`, and as a judge it gives no
+verdict. `rehearsal/zero-asked` fails in the way that the prompt names, such as `(zero-unknown-tool)`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,23 @@ from prime_lab_mcp.rehearsal.store import Body
 
 PREFIX = "rehearsal/zero-"
 KINDS = (
-    "wrong", "unparsed", "truncated", "no-tool-call", "malformed-tool-json", "double-encoded", "unknown-tool",
-    "bad-arguments", "tool-timeout", "empty-response", "judge-unparsed", "infrastructure", "truncated-call",
+    "wrong",
+    "unparsed",
+    "truncated",
+    "no-tool-call",
+    "malformed-tool-json",
+    "double-encoded",
+    "unknown-tool",
+    "bad-arguments",
+    "tool-timeout",
+    "empty-response",
+    "judge-unparsed",
+    "infrastructure",
+    "truncated-call",
     "fenced-call",
-)  # fmt: skip
-"""The classes, and two that only look like another: a call cut by the token limit, and one that the server's parser
-missed."""
+)
+"""The classes, and two that only resemble another class: a tool call cut by the token limit, and a tool call that the
+server's parser missed."""
 _ASKED = "asked"
 _IN_PROMPT = re.compile(r"\(zero-([a-z-]+)\)")
 _NO_VERDICT = "One would have to see more of the circumstances before saying anything about this text."
@@ -32,13 +43,13 @@ _SAMPLES: dict[str, Any] = {"string": "1 + 1", "integer": 1, "number": 1.0, "boo
 
 
 def kind_of(model: str) -> str | None:
-    """What a model of this name does; None for any other model, and for a kind that there is not."""
+    """The way in which a model of this name fails; None for other models and unknown ways."""
     kind = model.removeprefix(PREFIX)
     return kind if kind != model and kind in (*KINDS, _ASKED) else None
 
 
 def told(kind: str, talk: Conversation) -> str:
-    """The way to fail: `asked` takes it from the prompt, and answers wrong where it names none."""
+    """Resolve the way to fail: `asked` takes it from the prompt, or answers wrong if the prompt names none."""
     if kind != _ASKED:
         return kind
     found = _IN_PROMPT.search("\n".join((talk.instructions, *talk.questions)))
@@ -48,10 +59,10 @@ def told(kind: str, talk: Conversation) -> str:
 def reply(
     kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body], *, called: bool, limit: int | None = None
 ) -> Reply:
-    """What the model says now. `called`: it has called a tool before, in whatever way."""
+    """The model's next reply. `called`: the model has called a tool before, in any way."""
     said = _say(kind, talk, book, tools, called=called)
     used = tokens(len(said.text) + sum(len(_raw(c)) for c in said.calls))
-    # A server counts what it cut as the whole limit.
+    # A server counts a cut reply as the whole limit.
     spent = limit if said.finish == "length" and limit else used
     return Reply(said.text, said.finish, said.calls, tokens(talk.characters), spent)
 
@@ -77,7 +88,7 @@ def _say(kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body],
 def _call(kind: str, name: str, arguments: Mapping[str, Any]) -> Reply:
     whole = json.dumps(arguments)
     if kind == "malformed-tool-json":
-        # An inner quote that is not escaped, as models leave it.
+        # An inner quote that is not escaped, a common error of models.
         return Reply("", "tool_calls", ({"name": name, "raw": whole.replace('": ', '" = ', 1)},))
     if kind == "truncated-call":
         long = json.dumps({**arguments, "note": "first this, then that"})
@@ -96,7 +107,7 @@ def _raw(call: Body) -> str:
 
 
 def _arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Something for everything that a tool requires; for its first argument where it requires nothing."""
+    """Values for all required arguments of a tool, or for its first argument if none is required."""
     properties = schema.get("properties") or {}
     wanted = schema.get("required") or list(properties)[:1]
     return {name: _SAMPLES.get(str((properties.get(name) or {}).get("type")), "1 + 1") for name in wanted}

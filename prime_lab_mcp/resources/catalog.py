@@ -1,4 +1,4 @@
-"""What an agent can read: pages under references/, one page per finding code, and whole template packages."""
+"""The pages that an agent can read: references, one page per finding code, and files of template packages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 PAGES = HERE / "references"
 TEMPLATES = HERE / "templates"
 FINDINGS = HERE / "findings"
-"""One file per family of findings, with a section `## code` each."""
+"""Folder of the finding pages: one file per family, with a section `## code` per code."""
 _HIDDEN = ("__pycache__", ".mypy_cache", ".ruff_cache")
 
 
@@ -46,7 +46,7 @@ class References:
         return listed + [(f"template/{kind}", "Files of the template.") for kind in self.template_kinds()]
 
     def names(self) -> list[str]:
-        """Every topic that `page` knows."""
+        """Every topic that `page` accepts."""
         codes = [f"finding/{code}" for code in self.finding_codes()]
         return [topic for topic, _ in self.topics()] + codes + self.template_files()
 
@@ -55,7 +55,7 @@ class References:
         return sorted(_sections())
 
     def page(self, topic: str) -> str | None:
-        """The text of a page, list or template file; None when there is none."""
+        """The text of a page, list or template file; None for an unknown topic."""
         if topic == "finding":
             return _list_of_findings()
         if topic.startswith("finding/"):
@@ -104,7 +104,7 @@ def _list_of_findings() -> str:
 
 
 def _braced(codes: list[str]) -> str:
-    """Sorted codes, those with the same first word together: `eval-{busy crashed} not-local`."""
+    """Sorted codes, grouped by their first word: `eval-{busy crashed} not-local`."""
     shown = []
     for word, found in groupby(codes, key=lambda code: code.partition("-")[0]):
         same = list(found)

@@ -18,16 +18,17 @@ from mcp_types import Tool as ToolDescription
 
 from prime_lab_mcp import __version__
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.pulse import pulse
+from prime_lab_mcp.lab.training.change_token import change_token
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.notices import Notices
 from prime_lab_mcp.server.prompts import add_prompts
 from prime_lab_mcp.server.resources import add_resources
 
 if TYPE_CHECKING:
-    from prime_lab_mcp.lab.report import Report
-    from prime_lab_mcp.server.call import Calls, Progress
-    from prime_lab_mcp.tools.tool import Tool
+    from prime_lab_mcp.lab.base.progress import Progress
+    from prime_lab_mcp.lab.base.report import Report
+    from prime_lab_mcp.server.call import Calls
+    from prime_lab_mcp.tools.tool import AnyTool
 
 log = logging.getLogger("prime_lab_mcp")
 
@@ -44,18 +45,18 @@ REHEARSAL = " REHEARSAL: a loopback stand-in of the platform; nothing is publish
 
 
 NOTICE_SECONDS, NOTICE_SECONDS_REHEARSED = 30.0, 1.0
-"""Between two looks at what clients follow; a look starts `prime` twice."""
+"""Seconds between two polls of subscribed runs. One poll starts `prime` twice."""
 
 
 class LabServer(MCPServer[None]):
     """MCPServer whose tools come from the registry, or from `tools`."""
 
-    def __init__(self, lab: Lab, tools: tuple[Tool, ...] | None, references: References, **options: Any) -> None:
+    def __init__(self, lab: Lab, tools: tuple[AnyTool, ...] | None, references: References, **options: Any) -> None:
         self.notices = Notices(
-            partial(pulse, lab), NOTICE_SECONDS_REHEARSED if lab.settings.rehearsal else NOTICE_SECONDS
+            partial(change_token, lab), NOTICE_SECONDS_REHEARSED if lab.settings.rehearsal else NOTICE_SECONDS
         )
         super().__init__(subscriptions=self.notices.bus, **options)
-        self.notices.serve(self._lowlevel_server)  # MCPServer has no way of its own to take `resources/subscribe`
+        self.notices.serve(self._lowlevel_server)  # MCPServer has no API for `resources/subscribe`
         self._lab = lab
         self._tools = tools
         self._references = references
@@ -95,8 +96,8 @@ class LabServer(MCPServer[None]):
         return result(report)
 
 
-def build_server(lab: Lab, tools: tuple[Tool, ...] | None = None) -> LabServer:
-    """A server over one lab, with the registry's tools. The lab is closed when the server ends."""
+def build_server(lab: Lab, tools: tuple[AnyTool, ...] | None = None) -> LabServer:
+    """Build a server for one lab with the registry's tools. The lab is closed when the server ends."""
     references = References()
 
     @asynccontextmanager
@@ -126,8 +127,8 @@ def build_server(lab: Lab, tools: tuple[Tool, ...] | None = None) -> LabServer:
     return server
 
 
-def describe(tool: Tool) -> ToolDescription:
-    """What `tools/list` says of a tool."""
+def describe(tool: AnyTool) -> ToolDescription:
+    """The description of a tool in `tools/list`."""
     from prime_lab_mcp.server import arguments
 
     reaches_out = tool.effect in ("publishes", "spends")
@@ -147,7 +148,7 @@ def describe(tool: Tool) -> ToolDescription:
 
 
 def result(report: Report) -> CallToolResult:
-    """A report as the protocol's result: structured, the same as text, and its pictures as images."""
+    """Convert a report to a protocol result: structured content, the same as text, and the pictures as images."""
     from prime_lab_mcp.server import rendering
 
     found = rendering.structured(report)
@@ -160,7 +161,7 @@ def result(report: Report) -> CallToolResult:
 
 
 def _forward(context: Context[Any, Any]) -> Progress:
-    """Progress to the client; the protocol wants it to increase, so a step back is not sent."""
+    """Return a callback that sends progress to the client. Decreasing values are not sent, as the protocol requires."""
     highest = -1.0
 
     async def forward(done: float, total: float | None, message: str) -> None:

@@ -1,8 +1,8 @@
-"""Asking before something is published or paid for.
+"""Obtains approval before something is published or paid for.
 
-Where the client can ask its user, it does (elicitation, both protocol eras); else the call returns a token bound to the
-exact intent. The token is a speed bump, not proof of a person: with `--approval always` only an elicitation or
-`prime-lab-mcp approve TOKEN` in a terminal counts. Nothing here opens a gate.
+If the client can ask its user, it does (elicitation, in both protocol versions). Else the call returns a token bound to
+the exact intent. A token does not prove that a person agreed: with `--approval always` only an elicitation or
+`prime-lab-mcp approve TOKEN` in a terminal counts. An approval never opens a gate.
 """
 
 from __future__ import annotations
@@ -12,36 +12,39 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Finding, Next, Report
 from prime_lab_mcp.tools.tool import Intent
 
 Answer = Literal["approved", "declined", "cannot-ask"]
 Ask = Callable[[str], Awaitable[Answer]]
-"""Puts one question to the user; `cannot-ask` when there is nobody to ask."""
+"""Asks the user one question; returns `cannot-ask` if the client cannot ask."""
 
 
 class Suspended(Exception):
-    """The call is waiting for the client's answer, which comes with the same call made again (2026-07-28 era)."""
+    """The call waits for the answer, which the client sends by repeating the call (protocol 2026-07-28)."""
 
 
 TOKEN_SECONDS = 3600
-"""How long a confirmation token is good for."""
+"""Lifetime of a confirmation token in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One approval to obtain: what the caller brought along."""
+    """The answer to the question that the caller has given so far."""
 
     tool: str
     arguments: dict[str, object]
     confirm: str | None
     yes: bool
     cautions: tuple[str, ...] = ()
+    changed: bool = False
+    """True if an earlier call with these arguments asked about another intent."""
 
 
 async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -> Report | None:
-    """None when the intent may go out; else the report that says what is missing."""
+    """Return None if the intent may be sent, else a report that says what is missing."""
     intent = _worded(lab, intent, request.cautions)
     refusal = _stopped(intent, request) or _over_cap(lab, intent)
     if refusal is not None:
@@ -66,7 +69,7 @@ async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -
 
 
 def _worded(lab: Lab, intent: Intent, cautions: tuple[str, ...]) -> Intent:
-    """The question with everything a person must know, the cap and the platform included."""
+    """The question with all information for a person, including the cap and the platform."""
     parts = [intent.question, *(f"Note: {caution}." for caution in cautions)]
     if lab.settings.max_spend is not None and intent.max_cost is not None:
         spent = lab.ledger.spent(lab.platform)
@@ -77,7 +80,7 @@ def _worded(lab: Lab, intent: Intent, cautions: tuple[str, ...]) -> Intent:
 
 
 def _stopped(intent: Intent, request: Request) -> Report | None:
-    """What cannot succeed is not asked about."""
+    """A report that refuses an intent with blockers, which needs no question."""
     blockers = [f for f in intent.findings if f.severity == "blocker"]
     if not blockers:
         return None
@@ -103,7 +106,7 @@ def _over_cap(lab: Lab, intent: Intent) -> Report | None:
 
 
 def over_cap(lab: Lab, amount: float) -> Report:
-    """The refusal of what would exceed the cumulative cap."""
+    """The refusal of an amount that would exceed the cumulative cap."""
     cap, spent = lab.settings.max_spend or 0.0, lab.ledger.spent(lab.platform)
     return _refused(
         "over-cap",
@@ -112,11 +115,13 @@ def over_cap(lab: Lab, amount: float) -> Report:
     )
 
 
-def _refused(code: str, message: str, fix: str) -> Report:
+def _refused(code: Code, message: str, fix: str) -> Report:
     return Report(
-        "blocked", f"Refused: {message}.", findings=(Finding(code, "blocker", message, fix),),
+        "blocked",
+        f"Refused: {message}.",
+        findings=(Finding(code, "blocker", message, fix),),
         next=(Next("write_training_config", "to make it cheaper"),),
-    )  # fmt: skip
+    )
 
 
 def _confirmed(lab: Lab, intent: Intent, request: Request, always: bool) -> Report | None:
@@ -143,19 +148,29 @@ def _confirmed(lab: Lab, intent: Intent, request: Request, always: bool) -> Repo
 
 
 def _covers(agreed: float | None, now: float | None) -> bool:
-    """A token holds for the price it was given for, or a lower one."""
+    """True if the approved price covers the current one. A lower current price is covered."""
     return agreed is None if now is None else agreed is not None and now <= agreed + 1e-9
 
 
 def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: str = "") -> Report:
     token = lab.ledger.offer(intent.key, intent.question, intent.max_cost, lab.platform)
-    findings = (*((_terminal(token),) if always else ()), *intent.findings)
+    changed = (_changed(),) if request.changed and request.confirm is not None else ()
+    findings = (*changed, *((_terminal(token),) if always else ()), *intent.findings)
     return Report(
         "needs_confirmation",
         f"{preface}Not sent yet. Show the user the question and pass the token back as confirm when they agree.",
         findings=findings,
         data={"confirm": token, "question": intent.question, "max_cost": intent.max_cost},
         next=(_again(request, token),),
+    )
+
+
+def _changed() -> Finding:
+    return Finding(
+        "intent-changed",
+        "warning",
+        "what would be sent, its price or its cautions changed since the question was asked",
+        "Show the user the new question; the earlier answer does not count for it.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Tool arguments: parsed strictly, described small."""
+"""Parses tool arguments strictly, and describes them in a compact JSON schema."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from prime_lab_mcp.lab.report import Finding, Next, Report
-from prime_lab_mcp.lab.text import quote
-from prime_lab_mcp.tools.tool import Arguments, Tool
+from prime_lab_mcp.lab.base.report import Finding, Next, Report
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.tools.tool import AnyTool, Arguments
 
 
-def parse(tool: Tool, given: Mapping[str, Any]) -> Arguments | Report:
-    """The typed arguments, or a report that names every argument that does not fit."""
+def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
+    """Return the typed arguments, or a report that names every invalid argument."""
+    kind: type[Arguments] = tool.args
     try:
-        return tool.args.model_validate(dict(given))
+        return kind.model_validate(dict(given))
     except ValidationError as first:
         mended = _unwrapped(tool, given)
         if mended != given:
             try:
-                return tool.args.model_validate(mended)
+                return kind.model_validate(mended)
             except ValidationError as second:
                 return _refusal(tool, second)
         return _refusal(tool, first)
 
 
-def _unwrapped(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Some clients send lists, objects and numbers as JSON text."""
+def _unwrapped(tool: AnyTool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse arguments that the client sent as JSON text: lists, objects and numbers."""
     mended: dict[str, Any] = {}
     for name, value in given.items():
         mended[name] = value
@@ -42,7 +43,7 @@ def _unwrapped(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     return mended
 
 
-def _refusal(tool: Tool, error: ValidationError) -> Report:
+def _refusal(tool: AnyTool, error: ValidationError) -> Report:
     known = ", ".join(tool.args.model_fields) or "none"
     findings = []
     for problem in error.errors(include_url=False, include_context=False)[:10]:
@@ -64,14 +65,14 @@ def _refusal(tool: Tool, error: ValidationError) -> Report:
 
 
 def schema(args: type[Arguments]) -> dict[str, Any]:
-    """The input schema without titles, nulls and defaults of None: half the tokens, the same meaning."""
+    """The input schema without titles, nulls and defaults of None. This halves its tokens and keeps its meaning."""
     found: dict[str, Any] = _slim(args.model_json_schema())
     found.setdefault("properties", {})
     return found
 
 
 _DEFAULTS = (("additionalProperties", True), ("minLength", 0))
-"""What a JSON schema means without saying it."""
+"""Values that a JSON schema implies without stating them."""
 
 
 def _slim(node: Any) -> Any:
@@ -108,4 +109,4 @@ OUTPUT_SCHEMA: Mapping[str, Any] = {
     },
     "required": ["status", "summary"],
 }
-"""The envelope of every result; its shapes are in lab://reference/reports."""
+"""The output schema of every tool. lab://reference/reports describes the fields."""

@@ -1,8 +1,8 @@
-"""The one path of every tool call.
+"""The call path that every tool call takes.
 
-parse arguments -> settle finished jobs -> snapshot -> gate -> approval -> run -> record evidence -> report. No tool
-gates, asks, logs or catches by itself; adding a tool adds nothing here. This is the only place of a call that catches
-every exception: a bug is logged with its traceback for people and reported without it.
+parse arguments -> settle finished jobs -> snapshot -> gate -> plan -> approval -> run that plan -> record evidence ->
+report. Tools do not check gates, ask for approval, log or catch errors themselves, and a new tool needs no change here.
+Only this module catches every exception: a bug is logged with its traceback and reported without the traceback.
 """
 
 from __future__ import annotations
@@ -10,39 +10,46 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.progress import Progress
+from prime_lab_mcp.lab.base.report import Finding, Next, Report
+from prime_lab_mcp.lab.base.text import clip, quote
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.records import evidence_from
-from prime_lab_mcp.lab.report import Finding, Next, Outcome, Report
-from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.lab.text import clip, quote
-from prime_lab_mcp.lab.workspace import HUB_NAME
+from prime_lab_mcp.lab.prime.per_call import PlatformAnswers
+from prime_lab_mcp.lab.state.ledger.rows import evidence_from
+from prime_lab_mcp.lab.state.once import reserved
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.server import approval, arguments
-from prime_lab_mcp.server.gate import Gate, Passage
-from prime_lab_mcp.tools.tool import Arguments, Call, Intent, References, Tool
+from prime_lab_mcp.server.gate import Gate
+from prime_lab_mcp.server.plans import Fingerprints, WaitingPlan, WaitingPlans
+from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, References, Tool
 
 log = logging.getLogger("prime_lab_mcp")
 
-Progress = Callable[[float, float | None, str], Awaitable[None]]
-
 
 async def no_progress(done: float, total: float | None, message: str) -> None:
-    """For callers that do not follow progress."""
+    """A progress callback for callers that do not show progress."""
 
 
 class Calls:
-    """Runs tools of one lab. `execute` never raises for anything a tool does; cancellation passes through."""
+    """Runs the tools of one lab.
 
-    def __init__(self, lab: Lab, tools: tuple[Tool, ...], references: References) -> None:
+    `execute` turns every exception of a tool into a report; cancellation passes through.
+    """
+
+    def __init__(self, lab: Lab, tools: tuple[AnyTool, ...], references: References) -> None:
         self.lab = lab
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
+        self.tools: Mapping[str, AnyTool] = {tool.name: tool for tool in tools}
         self.references = references
+        self._waiting = WaitingPlans()
         self._one_at_a_time: dict[str, anyio.Lock] = {}
 
     async def execute(
@@ -53,7 +60,7 @@ class Calls:
         ask: approval.Ask | None = None,
         progress: Progress = no_progress,
     ) -> Report:
-        """One call from arguments to report."""
+        """Run one call, from arguments to report."""
         started = time.monotonic()
         tool = self.tools.get(name)
         if tool is None:
@@ -74,81 +81,91 @@ class Calls:
         self._note(tool, report, time.monotonic() - started)
         return report
 
-    async def _run(self, tool: Tool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
+    async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         await self._settle()
         call = self._call(await self._snapshot(tool, args), progress)
         if _hosted(tool, args):
             call = replace(call, hosted=getattr(args, "environment", None))
+        earlier = self._waiting.get(tool, args)
+        waiting = earlier if earlier is not None and earlier.fits(call.snapshot) else None
+        if waiting is not None:
+            call = replace(call, platform=waiting.platform)
         if tool.config is not None:
             own = await self._own(args)
             refused = await self._gate(call).own_environment(tool, own, call) if own is not None else None
             if refused is not None:
                 return refused
-            call = replace(call, config=await tool.config(call, args))
+            known = waiting.config if waiting is not None else None
+            call = replace(call, config=known if known is not None else await tool.config(call, args))
         passage = await self._gate(call).check(tool, call)
         if passage.report is not None:
             return passage.report
-        if tool.intent is None:
-            return await self._finish(tool, args, call, progress)
-        intent = await tool.intent(call, args)
-        if intent is None:
-            return await self._finish(tool, args, call, progress)
-        return await self._send(tool, args, replace(call, intent=intent), intent, passage, ask)
-
-    async def _send(
-        self,
-        tool: Tool,
-        args: Arguments,
-        call: Call,
-        intent: Intent,
-        passage: Passage,
-        ask: approval.Ask | None,
-    ) -> Report:
+        if isinstance(tool, Tool):
+            return await self._finish(tool, args, call, tool.run(call, args))
+        fingerprints = Fingerprints.of(call.snapshot, call.config)
+        plan = waiting.plan if waiting is not None else await tool.plan(call, args)
+        if plan.intent is None:
+            return await self._finish(tool, args, call, tool.run(call, plan))
         request = approval.Request(
             tool=tool.name,
             arguments=args.model_dump(exclude_unset=True),
             confirm=getattr(args, "confirm", None),
             yes=bool(getattr(args, "yes", False)),
-            cautions=tuple(dict.fromkeys((*passage.cautions, *intent.cautions))),
+            cautions=tuple(dict.fromkeys((*passage.cautions, *plan.intent.cautions))),
+            changed=_differs(earlier, plan.intent),
         )
-        refusal = await approval.approve(self.lab, intent, request, ask)
+        self._waiting.put(tool, args, plan, call, fingerprints)
+        refusal = await approval.approve(self.lab, plan.intent, request, ask)
         if refusal is not None:
             return refusal
-        # Between the question and now the files may have changed: what goes out is what is proven now.
+        self._waiting.drop(tool, args)
+        return await self._send(tool, args, call, plan, plan.intent, fingerprints)
+
+    async def _send(
+        self,
+        tool: PlannedTool[Any, Any],
+        args: Arguments,
+        call: Call,
+        plan: Plan[Any],
+        intent: Intent,
+        fingerprints: Fingerprints,
+    ) -> Report:
+        # The files may have changed since the question: only files with current evidence are sent.
+        if Fingerprints.of(call.snapshot, call.config) != fingerprints:
+            raise LabError(
+                "the files changed while this was being approved",
+                fix=f"Call {tool.name} again; it asks about what would be sent now.",
+                code="intent-changed",
+            )
         again = await self._gate(call).check(tool, call)
         if again.report is not None:
             return again.report
         lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
-        # A lost client must not leave a half-known push or submission; an eval is a job and goes on by itself.
+        # A lost client must not interrupt a push or submission. An evaluation is a job and continues by itself.
         with anyio.CancelScope(shield=intent.kind != "eval"):
             async with lock:
-                report = await self._reserved(tool, args, call, intent)
+                report = await self._reserved(tool, args, call, plan, intent)
         return report
 
-    async def _reserved(self, tool: Tool, args: Arguments, call: Call, intent: Intent) -> Report:
-        """Run with the intent's upper bound counted, so that calls at once stay under the cap together."""
+    async def _reserved(
+        self, tool: PlannedTool[Any, Any], args: Arguments, call: Call, plan: Plan[Any], intent: Intent
+    ) -> Report:
+        """Run with the intent's upper bound reserved, so that simultaneous calls together stay under the cap."""
         ledger, platform = self.lab.ledger, self.lab.platform
         if intent.kind not in ("submit", "control") or not intent.ask or intent.max_cost is None:
-            return await self._finish(tool, args, call, call.progress)
+            return await self._finish(tool, args, call, tool.run(call, plan))
         what = f"{tool.name} {intent.key[:8]}"
-        if not ledger.reserve(intent.key, intent.max_cost, what, platform, self.lab.settings.max_spend):
-            return approval.over_cap(self.lab, intent.max_cost)
-        sent = False
-        try:
-            report = await self._finish(tool, args, call, call.progress)
-            sent = report.status in ("passed", "running")
-        finally:
-            state = ledger.intent(intent.key, platform)
-            if not sent and (state is None or state.state == "open"):
-                ledger.unreserve(intent.key, platform)
-        return report
+        with reserved(ledger, intent.key, platform, intent.max_cost, what, self.lab.settings.max_spend) as fits:
+            if not fits:
+                return approval.over_cap(self.lab, intent.max_cost)
+            return await self._finish(tool, args, call, tool.run(call, plan))
 
-    async def _finish(self, tool: Tool, args: Arguments, call: Call, progress: Progress) -> Report:
-        outcome = await tool.run(call, args)
+    async def _finish(self, tool: AnyTool, args: Arguments, call: Call, running: Awaitable[Outcome]) -> Report:
+        outcome = await running
         self._record(tool, args, outcome.snapshot or call.snapshot, outcome)
         return _report(outcome)
 
-    def _record(self, tool: Tool, args: Arguments, subject: Snapshot | None, outcome: Outcome) -> None:
+    def _record(self, tool: AnyTool, args: Arguments, subject: Snapshot | None, outcome: Outcome) -> None:
         if tool.records is None or outcome.status == "running" or not outcome.facts.proves:
             return
         self.lab.ledger.record(
@@ -172,25 +189,32 @@ class Calls:
             progress=progress,
             references=self.references,
             prove=lambda name, taken: self._prove(name, taken, progress),
+            platform=PlatformAnswers(self.lab.prime),
         )
 
     async def _prove(self, name: str, snapshot: Snapshot, progress: Progress) -> Report:
-        """Run a free prerequisite on a snapshot and record it."""
-        tool = self.tools[name]
+        """Run a free prerequisite on a snapshot and record its verdict."""
+        tool = self._free(name)
         args = tool.args.model_validate({"environment": snapshot.relative})
         call = self._call(snapshot, progress)
-        return await self._finish(tool, args, call, progress)
+        return await self._finish(tool, args, call, tool.run(call, args))
 
     async def _prove_config(self, call: Call) -> Report:
-        tool = self.tools["check_training_config"]
+        tool = self._free("check_training_config")
         assert call.config is not None
-        path = call.config.relative_to(self.lab.workspace.root).as_posix()
-        return await self._finish(tool, tool.args.model_validate({"path": path}), call, call.progress)
+        args = tool.args.model_validate({"path": call.config.relative_to(self.lab.workspace.root).as_posix()})
+        return await self._finish(tool, args, call, tool.run(call, args))
+
+    def _free(self, name: str) -> Tool[Any]:
+        tool = self.tools[name]
+        if not isinstance(tool, Tool):
+            raise TypeError(f"{name} publishes or spends; it is no prerequisite that is run without asking")
+        return tool
 
     def _gate(self, call: Call) -> Gate:
         return Gate(self.lab, lambda name, taken: self._prove(name, taken, call.progress), self._prove_config)
 
-    async def _snapshot(self, tool: Tool, args: Arguments) -> Snapshot | None:
+    async def _snapshot(self, tool: AnyTool, args: Arguments) -> Snapshot | None:
         name = getattr(args, "environment", None)
         if not tool.snapshot or name is None:
             return None
@@ -205,33 +229,41 @@ class Calls:
         return await self.lab.snapshot(name)
 
     async def _own(self, args: Arguments) -> Snapshot | None:
-        """The local environment that a submission without a config names."""
+        """The local environment of a submission without a config."""
         name = getattr(args, "environment", None)
         if name is None or getattr(args, "config", None) is not None:
             return None
         return None if self._on_hub(name) else await self.lab.snapshot(name)
 
     def _on_hub(self, name: str) -> bool:
-        """`owner/name[@version]` that is no path of the workspace."""
+        """The name `owner/name[@version]` if it is not a path in the workspace."""
         found = HUB_NAME.match(name)
         return found is not None and found["owner"] != "environments" and not (self.lab.workspace.root / name).exists()
 
     async def _settle(self) -> None:
-        """Record what jobs that ended since the last call have proven."""
+        """Record the verdicts of jobs that ended since the last call."""
         if self.lab.ledger.unjudged(self.lab.key):
-            from prime_lab_mcp.lab.evals.verdicts import settle
+            from prime_lab_mcp.lab.evals.verdict import record_verdicts as settle
 
             await anyio.to_thread.run_sync(settle, self.lab)
 
-    def _note(self, tool: Tool, report: Report, seconds: float) -> None:
+    def _note(self, tool: AnyTool, report: Report, seconds: float) -> None:
         try:
             self.lab.ledger.note_call(self.lab.key, tool.name, report.status, seconds, report.summary[:300])
         except LabError as error:
             log.warning("a call of %s was not noted: %s", tool.name, error)
 
 
-def _hosted(tool: Tool, args: Arguments) -> bool:
+def _hosted(tool: AnyTool, args: Arguments) -> bool:
     return tool.hosted is not None and tool.hosted(args)
+
+
+def _differs(earlier: WaitingPlan | None, intent: Intent) -> bool:
+    """True if an earlier call with these arguments asked about another intent."""
+    asked = earlier.plan.intent if earlier is not None else None
+    if asked is None:
+        return False
+    return (asked.key, asked.max_cost, asked.cautions) != (intent.key, intent.max_cost, intent.cautions)
 
 
 def _report(outcome: Outcome) -> Report:
@@ -239,12 +271,17 @@ def _report(outcome: Outcome) -> Report:
     if outcome.status in ("failed", "inconclusive") and not outcome.blockers:
         raise AssertionError(f"a {outcome.status} outcome names no blocker: {outcome.summary}")
     return Report(
-        outcome.status, outcome.summary, findings, outcome.data,
-        next=outcome.next, links=outcome.links, pictures=outcome.pictures,
-    )  # fmt: skip
+        outcome.status,
+        outcome.summary,
+        findings,
+        outcome.data,
+        next=outcome.next,
+        links=outcome.links,
+        pictures=outcome.pictures,
+    )
 
 
-def _unknown(name: str, tools: Mapping[str, Tool]) -> Report:
+def _unknown(name: str, tools: Mapping[str, AnyTool]) -> Report:
     return Report(
         "error",
         "There is no such tool.",
@@ -255,7 +292,7 @@ def _unknown(name: str, tools: Mapping[str, Tool]) -> Report:
     )
 
 
-def _could_not(tool: Tool, error: LabError) -> Report:
+def _could_not(tool: AnyTool, error: LabError) -> Report:
     return Report(
         "error",
         f"{tool.name} could not do its work: {error.message}",
@@ -264,7 +301,7 @@ def _could_not(tool: Tool, error: LabError) -> Report:
     )
 
 
-def _bug(tool: Tool, reference: str) -> Report:
+def _bug(tool: AnyTool, reference: str) -> Report:
     fix = f"Call it again; if it repeats, show the user reference {reference} in the server's log."
     return Report(
         "error",

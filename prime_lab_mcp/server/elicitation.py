@@ -1,7 +1,7 @@
-"""Puts a question to the client's user through the SDK's `Resolve`/`Elicit`, which works in both protocol eras.
+"""Asks the client's user a question through the SDK's `Resolve`/`Elicit`, which works in both protocol versions.
 
-In the handshake era the answer comes back within the call. In the 2026-07-28 era the SDK returns the question as the
-call's result and the client makes the same call again with the answer: then `Suspended` carries that result out.
+In the older protocol the answer arrives within the call. In protocol 2026-07-28 the SDK returns the question as the
+result of the call, and the client repeats the call with the answer; `ClientMustAnswer` carries this result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Approve(BaseModel):
 
 
 class ClientMustAnswer(Suspended):
-    """Carries the SDK's result that asks the client (2026-07-28 era)."""
+    """Carries the SDK's result that asks the client (protocol 2026-07-28)."""
 
     def __init__(self, result: InputRequiredResult) -> None:
         super().__init__("waiting for the client's answer")
@@ -31,7 +31,7 @@ class ClientMustAnswer(Suspended):
 
 
 def asker(context: Context[Any, Any]) -> Ask:
-    """A way to ask the user behind this request."""
+    """Return a function that asks the user of this request."""
 
     async def ask(question: str) -> Answer:
         if not _can_ask(context):

@@ -1,4 +1,5 @@
-"""Applies the gate table to one call: runs the free prerequisites, gathers what is missing, refuses or lets pass."""
+"""Applies the gate table to one call: runs free prerequisites, collects missing evidence, refuses or admits the
+call."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from prime_lab_mcp.lab.gates import (
+from prime_lab_mcp.lab.base.report import Finding, Next, Report, Unmet
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.gates import (
     CAPABILITIES,
     COULD_NOT_ASK,
     FREE,
@@ -18,24 +21,22 @@ from prime_lab_mcp.lab.gates import (
     Subject,
     source_unmet,
     standing,
+    subject_of,
 )
-from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.line import subject_of
-from prime_lab_mcp.lab.report import Finding, Next, Report, Unmet
-from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.tools.tool import Call, Tool
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.tools.tool import AnyTool, Call
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """`report` set: refused. `cautions`: what a confirmation has to name."""
+    """The decision of a gate. With `report`, the call is refused. A confirmation must name the `cautions`."""
 
     report: Report | None = None
     cautions: tuple[str, ...] = ()
 
 
 class Gate:
-    """One call's gate. `prove` and `prove_config` run a free prerequisite and record it."""
+    """The gate of one call. `prove` and `prove_config` run a free prerequisite and record its verdict."""
 
     def __init__(
         self,
@@ -47,8 +48,8 @@ class Gate:
         self._prove = prove
         self._prove_config = prove_config
 
-    async def check(self, tool: Tool, call: Call) -> Passage:
-        """Refuse with everything that is missing at once, or let pass with what has to be said."""
+    async def check(self, tool: AnyTool, call: Call) -> Passage:
+        """Refuse the call with everything that is missing, or admit it with the cautions for a confirmation."""
         row = f"{tool.name}, hosted" if call.hosted is not None else tool.name
         needs = NEEDS.get(row, ())
         if not needs or (call.snapshot is None and call.config is None and call.hosted is None):
@@ -58,26 +59,29 @@ class Gate:
         findings: list[Finding] = []
         if call.hosted is not None and call.snapshot is None:
             needs = ()
-        for found in await self._missing(needs, self._subject(call), call, findings):
-            caution = _as_caution(found)
-            if caution is not None:
-                cautions.append(caution)
-            elif found.unmet is not None:
-                unmet.append(found.unmet)
         if tool.name == "submit_training" and call.config is not None:
             await self._sources(call, unmet, cautions)
+        missing = await self._missing(needs, self._subject(call), call, findings, others=bool(unmet))
+        own: list[Unmet] = []
+        for found in missing:
+            caution = _as_caution(found)
+            if caution is not None:
+                cautions.insert(0, caution)
+            elif found.unmet is not None:
+                own.append(found.unmet)
+        unmet = [*own, *unmet]
         if not unmet:
-            await self._capability(row, unmet, findings)
+            await self._capability(row, call, unmet, findings)
         if not unmet and call.hosted is not None:
-            from prime_lab_mcp.lab.evals.hosted.subject import look
+            from prime_lab_mcp.lab.evals.hosted.plan import look_up_hosted as look
 
-            unmet.extend((await look(self.lab, call.hosted, call.snapshot)).unmet)
+            unmet.extend((await look(self.lab, call.hosted, call.snapshot, call.platform)).unmet)
         if unmet:
             return Passage(_blocked(tool, unmet, findings, call))
         return Passage(None, tuple(cautions))
 
-    async def own_environment(self, tool: Tool, snapshot: Snapshot, call: Call) -> Report | None:
-        """Before a config is written for an environment of ours: its whole line must be proven."""
+    async def own_environment(self, tool: AnyTool, snapshot: Snapshot, call: Call) -> Report | None:
+        """Require all evidence of a local environment before a config for it is written."""
         call = replace(call, snapshot=snapshot)
         findings: list[Finding] = []
         missing = await self._missing(LINE, subject_of(snapshot), call, findings)
@@ -85,18 +89,29 @@ class Gate:
         return _blocked(tool, unmet, findings, call) if unmet else None
 
     async def _missing(
-        self, needs: tuple[Need, ...], subject: Subject, call: Call, findings: list[Finding]
+        self,
+        needs: tuple[Need, ...],
+        subject: Subject,
+        call: Call,
+        findings: list[Finding],
+        *,
+        others: bool = False,
     ) -> list[Standing]:
-        """The needs that are not met; a free one is run first, unless something before it is missing anyway."""
-        missing: list[Standing] = []
-        for need in needs:
-            found = self._standing(need, subject)
-            if found.why in ("never-run", "stale", "rehearsal") and need.tool in FREE and not missing:
-                report = await self._free(need.tool, call)
-                findings.extend(f for f in report.findings if f.severity == "blocker")
-                found = self._standing(need, subject)
-            if found.why is not None:
-                missing.append(found)
+        """Return the unmet requirements.
+
+        A free prerequisite runs only if that could open the gate. While another requirement is unmet, it neither runs
+        nor appears in the result. `others`: a requirement outside `needs` is unmet.
+        """
+        standings = [self._standing(need, subject) for need in needs]
+        missing = [found for found in standings if found.why is not None and not _can_be_run(found)]
+        for found in standings:
+            if not _can_be_run(found) or missing or others:
+                continue
+            report = await self._free(found.need.tool, call)
+            findings.extend(f for f in report.findings if f.severity == "blocker")
+            again = self._standing(found.need, subject)
+            if again.why is not None:
+                missing.append(again)
         return missing
 
     def _standing(self, need: Need, subject: Subject) -> Standing:
@@ -117,37 +132,42 @@ class Gate:
         return subject
 
     async def _sources(self, call: Call, unmet: list[Unmet], cautions: list[str]) -> None:
-        from prime_lab_mcp.lab.configs.read import read
-        from prime_lab_mcp.lab.sources import gather
+        from prime_lab_mcp.lab.configs.config import read_config as read
+        from prime_lab_mcp.lab.training.sources import gather_source_facts as gather
 
         assert call.config is not None
         config = read(call.config)
-        for facts in await gather(self.lab, config):
+        for facts in await gather(self.lab, config, call.platform):
             missing, named = source_unmet(facts, self.lab.platform, config.model)
             unmet.extend(u for u in missing if u not in unmet)
             cautions.extend(c for c in named if c not in cautions)
 
-    async def _capability(self, row: str, unmet: list[Unmet], findings: list[Finding]) -> None:
+    async def _capability(self, row: str, call: Call, unmet: list[Unmet], findings: list[Finding]) -> None:
         name = CAPABILITIES.get(row)
         if name is None:
             return
-        from prime_lab_mcp.lab.capabilities import capability
+        from prime_lab_mcp.lab.preflight import missing_capability as capability
 
-        missing = await capability(self.lab, name)
+        missing = await capability(self.lab, name, call.platform)
         if missing:
             findings.extend(missing)
             unmet.append(Unmet("preflight", "failed", f"the {name} is not ready: {missing[0].message}"))
 
 
+def _can_be_run(found: Standing) -> bool:
+    """True for a free prerequisite without a verdict about the current files."""
+    return found.why in ("never-run", "stale", "rehearsal") and found.need.tool in FREE
+
+
 def _as_caution(found: Standing) -> str | None:
-    """A config check that could not ask the platform may be replaced by a confirmation that says so."""
+    """The caution that replaces a config check that could not ask the platform."""
     row = found.row
     if found.why == "inconclusive" and row is not None and set(row.blockers) == {COULD_NOT_ASK}:
         return NOT_VALIDATED
     return None
 
 
-def _blocked(tool: Tool, unmet: list[Unmet], findings: list[Finding], call: Call) -> Report:
+def _blocked(tool: AnyTool, unmet: list[Unmet], findings: list[Finding], call: Call) -> Report:
     first = unmet[0]
     arguments = None
     if call.snapshot is not None and first.tool != "preflight":

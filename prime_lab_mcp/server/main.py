@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.settings import Settings
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -25,7 +25,7 @@ def settings(
     max_spend: float | None = None,
     allow_env: tuple[str, ...] = (),
 ) -> Settings:
-    """What a person asked for, checked. Raises BadInput when the state directory lies inside the workspace."""
+    """Build the settings from the command line. Raises BadInput if the state directory lies inside the workspace."""
     root = Path(workspace or os.environ.get("PRIME_LAB_WORKSPACE") or Path.cwd()).expanduser().resolve()
     state = Path(state_dir or os.environ.get("PRIME_LAB_STATE_DIR") or _default_state()).expanduser().resolve()
     if not root.is_dir():
@@ -54,7 +54,7 @@ def _default_state() -> Path:
 
 
 def open_lab(chosen: Settings) -> Lab:
-    """A lab on these settings; while rehearsing, the platform is started when first needed."""
+    """Create a lab with these settings. In rehearsal, the platform is started on first use."""
     if not chosen.rehearsal:
         return Lab(chosen)
     from prime_lab_mcp.server.rehearsing import RehearsalPlatform
@@ -84,7 +84,7 @@ def serve(chosen: Settings, http: str | None = None) -> None:
 
 
 def _log_to(path: Path) -> None:
-    """Warnings to stderr; everything of ours to a rotating file, for people."""
+    """Log warnings to stderr, and all messages of this package to a rotating file."""
     handler = logging.handlers.RotatingFileHandler(
         path, maxBytes=2_000_000, backupCount=2, encoding="utf-8", delay=True
     )

@@ -1,8 +1,8 @@
-"""Tells clients that a run they follow has changed, in both protocol eras, without being asked each time.
+"""Notifies subscribed clients that a run has changed, in both protocol versions.
 
-The older era subscribes with `resources/subscribe` and is told on its session; the newer one holds a
-`subscriptions/listen` stream open. While anybody follows something, one task looks at it: a job in the ledger, a
-training run on the platform. A notice only says that reading again is worth it.
+Clients of the older protocol subscribe with `resources/subscribe` and are notified on their session; newer clients hold
+a `subscriptions/listen` stream open. While there are subscriptions, one task polls their subjects: jobs in the ledger
+and training runs on the platform. A notice carries no data; the client reads the resource again.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 log = logging.getLogger("prime_lab_mcp")
 
 FOLLOWED = 20
-"""Addresses looked at in one round; more are served in later rounds."""
+"""Number of addresses polled per round. Further addresses follow in later rounds."""
 
 Look = Callable[[str], Awaitable[str | None]]
-"""How an address stands, as a word that changes when it does; None: not told now, ask again later."""
+"""Returns a token that changes when the subject of an address changes; None if the state is unknown now."""
 
 
 @dataclass(slots=True)
 class Subscriber:
-    """A client of the older era: the session to tell, and what it follows."""
+    """A client of the older protocol: its session and its subscribed addresses."""
 
     session: ServerSession
     uris: set[str] = field(default_factory=set)
 
 
 class Notices:
-    """Who follows what. `look` is asked every `seconds`, and at once after `wake`."""
+    """The subscriptions of all clients. `look` is called every `seconds`, and immediately after `wake`."""
 
     def __init__(self, look: Look, seconds: float) -> None:
         self.bus = InMemorySubscriptionBus()
@@ -52,7 +52,7 @@ class Notices:
         self._awake = anyio.Event()
 
     def serve(self, server: Server[Any]) -> None:
-        """Answer subscriptions of both eras."""
+        """Register the handlers for subscriptions of both protocol versions."""
         server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe)
         server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._unsubscribe)
         stream = ListenHandler(self.bus)
@@ -66,11 +66,11 @@ class Notices:
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, listen)
 
     def wake(self) -> None:
-        """Something was just started, stopped or changed: look now."""
+        """Poll immediately, because a run was just started, stopped or changed."""
         self._awake.set()
 
     async def run(self) -> None:
-        """Look around until cancelled. What cannot be asked is asked again in the next round."""
+        """Poll until cancelled. An address that cannot be polled is tried again in the next round."""
         while True:
             if not self._followed():
                 await self._awake.wait()
@@ -81,7 +81,7 @@ class Notices:
             await self.round()
 
     async def round(self) -> None:
-        """One look at everything that is followed. The first one only remembers."""
+        """Poll the subscribed addresses once. The first poll of an address only stores its token."""
         followed = self._followed()
         for gone in self._seen.keys() - set(followed):
             del self._seen[gone]
@@ -90,12 +90,12 @@ class Notices:
             if stands is None:
                 continue
             before = self._seen.pop(uri, None)
-            self._seen[uri] = stands  # at the end: what was looked at longest ago comes first
+            self._seen[uri] = stands  # moved to the end, so that the address with the oldest poll comes first
             if before not in (None, stands):
                 await self._tell(uri)
 
     async def _stands(self, uri: str) -> str | None:
-        """A bug in looking must not end the server, which nobody asked for this."""
+        """Return the token of an address. Errors are logged, because a bug in polling must not end the server."""
         try:
             return await self._look(uri)
         except Exception:
@@ -145,5 +145,5 @@ class Notices:
 
 
 def _connection(context: ServerRequestContext[Any, Any]) -> Connection:
-    """What stays while a client is connected; the session is made anew for each request."""
+    """The object that lives as long as the connection; the SDK creates a new session object for each request."""
     return context.session._connection

@@ -1,4 +1,4 @@
-"""Registers what an agent can be asked to do."""
+"""Registers the prompts of the server."""
 
 from __future__ import annotations
 

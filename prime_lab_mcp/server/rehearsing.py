@@ -1,4 +1,4 @@
-"""Starts the rehearsal platform beside the server when something first needs it, and again if it died."""
+"""Starts the rehearsal platform on first use, and again if its process has died."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 
 import anyio
 
-from prime_lab_mcp.lab.process import Child
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.base.process import ChildProcess
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.rehearsal import connection
 
 
 class RehearsalPlatform:
-    """One platform process per server, all on one state folder. It dies with the server."""
+    """The platform process of one server. It ends with the server; all servers of a state directory share the state."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
         self._url = ""
         self._starting: anyio.Lock | None = None
 
     async def variables(self) -> Mapping[str, str]:
-        """Variables that point `prime` and `vf-eval` at it, with a HOME that is not the user's."""
+        """Variables that direct `prime` and `vf-eval` to the platform, with a HOME that is not the user's."""
         if self._starting is None:
             self._starting = anyio.Lock()
         async with self._starting:
@@ -32,7 +32,7 @@ class RehearsalPlatform:
         return connection.environment(self._url, home)
 
     async def close(self) -> None:
-        """End it; its state stays."""
+        """End the process. The platform's state stays on disk."""
         if self._child is not None:
             await self._child.close()
             self._child = None

@@ -1,4 +1,4 @@
-"""Reports as a client receives them: capped JSON, and the same report as compact text."""
+"""Renders reports for clients: JSON with a size limit, the same report as compact text, and its pictures."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from prime_lab_mcp.lab.report import Report
-from prime_lab_mcp.lab.text import clip, redact
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.text import clip, redact
 
 MAX_CHARACTERS = 20_000
-"""No result is longer, structured or as text (DESIGN section 3)."""
+"""Length limit of a result in characters, both structured and as text."""
 _TEXT_DATA = 6_000
 MAX_PICTURES = 2
 MAX_PICTURE_BYTES = 100_000
-"""Of one picture; clients keep every result of a conversation, so a larger one is left out."""
+"""Size limit of one picture in bytes. Larger pictures are left out, because clients keep every result."""
 
 
 def structured(report: Report) -> dict[str, Any]:
-    """The report as JSON of at most `MAX_CHARACTERS`: strict (no NaN), secrets removed, long lists cut and marked."""
+    """The report as strict JSON (no NaN) of at most `MAX_CHARACTERS`, without secrets.
+
+    Long lists are cut and marked.
+    """
     found: dict[str, Any] = json.loads(redact(json.dumps(_strict(report.as_json()), ensure_ascii=False)))
     for longest, texts in ((200, 4_000), (50, 1_500), (20, 600), (8, 300), (3, 120), (1, 60)):
         if _size(found) <= MAX_CHARACTERS:
@@ -33,7 +36,7 @@ def structured(report: Report) -> dict[str, Any]:
 
 
 def text(found: dict[str, Any]) -> str:
-    """What a person, or a client without structured content, reads."""
+    """The report as text, for people and for clients without structured content."""
     lines = [f"{found['status']}: {found['summary']}"]
     for finding in found["findings"]:
         where = f" [{finding['where']}]" if finding.get("where") else ""
@@ -51,7 +54,7 @@ def text(found: dict[str, Any]) -> str:
 
 
 def images(report: Report) -> Iterator[tuple[str, str]]:
-    """Media type and base64 of the pictures of a report. One that is too large, or gone, is left out."""
+    """Media type and base64 content of each picture. Missing and too large pictures are left out."""
     for picture in report.pictures[:MAX_PICTURES]:
         try:
             with picture.path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Registers what an agent can read: pages, template files, and the live state of this workspace."""
+"""Registers the resources: reference pages, template files, and the live state of the workspace."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import TextResource
 
-from prime_lab_mcp.lab.errors import BadInput, EvalError
+from prime_lab_mcp.lab.base.errors import BadInput, EvalError
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.models.page import ABOUT
-from prime_lab_mcp.lab.models.page import page as models_page
+from prime_lab_mcp.lab.models.page import ABOUT, models_page
 from prime_lab_mcp.resources.catalog import References
 
 if TYPE_CHECKING:
-    from prime_lab_mcp.lab.evals.illustrate import Written
-    from prime_lab_mcp.lab.report import Report
+    from prime_lab_mcp.lab.base.report import Report
+    from prime_lab_mcp.lab.evals.pages.illustrate import WrittenPage as Written
 
 Execute = Callable[[str, Mapping[str, Any]], Awaitable["Report"]]
 
@@ -77,7 +76,7 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
     @server.resource("lab://runs/{id}/card", mime_type="text/markdown", title="Run card")
     async def run_card(id: str) -> str:
         """Everything needed to make a run again: config, versions, hashes, evidence, cost, approval, links."""
-        from prime_lab_mcp.lab.runs.card import card
+        from prime_lab_mcp.lab.training.card import run_card as card
 
         try:
             return await card(lab, id)
@@ -85,19 +84,19 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
             raise ResourceNotFoundError(f"{error.message}. {error.fix}") from error
 
     async def complete(reference: Any, argument: Any, context: Any) -> Any:
-        """Names and ids for the templates above."""
+        """Complete names and ids in the resource templates above."""
         from mcp_types import Completion
 
         known = _values(lab, references, str(getattr(reference, "uri", "")), argument.name)
         fitting = [value for value in known if value.startswith(argument.value)]
         return Completion(values=fitting[:100], total=len(fitting), has_more=len(fitting) > 100)
 
-    register: Callable[..., Any] = server.completion  # the SDK leaves it untyped
+    register: Callable[..., Any] = server.completion  # the SDK has no type for the decorator
     register()(complete)
 
 
 async def _evaluation(lab: Lab, id: str) -> Written:
-    from prime_lab_mcp.lab.evals.illustrate import report_of
+    from prime_lab_mcp.lab.evals.pages.illustrate import page_of_evaluation as report_of
 
     try:
         return await report_of(lab, id)

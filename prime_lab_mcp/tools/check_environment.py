@@ -1,4 +1,4 @@
-"""check_environment: a package's files, its code as text, its wheel, and what it does when loaded."""
+"""`check_environment`: checks a package's files, source code, wheel and loaded environment."""
 
 from __future__ import annotations
 
@@ -7,20 +7,34 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.checks import environment, loading, package, source
-from prime_lab_mcp.lab.checks.package import Package
-from prime_lab_mcp.lab.errors import InterpreterError
-from prime_lab_mcp.lab.opening import check_args
-from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome, verdict_of
-from prime_lab_mcp.lab.text import count, quote
-from prime_lab_mcp.lab.worker.cases import Arg, LoadFailed
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.errors import InterpreterError
+from prime_lab_mcp.lab.base.findings import capped, merged, worst_first
+from prime_lab_mcp.lab.base.report import Finding, Next, verdict_of
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.environment import load_check, loaded_checks, package, static_checks
+from prime_lab_mcp.lab.environment.package import EnvironmentPackage
+from prime_lab_mcp.lab.loading import check_args
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.worker.description import Arg
+from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
-_STOPPERS = frozenset({
-    "pyproject-missing", "pyproject-invalid", "project-name-missing", "no-module", "module-name", "unknown-generation",
-    "syntax-error", "migration", "requirement-invalid", "requires-python",
-})  # fmt: skip
-"""Blockers with which loading could only fail, and would say so less clearly."""
+_STOPPERS = frozenset(
+    {
+        "pyproject-missing",
+        "pyproject-invalid",
+        "project-name-missing",
+        "no-module",
+        "module-name",
+        "unknown-generation",
+        "syntax-error",
+        "migration",
+        "requirement-invalid",
+        "requires-python",
+    }
+)
+"""Blockers that make loading fail with a less clear message, so that loading is skipped."""
 _UNINSTALLABLE = frozenset({"requirements-unsatisfiable", "requirements-failed", "python-missing"})
 _SHOWN_ARGS = 12
 
@@ -30,10 +44,10 @@ class Args(Arguments):
 
 
 async def run(call: Call, args: Args) -> Outcome:
-    """Static checks first; then, unless they say it cannot work, the environment is built and loaded."""
+    """Run the static checks, then build and load the environment unless these checks show that loading fails."""
     snapshot = call.environment
-    seen = await anyio.to_thread.run_sync(package.observe, snapshot, call.lab.settings.allow_env)
-    findings = await anyio.to_thread.run_sync(source.examine, seen)
+    seen = await anyio.to_thread.run_sync(package.read_package, snapshot, call.lab.settings.allow_env)
+    findings = await anyio.to_thread.run_sync(static_checks.static_findings, seen)
     data: dict[str, Any] = {
         "api": seen.generation.api,
         "trainable": seen.generation.api == "v1",
@@ -53,7 +67,9 @@ async def run(call: Call, args: Args) -> Outcome:
     return _outcome(snapshot.relative, findings, data, facts)
 
 
-async def _load(call: Call, seen: Package, data: dict[str, Any], flawed: bool) -> tuple[Facts, list[Finding]]:
+async def _load(
+    call: Call, seen: EnvironmentPackage, data: dict[str, Any], flawed: bool
+) -> tuple[Facts, list[Finding]]:
     snapshot = call.environment
     given = check_args(snapshot.manifest)
 
@@ -61,25 +77,25 @@ async def _load(call: Call, seen: Package, data: dict[str, Any], flawed: bool) -
         await call.progress(0.3, 1.0, message)
 
     try:
-        found = await loading.load(call.lab, seen, with_wheel=not flawed, progress=say)
+        found = await load_check.check_loading(call.lab, seen, with_wheel=not flawed, progress=say)
     except LoadFailed as error:
-        return Facts(env_args=given), [environment.load_failed(error)]
+        return Facts(env_args=given), [loaded_checks.load_failed_finding(error)]
     except InterpreterError as error:
         if error.code not in _UNINSTALLABLE:
             raise
         return Facts(env_args=given), [error.as_finding()]
     data.update(_data(found))
     findings = [
-        *([environment.needs_key()] if found.opened.variables else ()),
+        *([loaded_checks.needs_key_finding()] if found.opened.variables else ()),
         *found.wheel.findings,
-        *environment.examine(found.observed),
-        *environment.described(seen, found.observed),
+        *loaded_checks.loaded_findings(found.observed),
+        *loaded_checks.described_in_readme(seen, found.observed),
     ]
     kept = {"shapes": dict(found.observed.traits.shapes)}
     return Facts(env_args=given, toolchain=found.opened.toolchain, kept=kept), findings
 
 
-def _data(found: loading.Found) -> dict[str, Any]:
+def _data(found: load_check.LoadCheck) -> dict[str, Any]:
     loaded, traits = found.observed.loaded, found.observed.traits
     shown: dict[str, Any] = {
         "api": loaded.api,
@@ -112,8 +128,7 @@ def _short(value: Any) -> Any:
 
 
 def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any], facts: Facts) -> Outcome:
-    order = {"blocker": 0, "warning": 1, "info": 2}
-    found = tuple(sorted(_merged(findings), key=lambda f: order[f.severity]))
+    found = tuple(worst_first(capped(merged(findings, _ONCE), _EACH)))
     status = verdict_of(found)
     blockers = [f for f in found if f.severity == "blocker"]
     what = f"{environment} ({data['api'] or 'unknown API'})"
@@ -127,39 +142,19 @@ def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any]
     return Outcome(status, summary, found, data, (next,), facts=facts)
 
 
-_ONCE = frozenset({
-    "reward-sync", "task-field-excluded", "parser-not-in-rubric", "prompt-columns", "name-shadowed",
-    "task-not-self-contained",
-})  # fmt: skip
-"""Codes that text and loading both find: the one with a line is kept, unless loading found it graver."""
+_ONCE: frozenset[Code] = frozenset(
+    {
+        "reward-sync",
+        "task-field-excluded",
+        "parser-not-in-rubric",
+        "prompt-columns",
+        "name-shadowed",
+        "task-not-self-contained",
+    }
+)
+"""Codes that static checks and loading both report. The finding with a line is kept, unless the other one blocks."""
 _EACH = 3
-"""Findings of one code and severity that are shown; more are counted in the last one."""
-
-
-def _merged(findings: Sequence[Finding]) -> list[Finding]:
-    kept: list[Finding] = []
-    for finding in findings:
-        same = [f for f in kept if f.code == finding.code]
-        if finding.code in _ONCE and same:
-            if finding.severity == "blocker" and same[0].severity != "blocker":
-                kept[kept.index(same[0])] = finding
-            continue
-        kept.append(finding)
-    shown: list[Finding] = []
-    for finding in kept:
-        alike = [f for f in kept if (f.code, f.severity) == (finding.code, finding.severity)]
-        at = alike.index(finding)
-        if at < _EACH - 1 or len(alike) == _EACH:
-            shown.append(finding)
-        elif at == _EACH - 1:
-            places = ", ".join(f.where for f in alike[at + 1 :][:6] if f.where)
-            more = f"; {len(alike) - _EACH} more like it" + (f" at {places}" if places else "")
-            shown.append(
-                Finding(
-                    finding.code, finding.severity, finding.message + more, finding.fix, finding.where, finding.rows
-                )
-            )
-    return shown
+"""Number of findings shown per code and severity. The last one counts the rest."""
 
 
 TOOL = Tool(

@@ -1,4 +1,4 @@
-"""check_reward_distribution: judge an evaluation's rewards, again or with another group size, or a file of results."""
+"""`check_reward_distribution`: judges the rewards of an evaluation, with any group size, or of a file of results."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from typing import Annotated, Any
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.distribution import Distribution, golds_of, judge
-from prime_lab_mcp.lab.distribution.decide import next_calls
-from prime_lab_mcp.lab.errors import EvalError, LabError
-from prime_lab_mcp.lab.evals import judging, results, verdicts
-from prime_lab_mcp.lab.evals.illustrate import illustrated
+from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.distribution.floor import sampled_golds
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.distribution.rules import next_calls
+from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
+from prime_lab_mcp.lab.evals.provenance import ResultsOrigin, origin_of_results
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.records import Job
-from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
-from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_scores
+from prime_lab_mcp.lab.rollouts.rollout import Reading
+from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 
@@ -41,16 +48,16 @@ async def run(call: Call, args: Args) -> Outcome:
             code="eval-not-finished",
             next=(Next("watch_run", "see how it stands", {"id": job.id}),),
         )
-    judged = await anyio.to_thread.run_sync(judging.judge_job, lab, job, args.group_size)
-    return await illustrated(lab, job, judged, await _of_job(call, job, judged, args.group_size))
+    judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job, args.group_size)
+    return await illustrate_outcome(lab, job, judged, await _of_job(call, job, judged, args.group_size))
 
 
 def _job(lab: Lab, snapshot: Snapshot | None, wanted: str | None) -> Job | None:
-    """The evaluation that is meant; None for a file that is none of ours."""
-    finished = [j for j in lab.evals.list() if j.platform in (None, lab.platform)]
+    """The evaluation that the arguments name; None for a file that no evaluation of this workspace wrote."""
+    finished = [j for j in EvaluationJobs(lab).list() if j.platform in (None, lab.platform)]
     if wanted is not None:
         if wanted.startswith("eval-") and "/" not in wanted:
-            return lab.evals.get(wanted)
+            return EvaluationJobs(lab).get(wanted)
         return next((j for j in finished if _holds(lab, j, Path(wanted))), None)
     finished = [j for j in finished if j.state == "finished" and (snapshot is None or j.source == snapshot.source)]
     if finished:
@@ -65,30 +72,31 @@ def _job(lab: Lab, snapshot: Snapshot | None, wanted: str | None) -> Job | None:
 
 
 def _holds(lab: Lab, job: Job, path: Path) -> bool:
-    return path.is_absolute() and path.is_relative_to(lab.evals.files(job.id).root)
+    return path.is_absolute() and path.is_relative_to(EvaluationJobs(lab).files(job.id).root)
 
 
-async def _of_job(call: Call, job: Job, judged: judging.Judged, group_size: int) -> Outcome:
+async def _of_job(call: Call, job: Job, judged: verdict.EvaluationVerdict, group_size: int) -> Outcome:
     lab = call.lab
-    spec = lab.evals.spec(job)
+    spec = EvaluationJobs(lab).spec(job)
     snapshot = call.snapshot or await _present(lab, job)
     notes = _not_evidence(lab, job, snapshot)
     findings = [*judged.findings, *notes]
-    if group_size > judging.GROUP_SIZE:
+    if group_size > verdict.GROUP_SIZE:
         findings.append(
             Finding(
-                "distribution-group-size", "warning",
+                "distribution-group-size",
+                "warning",
                 f"this holds for training with groups of {group_size} or more",
                 f"Set group_size={group_size} in the training config.",
             )
-        )  # fmt: skip
+        )
     return Outcome(
         judged.status,
-        verdicts.summary_of(spec, judged),
+        verdict.verdict_summary(spec, judged),
         tuple(findings),
         {"id": job.id, "model": spec.model, **judged.data},
         next_calls(judged.distribution, spec.environment, job.id) if judged.distribution else (),
-        facts=_proving(verdicts.facts(spec, job), proves=not notes),
+        facts=_proving(verdict.evidence_facts(spec, job), proves=not notes),
         snapshot=snapshot,
     )
 
@@ -100,7 +108,7 @@ def _proving(facts: Facts, *, proves: bool) -> Facts:
 
 
 async def _present(lab: Lab, job: Job) -> Snapshot | None:
-    """The environment of a job as it is on disk now, if it is still there."""
+    """A snapshot of the job's environment as it is on disk now; None if the folder is gone."""
     try:
         return await lab.snapshot(job.environment)
     except LabError:
@@ -108,12 +116,12 @@ async def _present(lab: Lab, job: Job) -> Snapshot | None:
 
 
 def _not_evidence(lab: Lab, job: Job, snapshot: Snapshot | None) -> list[Finding]:
-    """Why this verdict is shown and opens no gate; empty when it does."""
+    """Why this verdict opens no gate; empty if it does."""
     if snapshot is None or snapshot.source != job.source:
         said = f"evaluation {job.id} ran on other files than {job.environment} has now"
         return [Finding("distribution-not-evidence", "info", said, "Run run_eval on the present files.")]
-    spec = lab.evals.spec(job)
-    for other in lab.evals.list(job.environment):
+    spec = EvaluationJobs(lab).spec(job)
+    for other in EvaluationJobs(lab).list(job.environment):
         same = other.source == job.source and other.state == "finished" and other.at > job.at
         if same and other.spec.get("model") == spec.model and other.spec.get("env_args") == dict(spec.env_args):
             said = f"evaluation {other.id} with the same model is newer, and the latest counts, not the best"
@@ -122,16 +130,17 @@ def _not_evidence(lab: Lab, job: Job, snapshot: Snapshot | None) -> list[Finding
 
 
 async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
-    """Results that no job of this workspace wrote: judged and shown, never evidence."""
-    reading = results.Reading()
+    """Judge results that no job of this workspace wrote. They are shown and never evidence."""
+    reading = Reading()
     judged = await anyio.to_thread.run_sync(_judge_file, path, group_size, reading)
     blemished = any(f.severity == "blocker" for f in reading.findings())
-    told = await anyio.to_thread.run_sync(results.origin, path)
+    told = await anyio.to_thread.run_sync(origin_of_results, path)
     note = Finding(
-        "distribution-not-evidence", "info",
+        "distribution-not-evidence",
+        "info",
         f"{quote(path.name, 100)} was not written by run_eval here, so the verdict opens no gate",
         "Run run_eval for evidence.",
-    )  # fmt: skip
+    )
     mean = f"mean reward {judged.mean:.2f} of attainable" if judged.mean is not None else "no scored rollout"
     return Outcome(
         "inconclusive" if blemished else judged.status,
@@ -143,27 +152,27 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
     )
 
 
-def _sampled(told: results.Origin) -> tuple[Finding, ...]:
-    other = judging.other_sampling(told.sampling or {})
+def _sampled(told: ResultsOrigin) -> tuple[Finding, ...]:
+    other = verdict.sampling_difference(told.sampling or {})
     if other is None:
         return ()
     said = f"the file says that it was sampled {other}: the share of usable groups does not carry over"
     return (Finding("distribution-other-sampling", "warning", said, "Run run_eval without temperature."),)
 
 
-def _made_by(told: results.Origin) -> dict[str, Any]:
-    """What the file says of itself; what it does not tell is missing."""
-    shown = {
-        "environment": told.environment, "model": told.model, "harness": told.harness, "verifiers": told.verifiers
-    }  # fmt: skip
+def _made_by(told: ResultsOrigin) -> dict[str, Any]:
+    """The metadata of a results file; unknown entries are missing."""
+    shown = {"environment": told.environment, "model": told.model, "harness": told.harness, "verifiers": told.verifiers}
     kept: dict[str, Any] = {name: quote(text, 100) for name, text in shown.items() if text}
     if told.sampling:
         kept["sampling"] = {quote(str(k), 40): v for k, v in told.sampling.items() if isinstance(v, int | float)}
     return kept
 
 
-def _judge_file(path: Path, group_size: int, reading: results.Reading) -> Distribution:
-    return judge(results.scores(path, reading), group_size=group_size, golds=golds_of(results.tasks(path)))
+def _judge_file(path: Path, group_size: int, reading: Reading) -> Distribution:
+    return judge_rollouts(
+        read_scores(path, reading), group_size=group_size, golds=sampled_golds(read_first_rollouts(path))
+    )
 
 
 TOOL = Tool(

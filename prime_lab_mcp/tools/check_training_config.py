@@ -1,4 +1,5 @@
-"""`check_training_config`: the last free step before money: keys, relations, environments, then the platform's word."""
+"""`check_training_config`: checks a config without cost: keys, relations, environments, then the platform's
+validation."""
 
 from __future__ import annotations
 
@@ -6,14 +7,15 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.configs.examine import Examined, examine, verdict
-from prime_lab_mcp.lab.configs.read import read
-from prime_lab_mcp.lab.configs.registry import REGISTRY, Entry, drift, load
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.configs.config import read_config
+from prime_lab_mcp.lab.configs.examine import ConfigExamination, examination_verdict, examine_config
+from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, drift_finding, load_registry
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
-from prime_lab_mcp.lab.cost import measured
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.report import Facts, Next, Outcome
-from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _SHOWN = 40
@@ -25,10 +27,10 @@ class Args(Arguments):
 
 async def run(call: Call, args: Args) -> Outcome:
     path = call.lab.workspace.resolve(args.path, must_exist=True)
-    examined = await examine(call.lab, read(path))
-    changed = drift(call.lab.workspace.resolve(REGISTRY), examined.config)
+    examined = await examine_config(call.lab, read_config(path), call.platform)
+    changed = drift_finding(call.lab.workspace.resolve(REGISTRY), examined.config)
     relative = path.relative_to(call.lab.workspace.root).as_posix()
-    status = verdict(examined.findings)
+    status = examination_verdict(examined.findings)
     findings = (*examined.findings[:_SHOWN], *([changed] if changed else ()))
     return Outcome(
         status,
@@ -40,7 +42,7 @@ async def run(call: Call, args: Args) -> Outcome:
     )
 
 
-def _summary(relative: str, examined: Examined, status: str) -> str:
+def _summary(relative: str, examined: ConfigExamination, status: str) -> str:
     blockers = sum(f.severity == "blocker" for f in examined.findings)
     warnings = sum(f.severity == "warning" for f in examined.findings)
     if status == "failed":
@@ -61,7 +63,7 @@ def _summary(relative: str, examined: Examined, status: str) -> str:
     return f"{relative} is sound, {judged}; {count(warnings, 'warning')}."
 
 
-def _data(call: Call, relative: str, examined: Examined) -> dict[str, Any]:
+def _data(call: Call, relative: str, examined: ConfigExamination) -> dict[str, Any]:
     config = examined.config
     entry = _entry(call, relative)
     values: dict[str, Any] = {
@@ -87,23 +89,25 @@ def _data(call: Call, relative: str, examined: Examined) -> dict[str, Any]:
         values["signal_per_dollar"] = examined.estimate.signal_per_dollar
     if config.target == "hosted":
         hourly = examined.price_per_hour
-        likely = measured(call.lab, config, hourly / config.gpus if hourly is not None and config.gpus else None)
+        likely = forecast_from_ledger(
+            call.lab, config, hourly / config.gpus if hourly is not None and config.gpus else None
+        )
         values["cost"] = likely.as_json() if likely else None
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _entry(call: Call, relative: str) -> Entry | None:
+def _entry(call: Call, relative: str) -> RegistryEntry | None:
     try:
-        entries = load(call.lab.workspace.resolve(REGISTRY))
+        entries = load_registry(call.lab.workspace.resolve(REGISTRY))
     except BadInput:
-        return None  # the lineage is an ornament here; writing a config insists on it
+        return None  # the lineage is optional here; write_training_config requires it
     return next((e for e in reversed(entries) if e.path == relative), None)
 
 
-def _next(relative: str, examined: Examined, status: str) -> tuple[Next, ...]:
+def _next(relative: str, examined: ConfigExamination, status: str) -> tuple[Next, ...]:
     codes = {f.code for f in examined.findings if f.severity == "blocker"}
     if status == "passed" and examined.config.shape == "sft":
-        return ()  # submit_training takes no such config: a person starts it
+        return ()  # submit_training does not accept such a config: a person starts it
     if status == "passed" and examined.config.target == "hosted":
         return (Next("submit_training", "trains with it, after asking", {"config": relative}),)
     if codes & {"migration", "config-old-key"}:

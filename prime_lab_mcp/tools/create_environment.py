@@ -1,4 +1,4 @@
-"""`create_environment`: a complete package from a template fitted to a dataset, or one pulled from the Hub."""
+"""`create_environment`: creates a package from a template and a dataset, or pulls a package from the Hub."""
 
 from __future__ import annotations
 
@@ -9,23 +9,33 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.authoring.fitting import MENDED, Made, build, sample
-from prime_lab_mcp.lab.authoring.kinds import Kind, kind_of, known
-from prime_lab_mcp.lab.authoring.names import Names, names_for
-from prime_lab_mcp.lab.authoring.placing import building
-from prime_lab_mcp.lab.datasets.inspecting import inspect
-from prime_lab_mcp.lab.datasets.inspection import Inspection
-from prime_lab_mcp.lab.datasets.recommending import TEMPLATES
-from prime_lab_mcp.lab.datasets.table import Request
-from prime_lab_mcp.lab.errors import BadInput, LabError
-from prime_lab_mcp.lab.report import Finding, Next, Outcome
-from prime_lab_mcp.lab.sources import note_pulled
-from prime_lab_mcp.lab.text import count, quote
-from prime_lab_mcp.lab.workspace import HUB_NAME
+from prime_lab_mcp.lab.authoring.build import (
+    MENDED_CODES,
+    BuiltEnvironment,
+    build_environment,
+    build_folder,
+    build_sample,
+)
+from prime_lab_mcp.lab.authoring.template import (
+    EnvironmentKind,
+    PackageNames,
+    environment_kind,
+    package_names,
+    template_names,
+)
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
+from prime_lab_mcp.lab.datasets.reading import inspect_source
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest
+from prime_lab_mcp.lab.hub.ownership import note_pulled
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 MOST_ROWS = 200_000
-"""Rows of files that are packaged with an environment at most."""
+"""Largest number of rows of a local file that is packaged with an environment."""
 Name = Annotated[str | None, Field(max_length=200)]
 
 
@@ -48,7 +58,7 @@ class Args(Arguments):
 
 
 async def run(call: Call, args: Args) -> Outcome:
-    names = names_for(args.name)
+    names = package_names(args.name)
     target = call.lab.workspace.new_environment(names.module)
     if args.hub is not None and args.dataset is not None:
         raise BadInput("give a dataset or hub, not both", fix="Leave one of them out.", code="bad-argument")
@@ -65,9 +75,11 @@ async def run(call: Call, args: Args) -> Outcome:
     if wanted is None:
         findings = (*findings, _without_template(call, found.format))
         return _refused(args, findings, "the form of its answers fits no template", found)
-    kind = kind_of(call.lab.settings.templates, wanted, args.api)
+    kind = environment_kind(call.lab.settings.templates, wanted, args.api)
     await call.progress(1, 1, "writing the package")
-    made = await _write(target, lambda folder: build(kind, folder, names, found, args.task, args.labels or ()))
+    made = await _write(
+        target, lambda folder: build_environment(kind, folder, names, found, args.task, args.labels or ())
+    )
     findings = (*findings, *made.findings)
     if any(f.severity == "blocker" for f in made.findings):
         return _refused(args, findings, "its rows do not become tasks", found)
@@ -81,8 +93,8 @@ async def _inspected(call: Call, args: Args, dataset: str) -> Inspection:
             fix="Name the dataset or the files that they come from.",
             code="bad-argument",
         )
-    request = Request(dataset, args.config, args.split, args.eval_split, args.revision, MOST_ROWS, whole=True)
-    return await inspect(
+    request = DatasetRequest(dataset, args.config, args.split, args.eval_split, args.revision, MOST_ROWS, whole=True)
+    return await inspect_source(
         call.lab,
         request,
         prompt_column=args.prompt_column,
@@ -91,11 +103,11 @@ async def _inspected(call: Call, args: Args, dataset: str) -> Inspection:
     )
 
 
-async def _write(target: Path, write: Callable[[Path], Made]) -> Made:
-    """The package in place, or nothing when what was made has a blocker."""
+async def _write(target: Path, write: Callable[[Path], BuiltEnvironment]) -> BuiltEnvironment:
+    """Write the package. If the new package has a blocker, nothing is put in place."""
 
-    def placed() -> Made:
-        with building(target) as folder:
+    def placed() -> BuiltEnvironment:
+        with build_folder(target) as folder:
             made = write(folder)
             if any(f.severity == "blocker" for f in made.findings):
                 raise _NotMade(made)
@@ -108,31 +120,31 @@ async def _write(target: Path, write: Callable[[Path], Made]) -> Made:
 
 
 class _NotMade(Exception):
-    """Leaves `building` without putting anything in place."""
+    """Leaves `building` without putting anything in place, because the new package has a blocker."""
 
-    def __init__(self, made: Made) -> None:
+    def __init__(self, made: BuiltEnvironment) -> None:
         super().__init__()
         self.made = made
 
 
-async def _sample(call: Call, args: Args, names: Names, target: Path) -> Outcome:
+async def _sample(call: Call, args: Args, names: PackageNames, target: Path) -> Outcome:
     templates = call.lab.settings.templates
     if args.template is None:
         raise BadInput(
             "give a dataset to build from, a template to begin with, or hub to pull an environment",
-            fix=f'For example dataset="openai/gsm8k", or template with one of: {", ".join(known(templates))}.',
+            fix=f'For example dataset="openai/gsm8k", or template with one of: {", ".join(template_names(templates))}.',
             code="bad-argument",
         )
-    kind = kind_of(templates, args.template, args.api)
-    made = await _write(target, lambda folder: sample(kind, folder, names, args.task))
+    kind = environment_kind(templates, args.template, args.api)
+    made = await _write(target, lambda folder: build_sample(kind, folder, names, args.task))
     return _created(call, names, kind, made.findings, made, None)
 
 
 def _standing(found: Inspection) -> tuple[Finding, ...]:
-    """The inspection's findings that creating the package does not mend."""
+    """The findings of the inspection that creating the package does not resolve."""
     if found.prompt is None or found.answer is None:
-        return found.findings  # a column that nobody named is not mended by leaving rows out
-    mended = MENDED | {"unpinned-dataset"} if found.table.origin == "hub" else MENDED
+        return found.findings  # leaving out rows does not resolve a column that nobody named
+    mended = MENDED_CODES | {"unpinned-dataset"} if found.table.origin == "hub" else MENDED_CODES
     return tuple(f for f in found.findings if f.code not in mended)
 
 
@@ -142,7 +154,7 @@ def _without_template(call: Call, format: str | None) -> Finding:
         "blocker",
         f"answers in the form {format or 'that was found'} have no template of their own",
         "Name the closest one with template and change it with edit_environment; there are: "
-        f"{', '.join(known(call.lab.settings.templates))}.",
+        f"{', '.join(template_names(call.lab.settings.templates))}.",
     )
 
 
@@ -158,7 +170,12 @@ def _refused(args: Args, findings: tuple[Finding, ...], why: str, found: Inspect
 
 
 def _created(
-    call: Call, names: Names, kind: Kind, findings: tuple[Finding, ...], made: Made, found: Inspection | None
+    call: Call,
+    names: PackageNames,
+    kind: EnvironmentKind,
+    findings: tuple[Finding, ...],
+    made: BuiltEnvironment,
+    found: Inspection | None,
 ) -> Outcome:
     folder = call.lab.workspace.environments / names.module
     data: dict[str, Any] = {
@@ -179,7 +196,7 @@ def _created(
 
 
 def _files(folder: Path) -> list[str]:
-    """The package's files; `.prime` holds the CLI's own notes."""
+    """The package's files without `.prime`, the folder of the CLI's records."""
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return sorted(path.as_posix() for path in found if path.parts[0] != ".prime")
 
@@ -189,7 +206,7 @@ def _then(environment: str) -> tuple[Next, ...]:
     return (Next("test_reward", "checks the environment and proves its reward, without a model", named),)
 
 
-async def _pull(call: Call, args: Args, hub: str, names: Names) -> Outcome:
+async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcome:
     if not HUB_NAME.match(hub):
         raise BadInput(
             f"{quote(hub)} is no environment of the Hub",
@@ -197,7 +214,7 @@ async def _pull(call: Call, args: Args, hub: str, names: Names) -> Outcome:
             code="bad-argument",
         )
     target = call.lab.workspace.new_environment(names.module)
-    with building(target) as folder:
+    with build_folder(target) as folder:
         await call.lab.prime.env_pull(hub, folder)
         if not (folder / "pyproject.toml").is_file():
             raise LabError(

@@ -1,4 +1,4 @@
-"""`edit_environment`: one atomic change of one text file, its diff, and the evidence it made stale."""
+"""`edit_environment`: changes one text file atomically, and reports the diff and the evidence that became stale."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.files import MOST, inside, read_text
-from prime_lab_mcp.lab.line import proven
-from prime_lab_mcp.lab.manifest import parse, write_atomic
-from prime_lab_mcp.lab.report import Finding, Next, Outcome
-from prime_lab_mcp.lab.text import clip, count, quote
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.files import MAX_FILE_BYTES, read_text, resolve_inside
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import clip, count, quote
+from prime_lab_mcp.lab.state.gates import proven_tools
+from prime_lab_mcp.lab.state.manifest import parse_manifest, write_atomic
+from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 DIFF = 4_000
-"""Characters of the diff that are shown."""
+"""Length limit of the shown diff, in characters."""
 
 
 class Args(Arguments):
@@ -34,18 +35,19 @@ class Args(Arguments):
 
 async def run(call: Call, args: Args) -> Outcome:
     folder = call.lab.workspace.environment(args.environment)
-    path = inside(folder.path, args.path)
+    path = resolve_inside(folder.path, args.path)
     before = read_text(path) if path.exists() and not path.is_dir() else None
     after = edited(before, args)
     if path.is_dir():
         raise BadInput(f"{quote(args.path)} is a folder", fix="Give the path of a file.", code="not-a-file")
-    if "\0" in after or len(after.encode("utf-8", "surrogatepass")) > MOST:
+    if "\0" in after or len(after.encode("utf-8", "surrogatepass")) > MAX_FILE_BYTES:
         raise BadInput("the text is too big or not text", fix="Put data into a dataset instead.", code="not-text")
     was = await call.lab.snapshot(args.environment)
     if after != before:
         _write(path, after, args.path)
     now = await call.lab.snapshot(args.environment)
-    held, holds = proven(call.lab, was), proven(call.lab, now)
+    lab = call.lab
+    held, holds = (proven_tools(lab.ledger, lab.key, lab.platform, snapshot) for snapshot in (was, now))
     stale = [tool for tool in held if tool not in holds]
     again = [tool for tool in holds if tool not in held]
     data = {
@@ -64,7 +66,7 @@ async def run(call: Call, args: Args) -> Outcome:
 
 
 def edited(before: str | None, args: Args) -> str:
-    """The file's new text. Raises BadInput when `old` is not there exactly once."""
+    """The file's new text. Raises BadInput if `old` does not occur exactly once."""
     if args.old is None:
         return args.new
     if before is None:
@@ -109,7 +111,7 @@ def _findings(path: str, text: str) -> Iterator[Finding]:
             reason = getattr(error, "msg", None) or "it cannot be parsed"
             where = f"{path}:{line}" if line else path
             yield Finding("syntax-error", "warning", f"the file is no valid Python now: {reason}.", "Mend it.", where)
-    elif path == "pyproject.toml" and (problem := parse(text.encode("utf-8", "replace")).problem):
+    elif path == "pyproject.toml" and (problem := parse_manifest(text.encode("utf-8", "replace")).problem):
         yield Finding("syntax-error", "warning", f"pyproject.toml cannot be read now: {problem}.", "Mend it.", path)
 
 

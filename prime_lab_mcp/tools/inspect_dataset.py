@@ -1,4 +1,4 @@
-"""`inspect_dataset`: schema, samples, columns, answer format and flaws of a dataset, before any code is written."""
+"""`inspect_dataset`: reports schema, samples, columns, answer format and flaws of a dataset."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Annotated
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab import hub
-from prime_lab_mcp.lab.authoring.fitting import MENDED
-from prime_lab_mcp.lab.datasets.inspecting import inspect
+from prime_lab_mcp.lab.authoring.build import MENDED_CODES
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Finding, Next, verdict_of
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.inspection import Inspection
-from prime_lab_mcp.lab.datasets.source import ENVIRONMENT, HubDataset, locate
-from prime_lab_mcp.lab.datasets.splits import HELD, TRAIN
-from prime_lab_mcp.lab.datasets.table import Request
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.hub import Entry
-from prime_lab_mcp.lab.report import Finding, Next, Outcome, verdict_of
-from prime_lab_mcp.lab.text import count, quote
-from prime_lab_mcp.lab.workspace import HUB_NAME
+from prime_lab_mcp.lab.datasets.reading import inspect_source
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest
+from prime_lab_mcp.lab.datasets.source import ENVIRONMENT, HELD_OUT_SPLITS, TRAIN_SPLITS, HubDataset, locate_dataset
+from prime_lab_mcp.lab.hub import lookup
+from prime_lab_mcp.lab.hub.lookup import HubEntry
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 Name = Annotated[str | None, Field(max_length=200)]
 LOOKED_UP = 3.0
-"""Seconds that the question whether an environment has the same name may delay an inspection."""
+"""How long an inspection waits for the Hub's answer about an environment of the same name, in seconds."""
 
 
 class Args(Arguments):
@@ -62,14 +62,14 @@ async def run(call: Call, args: Args) -> Outcome:
     return Outcome(status, summary(found), findings, found.as_json(), next=next)
 
 
-async def _both(call: Call, args: Args) -> tuple[Entry | None, Inspection | LabError]:
-    """The inspection, and what the Environments Hub has under the same name, asked beside it."""
-    request = Request(args.dataset, args.config, args.split, args.eval_split, args.revision, args.max_rows)
-    entries: list[Entry] = []
+async def _both(call: Call, args: Args) -> tuple[HubEntry | None, Inspection | LabError]:
+    """Inspect the dataset, and at the same time ask the Hub for an environment of the same name."""
+    request = DatasetRequest(args.dataset, args.config, args.split, args.eval_split, args.revision, args.max_rows)
+    entries: list[HubEntry] = []
     asked = anyio.Event()
 
     async def ask(owner: str, name: str) -> None:
-        entries.append(await hub.look_up(call.lab.prime, owner, name))
+        entries.append(await lookup.look_up_environment(call.lab.prime, owner, name))
         asked.set()
 
     found: Inspection | LabError
@@ -81,7 +81,7 @@ async def _both(call: Call, args: Args) -> tuple[Entry | None, Inspection | LabE
         else:
             beside.start_soon(ask, *named)
         try:
-            found = await inspect(
+            found = await inspect_source(
                 call.lab,
                 request,
                 prompt_column=args.prompt_column,
@@ -98,16 +98,18 @@ async def _both(call: Call, args: Args) -> tuple[Entry | None, Inspection | LabE
 
 
 def _hub_name(call: Call, args: Args) -> tuple[str, str] | None:
-    """Owner and name, where the argument is a name on a Hub and nothing in the workspace."""
+    """Owner and name if the argument is a name on a Hub and not a path in the workspace."""
     matched = HUB_NAME.match(args.dataset)
     try:
-        on_hub = matched is not None and isinstance(locate(call.lab.workspace, args.dataset, args.config), HubDataset)
+        on_hub = matched is not None and isinstance(
+            locate_dataset(call.lab.workspace, args.dataset, args.config), HubDataset
+        )
     except LabError:
         return None
     return (matched["owner"], matched["name"]) if matched is not None and on_hub else None
 
 
-def _also(entry: Entry) -> Finding:
+def _also(entry: HubEntry) -> Finding:
     return Finding(
         "also-an-environment",
         "warning",
@@ -117,7 +119,7 @@ def _also(entry: Entry) -> Finding:
     )
 
 
-def _look_at(entry: Entry) -> Next:
+def _look_at(entry: HubEntry) -> Next:
     arguments = {"kind": "environment", "query": entry.ref}
     return Next("search_hub", "shows the environment of the same name", arguments)
 
@@ -146,16 +148,16 @@ def _next(found: Inspection, args: Args, passed: bool) -> tuple[Next, ...]:
         named = {"name": _name_for(args.dataset), **given}
         return (Next("create_environment", "builds the environment from this dataset", named),)
     blocking = {f.code for f in found.findings if f.severity == "blocker"}
-    if found.prompt is not None and found.answer is not None and blocking <= MENDED:
+    if found.prompt is not None and found.answer is not None and blocking <= MENDED_CODES:
         named = {"name": _name_for(args.dataset), **given}
         return (Next("create_environment", "leaves these rows out; or mend the dataset first", named),)
     return (Next("inspect_dataset", "again, once the blockers are mended", given),)
 
 
 def _name_for(dataset: str) -> str:
-    """A name for the environment: of the dataset, not of its split or of a folder that is called `data`."""
+    """Suggest a name for the environment: the dataset's name, not its split or a folder called `data`."""
     parts = [part.split(".")[0] for part in dataset.rstrip("/").split("/")]
-    said = [p for p in parts if p and p.lower() not in (*TRAIN, *HELD, "data", "datasets", "dataset")]
+    said = [p for p in parts if p and p.lower() not in (*TRAIN_SPLITS, *HELD_OUT_SPLITS, "data", "datasets", "dataset")]
     return re.sub(r"[^a-z0-9]+", "_", said[-1].lower()).strip("_") if said else "my_env"
 
 

@@ -1,4 +1,4 @@
-"""`preflight`: what this machine and account can do, per capability, with a fix for everything that is missing."""
+"""`preflight`: reports what this machine and account can do, with a fix for everything that is missing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab import capabilities
-from prime_lab_mcp.lab.capabilities import SUPPORTED, Capability
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
+from prime_lab_mcp.lab import preflight
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.versions import PYTHONS, SUPPORTED
+from prime_lab_mcp.lab.preflight import Capability
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 
@@ -38,7 +40,7 @@ async def run(call: Call, args: Args) -> Outcome:
             "training": _shown(training),
         },
         "versions": versions,
-        "supported": {"python": "3.11-3.13", **SUPPORTED},
+        "supported": {"python": PYTHONS, **SUPPORTED},
     }
     facts = Facts(toolchain=versions, touches_platform=True)
     return Outcome(
@@ -69,12 +71,12 @@ async def _install(call: Call) -> Finding:
 
 async def _look(call: Call) -> tuple[Capability, Capability, Capability]:
     await call.progress(0.0, 3.0, "looking at this machine")
-    local = await capabilities.local(call.lab)
+    local = await preflight.local_capability(call.lab)
     await call.progress(1.0, 3.0, "asking the platform who is logged in")
-    account = await capabilities.account(call.lab)
+    account = await preflight.account_capability(call.lab)
     await call.progress(2.0, 3.0, "asking what can be trained")
     if account.state == "ok":
-        training = await capabilities.training(call.lab, account)
+        training = await preflight.training_capability(call.lab, account)
     else:
         training = Capability("missing", (), {"why": "needs the account first"})
     await call.progress(3.0, 3.0, "done")
@@ -82,7 +84,7 @@ async def _look(call: Call) -> tuple[Capability, Capability, Capability]:
 
 
 def _softened(finding: Finding) -> Finding:
-    """Most of the work needs no account, so what it lacks does not fail the whole."""
+    """Turn a blocker of the account into a warning, because most of the work needs no account."""
     return replace(finding, severity="warning") if finding.severity == "blocker" else finding
 
 

@@ -1,23 +1,25 @@
-"""`push_environment`: publish exactly what was validated, once, and check that the Hub holds it."""
+"""`push_environment`: publishes exactly the validated files, once, and checks that the Hub has them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from prime_lab_mcp.lab import hub, publish
-from prime_lab_mcp.lab.checks.generation import detect
-from prime_lab_mcp.lab.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.hub import lookup, publish
+from prime_lab_mcp.lab.hub.publish import PublishRequest, PublishResult, PublishTarget
+from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.prime.answers import Runtime
-from prime_lab_mcp.lab.publish import Published, Target, Wish
-from prime_lab_mcp.lab.raising import raised_version
-from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
-from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.lab.text import count
-from prime_lab_mcp.tools.names import Slug, Text
-from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Tool
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_code import detect_generation
+from prime_lab_mcp.tools.argument_types import Slug, Text
+from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Plan, PlannedTool
 
 
 class Args(Arguments):
@@ -33,8 +35,8 @@ class Args(Arguments):
     confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
 
 
-def _wish(args: Args) -> Wish:
-    return Wish(args.owner, args.team, args.visibility, args.bump)
+def _push_request(args: Args) -> PublishRequest:
+    return PublishRequest(args.owner, args.team, args.visibility, args.bump)
 
 
 def _local(call: Call) -> Snapshot:
@@ -48,20 +50,30 @@ def _local(call: Call) -> Snapshot:
 
 
 def _runtime(snapshot: Snapshot) -> Runtime:
-    """What the Hub is told: by the code, else by the requirement on verifiers as prime itself would."""
-    return detect(snapshot).api or hub.runtime_required(snapshot.manifest.requirements) or "v1"
+    """The runtime label for the Hub: from the code, else from the requirement on verifiers, as prime does."""
+    return detect_generation(snapshot).api or lookup.runtime_required(snapshot.manifest.requirements) or "v1"
 
 
-async def intent(call: Call, args: Args) -> Intent:
+@dataclass(frozen=True, slots=True)
+class PushPlan:
+    """The target of the push and the request of the caller."""
+
+    target: PublishTarget
+    key: str
+    args: Args
+
+
+async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     snapshot = _local(call)
-    target = await publish.plan(call.lab, snapshot, _wish(args))
-    key = publish.key(call.lab, snapshot, target)
+    target = await publish.plan_publish(call.lab, snapshot, _push_request(args), call.platform)
+    key = publish.publish_key(call.lab, snapshot, target)
+    work = PushPlan(target, key, args)
     if target.present is not None or target.problem is not None:
-        return Intent("push", key, f"{target.ref}: nothing is sent.", ask=False)
-    return Intent("push", key, _question(snapshot, target))
+        return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
+    return Plan(work, Intent("push", key, _question(snapshot, target)))
 
 
-def _question(snapshot: Snapshot, target: Target) -> str:
+def _question(snapshot: Snapshot, target: PublishTarget) -> str:
     if target.entry.exists:
         seen = target.visibility or target.entry.visibility or "as it is"
         place = f"as the next version after {target.entry.version} (visibility: {seen})"
@@ -79,11 +91,10 @@ def _question(snapshot: Snapshot, target: Target) -> str:
     )
 
 
-async def run(call: Call, args: Args) -> Outcome:
-    snapshot, wish = _local(call), _wish(args)
-    target = await publish.plan(call.lab, snapshot, wish)
-    key = publish.key(call.lab, snapshot, target)
-    if call.intent is not None and key != call.intent.key:
+async def run(call: Call, plan: Plan[PushPlan]) -> Outcome:
+    snapshot, args, key = _local(call), plan.work.args, plan.work.key
+    target, wish = await _target_now(call, snapshot, plan.work), _push_request(args)
+    if publish.publish_key(call.lab, snapshot, target) != key:
         raise LabError(
             "the files, the account or the Hub changed while this was being approved",
             fix="Call push_environment again; it asks about what would be sent now.",
@@ -93,9 +104,9 @@ async def run(call: Call, args: Args) -> Outcome:
         return _failed(snapshot, target, (target.problem,))
     runtime = _runtime(snapshot)
     if target.present is not None:
-        there = Published(target.present, target.entry, False)
+        there = PublishResult(target.present, target.entry, False)
         return _outcome(call, snapshot, target, there, runtime, args)
-    with raised_version(_manifest(call, snapshot), target) as raised:
+    with bumped_version(_manifest(call, snapshot), target) as raised:
         if target.bumped_from is not None:
             await call.progress(0.0, 3.0, f"raising the version to {target.version}")
             snapshot = await _bumped(call, snapshot)
@@ -105,9 +116,17 @@ async def run(call: Call, args: Args) -> Outcome:
                 return _failed(snapshot, target, tuple(f for f in report.findings if f.severity == "blocker"))
         await call.progress(1.0, 3.0, f"pushing {target.ref} {target.version}")
         raised.sending = True
-        published = await publish.send(call.lab, snapshot, target, key, runtime, wish)
+        published = await publish.send_push(call.lab, snapshot, target, key, runtime, wish)
     await call.progress(3.0, 3.0, "comparing with what the Hub holds")
     return _outcome(call, snapshot, target, published, runtime, args)
+
+
+async def _target_now(call: Call, snapshot: Snapshot, plan: PushPlan) -> PublishTarget:
+    """The target of the plan. If the same intent was pushed meanwhile, the Hub is asked again."""
+    sent = call.lab.ledger.intent(plan.key, call.lab.platform)
+    if sent is None or sent.state == "open" or plan.target.present is not None:
+        return plan.target
+    return await publish.plan_publish(call.lab, snapshot, _push_request(plan.args))
 
 
 def _manifest(call: Call, snapshot: Snapshot) -> Path:
@@ -115,7 +134,7 @@ def _manifest(call: Call, snapshot: Snapshot) -> Path:
 
 
 async def _bumped(call: Call, before: Snapshot) -> Snapshot:
-    """The files as they are with the raised version. Raises LabError where anything else changed too."""
+    """A snapshot with the raised version. Raises LabError if anything else changed."""
     after = await call.lab.snapshot(before.relative)
     same = all(after.files.get(p) == digest for p, digest in before.files.items() if p != "pyproject.toml")
     if after.source != before.source or not same or len(after.files) != len(before.files):
@@ -127,7 +146,7 @@ async def _bumped(call: Call, before: Snapshot) -> Snapshot:
     return after
 
 
-def _failed(snapshot: Snapshot, target: Target, findings: tuple[Finding, ...]) -> Outcome:
+def _failed(snapshot: Snapshot, target: PublishTarget, findings: tuple[Finding, ...]) -> Outcome:
     findings = findings or (
         Finding(
             "check-after-bump",
@@ -152,10 +171,10 @@ def _failed(snapshot: Snapshot, target: Target, findings: tuple[Finding, ...]) -
 
 
 def _outcome(
-    call: Call, snapshot: Snapshot, target: Target, published: Published, runtime: Runtime, args: Args
+    call: Call, snapshot: Snapshot, target: PublishTarget, published: PublishResult, runtime: Runtime, args: Args
 ) -> Outcome:
-    push = publish.record(call.lab, snapshot, target, published, runtime)
-    findings = _doubts(snapshot, target, published, push.hub_hash, runtime, args)
+    push = publish.record_push(call.lab, snapshot, target, published, runtime)
+    findings = _hub_findings(snapshot, target, published, push.hub_hash, runtime, args)
     data: dict[str, Any] = {
         "owner": target.owner,
         "name": target.name,
@@ -188,10 +207,10 @@ def _outcome(
     )
 
 
-def _doubts(
+def _hub_findings(
     snapshot: Snapshot,
-    target: Target,
-    published: Published,
+    target: PublishTarget,
+    published: PublishResult,
     hub_hash: str | None,
     runtime: Runtime,
     args: Args,
@@ -248,16 +267,16 @@ def _next(pinned: str, runtime: Runtime, failed: bool) -> tuple[Next, ...]:
     return (Next("write_training_config", "a config to train on it", {"environments": [pinned]}),)
 
 
-TOOL = Tool(
+TOOL = PlannedTool(
     name="push_environment",
     title="Push environment",
     description="Publish a validated environment to the Hub, then verify that the Hub holds exactly what was tested. "
     "Asks first. Repeating it sends nothing twice.",
     args=Args,
+    plan=plan,
     run=run,
     effect="publishes",
     snapshot=True,
     records="environment",
-    intent=intent,
     open_world=True,
 )

@@ -1,4 +1,4 @@
-"""`read_environment`: the files of an environment and their text, for clients without a file system."""
+"""`read_environment`: lists and reads the files of an environment, for clients without a file system."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.files import inside, read_text
-from prime_lab_mcp.lab.report import Outcome
-from prime_lab_mcp.lab.snapshot import collect
-from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.files import read_text, resolve_inside
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import collect_files
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 PAGE = 8_000
-"""Characters of one page: what is left of a result after its frame."""
+"""Length of one page in characters: the size limit of a result without its other fields."""
 _LISTED = 100
 
 
@@ -29,7 +29,7 @@ async def run(call: Call, args: Args) -> Outcome:
     folder = call.lab.workspace.environment(args.environment)
     if args.path is None:
         return _listing(folder.path, folder.relative)
-    path = inside(folder.path, args.path)
+    path = resolve_inside(folder.path, args.path)
     if not path.is_file():
         raise BadInput(
             f"{folder.relative} has no file {quote(args.path)}",
@@ -47,7 +47,7 @@ async def run(call: Call, args: Args) -> Outcome:
 
 
 def _listing(root: Path, relative: str) -> Outcome:
-    pushed, left_out = collect(root)
+    pushed, left_out = collect_files(root)
     files: list[dict[str, Any]] = [{"path": p, "bytes": (root / p).stat().st_size, "pushed": True} for p in pushed]
     files += [{"path": out.path, "bytes": _size(root / out.path), "pushed": False, "why": out.why} for out in left_out]
     data: dict[str, Any] = {"files": files[:_LISTED]}

@@ -1,4 +1,4 @@
-"""`read_eval`: what a finished evaluation holds, in six views; each is a module of lab/evals/views."""
+"""`read_eval`: shows a finished evaluation in six views; each is a module of lab/evals/views."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Annotated, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.distribution import golds_of, judge
-from prime_lab_mcp.lab.errors import EvalError, LabError
-from prime_lab_mcp.lab.evals import judging
-from prime_lab_mcp.lab.evals.hosted.fetched import fetch
-from prime_lab_mcp.lab.evals.illustrate import illustrated
-from prime_lab_mcp.lab.evals.results import read
+from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.distribution.floor import sampled_golds
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.hosted.calls import fetch_evaluation
+from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.views import compare, difficulty, groups, rollouts, summary, zeros
-from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
+from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.records import Job
-from prime_lab_mcp.lab.report import Facts, Next, Outcome
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.rollouts.reading import read_rollouts
+from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _PICTURED = ("summary", "difficulty")
@@ -52,33 +55,37 @@ async def run(call: Call, args: Args) -> Outcome:
     viewed = await anyio.to_thread.run_sync(_viewed, here, other, judged, files, args)
     facts = Facts(touches_platform=job is None or job.platform is not None)
     found = Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next, facts=facts)
-    return await illustrated(lab, job, judged, found) if job is not None and judged is not None else found
+    return await illustrate_outcome(lab, job, judged, found) if job is not None and judged is not None else found
 
 
 def _viewed(
-    here: Evaluated, other: Evaluated | None, judged: judging.Judged | None, files: summary.Files, args: Args
-) -> Viewed:
+    here: FinishedEvaluation,
+    other: FinishedEvaluation | None,
+    judged: verdict.EvaluationVerdict | None,
+    files: summary.Files,
+    args: Args,
+) -> ViewResult:
     if args.view == "summary":
         assert judged is not None
-        return summary.summary(here, judged, files)
+        return summary.summary_view(here, judged, files)
     if args.view == "zeros":
-        return zeros.zeros(here)
+        return zeros.zeros_view(here)
     if args.view == "groups":
-        return groups.groups(here, args.by, args.page)
+        return groups.groups_view(here, args.by, args.page)
     if args.view == "rollouts":
-        return rollouts.rollouts(here, args.where, args.page)
+        return rollouts.rollouts_view(here, args.where, args.page)
     if args.view == "difficulty":
-        return difficulty.difficulty(here, args.page)
+        return difficulty.difficulty_view(here, args.page)
     assert other is not None
-    return compare.compare(here, other)
+    return compare.compare_view(here, other)
 
 
-async def _opened(lab: Lab, id: str | None) -> tuple[Job | None, Evaluated]:
-    """A job of this workspace with its results, or any evaluation of the account by the platform's id."""
+async def _opened(lab: Lab, id: str | None) -> tuple[Job | None, FinishedEvaluation]:
+    """Open a job of this workspace, or any evaluation of the account by its id on the platform."""
     if id is not None and not id.startswith("eval-"):
-        return None, await fetch(lab, id)
-    job = lab.evals.get(id) if id is not None else _latest(lab)
-    found = lab.evals.files(job.id).results()
+        return None, await fetch_evaluation(lab, id)
+    job = EvaluationJobs(lab).get(id) if id is not None else _latest(lab)
+    found = EvaluationJobs(lab).files(job.id).results()
     if found is None:
         raise EvalError(
             f"evaluation {job.id} has no finished rollout ({job.state})",
@@ -86,11 +93,11 @@ async def _opened(lab: Lab, id: str | None) -> tuple[Job | None, Evaluated]:
             code="results-missing",
             next=(Next("watch_run", "how it stands", {"id": job.id}),),
         )
-    return job, Evaluated(job.id, lab.evals.spec(job), lambda: read(found))
+    return job, FinishedEvaluation(job.id, EvaluationJobs(lab).spec(job), lambda: read_rollouts(found))
 
 
 def _latest(lab: Lab) -> Job:
-    ended = [job for job in lab.evals.list() if job.state in ("finished", "stopped", "crashed")]
+    ended = [job for job in EvaluationJobs(lab).list() if job.state in ("finished", "stopped", "crashed")]
     if not ended:
         raise EvalError(
             "there is no evaluation to read in this workspace",
@@ -101,17 +108,18 @@ def _latest(lab: Lab) -> Job:
     return ended[0]
 
 
-def _judged(lab: Lab, job: Job | None, here: Evaluated) -> judging.Judged:
-    """The verdict that the gates use; of an evaluation that was started elsewhere, what its rewards alone say."""
+def _judged(lab: Lab, job: Job | None, here: FinishedEvaluation) -> verdict.EvaluationVerdict:
+    """The verdict that the gates use; for an evaluation that was started elsewhere, the verdict on its rewards
+    alone."""
     if job is not None:
-        return judging.judge_job(lab, job)
-    found = judge(here.rollouts(), golds=golds_of(here.rollouts()))
-    return judging.Judged(found.status, found.findings, found)
+        return verdict.judge_job(lab, job)
+    found = judge_rollouts(here.rollouts(), golds=sampled_golds(here.rollouts()))
+    return verdict.EvaluationVerdict(found.status, found.findings, found)
 
 
 async def _files(lab: Lab, job: Job | None) -> summary.Files:
-    """Whether the environment of a job is still what it evaluated."""
-    if job is None or lab.evals.spec(job).hosted:
+    """Compare the job's environment on disk with the evaluated files."""
+    if job is None or EvaluationJobs(lab).spec(job).hosted:
         return "on the Hub"
     try:
         present = await lab.snapshot(job.environment)
@@ -120,12 +128,12 @@ async def _files(lab: Lab, job: Job | None) -> summary.Files:
     return "present" if present.source == job.source else "changed"
 
 
-def _other(lab: Lab, here: Evaluated, id: str | None) -> str:
-    """The evaluation to compare with. Raises EvalError (`compare-without-other`) with those there are."""
+def _other(lab: Lab, here: FinishedEvaluation, id: str | None) -> str:
+    """The evaluation to compare with. Raises EvalError (`compare-without-other`) that lists the possible ones."""
     if id is not None and id != here.id:
         return id
     name = here.spec.environment
-    ended = [j for j in lab.evals.list(name) if j.id != here.id and j.state == "finished"]
+    ended = [j for j in EvaluationJobs(lab).list(name) if j.id != here.id and j.state == "finished"]
     listed = ", ".join(f"{j.id} ({quote(j.spec.get('model') or '?', 60)})" for j in ended[:5])
     asked = {"eval": here.id, "view": "compare"}
     raise EvalError(

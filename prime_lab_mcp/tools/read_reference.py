@@ -1,4 +1,4 @@
-"""`read_reference`: the resources as a tool, for clients that cannot read resources."""
+"""`read_reference`: reads the resources through a tool, for clients that cannot read resources."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.evals.illustrate import report_of
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Link
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.evals.pages.illustrate import page_of_evaluation
 from prime_lab_mcp.lab.models import page as models
-from prime_lab_mcp.lab.report import Link, Outcome
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 
@@ -22,7 +23,7 @@ class Args(Arguments):
 
 
 PAGE = 12_000
-"""Characters of one page: about 3,000 tokens."""
+"""Length of one page in characters: about 3,000 tokens."""
 _SHOWN = 5
 _EVALUATION = re.compile(r"evals/([^/]+)/report")
 
@@ -35,9 +36,9 @@ async def run(call: Call, args: Args) -> Outcome:
     name = args.topic.removeprefix("lab://")
     of_evaluation = _EVALUATION.fullmatch(name)
     if of_evaluation:
-        text: str | None = (await report_of(call.lab, of_evaluation[1])).markdown
+        text: str | None = (await page_of_evaluation(call.lab, of_evaluation[1])).markdown
     else:
-        text = await models.page(call.lab) if name == models.TOPIC else call.references.page(name)
+        text = await models.models_page(call.lab) if name == models.TOPIC else call.references.page(name)
     if text is None:
         near = ", ".join(_near(name, [*call.references.names(), models.TOPIC]))
         raise BadInput(
@@ -56,7 +57,7 @@ async def run(call: Call, args: Args) -> Outcome:
 
 
 def _near(name: str, known: list[str]) -> list[str]:
-    """A few topics that may be meant: one that ends so, or is spelt alike."""
+    """A few topics with the same ending or a similar spelling."""
     last = name.rsplit("/", 1)[-1].casefold().replace("_", "-")
     whole = [topic for topic in known if topic.rsplit("/", 1)[-1].casefold() == last]
     alike = get_close_matches(name, known, n=_SHOWN, cutoff=0.6)

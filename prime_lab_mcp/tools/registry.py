@@ -1,4 +1,4 @@
-"""The one ordered list of tools. Everything else (schemas, gates' order, README table, prompts' tests) reads it."""
+"""The list of all tools in the order of the workflow. Schemas, the README table and tests are derived from it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from prime_lab_mcp.tools import (
     workflow_status,
     write_training_config,
 )
-from prime_lab_mcp.tools.tool import Tool
+from prime_lab_mcp.tools.tool import AnyTool
 
-TOOLS: tuple[Tool, ...] = (
+TOOLS: tuple[AnyTool, ...] = (
     workflow_status.TOOL,
     preflight.TOOL,
     search_hub.TOOL,

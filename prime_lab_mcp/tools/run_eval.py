@@ -1,30 +1,35 @@
-"""run_eval: evaluate a model on an environment with the real vf-eval, as a job that outlives the call."""
+"""`run_eval`: evaluates a model on an environment with vf-eval, as a job that outlives the call."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.errors import BadInput, EvalError
-from prime_lab_mcp.lab.evals import endpoints, judging, reporting, upload, verdicts
-from prime_lab_mcp.lab.evals.golds import register_golds
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.hosted import calls as hosted
-from prime_lab_mcp.lab.evals.illustrate import illustrated
-from prime_lab_mcp.lab.evals.jobs import LIVE
-from prime_lab_mcp.lab.evals.plan import Wanted, plan, prompt_tokens
-from prime_lab_mcp.lab.evals.spec import ASK_FROM, EvalSpec, canonical
+from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
+from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
+from prime_lab_mcp.lab.evals.plan import EvalRequest, prompt_tokens
+from prime_lab_mcp.lab.evals.plan import plan_evaluation as plan_eval
+from prime_lab_mcp.lab.evals.rehearsal_answers import register_golds
+from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import ASK_FROM, EvalSpec, canonical_json
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.opening import opened
-from prime_lab_mcp.lab.report import Outcome
-from prime_lab_mcp.tools.rescored_eval import rescored
-from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
+from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.relay import endpoints
+from prime_lab_mcp.lab.relay.endpoints import PRESETS
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.tools.rescoring import rescored
+from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 
 _GOLDS = 5000
 _PROMPTS = 64
-"""Tasks whose prompts are looked at for the estimate of tokens."""
+"""Number of tasks whose prompts are read for the token estimate."""
 
 
 class Args(Arguments):
@@ -33,7 +38,8 @@ class Args(Arguments):
     num_examples: Annotated[int, Field(ge=1, le=20_000, description="Tasks.")] = 50
     rollouts: Annotated[int, Field(ge=1, le=128, description="Per task.")] = 8
     endpoint: Annotated[
-        str | None, Field(description="prime (default), openai, openrouter, vllm, ollama, URL[|KEY_VAR].")
+        str | None,
+        Field(description=f"prime (default), {', '.join(n for n in PRESETS if n != 'prime')}, URL[|KEY_VAR]."),
     ] = None
     hosted: bool = False
     max_tokens: Annotated[int | None, Field(ge=1, description="Per completion (2048).")] = None
@@ -47,8 +53,8 @@ class Args(Arguments):
     rescore: Annotated[str | None, Field(description="Eval id, to score again.")] = None
     confirm: str | None = None
 
-    def wanted(self) -> Wanted:
-        return Wanted(
+    def wanted(self) -> EvalRequest:
+        return EvalRequest(
             model=self.model or "",
             num_examples=self.num_examples,
             rollouts=self.rollouts,
@@ -61,33 +67,76 @@ class Args(Arguments):
         )
 
 
-async def run(call: Call, args: Args) -> Outcome:
-    """Start or attach, wait a while, and judge when it has ended."""
+@dataclass(frozen=True, slots=True)
+class LocalEval:
+    """An evaluation on this machine.
+
+    `access`: the endpoint, which has answered and serves the model. `variables`: those of the rehearsal platform.
+    `ref`: the environment on the Hub to which the results are uploaded.
+    """
+
+    args: Args
+    access: endpoints.EndpointAccess
+    variables: dict[str, str]
+    ref: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostedEval:
+    args: Args
+    planned: HostedPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Rescoring:
+    args: Args
+
+
+EvalPlan = LocalEval | HostedEval | Rescoring
+
+
+async def plan(call: Call, args: Args) -> Plan[EvalPlan]:
+    """Plan the evaluation. Approval is needed if the estimated cost reaches a dollar, or if a cap is set."""
     if args.rescore:
-        return await rescored(call, args)
+        return Plan(Rescoring(args))
     _supported(args)
-    lab, evals = call.lab, call.lab.evals
     if args.hosted:
-        approved = call.intent.key if call.intent is not None else None
-        return await hosted.evaluate(
-            lab, args.environment, call.snapshot, args.wanted(), args.wait_seconds, call.progress, approved
-        )
-    ref = await upload.target(lab, _local(call, args)) if args.upload else None
-    spec, key = await _prepare(call, args)
-    await call.progress(0, spec.planned, reporting.announced(spec))
-    job = await evals.start(spec, key)
+        planned = await plan_hosted(call.lab, args.environment, call.snapshot, args.wanted(), call.platform)
+        offer = hosted.offer_hosted(planned, args.wanted())
+        return Plan(HostedEval(args, planned), Intent("eval", offer.key, offer.question, offer.max_cost, offer.ask))
+    access, variables = await _access(call.lab, args)
+    ref = await upload.upload_target(call.lab, _local(call, args)) if args.upload else None
+    return Plan(LocalEval(args, access, variables, ref), _intent(call, args, access, ref))
+
+
+async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
+    """Start the job or attach to a running one, wait for a while, and judge the job if it ends."""
+    work = plan.work
+    if isinstance(work, Rescoring):
+        return await rescored(call, work.args)
+    if isinstance(work, HostedEval):
+        agreed = plan.intent.key if plan.intent is not None else None
+        return await hosted.evaluate_hosted(call.lab, work.planned, work.args.wait_seconds, call.progress, agreed)
+    return await _evaluated(call, work)
+
+
+async def _evaluated(call: Call, work: LocalEval) -> Outcome:
+    lab, evals, args = call.lab, EvaluationJobs(call.lab), work.args
+    spec = await _spec(call, work)
+    await call.progress(0, spec.planned, verdict.announced_outcome(spec))
+    job = await evals.start(spec, work.access.key)
     if spec.price is not None:
         cost = args.wanted().estimate(spec.price)
         lab.ledger.commit_spend(job.id, cost, f"evaluation {job.id} of {spec.environment}", lab.platform)
     job = await evals.wait(job.id, args.wait_seconds, call.progress)
-    if job.state in LIVE:
-        return reporting.running(lab, job)
+    if job.state in LIVE_STATES:
+        return verdict.running_outcome(lab, job)
     if job.state != "finished":
-        return reporting.broken(lab, job)
-    await anyio.to_thread.run_sync(verdicts.settle, lab)
-    judged = await anyio.to_thread.run_sync(judging.judge_job, lab, job)
-    found = await illustrated(lab, job, judged, verdicts.outcome(lab, job, judged))
-    return await upload.reported(lab, job, ref, found) if ref is not None else found
+        return verdict.broken_outcome(lab, job)
+    await anyio.to_thread.run_sync(verdict.record_verdicts, lab)
+    judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
+    found = await illustrate_outcome(lab, job, judged, verdict.finished_outcome(lab, job, judged))
+    return await upload.outcome_with_upload(lab, job, work.ref, found) if work.ref is not None else found
 
 
 def _supported(args: Args) -> None:
@@ -101,25 +150,24 @@ def _supported(args: Args) -> None:
         raise BadInput("model is missing", fix='Name the model to be trained; search_hub(kind="model") lists them.')
 
 
-async def _prepare(call: Call, args: Args) -> tuple[EvalSpec, str | None]:
-    """The evaluation that is meant, once environment, endpoint and model were found to work."""
-    lab = call.lab
+async def _spec(call: Call, work: LocalEval) -> EvalSpec:
+    """The specification of the evaluation, which requires that the environment loads."""
+    lab, args, access = call.lab, work.args, work.access
 
     async def say(message: str) -> None:
         await call.progress(0, None, message)
 
-    access, variables = await _access(lab, args)
-    async with opened(lab, _local(call, args), env_args=args.env_args or {}, progress=say) as env:
+    async with open_environment(lab, _local(call, args), env_args=args.env_args or {}, progress=say) as env:
         cap = lab.settings.max_spend
         remaining = None if cap is None else max(0.0, cap - lab.ledger.spent(lab.platform))
         rehearsed = access.endpoint.preset == "prime" and lab.settings.rehearsal
         rows = (await env.worker.rows(limit=_GOLDS if rehearsed else _PROMPTS, seed=0)).rows
         roles = (await env.worker.facts()).roles if env.api == "v1" else None
         prompts = [prompt_tokens(row) for row in rows[:_PROMPTS]]
-        spec = plan(env.snapshot, env.interpreter, env.loaded, access, args.wanted(), remaining, roles, prompts)
+        spec = plan_eval(env.snapshot, env.interpreter, env.loaded, access, args.wanted(), remaining, roles, prompts)
         if rehearsed:
-            await register_golds(variables, rows)
-    return spec, access.key
+            await register_golds(work.variables, rows)
+    return spec
 
 
 def _local(call: Call, args: Args) -> Any:
@@ -132,26 +180,14 @@ def _local(call: Call, args: Args) -> Any:
     return call.snapshot
 
 
-async def _access(lab: Lab, args: Args) -> tuple[endpoints.Access, dict[str, str]]:
+async def _access(lab: Lab, args: Args) -> tuple[endpoints.EndpointAccess, dict[str, str]]:
     variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}
-    access = endpoints.resolve(args.endpoint, variables)
+    access = endpoints.resolve_endpoint(args.endpoint, variables)
     complete = access.endpoint.preset != "url" and not lab.settings.rehearsal
-    return await endpoints.ask(access, args.model or "", exact=complete), variables
+    return await endpoints.query_endpoint(access, args.model or "", exact=complete), variables
 
 
-async def intent(call: Call, args: Args) -> Intent | None:
-    """Ask first when the endpoint lists a price and the estimate reaches a dollar, or a cap is set."""
-    if args.rescore:
-        return None
-    _supported(args)
-    if args.hosted:
-        offer = await hosted.offer(call.lab, args.environment, call.snapshot, args.wanted())
-        return Intent("eval", offer.key, offer.question, offer.max_cost, offer.ask)
-    try:
-        access, _ = await _access(call.lab, args)
-    except EvalError:
-        return None  # the body says the same, as the error of this call
-    ref = await upload.target(call.lab, _local(call, args)) if args.upload else None
+def _intent(call: Call, args: Args, access: endpoints.EndpointAccess, ref: str | None) -> Intent | None:
     if access.price is None and ref is None:
         return None
     estimate = args.wanted().estimate(access.price) if access.price is not None else 0.0
@@ -164,21 +200,21 @@ async def intent(call: Call, args: Args) -> Intent | None:
         f"{args.rollouts} rollouts, about ${estimate:.2f} at most for one turn each?"
     )
     if ref is not None:
-        what, question = [*what, ref], f"{question} {upload.question(ref)}"
-    key = hashlib.sha256(canonical(what).encode()).hexdigest()
+        what, question = [*what, ref], f"{question} {upload.upload_question(ref)}"
+    key = hashlib.sha256(canonical_json(what).encode()).hexdigest()
     return Intent("eval", key, question, estimate, ask=estimate >= ASK_FROM or ref is not None)
 
 
-TOOL = Tool(
+TOOL = PlannedTool(
     name="run_eval",
     title="Run an evaluation",
     description="Evaluate a model with vf-eval as a job and judge its rewards. Past wait_seconds: an id; the same call "
     "waits on, or resumes.",
     args=Args,
+    plan=plan,
     run=run,
     effect="executes",
     snapshot=True,
-    intent=intent,
     hosted=lambda args: bool(args.hosted),
     open_world=True,
     idempotent=False,

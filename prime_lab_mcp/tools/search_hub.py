@@ -1,4 +1,4 @@
-"""`search_hub`: environments on the Hub (told apart from datasets on Hugging Face), models and GPUs with prices."""
+"""`search_hub`: finds environments on the Hub (and tells them from datasets on Hugging Face), models and GPUs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab import hub
-from prime_lab_mcp.lab.candidate import Candidate, candidate
-from prime_lab_mcp.lab.hub import Entry
-from prime_lab_mcp.lab.models import searched
-from prime_lab_mcp.lab.report import Finding, Next, Outcome
-from prime_lab_mcp.lab.text import count, quote
-from prime_lab_mcp.lab.workspace import HUB_NAME
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.hub import lookup
+from prime_lab_mcp.lab.hub.eligibility import TrainingCandidate, training_candidate
+from prime_lab_mcp.lab.hub.lookup import HubEntry
+from prime_lab_mcp.lab.models import search
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 SHOWN = 25
@@ -26,9 +27,9 @@ class Args(Arguments):
 
 async def run(call: Call, args: Args) -> Outcome:
     if args.kind == "model":
-        return await searched.models(call.lab, args.query.strip())
+        return await search.search_models(call.lab, args.query.strip())
     if args.kind == "gpu":
-        return await searched.gpus(call.lab, args.query.strip())
+        return await search.search_gpus(call.lab, args.query.strip())
     named = HUB_NAME.match(args.query.strip())
     if named:
         return await _named(call, named["owner"], named["name"], named["version"])
@@ -36,32 +37,32 @@ async def run(call: Call, args: Args) -> Outcome:
 
 
 async def _named(call: Call, owner: str, name: str, version: str | None) -> Outcome:
-    entries: list[Entry] = []
+    entries: list[HubEntry] = []
     datasets: list[bool | None] = []
 
     async def ask_hub() -> None:
-        entries.append(await hub.look_up(call.lab.prime, owner, name, versions=True))
+        entries.append(await lookup.look_up_environment(call.lab.prime, owner, name, versions=True))
 
     async def ask_hugging_face() -> None:
-        datasets.append(await hub.is_dataset(call.lab.settings, f"{owner}/{name}"))
+        datasets.append(await lookup.is_dataset(call.lab.settings, f"{owner}/{name}"))
 
     async with anyio.create_task_group() as asking:
         asking.start_soon(ask_hub)
         asking.start_soon(ask_hugging_face)
     entry, dataset = entries[0], datasets[0]
     kind = _kind(entry.exists, dataset)
-    findings = _doubts(call, entry, dataset, kind)
+    findings = _warnings(call, entry, dataset, kind)
     data: dict[str, Any] = {"kind": kind, "name": entry.ref, "on_hub": entry.exists, "on_huggingface": dataset}
-    found: Candidate | None = None
+    found: TrainingCandidate | None = None
     if entry.exists and version is not None and not entry.holds(version):
         findings.append(_no_version(entry, version))
         data["versions"] = list(entry.versions)[:SHOWN]
     elif entry.exists:
-        found = await candidate(call.lab, entry, version)
+        found = await training_candidate(call.lab, entry, version)
         data |= _facts(found)
     elif kind == "neither":
         data["similar"] = await _similar(call, name)
-    return Outcome(_status(findings), _said(entry, kind, found), tuple(findings), data, _next(entry, kind, found))
+    return Outcome(_status(findings), _summary(entry, kind, found), tuple(findings), data, _next(entry, kind, found))
 
 
 def _kind(on_hub: bool | None, on_hugging_face: bool | None) -> str:
@@ -74,7 +75,7 @@ def _kind(on_hub: bool | None, on_hugging_face: bool | None) -> str:
     return "dataset" if on_hugging_face else "neither"
 
 
-def _doubts(call: Call, entry: Entry, dataset: bool | None, kind: str) -> list[Finding]:
+def _warnings(call: Call, entry: HubEntry, dataset: bool | None, kind: str) -> list[Finding]:
     findings: list[Finding] = []
     if entry.problem is not None and entry.exists is None:
         findings.append(entry.problem.as_finding())
@@ -100,7 +101,7 @@ def _doubts(call: Call, entry: Entry, dataset: bool | None, kind: str) -> list[F
     return findings
 
 
-def _facts(found: Candidate) -> dict[str, Any]:
+def _facts(found: TrainingCandidate) -> dict[str, Any]:
     entry = found.entry
     return {
         "versions": list(entry.versions)[:SHOWN] or ([entry.version] if entry.version else []),
@@ -117,7 +118,7 @@ async def _similar(call: Call, name: str) -> list[str]:
     return [str(e.get("environment")) for e in found]
 
 
-def _no_version(entry: Entry, version: str) -> Finding:
+def _no_version(entry: HubEntry, version: str) -> Finding:
     known = ", ".join(list(entry.versions)[:8]) or entry.version or "none"
     return Finding(
         "version-not-found",
@@ -134,7 +135,7 @@ def _status(findings: list[Finding]) -> Literal["passed", "failed", "inconclusiv
     return "failed" if {"nothing-found", "version-not-found"} & set(blockers) else "inconclusive"
 
 
-def _said(entry: Entry, kind: str, found: Candidate | None) -> str:
+def _summary(entry: HubEntry, kind: str, found: TrainingCandidate | None) -> str:
     if kind in ("environment", "both"):
         also = ", and a dataset of that name is on Hugging Face" if kind == "both" else ""
         if found is None:
@@ -149,7 +150,7 @@ def _said(entry: Entry, kind: str, found: Candidate | None) -> str:
     }.get(kind, f"What {entry.ref} is could not be settled.")
 
 
-def _next(entry: Entry, kind: str, found: Candidate | None) -> tuple[Next, ...]:
+def _next(entry: HubEntry, kind: str, found: TrainingCandidate | None) -> tuple[Next, ...]:
     calls = list(found.next()) if found else []
     if kind in ("dataset", "both"):
         calls.append(Next("inspect_dataset", "see whether it makes an environment", {"dataset": entry.ref}))
@@ -169,7 +170,7 @@ async def _search(call: Call, query: str) -> Outcome:
         for e in found
     ]
     if not rows:
-        return searched.nothing("environment", query)
+        return search.nothing_found("environment", query)
     first = str(rows[0]["name"])
     return Outcome(
         "passed",

@@ -1,27 +1,32 @@
-"""`submit_training`: start a hosted run of a checked config, at most once per intent, with price and cap agreed on."""
+"""`submit_training`: starts a hosted run of a checked config, at most once per intent, after approval of the price."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab import runs
-from prime_lab_mcp.lab.configs.author import Wish, author
-from prime_lab_mcp.lab.configs.plan import Choices
-from prime_lab_mcp.lab.configs.read import Config, read
-from prime_lab_mcp.lab.errors import BadInput, LabError
-from prime_lab_mcp.lab.gates import NOT_VALIDATED
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.report import Finding, Link, Next
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.configs.author import ConfigRequest, write_config
+from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
-from prime_lab_mcp.lab.records import Run
-from prime_lab_mcp.lab.report import Facts, Finding, Link, Next, Outcome
-from prime_lab_mcp.lab.runs import Cost, Standing
-from prime_lab_mcp.lab.text import count, quote
-from prime_lab_mcp.tools.names import Slug, Text
-from prime_lab_mcp.tools.submit_question import asked, noted
-from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
+from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.training import control, submission
+from prime_lab_mcp.lab.training.cost import CostBound, cost_of
+from prime_lab_mcp.lab.training.naming import write_sent_copy
+from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
+from prime_lab_mcp.lab.training.submission import RunStanding
+from prime_lab_mcp.tools.argument_types import Slug, Text
+from prime_lab_mcp.tools.submission_question import card_entries, submission_intent
+from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 
 
 class Args(Arguments):
@@ -36,7 +41,7 @@ class Args(Arguments):
 
 
 async def config(call: Call, args: Args) -> Path:
-    """The config the call is about; written for `environment` when none was named. Writes nothing twice."""
+    """The config of the call. If none is named, a config for `environment` is written, unless one exists."""
     if args.config is not None:
         if args.environment or args.model or args.steps:
             raise BadInput(
@@ -46,8 +51,8 @@ async def config(call: Call, args: Args) -> Path:
         return _existing(call, args.config)
     if args.environment is None:
         raise BadInput("neither a config nor an environment was named", fix="Pass config or environment.")
-    choices = Choices((), model=args.model, steps=args.steps)
-    written = await author(call.lab, Wish((args.environment,), choices), datetime.now(UTC).date())
+    choices = ConfigChoices((), model=args.model, steps=args.steps)
+    written = await write_config(call.lab, ConfigRequest((args.environment,), choices), datetime.now(UTC).date())
     return written.config.path
 
 
@@ -61,14 +66,14 @@ def _existing(call: Call, path: str) -> Path:
 
 
 def _hosted(path: Path) -> Path:
-    if read(path).shape == "sft":
+    if read_config(path).shape == "sft":
         raise BadInput(
             f"{path.name} is supervised fine-tuning: whether its data lie on the volume cannot be checked from here",
             fix=f"Ask the user to run `prime train {path.name} --sft` in its folder; "
             "write_training_config(sft=...) lists what goes before it.",
             code="sft-by-hand",
         )
-    if read(path).target != "hosted":
+    if read_config(path).target != "hosted":
         raise BadInput(
             f"{path.name} is written for GPUs of one's own; its checks are not those of hosted training",
             fix='Write a hosted one with write_training_config(based_on=..., target="hosted").',
@@ -77,27 +82,40 @@ def _hosted(path: Path) -> Path:
     return path
 
 
-def _config(call: Call) -> Config:
+def _config(call: Call) -> TrainingConfig:
     if call.config is None:
         raise RuntimeError("submit_training declares a config")
-    return read(call.config)
+    return read_config(call.config)
 
 
-async def intent(call: Call, args: Args) -> Intent:
+@dataclass(frozen=True, slots=True)
+class SubmissionPlan:
+    """`prepared`: the price, wallet, validation and secrets of the question; None if a run exists already."""
+
+    args: Args
+    prepared: RunPreparation | None
+
+
+async def plan(call: Call, args: Args) -> Plan[SubmissionPlan]:
     lab, found = call.lab, _config(call)
-    at = await runs.standing(lab, found, resume_from=args.resume_from, again=args.again)
+    at = await submission.run_standing(lab, found, resume_from=args.resume_from, again=args.again)
     if at.state == "existing":
-        return Intent("submit", at.key, f"Run {at.id} of this config exists; nothing is sent.", ask=False)
+        exists = f"Run {at.id} of this config exists; nothing is sent."
+        return Plan(SubmissionPlan(args, None), Intent("submit", at.key, exists, ask=False))
     if args.resume_from is not None:
         await _require_paused(call, args.resume_from)
-    known = await runs.prepare(lab, found, runs.write_copy(lab, found, at.name, at.key))
+        await control.require_not_resumed(lab, args.resume_from)
+    await call.progress(0.0, 2.0, "asking the platform whether it accepts the config")
+    known = await prepare_run(lab, found, write_sent_copy(lab, found, at.name, at.key), call.platform)
+    work = SubmissionPlan(args, known)
     if known.validation.outcome == "invalid":
-        return Intent("submit", at.key, "The platform does not accept the config; nothing is sent.", ask=False)
-    return asked(lab, found, at, known, args.resume_from)
+        refused = "The platform does not accept the config; nothing is sent."
+        return Plan(work, Intent("submit", at.key, refused, ask=False))
+    return Plan(work, submission_intent(lab, found, at, known, args.resume_from))
 
 
 async def _require_paused(call: Call, id: str) -> None:
-    status = await runs.status_of(call.lab, id)
+    status = await submission.run_status(call.lab, id)
     if status != "PAUSED":
         raise BadInput(
             f"run {id} is {status}, and only a PAUSED run can be resumed",
@@ -106,27 +124,29 @@ async def _require_paused(call: Call, id: str) -> None:
         )
 
 
-async def run(call: Call, args: Args) -> Outcome:
-    lab, found = call.lab, _config(call)
-    at = await runs.standing(lab, found, resume_from=args.resume_from, again=args.again)
+async def run(call: Call, plan: Plan[SubmissionPlan]) -> Outcome:
+    lab, found, args, known = call.lab, _config(call), plan.work.args, plan.work.prepared
+    at = await submission.run_standing(lab, found, resume_from=args.resume_from, again=args.again)
     if at.state == "existing":
         return await _known(call, found, at)
-    copy = runs.write_copy(lab, found, at.name, at.key)
-    await call.progress(0.0, 2.0, "asking the platform whether it accepts the config")
-    answer = await runs.validated(lab, copy)
-    if answer.outcome == "invalid":
-        return _rejected(call, found, (_invalid(found, answer),))
-    cost = await runs.cost_of(lab, found)
-    _require_agreed(call, at, cost, answer)
+    if known is None:
+        raise _changed()
+    if known.validation.outcome == "invalid":
+        return _rejected(call, found, (_invalid(found, known.validation),))
+    cost = await cost_of(lab, found)
+    _require_agreed(plan.intent, at, cost, known.validation)
     await call.progress(1.0, 2.0, f"submitting {at.name}")
+    copy = write_sent_copy(lab, found, at.name, at.key)
+    if args.resume_from is not None:
+        await control.require_not_resumed(lab, args.resume_from)
     try:
-        started = await runs.submit(lab, found, at, cost, args.resume_from, copy)
+        started = await submission.submit_run(lab, found, at, cost, args.resume_from, copy)
     except LabError as error:
         if error.code != "platform-rejected":
             raise
         return _rejected(call, found, (_refused(error),))
     if started is None:
-        at = await runs.standing(lab, found, resume_from=args.resume_from)
+        at = await submission.run_standing(lab, found, resume_from=args.resume_from)
         if at.state == "existing":
             return await _known(call, found, at)
         raise LabError(
@@ -134,22 +154,18 @@ async def run(call: Call, args: Args) -> Outcome:
             fix="Call submit_training again; nothing was started so far.",
             code="submit-in-flight",
         )
-    started = await noted(call, args, started, answer)
-    return await _outcome(call, found, started, _doubts(call, answer), deduplicated=False)
+    started = await card_entries(call, args, plan.intent, started, known.validation)
+    return await _outcome(call, found, started, _doubts(plan.intent, known.validation), deduplicated=False)
 
 
-def _require_agreed(call: Call, at: Standing, cost: Cost, answer: ValidateAnswer) -> None:
-    """What goes out is what was agreed to: this config, no dearer, and not validated only where that was said."""
-    agreed = call.intent
+def _require_agreed(agreed: Intent | None, at: RunStanding, cost: CostBound, answer: ValidateAnswer) -> None:
+    """Raise if the submission differs from the approved one: another config, a higher price, or a missing
+    validation that the approval did not name."""
     if agreed is None:
-        return
+        raise _changed()
     dearer = agreed.max_cost is not None and (cost.max_cost is None or cost.max_cost > agreed.max_cost + 1e-9)
     if agreed.key != at.key or not agreed.ask or dearer:
-        raise LabError(
-            "the config, its price or its last run changed while this was being approved",
-            fix="Call submit_training again; it asks about what would be started now.",
-            code="intent-changed",
-        )
+        raise _changed()
     if answer.outcome == "unavailable" and NOT_VALIDATED not in agreed.cautions:
         said = quote(answer.problems[0]) if answer.problems else "no reason given"
         raise LabError(
@@ -159,9 +175,17 @@ def _require_agreed(call: Call, at: Standing, cost: Cost, answer: ValidateAnswer
         )
 
 
-def _doubts(call: Call, answer: ValidateAnswer) -> tuple[Finding, ...]:
-    """What was known and agreed to when it was sent, so that nobody wonders later."""
-    found = call.intent.findings if call.intent is not None else ()
+def _changed() -> LabError:
+    return LabError(
+        "the config, its price or its last run changed while this was being approved",
+        fix="Call submit_training again; it asks about what would be started now.",
+        code="intent-changed",
+    )
+
+
+def _doubts(agreed: Intent | None, answer: ValidateAnswer) -> tuple[Finding, ...]:
+    """The findings that were known and approved at submission, for later reference."""
+    found = agreed.findings if agreed is not None else ()
     if answer.outcome != "unavailable":
         return found
     said = quote(answer.problems[0]) if answer.problems else "no reason given"
@@ -169,7 +193,7 @@ def _doubts(call: Call, answer: ValidateAnswer) -> tuple[Finding, ...]:
     return (*found, Finding("config-not-validated", "warning", message, "Watch the first minutes with watch_run."))
 
 
-def _invalid(found: Config, answer: ValidateAnswer) -> Finding:
+def _invalid(found: TrainingConfig, answer: ValidateAnswer) -> Finding:
     rows = tuple({"problem": quote(problem)} for problem in answer.problems)
     message = f"the platform's schema does not accept {found.path.name} ({count(len(rows), 'problem')})"
     fix = "Correct it with write_training_config(based_on=...), then check_training_config."
@@ -183,7 +207,7 @@ def _refused(error: LabError) -> Finding:
     return Finding("config-rejected", "blocker", error.message, fix, rows=rows)
 
 
-def _rejected(call: Call, found: Config, findings: tuple[Finding, ...]) -> Outcome:
+def _rejected(call: Call, found: TrainingConfig, findings: tuple[Finding, ...]) -> Outcome:
     path = _relative(call, found)
     return Outcome(
         "failed",
@@ -195,15 +219,25 @@ def _rejected(call: Call, found: Config, findings: tuple[Finding, ...]) -> Outco
     )
 
 
-async def _known(call: Call, found: Config, at: Standing) -> Outcome:
-    """A run of this intent exists: return it, and say how to run once more when it has ended."""
+async def _known(call: Call, found: TrainingConfig, at: RunStanding) -> Outcome:
+    """Return the existing run of this intent, and say how to run once more if that run has ended."""
     if at.id is None:
         raise RuntimeError("a run without an id is not known")
     listed = call.lab.ledger.runs(id=at.id, platform=call.lab.platform)
-    started = listed[0] if listed else Run(
-        str(at.id), "training", at.name, call.lab.key, at.key, call.lab.platform,
-        config_path=_relative(call, found), config_sha256=found.sha256,
-    )  # fmt: skip
+    started = (
+        listed[0]
+        if listed
+        else Run(
+            str(at.id),
+            "training",
+            at.name,
+            call.lab.key,
+            at.key,
+            call.lab.platform,
+            config_path=_relative(call, found),
+            config_sha256=found.sha256,
+        )
+    )
     findings: tuple[Finding, ...] = ()
     if at.ended:
         message = f"the run of this config ended: {at.status}"
@@ -213,7 +247,7 @@ async def _known(call: Call, found: Config, at: Standing) -> Outcome:
 
 async def _outcome(
     call: Call,
-    found: Config,
+    found: TrainingConfig,
     started: Run,
     findings: tuple[Finding, ...],
     *,
@@ -249,20 +283,20 @@ async def _outcome(
     )
 
 
-def _relative(call: Call, found: Config) -> str:
+def _relative(call: Call, found: TrainingConfig) -> str:
     return found.path.resolve().relative_to(call.lab.workspace.root).as_posix()
 
 
-TOOL = Tool(
+TOOL = PlannedTool(
     name="submit_training",
     title="Submit training",
     description="Start a hosted run of a checked config (or one written for `environment`). Asks first, with price and "
     "bound. A live run of the same config is returned, not repeated.",
     args=Args,
+    plan=plan,
     run=run,
     effect="spends",
     records="config",
     config=config,
-    intent=intent,
     open_world=True,
 )

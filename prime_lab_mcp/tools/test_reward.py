@@ -1,26 +1,34 @@
-"""test_reward: tries an environment's reward with right, wrong, malformed and hacking completions."""
+"""`test_reward`: scores correct, wrong, malformed and reward-hacking completions with an environment's reward."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.checks import code, earned, judges, reward, rollouts, smells, supplied_cases
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.evals import judge
-from prime_lab_mcp.lab.opening import Opened, Say, opened
-from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome, Verdict
-from prime_lab_mcp.lab.rewards import compare, rendering, supplied, trial
-from prime_lab_mcp.lab.rewards.observed import Supplied, Trial
-from prime_lab_mcp.lab.rewards.probes import Style
-from prime_lab_mcp.lab.rewards.replay import LAST, Kept, behind, fits
-from prime_lab_mcp.lab.text import count, quote
-from prime_lab_mcp.lab.worker.cases import Rows
-from prime_lab_mcp.tools import judged_reward
-from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Tool
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.progress import Say
+from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment
+from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
+from prime_lab_mcp.lab.rewards import cases as supplied
+from prime_lab_mcp.lab.rewards import comparison, judge_relay, trial
+from prime_lab_mcp.lab.rewards import findings as reward
+from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
+from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial
+from prime_lab_mcp.lab.rewards.probes import answer_formats
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
+from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts
+from prime_lab_mcp.lab.rewards.smells import hints
+from prime_lab_mcp.lab.state import source_code
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.worker.description import Rows
+from prime_lab_mcp.tools import reward_judge
+from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Plan, PlannedTool
 
 _FAILING = 8
 _SHOWN = 160
@@ -30,7 +38,7 @@ _INCONCLUSIVE = frozenset({"reward-no-gold"})
 
 
 EXAMPLES = 8
-"""Tasks that a pass has to rest on (facts/validation 2.1)."""
+"""Number of tasks that a pass requires (docs/validation.md, Reward tests)."""
 
 
 class Args(Arguments):
@@ -41,7 +49,8 @@ class Args(Arguments):
         Field(description='Your own: [{name, completion, answer? or task?, expected: number|"high"|"low"}].'),
     ] = None
     cases_file: Annotated[
-        str | None, Field(description=f'JSON file with such a list; "{LAST}": the failing cases of the last call.')
+        str | None,
+        Field(description=f'JSON file with such a list; "{LAST_TRIAL}": the failing cases of the last call.'),
     ] = None
     preset: Annotated[Literal["gsm8k"] | None, Field(description="Five cases for numbers in tags.")] = None
     rendering: Annotated[
@@ -58,74 +67,92 @@ class Args(Arguments):
     confirm: str | None = None
 
 
-async def run(call: Call, args: Args) -> Outcome:
-    """Observe through the worker, judge by the relations of checks/reward.py."""
-    snapshot = call.environment
-    kept = Kept(call.lab.settings.state_dir, call.lab.workspace.root, snapshot.relative)
+@dataclass(frozen=True, slots=True)
+class RewardTest:
+    """The arguments, and as `access` the judge's endpoint if one was named and has answered."""
+
+    args: Args
+    access: EndpointAccess | None = None
+
+
+async def plan(call: Call, args: Args) -> Plan[RewardTest]:
+    """Plan the test. Without a judge, no approval is needed."""
+    if args.judge is None:
+        return Plan(RewardTest(args))
+    access, intent = await reward_judge.intent_of(call, args.environment, args.judge, args.examples)
+    return Plan(RewardTest(args, access), intent)
+
+
+async def run(call: Call, plan: Plan[RewardTest]) -> Outcome:
+    """Observe the scores in a worker and apply the rules of lab/rewards."""
+    args, snapshot = plan.work.args, call.environment
+    kept = TrialFolder(call.lab.settings.state_dir, call.lab.workspace.root, snapshot.relative)
     raw = list(args.cases or [])
-    if args.cases_file == LAST:
+    if args.cases_file == LAST_TRIAL:
         raw += kept.cases()
     elif args.cases_file is not None:
-        raw += supplied.read_file(call.lab.workspace.resolve(args.cases_file, must_exist=True))
-    own = supplied.parse(raw)
-    carrier = None if args.rendering is None else rendering.carrier(args.rendering)
-    written = await anyio.to_thread.run_sync(code.read, snapshot)
+        raw += supplied.read_cases(call.lab.workspace.resolve(args.cases_file, must_exist=True))
+    own = supplied.parse_cases(raw)
+    wrapper = None if args.rendering is None else answer_formats.wrapper_from_template(args.rendering)
+    written = await anyio.to_thread.run_sync(source_code.read_source, snapshot)
 
     async def say(message: str) -> None:
         await call.progress(0.2, 1.0, message)
 
-    def cases(style: Style | None) -> Sequence[supplied.Wanted]:
-        return [*own, *(supplied.gsm8k(style) if args.preset == "gsm8k" else ())]
+    def cases(style: AnswerStyle | None) -> Sequence[supplied.SuppliedCase]:
+        return [*own, *(supplied.gsm8k_cases(style) if args.preset == "gsm8k" else ())]
 
     async with (
-        judge.opened(call.lab, args.judge) as way,
-        opened(call.lab, snapshot, progress=say, variables=None if way is None else way.variables) as found,
+        judge_relay.open_judge_relay(call.lab, args.judge, plan.work.access) as way,
+        open_environment(call.lab, snapshot, progress=say, variables=None if way is None else way.variables) as found,
     ):
         sample = await found.worker.rows(limit=trial.GOLD_TASKS)
         await say("scoring")
-        async with judged_reward.paid(call, way, found):
-            seen = await trial.run(
-                found.worker, found.loaded, sample, written.text,
-                examples=args.examples, hacks=args.probes, cases=cases, carrier=carrier, relay=way,
+        async with reward_judge.paid(call, way, found):
+            seen = await trial.run_trial(
+                found.worker,
+                found.loaded,
+                sample,
+                written.text,
+                examples=args.examples,
+                hacks=args.probes,
+                cases=cases,
+                wrapper=wrapper,
+                relay=way,
                 arguments=found.env_args,
-            )  # fmt: skip
+            )
         compared = await _compare(call, args.same_as, seen, sample, say, way) if args.same_as is not None else None
         asked = None if way is None else way.as_json()
-    smelt = await anyio.to_thread.run_sync(smells.find, written)
+    smelt = await anyio.to_thread.run_sync(hints.find_smells, written)
     return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked)
 
 
-async def intent(call: Call, args: Args) -> Intent | None:
-    """Nothing is asked about without a judge."""
-    return await judged_reward.intent(call, args.environment, args.judge, args.examples)
-
-
 async def _compare(
-    call: Call, name: str, seen: Trial, sample: Rows, say: Say, way: judge.Way | None
-) -> compare.Comparison:
-    """The same completions through the other environment, in its own interpreter."""
+    call: Call, name: str, seen: Trial, sample: Rows, say: Say, way: judge_relay.JudgeRelay | None
+) -> comparison.RewardComparison:
+    """Score the same completions with the other environment, in its own interpreter."""
     other = await call.lab.snapshot(name)
     if other.relative == call.environment.relative:
         raise BadInput(
             "same_as names the environment itself", fix="Name the one it was ported from.", code="bad-argument"
         )
     variables = None if way is None else way.variables
-    async with opened(call.lab, other, progress=say, variables=variables) as found:
+    async with open_environment(call.lab, other, progress=say, variables=variables) as found:
         await say(f"scoring the same completions in {other.name}")
-        return await compare.run(seen, sample.rows, found.worker, name=other.name)
+        return await comparison.compare_rewards(seen, sample.rows, found.worker, name=other.name)
 
 
 def _outcome(
     seen: Trial,
-    found: Opened,
+    found: LoadedEnvironment,
     args: Args,
-    compared: compare.Comparison | None,
-    kept: Kept,
-    smelt: Sequence[smells.Smell],
+    compared: comparison.RewardComparison | None,
+    kept: TrialFolder,
+    smelt: Sequence[hints.Smell],
     asked: Mapping[str, Any] | None,
 ) -> Outcome:
-    findings = reward.judge(seen)
-    sanity = reward.sanity(seen)
+    findings = reward.reward_findings(seen)
+    sanity = reward.sanity_checks(seen)
     blocked = {f.code for f in findings if f.severity == "blocker"}
     unknown = judges.INCONCLUSIVE | (_INCONCLUSIVE if seen.style is None else frozenset())
     if blocked <= _INCONCLUSIVE or not blocked:
@@ -138,30 +165,34 @@ def _outcome(
     if not proves:
         findings = [*findings, _trial_only()]
     if compared is not None:
-        about_both = compare.judge(compared)
+        about_both = comparison.comparison_findings(compared)
         unequal = [f for f in about_both if f.severity == "blocker"]
-        # A difference says which of two is another, not that this one is wrong: it is shown and closes no gate.
+        # A difference does not say which of the two is wrong: it is shown and closes no gate.
         proves = proves and not (unequal and status == "passed")
         findings, blockers = [*blockers, *about_both, *(f for f in findings if f not in blockers)], blockers + unequal
         status = "failed" if unequal else status
-    findings = [*findings, *smells.hints(smelt, findings)]
-    failing = behind([f for f in findings if f.severity != "info"], seen)
+    findings = [*findings, *hints.hints(smelt, findings)]
+    failing = cases_behind([f for f in findings if f.severity != "info"], seen)
     kept.write_table(seen)
-    if failing and args.cases_file != LAST:
+    if failing and args.cases_file != LAST_TRIAL:
         kept.write_failing([case for _, case in failing])
-    data = _data(seen, sanity, failing, args) | {"table": str(kept.table)} | judged_reward.data(seen, asked)
+    data = _data(seen, sanity, failing, args) | {"table": str(kept.table)} | reward_judge.data(seen, asked)
     if seen.rollouts:
-        data["rollouts"] = rollouts.shown(seen)[:_ROLLOUTS]
+        data["rollouts"] = rollouts.rollout_lines(seen)[:_ROLLOUTS]
     if compared is not None:
         data["same_as"] = compared.as_json()
-    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves, **judged_reward.facts(seen))
+    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves, **reward_judge.facts(seen))
     return Outcome(
-        status, _summary(seen, status, blockers) + _equal(compared), tuple(findings), data,
-        _next(found.snapshot.relative, status, bool(failing), _unasked(status, blockers, args)), facts=facts,
-    )  # fmt: skip
+        status,
+        _summary(seen, status, blockers) + _equal(compared),
+        tuple(findings),
+        data,
+        _next(found.snapshot.relative, status, bool(failing), _unasked(status, blockers, args)),
+        facts=facts,
+    )
 
 
-def _equal(compared: compare.Comparison | None) -> str:
+def _equal(compared: comparison.RewardComparison | None) -> str:
     if compared is None or not compared.compared:
         return ""
     number, name = count(len(compared.compared), "completion"), quote(compared.name, 80)
@@ -178,22 +209,25 @@ def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
 
 def _trial_only() -> Finding:
     return Finding(
-        "reward-trial-only", "info",
+        "reward-trial-only",
+        "info",
         f"a pass with fewer than {EXAMPLES} examples or without probes opens no gate",
         "Call test_reward with its defaults when the reward is ready.",
-    )  # fmt: skip
+    )
 
 
-def _insane(check: reward.Sanity) -> Finding:
+def _insane(check: reward.SanityCheck) -> Finding:
     return Finding(
-        check.code, "blocker", f"the sanity check {check.name!r} does not hold",
+        check.code,
+        "blocker",
+        f"the sanity check {check.name!r} does not hold",
         "Compare what right and wrong completions earn (components in data), mend the reward, then call test_reward.",
-    )  # fmt: skip
+    )
 
 
 def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
     number = count(seen.run, "completion")
-    rate = earned.gold_pass_rate(seen)
+    rate = amounts.gold_pass_rate(seen)
     none = "no gold answers" if seen.style is None else "gold answers not scored"
     gold = none if rate is None else f"{rate:.1%} of gold answers earn the maximum of {seen.max_reward:g}"
     if status == "passed":
@@ -213,17 +247,17 @@ def _next(environment: str, status: Verdict, failing: bool, unasked: bool) -> tu
     again = Next("test_reward", "after mending the reward", {"environment": environment})
     if not failing:
         return (again,)
-    only = {"environment": environment, "cases_file": LAST, "probes": False, "examples": 1}
+    only = {"environment": environment, "cases_file": LAST_TRIAL, "probes": False, "examples": 1}
     return again, Next("test_reward", "tries the failing cases again, without the probes", only)
 
 
 def _data(
     seen: Trial,
-    sanity: Sequence[reward.Sanity],
+    sanity: Sequence[reward.SanityCheck],
     failing: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
     args: Args,
 ) -> dict[str, Any]:
-    rate = earned.gold_pass_rate(seen)
+    rate = amounts.gold_pass_rate(seen)
     style = seen.style
     return {
         "tasks": seen.tasks,
@@ -232,13 +266,13 @@ def _data(
         "golds_scored": len(seen.golds),
         "max_reward": round(seen.max_reward, 6),
         "answer_format": style.golds.format if style else None,
-        "rendering": style.carrier.reasoned("…", "…")
-        if style and style.carrier.lead
-        else style.carrier.wrap("…")
+        "rendering": style.wrapper.reasoned("…", "…")
+        if style and style.wrapper.lead
+        else style.wrapper.wrap("…")
         if style
         else None,
         "sanity_checks": [check.as_json() for check in sanity],
-        "components": reward.components(seen),
+        "components": reward.component_means(seen),
         "failing_cases": [_shown(row, case) for row, case in failing[:_FAILING]],
         "supplied_cases": [_supplied(case, seen) for case in seen.supplied[:_SUPPLIED]],
         "probes": args.probes,
@@ -246,23 +280,26 @@ def _data(
 
 
 def _shown(row: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
-    """One failing case; `replay` is the case to give in `cases`, where it is short enough to stand here."""
+    """One failing case. `replay` is the case in the form of the argument `cases`, if it is short enough."""
     shown = {k: row[k] for k in ("case", "task", "completion", "expected", "reward")}
     if len(shown["completion"]) > _SHOWN:
         shown["completion"] = f'{shown["completion"][:_SHOWN]}…"'
-    return shown | ({"replay": dict(case)} if fits(case) else {})
+    return shown | ({"replay": dict(case)} if fits_in_report(case) else {})
 
 
-def _supplied(case: Supplied, seen: Trial) -> dict[str, Any]:
+def _supplied(case: ScoredCase, seen: Trial) -> dict[str, Any]:
     shot = case.shot
     earned = None if shot.reward is None else round(shot.reward, 6)
     return {
-        "case": quote(shot.probe.name, 120), "task": shot.probe.row, "expected": case.expected, "reward": earned,
-        "met": supplied_cases.met(case, seen),
-    }  # fmt: skip
+        "case": quote(shot.probe.label, 120),
+        "task": shot.probe.row,
+        "expected": case.expected,
+        "reward": earned,
+        "met": answers.meets_expectation(case, seen),
+    }
 
 
-TOOL = Tool(
+TOOL = PlannedTool(
     name="test_reward",
     title="Test reward",
     description=(
@@ -270,9 +307,9 @@ TOOL = Tool(
         "is not paid or anything else is. Free, but for a judge."
     ),
     args=Args,
+    plan=plan,
     run=run,
     effect="executes",
     snapshot=True,
     records="environment",
-    intent=intent,
 )

@@ -1,17 +1,24 @@
-"""What a tool is: metadata beside one typed function. Behaviour that follows from metadata lives in server/."""
+"""Defines tools: typed functions with metadata. The server package implements the behaviour that follows from metadata.
+
+A `Tool` has one function, `run(call, args)`. A `PlannedTool` publishes or spends, and has two: `plan(call, args)`
+decides what to do and what to ask a person, and `run(call, plan)` carries out exactly that plan after approval.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from prime_lab_mcp.lab.base.progress import Progress
+from prime_lab_mcp.lab.base.report import Finding, Report
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Finding, Outcome, Report
-from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 Effect = Literal["reads", "executes", "writes", "publishes", "spends"]
 """reads: changes nothing. executes: runs environment code or a model. writes: changes files of the workspace.
@@ -23,13 +30,13 @@ EnvironmentName = Annotated[
 
 
 class Arguments(BaseModel):
-    """Base of every tool's arguments: unknown ones are refused."""
+    """Base class of every tool's arguments. Unknown arguments are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class References(Protocol):
-    """The pages an agent can read, for `read_reference` (served by resources/)."""
+    """The pages that an agent can read with `read_reference` (resources/catalog.py implements it)."""
 
     def topics(self) -> list[tuple[str, str]]: ...
 
@@ -39,68 +46,107 @@ class References(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is about to be published or paid for: bound to the approval token, recorded before the call goes out."""
+    """What is about to be published or paid for.
+
+    The approval token is bound to it, and it is recorded before sending.
+    """
 
     kind: Literal["push", "submit", "control", "eval"]
     key: str
-    """Identity: the same key is the same intent (snapshot, config hash, name)."""
+    """Identity of the intent, made of snapshot, config hash and name."""
     question: str
-    """One paragraph for a person: what happens, price and cap."""
+    """One paragraph for a person: what happens, the price and the cap."""
     max_cost: float | None = None
-    """Upper bound in US dollars of what it commits to; None where no price is known."""
+    """Upper bound of the cost in US dollars; None if no price is known."""
     ask: bool = True
-    """False when nothing needs asking (an existing run is returned, or a cost below a dollar)."""
+    """False if no approval is needed: an existing run is returned, or the cost is below a dollar."""
     findings: tuple[Finding, ...] = ()
-    """What was found out on the way: shown beside the question. A blocker among them refuses the call at once."""
+    """Findings of the plan, shown with the question. A blocker refuses the call at once."""
     cautions: tuple[str, ...] = ()
-    """What a confirmation has to name; with any, `yes` does not skip the question."""
+    """Cautions that a confirmation must name. With any caution, `yes` does not skip the question."""
+
+
+A = TypeVar("A", bound=Arguments)
+"""The arguments of a tool."""
+W = TypeVar("W")
+"""The work of a plan. Each planned tool has its own type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[W]):
+    """What one call will do.
+
+    The call path may keep a plan until a question is answered. A plan therefore holds only values: nothing of the call
+    that made it, and nothing that must be closed.
+    """
+
+    work: W
+    """Everything that `run` needs. `run` asks again only for facts that must be fresh at the moment of sending."""
+    intent: Intent | None = None
+    """What to ask a person; None if the call neither publishes nor pays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Everything one tool body may touch."""
+    """Everything that a tool body may use during one call."""
 
     lab: Lab
     snapshot: Snapshot | None
-    """Of the environment named in the arguments, when the tool works on a local one."""
-    progress: Callable[[float, float | None, str], Awaitable[None]]
+    """Snapshot of the environment in the arguments, if the tool works on a local environment."""
+    progress: Progress
     references: References
     prove: Callable[[str, Snapshot], Awaitable[Report]]
-    """Run a free prerequisite on a snapshot made during this call, and record its verdict."""
+    """Runs a free prerequisite on a snapshot that was taken during this call, and records its verdict."""
+    platform: PlatformReader | None = None
+    """Answers of the platform that the steps of this call share; None: each step asks the platform itself."""
     config: Path | None = None
-    """The training config this call is about, for tools that declare `config`."""
-    intent: Intent | None = None
-    """What was approved, for tools that publish or spend."""
+    """The training config of this call, for tools that declare `config`."""
     hosted: str | None = None
-    """The environment as it was named, for calls that run it on the platform (`Tool.hosted`)."""
+    """The name of an environment on the Hub, for calls that run on the platform (`ToolBase.hosted`)."""
 
     @property
     def environment(self) -> Snapshot:
-        """The snapshot of a tool that always works on one."""
+        """The snapshot, for a tool that always works on one."""
         if self.snapshot is None:
             raise RuntimeError("this tool declares no environment")
         return self.snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """One workflow step. `intent` is set for tools that publish or spend."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolBase(Generic[A]):
+    """The metadata that both kinds of tools have."""
 
     name: str
     title: str
     description: str
-    args: type[Arguments]
-    run: Callable[[Call, Any], Awaitable[Outcome]]
+    args: type[A]
     effect: Effect
     snapshot: bool = False
-    """Works on a snapshot of the local environment named by its `environment` argument."""
+    """True if the tool works on a snapshot of the local environment named by its `environment` argument."""
     records: Literal["environment", "config", "dataset", "preflight"] | None = None
-    """What its verdict is evidence about; None: nothing is recorded."""
-    config: Callable[[Call, Any], Awaitable[Path]] | None = None
-    """Names (and where needed writes) the training config the call is about, before its gate is looked at."""
-    intent: Callable[[Call, Any], Awaitable[Intent | None]] | None = None
-    hosted: Callable[[Any], bool] | None = None
-    """True for calls that run on the platform: they may name an environment on the Hub, and their gate is the row
+    """The subject of the tool's verdict as evidence; None: no evidence is recorded."""
+    config: Callable[[Call, A], Awaitable[Path]] | None = None
+    """Returns the training config of the call, and writes it if needed, before the gate is checked."""
+    hosted: Callable[[A], bool] | None = None
+    """True for calls that run on the platform. They may name an environment on the Hub, and their gate is the row
     `NAME, hosted` of the table."""
     idempotent: bool = True
     open_world: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool(ToolBase[A]):
+    """A tool that needs no approval."""
+
+    run: Callable[[Call, A], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTool(ToolBase[A], Generic[A, W]):
+    """A tool that publishes or spends, at least with some arguments."""
+
+    plan: Callable[[Call, A], Awaitable[Plan[W]]]
+    run: Callable[[Call, Plan[W]], Awaitable[Outcome]]
+
+
+AnyTool = Tool[Any] | PlannedTool[Any, Any]

@@ -1,4 +1,4 @@
-"""`watch_run`: evaluations and training runs as they stand, with what is going wrong and what to do about it."""
+"""`watch_run`: reports the state of evaluations and training runs, with anomalies and advice."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab import watching
-from prime_lab_mcp.lab.after_run import told
-from prime_lab_mcp.lab.configs.own_gpus.left_running import running
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.evals import failures, past
-from prime_lab_mcp.lab.evals.pages.links import links
-from prime_lab_mcp.lab.prime.answers import number
-from prime_lab_mcp.lab.records import Job
-from prime_lab_mcp.lab.report import Facts, Finding, Next, Outcome
-from prime_lab_mcp.lab.text import count, quote
-from prime_lab_mcp.tools import watched_training
-from prime_lab_mcp.tools.names import Slug
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.configs.own_gpus import billed_pods_finding
+from prime_lab_mcp.lab.evals.pages.rendering import page_links
+from prime_lab_mcp.lab.evals.runner import endings
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.prime.answers import finite_number
+from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.training import evaluations, outcome, watch
+from prime_lab_mcp.lab.training.metrics import held_out_series
+from prime_lab_mcp.tools import training_report
+from prime_lab_mcp.tools.argument_types import Slug
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _SHOWN = 15
@@ -37,24 +39,24 @@ async def run(call: Call, args: Args) -> Outcome:
     if args.id is None:
         return await _list(call)
     if call.lab.ledger.job(args.id) is not None:
-        return _job(call, call.lab.evals.get(args.id))
+        return _job(call, EvaluationJobs(call.lab).get(args.id))
     known = call.lab.ledger.runs(id=args.id, platform=call.lab.platform)
     if known and known[0].kind == "hosted-eval":
         return await _hosted(call, args.id)
     try:
-        seen = await watching.watch(call.lab, args.id, known[0] if known else None, args.step)
+        seen = await watch.watch_run(call.lab, args.id, known[0] if known else None, args.step)
     except LabError as error:
         if error.code == "platform-not-found":
             return await _elsewhere(call, args.id, error)
         raise
     after = None
     if seen.status in _RUN_ENDED:
-        after = await told.after(call.lab, args.id, seen.run, seen.checkpoints, watching.held_out(seen.rows))
-    return watched_training.outcome(args.id, seen, known[0] if known else None, after)
+        after = await outcome.run_outcome(call.lab, args.id, seen.run, seen.checkpoints, held_out_series(seen.rows))
+    return training_report.outcome(args.id, seen, known[0] if known else None, after)
 
 
 async def _elsewhere(call: Call, id: str, error: LabError) -> Outcome:
-    """No training run of that id: a hosted evaluation that was started elsewhere, or nothing."""
+    """Look for a hosted evaluation that was started elsewhere, if no training run has this id."""
     try:
         return await _hosted(call, id)
     except LabError as other:
@@ -72,9 +74,9 @@ def _job(call: Call, job: Job) -> Outcome:
     live = job.state in ("starting", "running")
     data = {"id": job.id, "kind": "eval", "status": job.state, "environment": job.environment, **dict(job.progress)}
     done, planned = job.progress.get("completed", 0), job.progress.get("planned", 0)
-    spec = call.lab.evals.spec(job)
+    spec = EvaluationJobs(call.lab).spec(job)
     ended = job.state in ("crashed", "stopped")
-    findings = (*((failures.broken(spec, job),) if ended else ()), *failures.findings(spec, job))
+    findings = (*((endings.broken_finding(spec, job),) if ended else ()), *endings.failure_findings(spec, job))
     data["estimate"] = spec.estimate
     calls = (
         Next("watch_run", "look again", {"id": job.id})
@@ -88,7 +90,7 @@ def _job(call: Call, job: Job) -> Outcome:
         findings,
         data,
         (calls,),
-        links(job.id),
+        page_links(job.id),
     )
 
 
@@ -100,7 +102,7 @@ async def _hosted(call: Call, id: str) -> Outcome:
         "kind": "hosted-eval",
         "status": state,
         "model": found.get("model_name") or found.get("inference_model"),
-        "reward": number(found.get("avg_score")),
+        "reward": finite_number(found.get("avg_score")),
         "samples": found.get("total_samples"),
     }
     findings: tuple[Finding, ...] = ()
@@ -127,7 +129,7 @@ async def _hosted(call: Call, id: str) -> Outcome:
 
 async def _list(call: Call) -> Outcome:
     lab = call.lab
-    evals = past.listed(lab, _SHOWN)
+    evals = evaluations.list_evaluations(lab, _SHOWN)
     ours = {r.id: r for r in lab.ledger.runs(platform=lab.platform, kind="training")}
     listed: list[dict[str, Any]] = []
     findings: list[Finding] = []
@@ -140,7 +142,7 @@ async def _list(call: Call) -> Outcome:
             findings.append(Finding(error.code, "warning", message, error.fix))
 
     async def ask_pods() -> None:
-        findings.extend(await running(lab))
+        findings.extend(await billed_pods_finding(lab))
 
     async with anyio.create_task_group() as asking:
         asking.start_soon(ask_runs)

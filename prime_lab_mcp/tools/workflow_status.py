@@ -1,4 +1,4 @@
-"""`workflow_status`: what is proven, what is stale and why, what runs, and what to call next."""
+"""`workflow_status`: reports valid and stale evidence, running work, and the next call."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.checks.generation import detect
-from prime_lab_mcp.lab.gates import FREE, LINE, NEEDS, Standing
-from prime_lab_mcp.lab.line import standings
-from prime_lab_mcp.lab.report import Next, Outcome
-from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.state.gates import FREE, LINE, NEEDS, Standing, gate_standings
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_code import detect_generation
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 
@@ -60,10 +60,10 @@ async def run(call: Call, args: Args) -> Outcome:
 
 
 def _environment(call: Call, snapshot: Snapshot) -> dict[str, Any]:
-    line = standings(call.lab, snapshot)
+    line = gate_standings(call.lab.ledger, call.lab.key, call.lab.platform, snapshot)
     gates = [_gate(tool, line) for tool in ("test_reward", "run_eval", "push_environment", "submit_training")]
     evidence = [_shown(call, found, snapshot) for found in line]
-    api = detect(snapshot).api
+    api = detect_generation(snapshot).api
     return {
         "name": snapshot.name,
         "api": api,
@@ -99,7 +99,7 @@ def _shown(call: Call, found: Standing, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _changed(call: Call, found: Standing, snapshot: Snapshot) -> list[str]:
-    """Which files differ from those the evidence was made on."""
+    """The files that changed since the evidence was recorded."""
     row = found.row
     if row is None or row.content is None:
         return []
@@ -109,7 +109,7 @@ def _changed(call: Call, found: Standing, snapshot: Snapshot) -> list[str]:
 
 
 def _upcoming(snapshot: Snapshot, api: str | None, line: list[Standing]) -> Next:
-    """The call that brings this environment further."""
+    """The next call for this environment."""
     step = next((found for found in line if found.why), None)
     here = {"environment": snapshot.name}
     if step is None and api == "v0":

@@ -1,4 +1,5 @@
-"""`write_training_config`: a current prime-rl config with a reason for every value, new or from an older file."""
+"""`write_training_config`: writes a current prime-rl config with a reason for every value, new or from an older
+file."""
 
 from __future__ import annotations
 
@@ -8,21 +9,20 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import AfterValidator, Field
 
-from prime_lab_mcp.lab.configs.author import Wish, Written, author
-from prime_lab_mcp.lab.configs.own_gpus.fit import shares_one
-from prime_lab_mcp.lab.configs.own_gpus.guidance import Guidance, guidance
-from prime_lab_mcp.lab.configs.plan import Choices
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.configs.author import ConfigRequest, WrittenConfig, write_config
+from prime_lab_mcp.lab.configs.own_gpus import LaunchGuidance, launch_guidance, shares_one_gpu
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
-from prime_lab_mcp.lab.configs.warm_up.author import warm_up
-from prime_lab_mcp.lab.configs.warm_up.steps import hosted_steps
-from prime_lab_mcp.lab.cost import measured
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.report import Facts, Next, Outcome
-from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.lab.configs.warm_up.author import hosted_steps, write_warm_up
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _CHANGES = 40
-"""Changes shown in a report; the rest is counted (the file's comments name them all)."""
+"""Number of changes in a report. The rest is counted, and the comments of the file name all changes."""
 _MOST_GPUS = 512
 
 
@@ -52,7 +52,7 @@ def _few(number: int | None) -> int | None:
 
 Positive = Annotated[int, Field(ge=1), AfterValidator(_sane)]
 Text = Annotated[str, AfterValidator(_short)]
-"""Bounded without a word in the schema, which every client reads at every start."""
+"""A validator, because a bound in the schema would lengthen what every client reads at every start."""
 
 
 class Args(Arguments):
@@ -88,7 +88,7 @@ async def run(call: Call, args: Args) -> Outcome:
         )
     if args.sft is not None:
         return await _warmed_up(call, args, args.sft)
-    written = await author(call.lab, wish_of(args), datetime.now(UTC).date())
+    written = await write_config(call.lab, config_request(args), datetime.now(UTC).date())
     own = await _own_gpus(call, written)
     return Outcome(
         "passed",
@@ -101,25 +101,33 @@ async def run(call: Call, args: Args) -> Outcome:
 
 
 async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
-    made = await anyio.to_thread.run_sync(warm_up, call.lab, wish_of(args), source, datetime.now(UTC).date())
+    made = await anyio.to_thread.run_sync(
+        write_warm_up, call.lab, config_request(args), source, datetime.now(UTC).date()
+    )
     config, examples = made.config, made.examples
-    own = Guidance({}, ())
+    own = LaunchGuidance({}, ())
     if config.target == "self-managed":
-        own = await guidance(call.lab, config, made.relative, conversations=made.data)
+        own = await launch_guidance(call.lab, config, made.relative, conversations=made.data)
     else:
         dataset = examples.name if made.data is None else None
         own.data["launch"] = [s.as_json() for s in hosted_steps(config, made.relative, dataset)]
     values = {
-        "path": made.relative, "sha256": config.sha256, "version": made.version, "schema_commit": SCHEMA_COMMIT,
-        "target": config.target, "model": config.model, "data": made.data or examples.name, "existed": made.existed,
-    }  # fmt: skip
+        "path": made.relative,
+        "sha256": config.sha256,
+        "version": made.version,
+        "schema_commit": SCHEMA_COMMIT,
+        "target": config.target,
+        "model": config.model,
+        "data": made.data or examples.name,
+        "existed": made.existed,
+    }
     if examples.rows is not None:
         values |= {"conversations": len(examples.rows), "tokens": examples.tokens}
     how = "exists already with the same values" if made.existed else "written"
     return Outcome(
         "passed",
         f"{made.relative} is {how}: {config.max_steps} steps of supervised fine-tuning of {config.model} on "
-        f"{examples.said}. A person starts it; then evaluate again, and train what it gave.",
+        f"{examples.source_summary}. A person starts it; then evaluate again, and train what it gave.",
         (*examples.findings, *own.findings),
         values | own.data,
         next=(Next("check_training_config", "judges it before it is paid for", {"path": made.relative}),),
@@ -127,26 +135,38 @@ async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
     )
 
 
-async def _own_gpus(call: Call, written: Written) -> Guidance:
+async def _own_gpus(call: Call, written: WrittenConfig) -> LaunchGuidance:
     if written.config.target != "self-managed":
-        return Guidance({}, ())
-    return await guidance(call.lab, written.config, written.relative, shared=_shared(written))
+        return LaunchGuidance({}, ())
+    return await launch_guidance(call.lab, written.config, written.relative, shared=_shared(written))
 
 
-def _shared(written: Written) -> bool:
-    return written.config.target == "self-managed" and shares_one(written.made.plan.choices.gpus)
+def _shared(written: WrittenConfig) -> bool:
+    return written.config.target == "self-managed" and shares_one_gpu(written.made.plan.choices.gpus)
 
 
-def wish_of(args: Args) -> Wish:
-    """The arguments as the domain takes them."""
-    choices = Choices(
+def config_request(args: Args) -> ConfigRequest:
+    """Convert the arguments to the request of the config writer."""
+    choices = ConfigChoices(
         sources=(),
         **args.model_dump(
-            include={"model", "target", "steps", "batch", "group", "max_tokens", "lora", "lr", "gpus", "gpu_type",
-                     "wandb", "curriculum"}
+            include={
+                "model",
+                "target",
+                "steps",
+                "batch",
+                "group",
+                "max_tokens",
+                "lora",
+                "lr",
+                "gpus",
+                "gpu_type",
+                "wandb",
+                "curriculum",
+            }
         ),
-    )  # fmt: skip
-    return Wish(
+    )
+    return ConfigRequest(
         environments=tuple(args.environments or ()),
         choices=choices,
         env_args=args.env_args or {},
@@ -159,7 +179,7 @@ def wish_of(args: Args) -> Wish:
     )
 
 
-def _summary(written: Written) -> str:
+def _summary(written: WrittenConfig) -> str:
     plan, config = written.made.plan, written.config
     how = "exists already with the same values" if written.existed else "written"
     mode = "LoRA" if plan.lora_rank else "full fine-tuning"
@@ -172,7 +192,7 @@ def _summary(written: Written) -> str:
     )
 
 
-def _data(written: Written) -> dict[str, Any]:
+def _data(written: WrittenConfig) -> dict[str, Any]:
     changed = [change for change in written.changes if change.to != "kept"]
     data: dict[str, Any] = {
         "path": written.relative,
@@ -200,11 +220,11 @@ def _data(written: Written) -> dict[str, Any]:
     return data
 
 
-def _cost(call: Call, written: Written) -> dict[str, Any]:
-    """The forecast without its assumptions, which check_training_config lists."""
+def _cost(call: Call, written: WrittenConfig) -> dict[str, Any]:
+    """The cost forecast without its assumptions; check_training_config lists those."""
     if written.price_per_gpu_hour is None:
         return {}
-    likely = measured(call.lab, written.config, written.price_per_gpu_hour)
+    likely = forecast_from_ledger(call.lab, written.config, written.price_per_gpu_hour)
     shown = likely.as_json() if likely else {}
     return {"cost": {key: value for key, value in shown.items() if key != "assumptions"}} if shown else {}
 

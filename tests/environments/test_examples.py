@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.datasets import golds
-from prime_lab_mcp.lab.datasets.findings import PlainRow, examine
-from prime_lab_mcp.lab.manifest import parse
-from prime_lab_mcp.lab.snapshot import collect
+from prime_lab_mcp.lab.datasets.findings import row_findings
+from prime_lab_mcp.lab.datasets.tasks import TaskRow
+from prime_lab_mcp.lab.state.manifest import parse_manifest
+from prime_lab_mcp.lab.state.snapshot import collect_files
 
 EXAMPLES = Path(__file__).parents[2] / "environments"
 GSM8K = EXAMPLES / "gsm8k"
@@ -52,7 +53,7 @@ def gsm8k() -> dict[str, Any]:
         "GOLD",
         "",
     ]
-    check_args = parse((GSM8K / "pyproject.toml").read_bytes()).table["tool"]["prime-lab"]["check_args"]
+    check_args = parse_manifest((GSM8K / "pyproject.toml").read_bytes()).table["tool"]["prime-lab"]["check_args"]
     ended = scored(GSM8K, "gsm8k", check_args, replies)
     assert ended.returncode == 0, ended.stderr[-2000:]
     result: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
@@ -117,14 +118,14 @@ def test_the_sample_has_the_shape_of_gsm8k_and_correct_annotations() -> None:
 
 
 def test_the_training_part_of_the_sample_has_no_finding() -> None:
-    kept = [PlainRow(r["question"], r["answer"], i) for i, r in enumerate(sample()) if i % 4 != 3]
-    held = [PlainRow(r["question"], r["answer"], i) for i, r in enumerate(sample()) if i % 4 == 3]
-    assert examine(kept, format="gsm8k_hash", eval_rows=held) == []
+    kept = [TaskRow(r["question"], r["answer"], i) for i, r in enumerate(sample()) if i % 4 != 3]
+    held = [TaskRow(r["question"], r["answer"], i) for i, r in enumerate(sample()) if i % 4 == 3]
+    assert row_findings(kept, format="gsm8k_hash", eval_rows=held) == []
 
 
 @pytest.mark.parametrize("example", sorted(p.name for p in EXAMPLES.iterdir() if p.is_dir()))
 def test_examples_push_every_file_and_show_the_sections_the_hub_needs(example: str) -> None:
-    pushed, left_out = collect(EXAMPLES / example)
+    pushed, left_out = collect_files(EXAMPLES / example)
     readme = (EXAMPLES / example / "README.md").read_text(encoding="utf-8")
     assert not left_out
     assert {"README.md", "pyproject.toml"} <= set(pushed)

@@ -13,7 +13,7 @@ from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.conftest import EXAMPLES
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("shared_interpreters")]
 SLOW = {
     "python_functions": "each completion runs in processes of its own",
     "unit_conversion_v0": "its own interpreter",
@@ -22,7 +22,7 @@ SLOW = {
     "guess_word": "several turns for each rollout",
 }
 NAMES = [
-    pytest.param(p.name, marks=[pytest.mark.slow] if p.name in SLOW else [])
+    pytest.param(p.name, marks=[pytest.mark.slow, pytest.mark.rotate(share=2)] if p.name in SLOW else [])
     for p in sorted(EXAMPLES.iterdir())
     if (p / "pyproject.toml").is_file()
 ]

@@ -204,8 +204,11 @@ def test_questions_of_the_store_are_answered_by_chains_of_look_ups(pure: Any, tm
         guessed, found, wrong = evaluate(STORE, tmp_path, model.url, tasks=3, split="eval")
     assert not model.failures
     assert {t["function"]["name"] for t in model.tools} == {
-        "search_products", "get_product", "get_stock", "get_supplier",
-    }  # fmt: skip
+        "search_products",
+        "get_product",
+        "get_stock",
+        "get_supplier",
+    }
     assert [round(earned(t), 6) for t in (guessed, found, wrong)] == [1.1, 1.1, 0.1]
     assert found["metrics"] == {"tool_calls": 3.0, "failed_tool_calls": 0.0, "guessed": 0.0}
     assert wrong["metrics"] == {"tool_calls": 1.0, "failed_tool_calls": 1.0, "guessed": 1.0}
@@ -238,9 +241,14 @@ def test_a_conversion_is_right_within_its_tolerance(pure: Any, answer: str, gold
 
 @pytest.mark.parametrize(
     ("unit", "other", "factor"),
-    [("miles", "kilometres", "1.609344"), ("feet", "metres", "0.3048"), ("pounds", "kilograms", "0.45359237"),
-     ("acres", "hectares", "0.40468564224"), ("knots", "kilometres per hour", "1.852")],
-)  # fmt: skip
+    [
+        ("miles", "kilometres", "1.609344"),
+        ("feet", "metres", "0.3048"),
+        ("pounds", "kilograms", "0.45359237"),
+        ("acres", "hectares", "0.40468564224"),
+        ("knots", "kilometres per hour", "1.852"),
+    ],
+)
 def test_the_conversions_are_true(pure: Any, unit: str, other: str, factor: str) -> None:
     answers, checked = pure(UNITS, "answers"), 0
     for row in lines(UNITS / "unit_conversion_v0" / "data" / "train.jsonl"):

@@ -1,11 +1,18 @@
-"""`python -m tests.flaws [--only NAME ...] [--set NAME ...]`: the corpus as a table, recall and false alarms."""
+"""`python -m tests.flaws [--only NAME ...] [--set NAME ...]`: the corpus as a table, recall and false alarms.
+
+`--json FILE` also writes the findings of every sample, one line of JSON each and ordered by name: two runs differ
+exactly where `diff` shows a line.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -21,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these samples only")
     parser.add_argument("--set", nargs="+", choices=SETS, help="these sets only")
     parser.add_argument("--why", action="store_true", help="show the findings of every sample that went wrong")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings of every sample as JSON lines")
     parser.add_argument("--jobs", type=int, default=1, help="samples at a time")
     given = parser.parse_args(arguments)
     chosen = samples(*(given.set or ()))
@@ -30,11 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"there is no {', '.join(sorted(unknown))}")
         chosen = [sample for sample in chosen if sample.name in given.only]
     logging.disable(logging.WARNING)
-    results = anyio.run(_run, chosen, max(1, given.jobs), given.why)
+    results = anyio.run(_run, chosen, max(1, given.jobs), given.why, given.json)
     return _summed(results)
 
 
-async def _run(chosen: Sequence[Sample], jobs: int, why: bool) -> list[Result]:
+async def _run(chosen: Sequence[Sample], jobs: int, why: bool, file: Path | None) -> list[Result]:
     print(_ROW.format("name", "gen", "format", "expected", "verdict", "s", "codes (warnings)"), flush=True)
     results: list[Result] = []
     limit = anyio.CapacityLimiter(jobs)
@@ -45,6 +53,8 @@ async def _run(chosen: Sequence[Sample], jobs: int, why: bool) -> list[Result]:
                 result = await tried(calls, sample)
             results.append(result)
             _show(result, why)
+            if file is not None:  # after each sample, so that a run that is ended early leaves what it has
+                _write(file, results)
 
         for sample in chosen:
             group.start_soon(one, sample)
@@ -63,6 +73,32 @@ def _show(result: Result, why: bool) -> None:
             print(f"    {finding.severity}: {finding.code}: {finding.message}", flush=True)
             for row in finding.rows[:2]:
                 print(f"        {dict(row)}", flush=True)
+
+
+def _write(file: Path, results: Sequence[Result]) -> None:
+    ordered = sorted(results, key=lambda result: result.sample.name)
+    file.write_text("".join(f"{json.dumps(as_json(result))}\n" for result in ordered), encoding="utf-8")
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The verdict on one sample, and every finding with the cases that it shows. Times and messages are left out."""
+    tools = {"check_environment": result.checked, "test_reward": result.tested}
+    return {
+        "name": result.sample.name,
+        "generation": result.sample.generation,
+        "format": result.sample.format,
+        "verdict": result.verdict,
+        "findings": [
+            {
+                "tool": tool,
+                "code": finding.code,
+                "severity": finding.severity,
+                "cases": [[row["case"], row.get("task")] for row in finding.rows if "case" in row],
+            }
+            for tool, report in tools.items()
+            for finding in (report.findings if report is not None else ())
+        ],
+    }
 
 
 def _summed(results: Sequence[Result]) -> int:

@@ -20,7 +20,7 @@ SETS: tuple[Set, ...] = ("defects", "sound", "held_out")
 FORMATS = frozenset({
     "numeric", "latex", "choice_letter", "choice_index", "boolean", "label", "short_text", "multi_answer", "json",
     "tool_call", "code", "free_text", "procedural", "multi_turn",
-})  # fmt: skip
+})
 ROOT = Path(__file__).parent
 _KEYS = frozenset({"format", "generation", "finding", "requires"})
 

@@ -5,22 +5,27 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import patch
 
 import anyio
 import platformdirs
 
+from prime_lab_mcp.lab.environment import load_check
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Finding, Report
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.flaws.corpus import Expected, Sample
+from tests.support.packages import pyproject
+from tests.support.interpreters import share
 
 Verdict = Literal[
     "found", "found by check", "weak", "other code", "missed", "sound", "false alarm", "no verdict", "error"
@@ -31,23 +36,6 @@ GOOD: frozenset[Verdict] = frozenset({"found", "found by check", "sound"})
 _V0 = ("verifiers>=0.1.14,<0.2", "datasets>=3.0,<4.7", "math-verify>=0.9,<0.10")
 """The same for every v0 sample, so that one interpreter serves them all."""
 _V1 = ("verifiers>=0.4.0,<0.5",)
-_PYPROJECT = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "{project}"
-version = "0.1.0"
-description = "A sample of the reward corpus."
-readme = "README.md"
-requires-python = ">=3.11"
-tags = ["single-turn"]
-dependencies = [{dependencies}]
-
-[tool.hatch.build.targets.wheel]
-only-include = ["{name}.py"]
-"""
 _README = """\
 # {project}
 
@@ -130,18 +118,28 @@ def _code(finding: Finding) -> str:
 @asynccontextmanager
 async def opened() -> AsyncIterator[Calls]:
     """The calls of one lab on scratch folders. Interpreters are kept in the user's cache folder between runs."""
-    kept = platformdirs.user_cache_path("prime-lab-mcp-tests") / "interpreters"
-    kept.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="flaws-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         (root / "workspace" / "environments").mkdir(parents=True)
-        (root / "state").mkdir()
-        (root / "state" / "interpreters").symlink_to(kept, target_is_directory=True)
-        lab = Lab(Settings(workspace=root / "workspace", state_dir=root / "state"))
+        settings = Settings(workspace=root / "workspace", state_dir=root / "state")
+        share(settings)
+        lab = Lab(settings)
         try:
             yield Calls(lab, TOOLS, References())
         finally:
             await lab.close()
+
+
+@contextmanager
+def without_wheels() -> Iterator[None]:
+    """check_environment builds no wheel and does not load from it: half of its time, and no sample is about wheels."""
+    whole = load_check.check_loading
+
+    async def load(*given: Any, **named: Any) -> load_check.LoadCheck:
+        return await whole(*given, **(named | {"with_wheel": False}))
+
+    with patch.object(load_check, "check_loading", load):
+        yield
 
 
 async def tried(calls: Calls, sample: Sample) -> Result:
@@ -163,7 +161,9 @@ def write(folder: Path, sample: Sample) -> None:
     project = sample.name.replace("_", "-")
     needed = _V0 if sample.generation == "v0" else (*_V1, *sample.requires)
     shutil.copyfile(sample.path, folder / f"{sample.name}.py")
-    listed = ", ".join(f'"{requirement}"' for requirement in needed)
-    text = _PYPROJECT.format(project=project, name=sample.name, dependencies=listed)
+    text = pyproject(
+        project, description="A sample of the reward corpus.", dependencies=needed, tags=["single-turn"], readme=True,
+        wheel=f'only-include = ["{sample.name}.py"]',
+    )
     (folder / "pyproject.toml").write_text(text, encoding="utf-8")
     (folder / "README.md").write_text(_README.format(project=project), encoding="utf-8")

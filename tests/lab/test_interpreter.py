@@ -12,9 +12,15 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from prime_lab_mcp.lab import interpreter as module
-from prime_lab_mcp.lab.errors import InterpreterError
-from prime_lab_mcp.lab.interpreter import Installed, Interpreters, name_of, read_ready, requirements
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.base.errors import InterpreterError
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.interpreter import (
+    InstalledVersions,
+    Interpreters,
+    interpreter_name,
+    interpreter_requirements,
+    read_interpreter,
+)
 from prime_lab_mcp.lab.toolchain import Toolchain
 
 pytestmark = pytest.mark.anyio
@@ -38,20 +44,20 @@ async def test_the_servers_own_interpreter_is_used_when_it_fits(found: Interpret
 
 
 async def test_a_v0_package_gets_an_upper_bound_whatever_it_allows() -> None:
-    (bounded,) = requirements(package("verifiers>=0.1.10"), "v0")
+    (bounded,) = interpreter_requirements(package("verifiers>=0.1.10"), "v0")
     assert not bounded.specifier.contains("0.4.0", prereleases=True)
     assert bounded.specifier.contains("0.3.1")
-    (free,) = requirements(package("verifiers>=0.1.10"), "v1")
+    (free,) = interpreter_requirements(package("verifiers>=0.1.10"), "v1")
     assert free.specifier.contains("0.4.0")
 
 
 async def test_a_package_that_forgot_verifiers_gets_it() -> None:
-    assert {r.name for r in requirements(package("numpy"), "v1")} == {"numpy", "verifiers"}
-    assert not requirements({}, "v0")[0].specifier.contains("0.4.0")
+    assert {r.name for r in interpreter_requirements(package("numpy"), "v1")} == {"numpy", "verifiers"}
+    assert not interpreter_requirements({}, "v0")[0].specifier.contains("0.4.0")
 
 
 async def test_requirements_of_other_platforms_do_not_count() -> None:
-    listed = requirements(package("verifiers>=0.4", "pywin32; sys_platform == 'win32'"), "v1")
+    listed = interpreter_requirements(package("verifiers>=0.4", "pywin32; sys_platform == 'win32'"), "v1")
     assert [r.name for r in listed] == ["verifiers"]
 
 
@@ -75,27 +81,27 @@ async def test_what_cannot_be_read_is_named(found: Interpreters, broken: dict[st
     ],
 )
 async def test_a_requirement_is_met_by_name_version_extra_and_origin(wanted: str, fits: bool) -> None:
-    assert Installed.here().satisfies([Requirement(wanted)], SpecifierSet("")) is fits
+    assert InstalledVersions.here().satisfies([Requirement(wanted)], SpecifierSet("")) is fits
 
 
 async def test_the_python_range_counts(found: Interpreters) -> None:
-    assert not Installed.here().satisfies([], SpecifierSet("<3.11"))
+    assert not InstalledVersions.here().satisfies([], SpecifierSet("<3.11"))
 
 
 async def test_the_name_of_an_environment_follows_from_its_requirements() -> None:
-    assert name_of(["a", "b"], None) == name_of(["b", "a", "a"], None)
-    assert name_of(["a"], None) != name_of(["a"], SpecifierSet("<3.13"))
+    assert interpreter_name(["a", "b"], None) == interpreter_name(["b", "a", "a"], None)
+    assert interpreter_name(["a"], None) != interpreter_name(["a"], SpecifierSet("<3.13"))
 
 
 async def test_an_unfinished_environment_does_not_count(tmp_path: Path) -> None:
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     (tmp_path / "venv" / "bin" / "python").touch()
-    assert read_ready(tmp_path) is None
+    assert read_interpreter(tmp_path) is None
     (tmp_path / "ready.json").write_text("{", encoding="utf-8")
-    assert read_ready(tmp_path) is None
+    assert read_interpreter(tmp_path) is None
     told = {"python": "bin/python", "verifiers": "0.4.0", "key": "k"}
     (tmp_path / "ready.json").write_text(json.dumps(told), encoding="utf-8")
-    ready = read_ready(tmp_path)
+    ready = read_interpreter(tmp_path)
     assert ready is not None
     assert ready.key == "k"
 
@@ -146,7 +152,7 @@ async def test_what_uv_refuses_is_told_and_leaves_nothing(
 
 async def test_a_toolchain_that_fits_is_shared(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     toolchain = Toolchain(settings)
-    place = settings.interpreters / name_of(module_pins(), None, "toolchain-")
+    place = settings.interpreters / interpreter_name(module_pins(), None, "toolchain-")
     site = place / "venv" / "lib" / "python3.11" / "site-packages" / "verifiers-0.4.0.dist-info"
     site.mkdir(parents=True)
     (site / "METADATA").write_text("Metadata-Version: 2.1\nName: verifiers\nVersion: 0.4.0\n", encoding="utf-8")
@@ -156,14 +162,14 @@ async def test_a_toolchain_that_fits_is_shared(settings: Settings, monkeypatch: 
     (place / "ready.json").write_text(json.dumps(told), encoding="utf-8")
     assert toolchain.built is not None
     found = Interpreters(settings)
-    found._own = Installed(Path("nowhere"), {}, "3.11.7")
+    found._own = InstalledVersions(Path("nowhere"), {}, "3.11.7")
     assert (await found.for_package(package("verifiers>=0.4"), api="v1")).key == "tool"
 
 
 def module_pins() -> tuple[str, ...]:
-    from prime_lab_mcp.lab.toolchain import PINS
+    from prime_lab_mcp.lab.base.versions import TOOLCHAIN
 
-    return PINS
+    return TOOLCHAIN
 
 
 async def test_the_toolchain_is_beside_the_server_when_installed_with_it(settings: Settings) -> None:

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from prime_lab_mcp.lab.report import Report
+from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.server.call import Calls
 from tests.property.world import FOREIGN, MODEL, WORDS, World
 
@@ -218,11 +218,14 @@ class Machine(RuleBasedStateMachine):
         assert len(names) == len(set(names)), "the same intent was submitted twice"
 
 
-def test_no_order_of_calls_pushes_or_trains_what_is_not_proven() -> None:
+@pytest.mark.rotate(share=3)
+@pytest.mark.parametrize("block", range(5))
+def test_no_order_of_calls_pushes_or_trains_what_is_not_proven(block: int) -> None:
+    """Each block draws examples of its own."""
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=25,
+            max_examples=5,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -17,11 +17,12 @@ from typing import Any
 
 from pydantic import Field
 
+from prime_lab_mcp.lab.base.report import Finding, Report
+from prime_lab_mcp.lab.base.settings import Platform, Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Facts, Finding, Outcome, Report
-from prime_lab_mcp.lab.settings import Platform, Settings
-from prime_lab_mcp.lab.snapshot import Snapshot, take
-from prime_lab_mcp.lab.workspace import EnvironmentFolder
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
+from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools import (
@@ -63,14 +64,23 @@ class OnEnvironment(Arguments):
     group_size: int = 16
 
 
-def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool:
+def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[OnEnvironment]:
     async def run(call: Call, args: OnEnvironment) -> Outcome:
         tree = call.environment.tree
         text = "".join(p.read_text(encoding="utf-8") for p in sorted(tree.rglob("*.py")))
         findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if fatal in text else ()
         return Outcome("failed" if findings else "passed", name, findings, facts=Facts(model=model))
 
-    return Tool(name, name, name, OnEnvironment, run, "executes", snapshot=True, records="environment")
+    return Tool(
+        name=name,
+        title=name,
+        description=name,
+        args=OnEnvironment,
+        run=run,
+        effect="executes",
+        snapshot=True,
+        records="environment",
+    )
 
 
 TOOLS = (
@@ -162,7 +172,9 @@ class World:
 
     def on_disk(self, workspace: str, folder: str) -> Snapshot:
         path = self.workspace(workspace) / "environments" / folder
-        return take(EnvironmentFolder(folder, path, f"environments/{folder}"), self.root / "state" / "snapshots")
+        return take_snapshot(
+            EnvironmentFolder(folder, path, f"environments/{folder}"), self.root / "state" / "snapshots"
+        )
 
     def pushes(self) -> list[dict[str, Any]]:
         return [push for push in self._load("pushes") if push["ref"] != FOREIGN.split("@")[0]]

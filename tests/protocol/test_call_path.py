@@ -13,8 +13,8 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult, ElicitResult
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.settings import Settings
 from prime_lab_mcp.server.app import build_server
 from tests.protocol.toys import TOYS
 

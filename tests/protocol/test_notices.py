@@ -9,9 +9,9 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.pulse import pulse
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.training.change_token import change_token
 from prime_lab_mcp.server.app import LabServer, build_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/:mcp.MCPDeprecationWarning")]
@@ -100,5 +100,5 @@ async def test_nobody_is_looked_at_for_nobody(stand: Stand) -> None:
 
 async def test_an_address_that_names_no_run_never_changes(settings: Settings) -> None:
     lab = Lab(settings)
-    assert await pulse(lab, "lab://guide/workflow") is None
-    assert await pulse(lab, "lab://evals/none/report") is None
+    assert await change_token(lab, "lab://guide/workflow") is None
+    assert await change_token(lab, "lab://evals/none/report") is None

@@ -12,9 +12,10 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult, ImageContent, ResourceTemplateReference, TextResourceContents
 
+from prime_lab_mcp.lab.base.report import Picture, Report
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Outcome, Picture, Report
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.server.app import build_server
 from prime_lab_mcp.server.rendering import MAX_PICTURE_BYTES, MAX_PICTURES, images
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -55,8 +56,9 @@ async def test_a_judged_evaluation_brings_its_picture_beside_the_text(settings: 
         assert result.content[0].type == "text"
         assert image.data not in str(result.structured_content)
         assert [link["uri"] for link in result.structured_content["links"]] == [  # type: ignore[index]
-            f"lab://evals/{ID}/report", f"lab://evals/{ID}/report.html",
-        ]  # fmt: skip
+            f"lab://evals/{ID}/report",
+            f"lab://evals/{ID}/report.html",
+        ]
     assert pictures(read) == pictures(judged)
     assert pictures(zeros) == []
 
@@ -105,7 +107,7 @@ async def test_a_tool_that_gives_pictures_needs_nothing_else(settings: Settings,
             "passed", "drew", pictures=(Picture(tmp_path / "a.png", "a"), Picture(tmp_path / "gone.png", "b"))
         )
 
-    tool = Tool("draw", "Draw", "Draws.", Nothing, draw, "reads")
+    tool = Tool(name="draw", title="Draw", description="Draws.", args=Nothing, run=draw, effect="reads")
     async with Client(build_server(Lab(settings), (tool,)), mode=era) as client:
         result = await client.call_tool("draw", {})
     assert [base64.b64decode(image.data) for image in pictures(result)] == [PNG + b"a"]

@@ -9,8 +9,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import ResourceTemplateReference
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.settings import Settings
 from prime_lab_mcp.server.app import build_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("era", ["legacy", "auto"])]
@@ -63,9 +63,14 @@ async def test_the_prompts_carry_the_users_words(settings: Settings, era: Any) -
         names = {prompt.name for prompt in (await client.list_prompts()).prompts}
         filled = await client.get_prompt("build_environment", {"task": "count {dataset} sheep"})
     assert names == {
-        "build_environment", "train_existing", "debug_reward", "review_environment", "migrate_environment",
-        "benchmark_models", "watch_run",
-    }  # fmt: skip
+        "build_environment",
+        "train_existing",
+        "debug_reward",
+        "review_environment",
+        "migrate_environment",
+        "benchmark_models",
+        "watch_run",
+    }
     assert "count {dataset} sheep" in filled.messages[0].content.text  # type: ignore[union-attr]
 
 

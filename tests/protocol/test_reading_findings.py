@@ -9,8 +9,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import ResourceTemplateReference
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.settings import Settings
 from prime_lab_mcp.server.app import build_server
 from tests.resources.codes import expanded
 
@@ -62,11 +62,14 @@ async def test_a_finding_is_read_by_its_code(settings: Settings, topic: str) -> 
 @pytest.mark.parametrize(
     ("asked", "meant"),
     [
-        ("position-bias", "finding/position-bias"), ("finding/positon-bias", "finding/position-bias"),
-        ("finding/duplicate_prompt", "finding/duplicate-prompt"), ("workflow", "guide/workflow"),
-        ("guide/reward", "guide/rewards"), ("numeric", "template/numeric"),
+        ("position-bias", "finding/position-bias"),
+        ("finding/positon-bias", "finding/position-bias"),
+        ("finding/duplicate_prompt", "finding/duplicate-prompt"),
+        ("workflow", "guide/workflow"),
+        ("guide/reward", "guide/rewards"),
+        ("numeric", "template/numeric"),
     ],
-)  # fmt: skip
+)
 async def test_an_unknown_topic_suggests_the_near_ones(settings: Settings, asked: str, meant: str) -> None:
     shown = await read(settings, asked)
     assert shown["findings"][0]["code"] == "unknown-topic"

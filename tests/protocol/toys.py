@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.report import Finding, Next, Outcome
-from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Tool
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, Tool
 
 
 class Nothing(Arguments):
@@ -48,21 +49,22 @@ async def _flood(call: Call, args: Nothing) -> Outcome:
     return Outcome("failed", "a lot", (finding,), data={"rows": list(rows), "text": "y" * 90_000, "nan": float("nan")})
 
 
-async def _spend(call: Call, args: Paid) -> Outcome:
+async def _plan(call: Call, args: Paid) -> Plan[float]:
+    intent = Intent("submit", f"spend-{args.amount}", f"Spend ${args.amount:.2f}?", args.amount)
+    return Plan(args.amount, intent)
+
+
+async def _spend(call: Call, plan: Plan[float]) -> Outcome:
     await anyio.sleep(0.05)
     marker = call.lab.settings.state_dir / "spent"
     marker.write_text(str(len(marker.read_text(encoding="utf-8")) if marker.exists() else 0), encoding="utf-8")
-    if args.amount == 13:
+    if plan.work == 13:
         raise BadInput("an unlucky number", fix="Another.")
-    return Outcome("passed", "sent", data={"amount": args.amount})
-
-
-async def _intent(call: Call, args: Paid) -> Intent:
-    return Intent("submit", f"spend-{args.amount}", f"Spend ${args.amount:.2f}?", args.amount)
+    return Outcome("passed", "sent", data={"amount": plan.work})
 
 
 async def _hang(call: Call, args: Nothing) -> Outcome:
-    from prime_lab_mcp.lab import process
+    from prime_lab_mcp.lab.base import process
 
     marker = call.lab.settings.state_dir / "hang.pid"
     program = f"echo $$ > {marker}; sleep 300 & sleep 300"
@@ -74,11 +76,15 @@ async def _hang(call: Call, args: Nothing) -> Outcome:
     return Outcome("passed", "woke up")
 
 
-TOYS = (
-    Tool("echo", "Echo", "Say it back.", Number, _echo, "reads"),
-    Tool("crash", "Crash", "Breaks.", Nothing, _crash, "reads"),
-    Tool("refuse", "Refuse", "Says no.", Nothing, _refuse, "reads"),
-    Tool("flood", "Flood", "Says much.", Nothing, _flood, "reads"),
-    Tool("spend", "Spend", "Costs.", Paid, _spend, "spends", intent=_intent),
-    Tool("hang", "Hang", "Waits.", Nothing, _hang, "executes"),
+def toy(name: str, args: type[Arguments], run: Any, effect: Any) -> Tool[Any]:
+    return Tool(name=name, title=name.title(), description="A toy.", args=args, run=run, effect=effect)
+
+
+TOYS: tuple[AnyTool, ...] = (
+    toy("echo", Number, _echo, "reads"),
+    toy("crash", Nothing, _crash, "reads"),
+    toy("refuse", Nothing, _refuse, "reads"),
+    toy("flood", Nothing, _flood, "reads"),
+    PlannedTool(name="spend", title="Spend", description="Costs.", args=Paid, plan=_plan, run=_spend, effect="spends"),
+    toy("hang", Nothing, _hang, "executes"),
 )

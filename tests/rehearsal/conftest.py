@@ -14,13 +14,12 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from prime_lab_mcp.lab.process import Completed, clean_environment, run
+from prime_lab_mcp.lab.base.process import CompletedProcess, clean_environment, run
 from prime_lab_mcp.rehearsal import connection
 from prime_lab_mcp.rehearsal.app import build
 from prime_lab_mcp.rehearsal.foreign import seed
 from prime_lab_mcp.rehearsal.store import Store
 
-BIN = Path(sys.executable).parent
 HEADERS = {"Authorization": f"Bearer {connection.KEY}"}
 
 
@@ -29,11 +28,12 @@ class Platform:
     url: str
     folder: Path
 
-    async def prime(self, *arguments: str, **variables: str) -> Completed:
+    async def prime(self, *arguments: str, **variables: str) -> CompletedProcess:
         told = connection.environment(self.url, self.folder / "home") | variables
-        told["PATH"] = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
+        programs = Path(sys.executable).parent
+        told["PATH"] = f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"
         env = clean_environment({"COLUMNS": "200", **told})
-        return await run([str(BIN / "prime"), *arguments], cwd=self.folder, env=env, timeout=120)
+        return await run([str(programs / "prime"), *arguments], cwd=self.folder, env=env, timeout=120)
 
     async def json(self, *arguments: str) -> Any:
         done = await self.prime(*arguments)
@@ -76,12 +76,15 @@ def client(store: Store) -> Iterator[TestClient]:
 def config() -> dict[str, Any]:
     """A training config as `prime train` sends it."""
     return {
-        "max_steps": 20, "seq_len": 2048, "model": {"name": "Qwen/Qwen3-4B-Instruct-2507"},
-        "trainer": {}, "inference": {}, "ckpt": {"interval": 5},
+        "max_steps": 20,
+        "seq_len": 2048,
+        "model": {"name": "Qwen/Qwen3-4B-Instruct-2507"},
+        "trainer": {},
+        "inference": {},
+        "ckpt": {"interval": 5},
         "orchestrator": {
-            "batch_size": 16, "group_size": 8,
-            "train": {
-                "source": [{"env": {"taskset": {"id": "primeintellect/reverse-text@0.2.0"}}}]
-            },
+            "batch_size": 16,
+            "group_size": 8,
+            "train": {"source": [{"env": {"taskset": {"id": "primeintellect/reverse-text@0.2.0"}}}]},
         },
-    }  # fmt: skip
+    }

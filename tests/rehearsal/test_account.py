@@ -7,7 +7,7 @@ import json
 import anyio
 import pytest
 
-from prime_lab_mcp.lab.process import Completed
+from prime_lab_mcp.lab.base.process import CompletedProcess
 from tests.rehearsal.conftest import Platform
 
 
@@ -15,7 +15,7 @@ from tests.rehearsal.conftest import Platform
 async def test_the_account_is_the_rehearsal_one_and_the_users_home_stays_untouched(
     platform: Platform,
 ) -> None:
-    done: dict[str, Completed] = {}
+    done: dict[str, CompletedProcess] = {}
 
     async def call(name: str, *arguments: str, **variables: str) -> None:
         done[name] = await platform.prime(*arguments, **variables)

@@ -11,22 +11,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.rehearsal.conftest import Platform
+from tests.support.packages import pyproject
 
-PYPROJECT = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "tiny-env"
-version = "0.1.0"
-description = "tiny"
-requires-python = ">=3.11"
-dependencies = ["verifiers>=0.4.0"]
-
-[tool.hatch.build.targets.wheel]
-packages = ["tiny_env"]
-"""
+PYPROJECT = pyproject(
+    "tiny-env", description="tiny", dependencies=["verifiers>=0.4.0"], wheel='packages = ["tiny_env"]'
+)
 HUB = "/api/v1/environmentshub"
 
 

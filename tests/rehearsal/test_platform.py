@@ -15,8 +15,8 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from prime_lab_mcp.lab.errors import PrimeError
-from prime_lab_mcp.lab.process import clean_environment, run
+from prime_lab_mcp.lab.base.errors import PrimeError
+from prime_lab_mcp.lab.base.process import clean_environment, run
 from prime_lab_mcp.rehearsal import connection
 from prime_lab_mcp.rehearsal.app import build
 from prime_lab_mcp.rehearsal.store import Store
@@ -85,9 +85,11 @@ async def test_connecting_imports_nothing_heavy(tmp_path: Path) -> None:
     )
     root = str(Path(connection.__file__).resolve().parents[2])
     done = await run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=clean_environment({"PYTHONPATH": root}),
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=clean_environment({"PYTHONPATH": root}),
         timeout=60,
-    )  # fmt: skip
+    )
 
     assert done.stdout.strip() == "[]"
 

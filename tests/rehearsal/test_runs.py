@@ -14,11 +14,22 @@ from prime_lab_mcp.rehearsal import curves, faults, runs
 
 def a_run(**more: Any) -> dict[str, Any]:
     return {
-        "id": "run_1", "created": 1000.0, "speed": 1.0, "config": {"ckpt": {"interval": 5}},
-        "first_step": 0, "events": [], "faults": {}, "max_steps": 40, "gpu_count": 2,
-        "price_per_gpu_hour": 3.5, "base_model": "Qwen/Qwen3-4B-Instruct-2507", "batch_size": 64,
-        "group_size": 16, "learning_rate": 1e-5, "environments": [{"id": "a/b", "name": "b"}],
-    } | more  # fmt: skip
+        "id": "run_1",
+        "created": 1000.0,
+        "speed": 1.0,
+        "config": {"ckpt": {"interval": 5}},
+        "first_step": 0,
+        "events": [],
+        "faults": {},
+        "max_steps": 40,
+        "gpu_count": 2,
+        "price_per_gpu_hour": 3.5,
+        "base_model": "Qwen/Qwen3-4B-Instruct-2507",
+        "batch_size": 64,
+        "group_size": 16,
+        "learning_rate": 1e-5,
+        "environments": [{"id": "a/b", "name": "b"}],
+    } | more
 
 
 def after(run: dict[str, Any], seconds: float) -> runs.RunState:

@@ -11,49 +11,61 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from prime_lab_mcp.lab.evals.failures import CAUSES
+from prime_lab_mcp.lab.evals.runner.endings import FAILURE_CODES
 
 ROOT = Path(__file__).parents[2] / "prime_lab_mcp"
-FIRST = {"Finding": "", "Point": "", "tallied": "", "_Kind": "", "Anomaly": "run-"}
+FIRST = {"Finding": "", "ReadinessPoint": "", "tally_finding": "", "_Kind": "", "Anomaly": "run-"}
 """Calls whose first argument is a code, each with what is put before it."""
 FIRST_IN = {
     ("server/approval.py", "_refused"),
-    ("lab/configs/rules_trainer.py", "_refused"),
-    ("lab/worker/hub_dataset.py", "failed"),
+    ("lab/configs/rules/model.py", "_refused"),
+    ("lab/datasets/hub_dataset.py", "failed"),
 }
 """The same, of functions with common names, by the file that defines them."""
-BY_NAME = ("hack", "_unsteady", "Sanity")
+BY_NAME = ("hack_finding", "_unsteady", "SanityCheck")
 """Calls that take a code among other texts: an argument that is a code of its own kind."""
-PASSED_ON: frozenset[tuple[str, str]] = frozenset({
-    ("lab/checks/scoring.py", "code"),
-    ("lab/datasets/checks_gold.py", "code"), ("lab/datasets/reading.py", "told['code']"),
-    ("lab/errors.py", "self.code"), ("lab/models/points.py", "self.code"), ("lab/evals/hosted/follow.py", "error.code"),
-    ("lab/evals/hosted/calls.py", "str(failure['code'])"),
-    ("lab/refused_push.py", "refused.code"), ("lab/prime/refusals.py", "kind.code"), ("lab/prime/refusals.py", "code"),
-    ("lab/prime/refusals.py", "_UNREACHABLE.code"), ("lab/worker/hub_dataset.py", "code"),
-    ("server/approval.py", "code"), ("tools/check_environment.py", "finding.code"),
-    ("lab/configs/rules_trainer.py", "code"),
-    ("tools/test_reward.py", "check.code"), ("tools/watch_run.py", "error.code"),
-    ("tools/watched_training.py", "f'run-{anomaly.code}'"), ("lab/checks/supplied_cases.py", "code"),
-})  # fmt: skip
+PASSED_ON: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("lab/rewards/rules/scoring.py", "code"),
+        ("lab/datasets/findings.py", "code"),
+        ("lab/datasets/reading.py", "told['code']"),
+        ("lab/base/errors.py", "self.code"),
+        ("lab/models/readiness.py", "self.code"),
+        ("lab/evals/hosted/following.py", "error.code"),
+        ("lab/evals/hosted/calls.py", "recorded_code(str(failure['code']))"),
+        ("lab/hub/publish.py", "refused.code"),
+        ("lab/prime/refusals.py", "kind.code"),
+        ("lab/prime/refusals.py", "code"),
+        ("lab/prime/refusals.py", "_UNREACHABLE.code"),
+        ("lab/datasets/hub_dataset.py", "code"),
+        ("server/approval.py", "code"),
+        ("tools/check_environment.py", "finding.code"),
+        ("lab/configs/rules/model.py", "code"),
+        ("tools/test_reward.py", "check.code"),
+        ("tools/watch_run.py", "error.code"),
+        ("tools/training_report.py", "recorded_code(f'run-{anomaly.code}')"),
+        ("lab/rewards/rules/answers.py", "code"),
+    }
+)
 """Where a code is handed on that another place names."""
 COMPUTED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("lab/capabilities.py", "f'{package}-missing'"): ("verifiers-missing", "datasets-missing"),
-    ("lab/checks/shown.py", "code or 'reward-hackable'"): ("reward-hackable",),
-    ("lab/checks/static.py", "f'project-{field}-missing'"): ("project-name-missing", "project-version-missing"),
-    ("lab/configs/rules_form.py", "code"): (
-        "config-unknown-key", "config-wrong-type", "config-missing-table", "config-bad-value",
+    ("lab/rewards/rules/amounts.py", "code"): ("reward-hackable",),
+    ("lab/environment/static_checks.py", "code"): ("project-name-missing", "project-version-missing"),
+    ("lab/configs/rules/form.py", "code"): (
+        "config-unknown-key",
+        "config-wrong-type",
+        "config-missing-table",
+        "config-bad-value",
     ),
-    ("lab/datasets/doubts.py", "f'{kind}-column-uncertain'"): ("prompt-column-uncertain", "answer-column-uncertain"),
+    ("lab/datasets/column_choice.py", "code"): ("prompt-column-uncertain", "answer-column-uncertain"),
     ("lab/distribution/rules.py", "code"): ("distribution-too-hard", "distribution-too-easy"),
-    ("lab/distribution/rules.py", "f'{code}-mostly'"): (
-        "distribution-too-hard-mostly", "distribution-too-easy-mostly",
+    ("lab/distribution/rules.py", "mostly"): (
+        "distribution-too-hard-mostly",
+        "distribution-too-easy-mostly",
     ),
-    ("lab/evals/hosted/calls.py", "f'eval-{job.state}'"): ("eval-crashed", "eval-stopped"),
-    ("lab/publish.py", "f'no-{lacking}'"): ("no-name", "no-version"),
-    ("tools/control_run.py", "f'run-not-{needed.lower()}'"): ("run-not-running", "run-not-paused"),
-    ("lab/evals/failures.py", "code"): ("eval-crashed", "eval-stopped", *sorted(CAUSES)),
-}  # fmt: skip
+    ("lab/hub/publish.py", "f'no-{lacking}'"): ("no-name", "no-version"),
+    ("lab/evals/runner/endings.py", "code"): ("eval-crashed", "eval-stopped", *sorted(FAILURE_CODES)),
+}
 REWARD = "reward-"
 
 
@@ -79,8 +91,10 @@ def emitted() -> tuple[dict[str, set[str]], list[str]]:
 
 def _places(tree: ast.Module, relative: str) -> Iterator[tuple[str, ast.expr]]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == "default_code" for t in node.targets):
-            yield "", node.value
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(getattr(target, "id", "") == "default_code" for target in targets):
+                yield "", node.value
         if not isinstance(node, ast.Call):
             continue
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
@@ -90,7 +104,7 @@ def _places(tree: ast.Module, relative: str) -> Iterator[tuple[str, ast.expr]]:
             yield "", node.args[0]
         elif name in BY_NAME:
             yield from (("", a) for a in node.args if isinstance(a, ast.Constant) and str(a.value).startswith(REWARD))
-        elif name.endswith(("Error", "Input")) or name in ("Unreadable", "Refusal", "LabError"):
+        elif name.endswith(("Error", "Input")) or name in ("Unreadable", "PrimeRefusal", "LabError"):
             yield from (("", k.value) for k in node.keywords if k.arg == "code")
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from prime_lab_mcp.lab.configs.schema import PLATFORM_KEYS, SCHEMA_COMMIT, load
+from prime_lab_mcp.lab.configs.schema import PLATFORM_KEYS, SCHEMA_COMMIT, load_schema
 
 INTRO = """\
 # Training config
@@ -76,7 +76,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "monitors.wandb.project": "needs WANDB_API_KEY",
     },
     "Model and trainer": {
-        "model.name": "a model of the list that `search_hub(kind=\"model\")` shows",
+        "model.name": 'a model of the list that `search_hub(kind="model")` shows',
         "trainer.optim.lr": "full training 1e-6, LoRA about 1e-5; the default is not raised by LoRA",
         "trainer.optim.type": "adamw, muon, sgd or sign_sgd",
         "trainer.optim.weight_decay": "recipes leave it",
@@ -86,7 +86,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "trainer.model.lora.dropout": "0 in RL recipes",
         "trainer.model.lora.target_modules": "all linear layers by default, which is best",
         "trainer.model.seq_len": "at least orchestrator.seq_len",
-        "trainer.model.impl": "auto takes prime-rl's own where there is one; hf needs attn = \"flash_attention_2\"",
+        "trainer.model.impl": 'auto takes prime-rl\'s own where there is one; hf needs attn = "flash_attention_2"',
         "trainer.model.attn": "auto takes the fastest of the GPU",
         "trainer.model.ac.freq": "activation checkpointing: 1 saves the most memory",
         "trainer.model.fsdp_cpu_offload": "never with LoRA, nor beside optim_cpu_offload",
@@ -140,7 +140,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "inference.vllm.tensor_parallel_size": "GPUs that hold one copy of the model",
         "inference.vllm.enable_prefix_caching": "vLLM caches unless this is false: a group shares its prompt",
     },
-}  # fmt: skip
+}
 PLUGIN = frozenset(key for keys in GROUPS.values() for key in keys if ".env.agent." in key)
 """Keys that the schema leaves to the environment's own config class."""
 RULES: dict[str, str] = {
@@ -196,7 +196,7 @@ def branches(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterato
 
 def find(path: str) -> list[Mapping[str, Any]]:
     """Every way in which the schema knows a dotted path; empty where it does not."""
-    schema = load("rl")
+    schema = load_schema("rl")
     definitions = schema.get("$defs", {})
     nodes: list[Mapping[str, Any]] = [schema]
     for part in path.split("."):
@@ -224,7 +224,7 @@ def _codes(codes: str) -> str:
 def _type(path: str) -> str:
     if path in PLUGIN:
         return "string"
-    definitions = load("rl").get("$defs", {})
+    definitions = load_schema("rl").get("$defs", {})
     kinds: dict[str, None] = {}
     for node in find(path):
         for branch in branches(node, definitions):

@@ -21,12 +21,30 @@ _WIDTH = 118
 _SAID = 96
 
 
-_INTERNAL = frozenset((
-    "watch", "notify", "pending", "preview", "clear_preview", "add_semantic_edges", "split_agent_time",
-    "record_timeout", "record_run", "mm_token_type_id_map", "idx_ranges", "idx_tail", "idx_stop", "empty",
-    "prepare_uv_script", "run_uv_script", "open_process", "prepare_setup", "prepare_execution",
-    "supports_live_processes",
-))  # fmt: skip
+_INTERNAL = frozenset(
+    (
+        "watch",
+        "notify",
+        "pending",
+        "preview",
+        "clear_preview",
+        "add_semantic_edges",
+        "split_agent_time",
+        "record_timeout",
+        "record_run",
+        "mm_token_type_id_map",
+        "idx_ranges",
+        "idx_tail",
+        "idx_stop",
+        "empty",
+        "prepare_uv_script",
+        "run_uv_script",
+        "open_process",
+        "prepare_setup",
+        "prepare_execution",
+        "supports_live_processes",
+    )
+)
 """Members that the framework calls and no author."""
 
 

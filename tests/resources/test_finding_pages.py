@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
 
-import pytest
-
+from prime_lab_mcp.lab.base.codes import Code, recorded_code
+from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.resources.codes import emitted, expanded
+from tests.resources.write_codes import TARGET, module_text
+from tests.support.laws import every
 
 CODES, UNKNOWN = emitted()
 PAGES = {code: References().page(f"finding/{code}") or "" for code in References().finding_codes()}
@@ -27,16 +33,65 @@ def test_every_page_is_about_a_code_of_the_source() -> None:
     assert sorted(PAGES.keys() - CODES.keys()) == []
 
 
+def test_the_type_of_codes_is_written_from_the_pages() -> None:
+    assert TARGET.read_text(encoding="utf-8") == module_text(), "run: make codes"
+    assert sorted(get_args(Code)) == sorted(PAGES)
+
+
+def test_a_code_that_is_no_page_is_a_type_error(tmp_path: Path) -> None:
+    """mypy follows `Finding` and `LabError` from a caller that misspells a code."""
+    caller = tmp_path / "caller.py"
+    caller.write_text(
+        "from prime_lab_mcp.lab.base.errors import BadInput\n"
+        "from prime_lab_mcp.lab.base.report import Finding\n"
+        'Finding("leak-exact", "info", "", "")\n'
+        'BadInput("", fix="", code="bad-input")\n'
+        'Finding("leak-exakt", "info", "", "")\n'
+        'BadInput("", fix="", code="bad-imput")\n',
+        encoding="utf-8",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--follow-imports=silent",
+        "--cache-dir",
+        str(tmp_path),
+        caller,
+    ]
+    done = subprocess.run(command, cwd=TARGET.parents[3], capture_output=True, text=True, check=False)
+    lines = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line]
+    assert lines == [5, 6], done.stdout[-2_000:]
+
+
+def test_a_finding_of_an_older_version_loads_with_its_code() -> None:
+    old = Finding(recorded_code("a-code-of-yore"), "info", "", "")
+    assert old.as_json()["code"] == "a-code-of-yore"
+
+
 def test_the_codes_of_the_design_are_among_them() -> None:
     design = {
-        "leak-near", "position-bias", "contaminated-benchmark", "unpinned-dataset", "also-an-environment",
-        "reward-order-dependent", "reward-length-bonus", "distribution-no-signal", "migration", "hub-content-differs",
-        "worker-timeout", "run-overrun", "eval-crashed", "config-old-key", "bad-argument",
-    }  # fmt: skip
+        "leak-near",
+        "position-bias",
+        "contaminated-benchmark",
+        "unpinned-dataset",
+        "also-an-environment",
+        "reward-order-dependent",
+        "reward-length-bonus",
+        "distribution-no-signal",
+        "migration",
+        "hub-content-differs",
+        "worker-timeout",
+        "run-overrun",
+        "eval-crashed",
+        "config-old-key",
+        "bad-argument",
+    }
     assert design <= CODES.keys()
 
 
-@pytest.mark.parametrize("code", PAGES)
+@every("code", PAGES)
 def test_a_page_says_cause_and_fix_and_names_tools_of_the_registry(code: str) -> None:
     page = PAGES[code]
     cause, fix, shown = (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.opening import opened
-from prime_lab_mcp.lab.report import Outcome
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.worker.cases import Case
+from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.worker.scoring import Case
 from tests.conftest import TEMPLATES
 from tests.lab.rewards.packages import codes, try_reward
 from tests.resources.fenced import files, page
@@ -68,7 +68,7 @@ def _write(root: Path, found: dict[str, str]) -> None:
 
 
 async def _rewards(lab: Lab, name: str) -> tuple[str, list[float | None]]:
-    async with opened(lab, await lab.snapshot(name)) as found:
+    async with open_environment(lab, await lab.snapshot(name)) as found:
         rows = (await found.worker.rows(limit=70)).rows
         row = next(r for r in rows if " day 9?" in str(r.prompt))
         gold = str(row.answer).split("#### ")[-1]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from prime_lab_mcp.resources.catalog import References
 from tests.resources.fenced import PAGES
 from tests.resources.known import ROOT, codes, tools
+from tests.support.laws import every
 
 TEXTS = {
     path.stem: path.read_text(encoding="utf-8")
@@ -18,9 +17,19 @@ CALL = re.compile(r"\b([a-z]+(?:_[a-z]+)+)\(([^()`]*)\)")
 LINK = re.compile(r"lab://((?:guide|reference|template|finding)/[\w./{}-]+)")
 GUIDES = {path.stem: path.read_text(encoding="utf-8") for path in PAGES.glob("guide/*.md")}
 OTHER_FUNCTIONS = {
-    "load_environment", "get_format_reward_func", "parse_answer", "harness_config_type", "format_map", "from_list",
-    "verify_boxed_math_answer", "read_text", "correct_answer", "answer_format", "load_dataset", "reply_characters",
-}  # fmt: skip
+    "load_environment",
+    "get_format_reward_func",
+    "parse_answer",
+    "harness_config_type",
+    "format_map",
+    "from_list",
+    "verify_boxed_math_answer",
+    "read_text",
+    "correct_answer",
+    "answer_format",
+    "load_dataset",
+    "reply_characters",
+}
 
 
 def calls(text: str) -> list[tuple[str, list[str]]]:
@@ -29,7 +38,7 @@ def calls(text: str) -> list[tuple[str, list[str]]]:
     return [(name, re.findall(r"(?:^|[\s(,])(\w+)=", given)) for name, given in CALL.findall(prose)]
 
 
-@pytest.mark.parametrize("name", sorted(TEXTS))
+@every("name", sorted(TEXTS))
 def test_a_call_that_is_written_out_has_a_tool_and_its_arguments(name: str) -> None:
     wrong = [
         (tool, sorted(set(given) - tools().get(tool, frozenset())))
@@ -39,7 +48,7 @@ def test_a_call_that_is_written_out_has_a_tool_and_its_arguments(name: str) -> N
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", sorted(TEXTS))
+@every("name", sorted(TEXTS))
 def test_a_link_leads_to_a_page(name: str) -> None:
     references = References()
     missing = []
@@ -50,10 +59,13 @@ def test_a_link_leads_to_a_page(name: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("name", sorted(GUIDES))
+@every("name", sorted(GUIDES))
 def test_a_finding_in_brackets_exists(name: str) -> None:
-    named = {code for found in re.findall(r"\((`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*)\)", GUIDES[name])
-             for code in re.findall(r"`([a-z0-9-]+)`", found)}  # fmt: skip
+    named = {
+        code
+        for found in re.findall(r"\((`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*)\)", GUIDES[name])
+        for code in re.findall(r"`([a-z0-9-]+)`", found)
+    }
     runtimes = {"docker", "podman", "apptainer", "prime"}
     assert sorted(named - codes() - runtimes) == []
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.resources.fenced import page
+from tests.support.laws import every
 
 LIST = """
 import json, typer
@@ -55,7 +56,7 @@ def test_the_page_names_commands() -> None:
     assert len(NAMED) > 40
 
 
-@pytest.mark.parametrize("text", NAMED)
+@every("text", NAMED)
 def test_a_named_command_and_its_options_exist(text: str, commands: dict[str, tuple[list[str], bool, bool]]) -> None:
     command, options = split(text, commands)
     known, hidden, is_group = commands[command]

@@ -7,8 +7,8 @@ import re
 import pytest
 from mcp import Client
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.settings import Settings
 from prime_lab_mcp.server.app import build_server
 from tests.resources.known import ROOT
 

@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.configs import schema
 from tests.resources import config_page, signatures
 from tests.resources.codes import emitted
 from tests.resources.fenced import PAGES, blocks, page
+from tests.support.laws import every
 
 LIMIT = 40_000
 UV = Path(__import__("sys").executable).parent / "uv"
@@ -46,17 +47,17 @@ def test_the_config_reference_names_every_rule_that_there_is() -> None:
     assert len(named) == len(set(named))
 
 
-@pytest.mark.parametrize("key", [key for keys in config_page.GROUPS.values() for key in keys])
+@every("key", [key for keys in config_page.GROUPS.values() for key in keys])
 def test_a_listed_config_key_is_known_to_the_schema(key: str) -> None:
     assert key in config_page.PLUGIN or config_page.find(key)
 
 
 def test_the_example_config_is_valid() -> None:
     (code,) = [code for language, code in blocks(page("reference/training-config")) if language == "toml"]
-    assert schema.check(tomllib.loads(code)) == []
+    assert schema.schema_problems(tomllib.loads(code)) == []
 
 
-@pytest.mark.parametrize("path", sorted(PAGES.rglob("*.md")), ids=lambda p: p.stem)
+@every("path", sorted(PAGES.rglob("*.md")), ids=lambda p: p.stem)
 def test_a_page_is_small_enough_to_read(path: Path) -> None:
     assert len(path.read_bytes()) < LIMIT
 
@@ -69,7 +70,7 @@ PYTHON = [
 ]
 
 
-@pytest.mark.parametrize(("name", "number", "code"), PYTHON, ids=[f"{name}-{number}" for name, number, _ in PYTHON])
+@every(("name", "number", "code"), PYTHON, ids=[f"{name}-{number}" for name, number, _ in PYTHON])
 def test_python_on_a_page_parses(name: str, number: int, code: str) -> None:
     ast.parse(code)
 
@@ -77,10 +78,14 @@ def test_python_on_a_page_parses(name: str, number: int, code: str) -> None:
 GUIDES = ("guide/environments", "guide/rewards", "guide/training")
 
 
-@pytest.mark.parametrize("topic", GUIDES)
+@every("topic", GUIDES)
 def test_guides_name_only_what_verifiers_v1_exports(topic: str) -> None:
     source = Path(signatures.main.__globals__["importlib"].util.find_spec("verifiers.v1").origin)
     tree = ast.parse(source.read_text(encoding="utf-8"))
-    exported = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-                for alias in node.names}  # fmt: skip
+    exported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     assert sorted(set(re.findall(r"\bvf\.(\w+)", page(topic))) - exported) == []

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-import pytest
-
 from tests.resources.fenced import page
 from tests.resources.known import codes, tools
+from tests.support.laws import every
 
 
 class Pattern(NamedTuple):
@@ -211,7 +210,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=[f"{p.seed}: {p.said[:40]}" for p in PATTERNS])
+@every("pattern", PATTERNS, ids=[f"{p.seed}: {p.said[:40]}" for p in PATTERNS])
 def test_a_failure_pattern_of_the_seeds_has_a_row_with_its_finding(pattern: Pattern) -> None:
     fitting = [row for row in ROWS if all(word in f"{row[0]} {row[1]}".lower() for word in pattern.words)]
     assert fitting, f"no row says {pattern.words}"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Report
-from prime_lab_mcp.lab.settings import Settings
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS

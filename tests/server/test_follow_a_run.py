@@ -16,8 +16,11 @@ from mcp.client.stdio import stdio_client
 from tests.tools.loopback import CONFIG
 
 pytestmark = [
-    pytest.mark.anyio, pytest.mark.slow, pytest.mark.filterwarnings("ignore:resources/:mcp.MCPDeprecationWarning"),
-]  # fmt: skip
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.rotate(share=2, group="eras of a client that follows"),
+    pytest.mark.filterwarnings("ignore:resources/:mcp.MCPDeprecationWarning"),
+]
 
 
 def server(tmp_path: Path) -> Any:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.ledger import Ledger
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from tests.conftest import EXAMPLES
 from tests.server.test_stdio import Server, mentioning
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cold]
 
 
 def hang_in(server: Server, id: int, tool: str, **arguments: Any) -> None:

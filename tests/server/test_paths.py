@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.report import Report
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.main import open_lab

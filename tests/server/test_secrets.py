@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.rehearsal import connection
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server import rendering

@@ -121,6 +121,7 @@ def test_two_servers_on_one_ledger_see_the_same_workspace(server: Server, tmp_pa
     assert other.stop() == 0
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_server_leaves_no_process_and_keeps_what_was_recorded(
     server: Server, tmp_path: Path, kind: signal.Signals

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.app import INSTRUCTIONS, describe
 from prime_lab_mcp.server.arguments import OUTPUT_SCHEMA
 from prime_lab_mcp.tools.registry import TOOLS
+from prime_lab_mcp.tools.tool import PlannedTool
+from tests.server.surface import FOLDER, as_text, listed
+from tests.support.laws import every
 
 ROOT = Path(__file__).parents[2]
 NAMES = [tool.name for tool in TOOLS]
@@ -30,7 +34,7 @@ MAIN_LINE = [
     "watch_run",
 ]
 TOOL_BUDGET, ALL_BUDGET, OUTPUT_BUDGET = 350, 4_500, 100
-"""Tokens (characters / 4) of DESIGN section 3."""
+"""Tokens, counted as characters / 4: every token of a definition is paid by every conversation that lists the tools."""
 
 
 def tokens(value: object) -> int:
@@ -58,7 +62,16 @@ def test_definitions_stay_within_the_token_budgets(capsys: pytest.CaptureFixture
     assert tokens(OUTPUT_SCHEMA) <= OUTPUT_BUDGET
 
 
-@pytest.mark.parametrize("index", range(len(TOOLS)), ids=NAMES)
+@pytest.mark.anyio
+async def test_what_a_client_lists_is_what_the_files_of_the_surface_say(lab: Lab) -> None:
+    """After a deliberate change run `python -m tests.server.surface` and read the difference."""
+    now = {name: as_text(value) for name, value in (await listed(lab)).items()}
+    files = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    assert sorted(now) == sorted(files)
+    assert [name for name in now if now[name] != files[name]] == []
+
+
+@every("index", range(len(TOOLS)), ids=NAMES)
 def test_schemas_refuse_unknown_arguments_and_hold_no_titles_or_nulls(index: int) -> None:
     schema = describe(TOOLS[index]).input_schema
     assert schema["additionalProperties"] is False
@@ -70,7 +83,7 @@ def test_schemas_refuse_unknown_arguments_and_hold_no_titles_or_nulls(index: int
     assert not any(key in schema for key in ("anyOf", "oneOf", "allOf"))
 
 
-@pytest.mark.parametrize("index", range(len(TOOLS)), ids=NAMES)
+@every("index", range(len(TOOLS)), ids=NAMES)
 def test_annotations_say_what_a_tool_does(index: int) -> None:
     tool, hints = TOOLS[index], describe(TOOLS[index]).annotations
     assert hints is not None
@@ -78,15 +91,31 @@ def test_annotations_say_what_a_tool_does(index: int) -> None:
     if tool.effect in ("publishes", "spends"):
         assert hints.destructive_hint
         assert hints.open_world_hint
-        assert tool.intent is not None
+        assert isinstance(tool, PlannedTool)
 
 
-OTHERS = frozenset((
-    "active_configs", "by_archetype", "checkpoint_id", "inference_gpu_ids", "learning_rate", "lora_alpha", "lora_name",
-    "mask_truncated_completions", "max_inflight_rollouts", "oversampling_factor", "pre_batch_filters",
-    "trainer_gpu_ids", "zero_truncated_completions",
-    "cluster_name", "load_dataset", "max_num_batched_tokens", "max_num_seqs", "run_config",
-))  # fmt: skip
+OTHERS = frozenset(
+    (
+        "active_configs",
+        "by_archetype",
+        "checkpoint_id",
+        "inference_gpu_ids",
+        "learning_rate",
+        "lora_alpha",
+        "lora_name",
+        "mask_truncated_completions",
+        "max_inflight_rollouts",
+        "oversampling_factor",
+        "pre_batch_filters",
+        "trainer_gpu_ids",
+        "zero_truncated_completions",
+        "cluster_name",
+        "load_dataset",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "run_config",
+    )
+)
 """Names of an earlier platform that guides explain, and of other libraries."""
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.cli import person
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.ledger import Ledger
-from prime_lab_mcp.lab.records import evidence_from
-from prime_lab_mcp.lab.report import Facts, Finding
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.snapshot import Snapshot, take
-from prime_lab_mcp.lab.workspace import Workspace
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.lab.state.ledger.rows import evidence_from
+from prime_lab_mcp.lab.state.outcome import Facts
+from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
+from prime_lab_mcp.lab.state.workspace import Workspace
 
 
 def run(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -66,7 +67,7 @@ def failed(settings: Settings) -> Snapshot:
     (folder / "pyproject.toml").write_text('[project]\nname = "slow"\nversion = "0.1.0"\n', encoding="utf-8")
     (folder / "slow" / "__init__.py").write_text("A = 1\n", encoding="utf-8")
     workspace = Workspace(settings.workspace.resolve())
-    snapshot = take(workspace.environment("slow"), settings.snapshots)
+    snapshot = take_snapshot(workspace.environment("slow"), settings.snapshots)
     finding = Finding("reward-slow", "blocker", "slow", "Faster.")
     key = str(workspace.root)
     verdict = evidence_from("test_reward", "failed", key, snapshot, (finding,), Facts(), "prime", {}, {})

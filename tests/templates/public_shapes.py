@@ -134,7 +134,7 @@ def xlam(number: int = 90) -> Rows:
                 "tools": json.dumps(tools),
                 "answers": json.dumps(calls),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -165,7 +165,7 @@ def humaneval(number: int = 80) -> Rows:
             "entry_point": f"scale_{n}",
         }
         for n in range(number)
-    ]  # fmt: skip
+    ]
 
 
 FITTING: dict[str, tuple[str, Rows]] = {

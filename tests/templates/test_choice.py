@@ -71,8 +71,13 @@ ROWS: tuple[tuple[str, dict[str, Any], tuple[str, ...], int | None, str | None],
     ("aqua as text", {"options": "['A)Oslo', 'B)Rome', 'C)Bern', 'D)Lima']", "answer": "B"}, ("options",), None, "B"),
     ("math_qa", {"options": "a ) Oslo , b ) Rome , c ) Bern , d ) Lima", "answer": "b"}, ("options",), None, "B"),
     ("MedQA", {"options": dict(zip("ABCD", CAPITALS, strict=True)), "answer": "B"}, ("options",), None, "B"),
-    ("list of objects", {"o": [{"key": k, "text": t} for k, t in zip("ABCD", CAPITALS, strict=True)], "answer": "B"},
-     ("o",), None, "B"),
+    (
+        "list of objects",
+        {"o": [{"key": k, "text": t} for k, t in zip("ABCD", CAPITALS, strict=True)], "answer": "B"},
+        ("o",),
+        None,
+        "B",
+    ),
     ("gold as text", {"choices": CAPITALS, "answer": "rome"}, ("choices",), None, "B"),
     ("gold as text of none", {"choices": CAPITALS, "answer": "Cairo"}, ("choices",), None, None),
     ("boxed letter", {"choices": CAPITALS, "answer": r"\boxed{B}"}, ("choices",), None, "B"),
@@ -80,7 +85,7 @@ ROWS: tuple[tuple[str, dict[str, Any], tuple[str, ...], int | None, str | None],
     ("unlabelled", {"choices": CAPITALS, "answer": -1}, ("choices",), 0, None),
     ("right text twice", {"choices": ["Rome", "Rome", "Bern"], "answer": "A"}, ("choices",), None, None),
     ("eleven options", {"choices": [str(n) for n in range(11)], "answer": "B"}, ("choices",), None, None),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("row", "columns", "base", "letter"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS])

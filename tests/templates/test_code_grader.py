@@ -126,9 +126,22 @@ async def test_the_loop_of_events_is_free_while_a_program_runs(tmp_path: Path) -
 
 async def test_values_of_every_plain_kind_cross_between_the_processes(tmp_path: Path) -> None:
     values = [
-        None, True, -(10**30), 0.1, float("inf"), 2 + 1j, "ü\n", b"\x00", [1, [2]], (1, (2,)), {1, 2}, frozenset("a"),
-        {"a": {(1, 2): None}}, range(3), "",
-    ]  # fmt: skip
+        None,
+        True,
+        -(10**30),
+        0.1,
+        float("inf"),
+        2 + 1j,
+        "ü\n",
+        b"\x00",
+        [1, [2]],
+        (1, (2,)),
+        {1, 2},
+        frozenset("a"),
+        {"a": {(1, 2): None}},
+        range(3),
+        "",
+    ]
     tests = f"inf = float('inf')\nfor value in {values!r}:\n    got = same(value)\n    assert got == value, value\n"
     tests += (
         "    assert type(got) is type(value), value\nassert list(map_of([1, 2])) == [2, 3]\nnan = same(float('nan'))\n"

@@ -12,7 +12,7 @@ from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.templates.public_shapes import FITTING, Rows
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.usefixtures("shared_interpreters")]
 V0_KINDS = ("gsm8k", "mmlu", "squad", "xlam")
 """One of each way to answer; test_v0_single_turn.py scores the golds of every kind on the older API."""
 INTERACTIVE = ("tool_use", "multi_turn", "sandboxed", "v0_tools", "v0_stateful_tools", "v0_multi_turn", "v0_group")
@@ -32,6 +32,7 @@ async def proven(lab: Lab, rows: Rows, **asked: object) -> dict[str, object]:
     return dict(created.data)
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.parametrize("dataset", sorted(FITTING))
 async def test_a_fitting_dataset_becomes_an_environment_that_passes_unchanged(lab: Lab, dataset: str) -> None:
     kind, rows = FITTING[dataset]
@@ -40,6 +41,7 @@ async def test_a_fitting_dataset_becomes_an_environment_that_passes_unchanged(la
     assert sum(made["rows"].values()) == len(rows)  # type: ignore[attr-defined]
 
 
+@pytest.mark.rotate(share=2)
 @pytest.mark.parametrize("dataset", V0_KINDS)
 async def test_the_same_dataset_becomes_an_environment_of_the_older_api(lab: Lab, dataset: str) -> None:
     kind, rows = FITTING[dataset]
@@ -47,6 +49,7 @@ async def test_the_same_dataset_becomes_an_environment_of_the_older_api(lab: Lab
     assert (made["template"], made["api"]) == (kind, "v0")
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.parametrize("template", INTERACTIVE)
 async def test_a_template_that_is_named_takes_questions_with_short_answers(lab: Lab, template: str) -> None:
     made = await proven(lab, FITTING["gsm8k"][1], template=template)

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from prime_lab_mcp.lab.authoring.kinds import SINGLE_TURN
-from prime_lab_mcp.lab.authoring.shapes import canonical
-from prime_lab_mcp.lab.authoring.template import names_of
+from prime_lab_mcp.lab.authoring.rows import template_row_reader
+from prime_lab_mcp.lab.authoring.template import SINGLE_TURN, template_own_names
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
@@ -39,7 +38,7 @@ def module(kind: str) -> Path:
 def like(kind: str, text: str) -> str:
     """A file of `kind` with the names of `numeric` in it."""
     return text.replace(f"{kind}_template", "numeric_template").replace(
-        names_of(TEMPLATES / kind).prefix, "NumericTemplate"
+        template_own_names(TEMPLATES / kind).prefix, "NumericTemplate"
     )
 
 
@@ -50,8 +49,11 @@ def test_a_template_is_named_after_its_kind_and_shows_what_the_hub_shows(kind: s
     assert project["project"]["name"] == f"{kind}-template".replace("_", "-")
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [f"{kind}_template"]
     assert [line for line in readme.splitlines() if line.startswith("## ")][:4] == [
-        "## Dataset", "## Input and output", "## Reward", "## Usage",
-    ]  # fmt: skip
+        "## Dataset",
+        "## Input and output",
+        "## Reward",
+        "## Usage",
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,7 +101,7 @@ def test_a_template_holds_enough_different_rows_that_its_own_reading_of_a_datase
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_template_reads_rows_without_anything_but_the_standard_library(kind: str) -> None:
-    read = canonical(TEMPLATES / kind, {})
+    read = template_row_reader(TEMPLATES / kind, {})
     assert read({}) is None
     assert read({"question": None, "answer": None}) is None
 
@@ -129,4 +131,4 @@ async def test_a_template_alone_becomes_a_whole_package_of_its_generation(lab: L
     made = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert {"README.md", "pyproject.toml", "begun/__init__.py", "begun/rows.py", "begun/data/train.jsonl"} <= made
     texts = [p.read_text(encoding="utf-8") for p in folder.rglob("*") if p.suffix in (".py", ".md", ".toml")]
-    assert not any(f"{kind}_template" in text or names_of(TEMPLATES / kind).prefix in text for text in texts)
+    assert not any(f"{kind}_template" in text or template_own_names(TEMPLATES / kind).prefix in text for text in texts)

@@ -102,9 +102,24 @@ def test_the_calculator_calculates(pure: dict[str, ModuleType], expression: str,
 
 @pytest.mark.parametrize(
     "expression",
-    ["", "1/0", "9**9**9**9", "__import__('os')", "abs(3)", "[1]*9", "'a'*9", "True+1", "1e400", "(-8)**0.5", "(" * 180,
-     "1_0.real", "x", "1,000", "1j*1j"],
-)  # fmt: skip
+    [
+        "",
+        "1/0",
+        "9**9**9**9",
+        "__import__('os')",
+        "abs(3)",
+        "[1]*9",
+        "'a'*9",
+        "True+1",
+        "1e400",
+        "(-8)**0.5",
+        "(" * 180,
+        "1_0.real",
+        "x",
+        "1,000",
+        "1j*1j",
+    ],
+)
 def test_the_calculator_refuses_what_is_no_bounded_arithmetic(pure: dict[str, ModuleType], expression: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         pure["calculator"].calculate(expression)

@@ -15,20 +15,17 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.interpreter import Interpreters
-from prime_lab_mcp.lab.settings import Settings
 from tests.conftest import TEMPLATES
+from tests.support.interpreters import shared
 
 PROGRAM = Path(__file__).with_name("v0_rollouts.py")
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python() -> Path:
     """An interpreter with the verifiers that the templates require."""
-    root = tmp_path_factory.mktemp("interpreters")
     needed = {"project": {"dependencies": ["verifiers>=0.1.14,<0.2", "datasets>=3.0,<4.7"]}}
-    found = Interpreters(Settings(workspace=root, state_dir=root)).for_package(needed, api="v0")
-    return asyncio.run(found).python
+    return asyncio.run(shared().for_package(needed, api="v0")).python
 
 
 def held_out(kind: str) -> list[dict[str, str]]:

@@ -16,14 +16,13 @@ from typing import Any
 import pytest
 from uv import find_uv_bin
 
-from prime_lab_mcp.lab.authoring.fitting import sample
-from prime_lab_mcp.lab.authoring.kinds import SINGLE_TURN, kind_of, known
-from prime_lab_mcp.lab.authoring.names import Names
+from prime_lab_mcp.lab.authoring.build import build_sample
+from prime_lab_mcp.lab.authoring.template import SINGLE_TURN, PackageNames, environment_kind, template_names
 from tests.conftest import TEMPLATES
 from tests.templates.loading import modules
 
 pytestmark = pytest.mark.slow
-KINDS = sorted(SINGLE_TURN & set(known(TEMPLATES)))
+KINDS = sorted(SINGLE_TURN & set(template_names(TEMPLATES)))
 FORMS = {"math": ("\\boxed{", "}"), "tool_call": ("<tool_call>", "</tool_call>")}
 PROGRAM = """\
 import asyncio, importlib, json, logging, sys
@@ -87,8 +86,8 @@ def scored(older: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
     made = tmp_path_factory.mktemp("made")
     asked = {}
     for kind in [*KINDS, "v0_single_turn"]:
-        names = Names(f"made_{kind}", f"made-{kind}".replace("_", "-"), f"Made{kind.title().replace('_', '')}")
-        sample(kind_of(TEMPLATES, kind, "v0"), made / kind, names, None)
+        names = PackageNames(f"made_{kind}", f"made-{kind}".replace("_", "-"), f"Made{kind.title().replace('_', '')}")
+        build_sample(environment_kind(TEMPLATES, kind, "v0"), made / kind, names, None)
         form = FORMS.get(kind, ("<answer>", "</answer>"))
         asked[kind] = {"folder": str(made / kind), "module": names.module, "form": form}
     ended = subprocess.run(

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from prime_lab_mcp.lab.evals.program import HARNESSES, IN_PROCESS_ID
+from prime_lab_mcp.lab.evals.runner.command import HARNESSES, IN_PROCESS_ID
 
 Calls = Sequence[tuple[str, Any]]
 """Tool calls of one turn: name, and arguments as a value or as raw text."""

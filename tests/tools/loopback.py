@@ -10,31 +10,22 @@ from typing import Any
 
 import httpx
 
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Outcome, Report
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.rehearsal import connection
-from prime_lab_mcp.tools.tool import Call, Intent, Tool
+from prime_lab_mcp.tools.tool import AnyTool, Call, Intent, Plan, PlannedTool
+from tests.support import packages
 
-PYPROJECT = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "tiny-sums"
-version = "0.1.0"
-description = "Small sums."
-requires-python = ">=3.11"
-dependencies = ["verifiers>=0.4.0,<0.5"]
-
-[tool.hatch.build.targets.wheel]
-packages = ["tiny_sums"]
-
-[tool.ruff]
-target-version = "py311"
-"""
+PYPROJECT = packages.pyproject(
+    "tiny-sums",
+    description="Small sums.",
+    dependencies=["verifiers>=0.4.0,<0.5"],
+    wheel='packages = ["tiny_sums"]',
+    more='[tool.ruff]\ntarget-version = "py311"',
+)
 MODULE = "import verifiers.v1 as vf\n\n\nclass TinySums(vf.Taskset):\n    pass\n"
 CONFIG = """\
 # a comment that stays
@@ -105,19 +96,21 @@ class Desk:
         target.write_text(text, encoding="utf-8")
         return target
 
-    async def call(self, tool: Tool, **arguments: Any) -> Outcome:
+    async def call(self, tool: AnyTool, **arguments: Any) -> Outcome:
         """Arguments to outcome, approval given."""
         call, args = await self.opened(tool, **arguments)
-        if tool.intent is not None:
-            call = replace(call, intent=await tool.intent(call, args))
+        if isinstance(tool, PlannedTool):
+            return await tool.run(call, await tool.plan(call, args))
         return await tool.run(call, args)
 
-    async def intent(self, tool: Tool, **arguments: Any) -> Intent | None:
+    async def plan(self, tool: PlannedTool[Any, Any], **arguments: Any) -> Plan[Any]:
         call, args = await self.opened(tool, **arguments)
-        assert tool.intent is not None
-        return await tool.intent(call, args)
+        return await tool.plan(call, args)
 
-    async def hosted(self, tool: Tool, args: Any) -> Call:
+    async def intent(self, tool: PlannedTool[Any, Any], **arguments: Any) -> Intent | None:
+        return (await self.plan(tool, **arguments)).intent
+
+    async def hosted(self, tool: AnyTool, args: Any) -> Call:
         """A call that runs on the platform: on a folder of the workspace, or a name on the Hub."""
         folder = self.workspace / "environments" / args.environment
         snapshot = await self.lab.snapshot(args.environment) if folder.is_dir() else None
@@ -130,7 +123,7 @@ class Desk:
 
         return Call(self.lab, snapshot, progress, NoPages(), prove, hosted=args.environment)
 
-    async def opened(self, tool: Tool, **arguments: Any) -> tuple[Call, Any]:
+    async def opened(self, tool: AnyTool, **arguments: Any) -> tuple[Call, Any]:
         args = tool.args.model_validate(arguments)
         snapshot = await self.lab.snapshot(arguments["environment"]) if tool.snapshot else None
 

@@ -2,7 +2,8 @@
 
 Elsewhere: wrong owner, taken version, lost answers (test_push_environment); 402 and lost answers of a submission, a
 rejected config (test_submit_training); failing and waiting runs (test_watch_run); models that an endpoint does not
-serve (tests/lab/evals/test_failures, test_hosted_eval); every HTTP status by itself (tests/lab/test_prime).
+serve (tests/lab/evals/runner/test_endings, test_hosted_eval); every HTTP status by itself
+(tests/lab/prime/test_client).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.report import Outcome
+from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.rehearsal.schema_cache import DRIFTED_KEY
 from prime_lab_mcp.tools import check_training_config, push_environment, submit_training, watch_run
 from tests.tools.loopback import CONFIG, Desk
@@ -94,6 +95,7 @@ async def test_a_platform_of_another_day_refuses_the_key_it_does_not_know(at: De
     assert await at.lab.prime.train_list(submitted.data.get("name") or "drifting") == []
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("prepare", "fault", "status", "code"),
@@ -132,6 +134,7 @@ async def test_a_model_that_the_platform_does_not_list_is_named(at: Desk) -> Non
 TAKEN = "A version with content hash 0123abcd already exists"
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "fault", "code", "advice"),
@@ -201,6 +204,7 @@ async def test_metrics_with_gaps_and_nan_are_read_and_judged(at: Desk) -> None:
     assert "run-grad-norm" in {f.code for f in outcome.findings}
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["401", "429", "500", "garbage", "drop-before"])
 async def test_what_breaks_in_the_middle_of_a_look_is_named_and_the_rest_told(at: Desk, fault: str) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.configs import old_toml
-from prime_lab_mcp.lab.configs.read import parse
+from prime_lab_mcp.lab.configs import older_platforms
+from prime_lab_mcp.lab.configs.config import parse_config
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
-from prime_lab_mcp.lab.records import Evidence
-from prime_lab_mcp.lab.report import Outcome
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.outcome import Outcome
 from tests.lab.configs.examples import SOUND
 from tests.tools.test_training_config import Platform, check, codes, platform, pushed, put
 
@@ -101,6 +101,6 @@ async def test_prime_s_own_parser_is_asked_where_the_server_has_none(
 
 def test_both_readings_are_alike(tmp_path: Path) -> None:
     pytest.importorskip("toml")
-    reading = old_toml.here(parse(SOUND, tmp_path / "c.toml"))
+    reading = older_platforms.old_reading_here(parse_config(SOUND, tmp_path / "c.toml"))
     assert reading is not None
-    assert reading.table == parse(SOUND, tmp_path / "c.toml").table
+    assert reading.table == parse_config(SOUND, tmp_path / "c.toml").table

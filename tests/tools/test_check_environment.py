@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.settings import Settings
 from tests.conftest import EXAMPLES, TEMPLATES
 from tests.lab.rewards.packages import SOUND, check, codes, reward, write
 

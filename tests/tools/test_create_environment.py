@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.authoring.fitting import build
-from prime_lab_mcp.lab.authoring.kinds import kind_of
-from prime_lab_mcp.lab.authoring.names import names_for
-from prime_lab_mcp.lab.datasets.golds import normalised
-from prime_lab_mcp.lab.datasets.inspection import judge
-from prime_lab_mcp.lab.datasets.table import Request, Scanned, Table
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.authoring.build import build_environment
+from prime_lab_mcp.lab.authoring.template import environment_kind, package_names
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.datasets.golds import normalised_text
+from prime_lab_mcp.lab.datasets.inspection import inspect_table
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedDataset, ScannedSplit
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.manifest import parse
-from prime_lab_mcp.lab.report import Outcome, Report
-from prime_lab_mcp.lab.snapshot import Snapshot, collect
+from prime_lab_mcp.lab.state.manifest import parse_manifest
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot, collect_files
 from prime_lab_mcp.tools import create_environment
 from prime_lab_mcp.tools.tool import Call
 
@@ -94,8 +94,8 @@ async def test_the_package_holds_every_file_that_is_pushed_and_pins_what_it_need
     write(lab, "train.jsonl", gsm8k(150))
     outcome = await created(lab, name="Crates", dataset="train.jsonl")
     folder = lab.workspace.root / "environments" / "crates"
-    pushed, left_out = collect(folder)
-    manifest = parse((folder / "pyproject.toml").read_bytes())
+    pushed, left_out = collect_files(folder)
+    manifest = parse_manifest((folder / "pyproject.toml").read_bytes())
     assert (left_out, sorted(pushed)) == ((), outcome.data["files"])
     assert {"crates/data/train.jsonl", "crates/data/eval.jsonl"} <= set(pushed)
     assert (manifest.module, manifest.requirements) == ("crates", ("verifiers>=0.4.0,<0.5",))
@@ -111,7 +111,7 @@ async def test_rows_without_number_repetitions_and_leaks_are_left_out_and_counte
     data = lab.workspace.root / "environments" / "crates" / "crates" / "data"
     train, held = lines(data / "train.jsonl"), lines(data / "eval.jsonl")
     assert (len(train), len(held)) == (195, 20)
-    assert not {normalised(r["question"]) for r in train} & {normalised(r["question"]) for r in held}
+    assert not {normalised_text(r["question"]) for r in train} & {normalised_text(r["question"]) for r in held}
     (told,) = [f for f in outcome.findings if f.code == "rows-left-out"]
     assert "8 rows" in told.message
     assert "1 without a question or an answer that can be read" in told.message
@@ -219,17 +219,26 @@ async def test_what_cannot_be_created_is_refused_by_name(lab: Lab, args: dict[st
 
 def test_a_hub_dataset_is_loaded_at_its_commit_and_not_copied(tmp_path: Path) -> None:
     rows = tuple((n, row) for n, row in enumerate(gsm8k(100)))
-    main = Scanned("train", rows, 100, True, "f" * 64)
-    table = Table("me/sums", "hub", "main", "abc123", (("train", 100), ("test", 10)), main, None)
-    found = judge(table, Request("me/sums"))
-    build(kind_of(TEMPLATES, "numeric", "v1"), tmp_path / "sums", names_for("sums"), found, None, ())
+    main = ScannedSplit("train", rows, 100, True, "f" * 64)
+    table = ScannedDataset("me/sums", "hub", "main", "abc123", (("train", 100), ("test", 10)), main, None)
+    found = inspect_table(table, DatasetRequest("me/sums"))
+    build_environment(
+        environment_kind(TEMPLATES, "numeric", "v1"), tmp_path / "sums", package_names("sums"), found, None, ()
+    )
     source = (tmp_path / "sums" / "sums" / "rows.py").read_text(encoding="utf-8")
     for constant in ('DATASET = "me/sums"', 'REVISION = "abc123"', 'CONFIG: str | None = "main"', "None = None"):
         assert constant in source
     assert sorted(p.name for p in (tmp_path / "sums" / "sums").iterdir()) == [
-        "__init__.py", "answers.py", "columns.py", "numbers.py", "rows.py", "shape.py", "tags.py", "taskset.py",
-    ]  # fmt: skip
-    manifest = parse((tmp_path / "sums" / "pyproject.toml").read_bytes())
+        "__init__.py",
+        "answers.py",
+        "columns.py",
+        "numbers.py",
+        "rows.py",
+        "shape.py",
+        "tags.py",
+        "taskset.py",
+    ]
+    manifest = parse_manifest((tmp_path / "sums" / "pyproject.toml").read_bytes())
     assert any(r.startswith("datasets") for r in manifest.requirements)
     assert "`abc123`" in (tmp_path / "sums" / "README.md").read_text(encoding="utf-8")
 
@@ -252,11 +261,11 @@ print(json.dumps({{"train": list(read("train")), "eval": list(read("eval")), "as
 
 def hub_rows(folder: Path, rows: dict[str, list[dict[str, Any]]], held: str | None) -> dict[str, Any]:
     """What the `rows.py` of a Hub environment yields when the dataset holds `rows`."""
-    main = Scanned("train", tuple(enumerate(rows["train"])), len(rows["train"]), True, "f" * 64)
-    out = Scanned(held, tuple(enumerate(rows[held])), len(rows[held]), True, "e" * 64) if held else None
-    table = Table("me/sums", "hub", None, "abc", tuple((s, len(r)) for s, r in rows.items()), main, out)
-    found = judge(table, Request("me/sums"), answer_column="a.b")
-    build(kind_of(TEMPLATES, "numeric", "v1"), folder, names_for("sums"), found, None, ())
+    main = ScannedSplit("train", tuple(enumerate(rows["train"])), len(rows["train"]), True, "f" * 64)
+    out = ScannedSplit(held, tuple(enumerate(rows[held])), len(rows[held]), True, "e" * 64) if held else None
+    table = ScannedDataset("me/sums", "hub", None, "abc", tuple((s, len(r)) for s, r in rows.items()), main, out)
+    found = inspect_table(table, DatasetRequest("me/sums"), answer_column="a.b")
+    build_environment(environment_kind(TEMPLATES, "numeric", "v1"), folder, package_names("sums"), found, None, ())
     program = HUB_PROGRAM.format(rows=rows, path=str(folder / "sums"))
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.records import evidence_from
-from prime_lab_mcp.lab.report import Facts, Outcome, Report
-from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.state.ledger.rows import evidence_from
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools import edit_environment, read_environment
 from prime_lab_mcp.tools.tool import Call
 

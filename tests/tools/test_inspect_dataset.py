@@ -15,13 +15,15 @@ from typing import Any
 import anyio
 import pytest
 
-from prime_lab_mcp.lab.datasets import streams
-from prime_lab_mcp.lab.datasets.table import Request
-from prime_lab_mcp.lab.errors import BadInput, LabError
-from prime_lab_mcp.lab.hub import Entry
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.datasets import text_files
+from prime_lab_mcp.lab.datasets.reading import inspect_source
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest
+from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Outcome, Report
-from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools import inspect_dataset
 from prime_lab_mcp.tools.tool import Call
 from tests.conftest import EXAMPLES
@@ -127,10 +129,13 @@ async def test_a_leak_between_the_splits_of_a_folder_fails(lab: Lab) -> None:
 
 async def test_a_passage_belongs_to_the_prompt_and_nested_answers_are_found(lab: Lab) -> None:
     rows = [
-        {"context": f"Town {n} lies at the river R{n} in the hills.", "question": f"At which river is town {n}?",
-         "answers": {"text": [f"R{n}", f"the R{n}"], "answer_start": [3, 4]}}
+        {
+            "context": f"Town {n} lies at the river R{n} in the hills.",
+            "question": f"At which river is town {n}?",
+            "answers": {"text": [f"R{n}", f"the R{n}"], "answer_start": [3, 4]},
+        }
         for n in range(80)
-    ]  # fmt: skip
+    ]
     outcome = await inspected(lab, str(write(lab, "squad.jsonl", rows).name))
     assert outcome.data["prompt"]["columns"] == ["context", "question"]
     assert (outcome.data["answer"]["path"], outcome.data["answer"]["format"]) == ("answers.text", "multi_answer")
@@ -144,8 +149,15 @@ async def test_a_short_answer_goes_before_a_long_solution(lab: Lab) -> None:
 
 
 async def test_the_caller_overrules_the_guesses(lab: Lab) -> None:
-    rows = [{"note": f"What is {n} and {n}, in words and figures?", "question": f"Title of the page {n} here",
-             "answer": "x" * (n % 7 + 1), "sum": n * 2 + 1000} for n in range(80)]  # fmt: skip
+    rows = [
+        {
+            "note": f"What is {n} and {n}, in words and figures?",
+            "question": f"Title of the page {n} here",
+            "answer": "x" * (n % 7 + 1),
+            "sum": n * 2 + 1000,
+        }
+        for n in range(80)
+    ]
     write(lab, "odd.jsonl", rows)
     outcome = await inspected(lab, "odd.jsonl", prompt_column="note", answer_column="sum")
     assert outcome.data["prompt"] == {"columns": ["note"], "confidence": 1.0, "why": "you named it"}
@@ -170,7 +182,7 @@ async def test_broken_lines_are_counted_and_named(lab: Lab) -> None:
 
 
 async def test_an_endless_line_is_refused_without_reading_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "LINE", 10_000)
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 10_000)
     for name in ("long.jsonl", "long.csv"):
         (lab.workspace.root / name).write_text("question,answer\n" + "x" * 30_000, encoding="utf-8")
         with pytest.raises(BadInput) as refused:
@@ -244,24 +256,24 @@ def on_the_hub(monkeypatch: pytest.MonkeyPatch, exists: bool | None, seconds: fl
     """What the Environments Hub answers; the names it was asked."""
     asked: list[str] = []
 
-    async def look_up(prime: object, owner: str, name: str) -> Entry:
+    async def look_up(prime: object, owner: str, name: str) -> HubEntry:
         asked.append(f"{owner}/{name}")
         await anyio.sleep(seconds)
-        return Entry(owner, name, exists)
+        return HubEntry(owner, name, exists)
 
-    monkeypatch.setattr(inspect_dataset.hub, "look_up", look_up)
+    monkeypatch.setattr(inspect_dataset.lookup, "look_up_environment", look_up)
     return asked
 
 
 def hub_serves(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Hub dataset is judged elsewhere (test_hub.py); here its place is taken by a file."""
     write(lab, "set.jsonl", gsm8k())
-    real = inspect_dataset.inspect
+    real = inspect_source
 
-    async def inspect(lab: Lab, request: Request, **more: Any) -> Any:
+    async def inspect(lab: Lab, request: DatasetRequest, **more: Any) -> Any:
         return await real(lab, replace(request, dataset="set.jsonl"), **more)
 
-    monkeypatch.setattr(inspect_dataset, "inspect", inspect)
+    monkeypatch.setattr(inspect_dataset, "inspect_source", inspect)
 
 
 async def test_an_environment_of_the_same_name_is_said_first(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +291,7 @@ async def test_a_name_that_is_an_environment_only_says_so_beside_the_failure(
     async def inspect(*given: Any, **more: Any) -> Any:
         raise LabError("the Hub has no such dataset", fix="Check it.", code="hub-not-found")
 
-    monkeypatch.setattr(inspect_dataset, "inspect", inspect)
+    monkeypatch.setattr(inspect_dataset, "inspect_source", inspect)
     on_the_hub(monkeypatch, True)
     outcome = await inspected(lab, "primeintellect/wordle")
     assert [f.code for f in outcome.findings] == ["also-an-environment", "hub-not-found"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.configs.own_gpus.left_running import running
+from prime_lab_mcp.lab.configs.own_gpus import billed_pods_finding
 from prime_lab_mcp.tools.write_training_config import TOOL
 from tests.tools.loopback import Desk
 
@@ -36,7 +36,7 @@ async def test_a_platform_that_lists_no_offers_leaves_them_unknown(at: Desk) -> 
 @pytest.mark.slow
 async def test_no_pod_no_warning(at: Desk) -> None:
     await at.tell("/rehearsal/pods", name="another old run", price=1.5)
-    assert [f.code for f in await running(at.lab)] == ["pods-running"]
+    assert [f.code for f in await billed_pods_finding(at.lab)] == ["pods-running"]
     for pod in await at.lab.prime.pods():
         await at.lab.prime._program.text(["pods", "terminate", pod.id, "--yes"], timeout=40, doing="ending it")
-    assert await running(at.lab) == ()
+    assert await billed_pods_finding(at.lab) == ()

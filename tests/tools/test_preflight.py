@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from prime_lab_mcp.lab.capabilities import capability
+from prime_lab_mcp.lab import preflight
+from prime_lab_mcp.lab.preflight import missing_capability
 from prime_lab_mcp.tools.preflight import TOOL
 from tests.tools.loopback import Desk
 
@@ -16,8 +19,11 @@ async def test_everything_in_place_passes_with_identity_versions_and_wallet(at: 
     assert outcome.status == "passed"
     shown = outcome.data["capabilities"]
     assert {name: c["state"] for name, c in shown.items()} == {
-        "local": "ok", "endpoint": "ok", "account": "ok", "training": "ok",
-    }  # fmt: skip
+        "local": "ok",
+        "endpoint": "ok",
+        "account": "ok",
+        "training": "ok",
+    }
     assert (shown["account"]["user"], shown["account"]["key_source"]) == ("rehearsal", "rehearsal")
     assert shown["training"]["balance"]["amount"] == 100.0
     assert outcome.data["versions"]["verifiers"] == "0.4.0"
@@ -36,7 +42,7 @@ async def test_an_empty_wallet_is_told_before_anything_is_submitted(at: Desk) ->
     await at.tell("/rehearsal/account", balance_usd=0)
     outcome = await at.call(TOOL)
     assert "wallet-empty" in [f.code for f in outcome.findings]
-    assert await capability(at.lab, "training") == ()
+    assert await missing_capability(at.lab, "training") == ()
 
 
 async def test_missing_packages_fail_what_is_local_and_say_how_to_get_them(
@@ -53,8 +59,21 @@ async def test_missing_packages_fail_what_is_local_and_say_how_to_get_them(
 
 
 async def test_the_gate_of_an_account_hears_the_platforms_refusal(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prime_lab_mcp.lab.capabilities.GOOD_SECONDS", -1.0)
     monkeypatch.setattr("prime_lab_mcp.lab.prime.client.KEEP_SECONDS", -1.0)
-    assert await capability(at.lab, "account") == ()
+    assert await missing_capability(at.lab, "account") == ()
     await at.fault("401", "/user/whoami")
-    assert [f.code for f in await capability(at.lab, "account")] == ["unauthorized"]
+    assert [f.code for f in await missing_capability(at.lab, "account")] == ["unauthorized"]
+
+
+async def test_a_key_that_may_not_train_is_a_warning_of_training_alone(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The finding about training is chosen by the right that the key lacks, not by the words of a message."""
+    known = await preflight.account_capability(at.lab)
+    assert (known.state, known.read_only) == ("ok", frozenset())
+    limited = dataclasses.replace(known, read_only=frozenset({"environments", "rft"}))
+    lacking, free = [(await preflight.training_capability(at.lab, of)).findings for of in (limited, known)]
+    assert [f.message for f in lacking if f.code == "key-lacks-right"] == [
+        "the API key may not start training runs (training: scope rft is read-only)"
+    ]
+    assert lacking[1:] == free

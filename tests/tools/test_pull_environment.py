@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.tools import create_environment, push_environment
 from tests.tools.loopback import Desk
 

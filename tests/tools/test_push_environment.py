@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab import publish
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.ledger import Ledger
-from prime_lab_mcp.lab.report import Report
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.hub import publish
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.tools.push_environment import TOOL
 from tests.tools.loopback import MODULE, PYPROJECT, Desk, pyproject
 
@@ -61,7 +61,7 @@ async def test_a_taken_version_is_refused_then_raised_exactly_checked_and_sent(a
         return Report("failed", "broken")
 
     opened, args = await at.opened(TOOL, environment="raised", bump="minor")
-    unfit = await TOOL.run(replace(opened, prove=fails), args)
+    unfit = await TOOL.run(replace(opened, prove=fails), await TOOL.plan(opened, args))
     assert (unfit.status, bool(unfit.blockers), await sent(at)) == ("failed", True, before)
     assert (folder / "pyproject.toml").read_text(encoding="utf-8") == pyproject("raised")
 
@@ -85,11 +85,11 @@ async def test_a_raised_version_is_put_back_when_the_push_fails_and_stays_when_n
     assert (folder / "pyproject.toml").read_bytes() == stated
 
     call, args = await at.opened(TOOL, environment="fell", bump="patch")
-    await publish.plan(at.lab, call.snapshot, publish.Wish(bump="patch"))  # type: ignore[arg-type]
+    plan = await TOOL.plan(call, args)
     await at.fault("drop-after", "/versions/[^/]+/finalize")
     await at.fault("503", "/fell/status")
     with pytest.raises(LabError) as unknown:
-        await TOOL.run(call, args)
+        await TOOL.run(call, plan)
     assert (unknown.value.code, "the raised version 0.1.1" in unknown.value.message) == ("push-outcome-unknown", True)
     settled = await at.call(TOOL, environment="fell", bump="patch")
     assert (settled.data["version"], settled.data["deduplicated"]) == ("0.1.1", True)
@@ -98,17 +98,18 @@ async def test_a_raised_version_is_put_back_when_the_push_fails_and_stays_when_n
 async def test_a_raised_version_is_proven_on_the_files_that_are_sent(at: Desk) -> None:
     folder = at.environment("proven")
     taken = await at.lab.snapshot("proven")
-    target = await publish.plan(at.lab, taken, publish.Wish())
-    published = publish.Published("0.1.0", target.entry, True)
-    publish.record(at.lab, taken, target, published, "v1")
+    target = await publish.plan_publish(at.lab, taken, publish.PublishRequest())
+    published = publish.PublishResult("0.1.0", target.entry, True)
+    publish.record_push(at.lab, taken, target, published, "v1")
     (folder / "README.md").write_text("# other\n", encoding="utf-8")
     asked = await at.intent(TOOL, environment="proven", bump="patch")
     assert asked is not None
     assert "raised from 0.1.0 to 0.1.1" in asked.question
+    earlier = len(at.proved)  # the desk is shared by the tests of this module
     outcome = await at.call(TOOL, environment="proven", bump="patch")
     assert outcome.snapshot is not None
     assert (outcome.data["version"], outcome.data["bumped_from"]) == ("0.1.1", "0.1.0")
-    assert [s.content for s in at.proved] == [outcome.snapshot.content]
+    assert [s.content for s in at.proved[earlier:]] == [outcome.snapshot.content]
 
 
 @pytest.mark.slow
@@ -119,7 +120,7 @@ async def test_an_answer_that_was_lost_is_settled_by_looking_at_the_hub(at: Desk
     await at.fault("503", "/lost/status", skip=1)
     call, args = await at.opened(TOOL, environment="lost")
     with pytest.raises(LabError) as caught:
-        await TOOL.run(call, args)
+        await TOOL.run(call, await TOOL.plan(call, args))
     assert caught.value.code == "push-outcome-unknown"
     settled = await at.call(TOOL, environment="lost")
     assert (settled.status, settled.data["verified"]) == ("passed", "hub")
@@ -159,11 +160,11 @@ async def test_v0_goes_to_a_team_in_public_with_its_own_label_and_a_hint_to_the_
 async def test_what_changed_since_the_approval_is_not_sent(at: Desk) -> None:
     folder = at.environment("changed")
     before = await sent(at)
-    intent = await at.intent(TOOL, environment="changed")
+    plan = await at.plan(TOOL, environment="changed")
     (folder / "README.md").write_text("# other\n", encoding="utf-8")
-    opened, args = await at.opened(TOOL, environment="changed")
+    opened, _ = await at.opened(TOOL, environment="changed")
     with pytest.raises(LabError) as caught:
-        await TOOL.run(replace(opened, intent=intent), args)
+        await TOOL.run(opened, plan)
     assert caught.value.code == "intent-changed"
     assert await sent(at) == before
 
@@ -171,9 +172,9 @@ async def test_what_changed_since_the_approval_is_not_sent(at: Desk) -> None:
 async def test_the_same_push_of_another_server_is_waited_for(at: Desk) -> None:
     at.environment("busy")
     taken = await at.lab.snapshot("busy")
-    target = await publish.plan(at.lab, taken, publish.Wish())
+    target = await publish.plan_publish(at.lab, taken, publish.PublishRequest())
     other = Ledger(at.lab.settings.ledger)
-    other.claim(publish.key(at.lab, taken, target), "push", "rehearsal")
+    other.claim(publish.publish_key(at.lab, taken, target), "push", "rehearsal")
     other.close()
     with pytest.raises(LabError) as caught:
         await at.call(TOOL, environment="busy")

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.evals import verdicts
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Outcome, Report
+from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.server.rendering import MAX_CHARACTERS, structured
 from prime_lab_mcp.tools import read_eval, run_eval, watch_run
 from tests.lab.evals.conftest import write_environment
@@ -28,12 +29,19 @@ async def look(lab: Lab, **given: Any) -> Outcome:
 
 async def evaluate(lab: Lab, url: str, model: str) -> str:
     args = run_eval.Args.model_validate(
-        {"environment": "sums_v1", "model": model, "endpoint": url, "num_examples": 32, "rollouts": 4,
-         "wait_seconds": 120}
-    )  # fmt: skip
-    found = await run_eval.run(await call_of(lab), args)
+        {
+            "environment": "sums_v1",
+            "model": model,
+            "endpoint": url,
+            "num_examples": 32,
+            "rollouts": 4,
+            "wait_seconds": 120,
+        }
+    )
+    call = await call_of(lab)
+    found = await run_eval.run(call, await run_eval.plan(call, args))
     assert found.data["state"] == "finished", found
-    verdicts.settle(lab)
+    verdict.record_verdicts(lab)
     return str(found.data["id"])
 
 

@@ -8,18 +8,18 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import pytest
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Outcome
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools import test_reward
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.rewards.judges import KEY, Answer, Judge, judging
-from tests.lab.rewards.packages import PYPROJECT, README, call, codes, try_reward
+from tests.lab.rewards.packages import README, call, codes, project, try_reward
+from tests.support.interpreters import share
 
 pytestmark = pytest.mark.anyio
 
@@ -148,12 +148,10 @@ class Unsteady:
 async def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """With the interpreters that other tests built, and the judge's real key in the server's environment."""
     monkeypatch.setenv("LOOPBACK_KEY", KEY)
-    kept = platformdirs.user_cache_path("prime-lab-mcp-tests") / "interpreters"
-    kept.mkdir(parents=True, exist_ok=True)
     (tmp_path / "workspace" / "environments").mkdir(parents=True)
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "interpreters").symlink_to(kept, target_is_directory=True)
-    made = Lab(Settings(workspace=tmp_path / "workspace", state_dir=tmp_path / "state"))
+    settings = Settings(workspace=tmp_path / "workspace", state_dir=tmp_path / "state")
+    share(settings)
+    made = Lab(settings)
     yield made
     await made.close()
 
@@ -171,7 +169,7 @@ def _write(lab: Lab, code: str, requirement: str) -> None:
     folder = lab.workspace.environments / "essays"
     folder.mkdir(parents=True)
     (folder / "essays.py").write_text(code, encoding="utf-8")
-    (folder / "pyproject.toml").write_text(PYPROJECT.format(name="essays", verifiers=requirement), encoding="utf-8")
+    (folder / "pyproject.toml").write_text(project("essays", requirement), encoding="utf-8")
     (folder / "README.md").write_text(README, encoding="utf-8")
 
 
@@ -272,7 +270,7 @@ async def test_a_reward_that_hides_its_unreachable_judge_is_undecided_and_not_co
 
 @pytest.mark.slow
 async def test_the_cap_ends_a_trial_undecided(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prime_lab_mcp.lab.evals.judge.REQUESTS", 20)
+    monkeypatch.setattr("prime_lab_mcp.lab.rewards.judge_relay.MOST_REQUESTS", 20)
     essays(lab)
     outcome, judge = await asked(lab, honest)
     assert (outcome.status, codes(outcome)) == ("inconclusive", {"reward-judge-unreachable"})
@@ -287,7 +285,7 @@ async def test_a_judge_with_a_price_is_asked_about_from_a_dollar_on(lab: Lab, do
     price = {"input_usd_per_mtok": dollars, "output_usd_per_mtok": dollars}
     with judging(honest, price) as judge:
         args = test_reward.Args(environment="essays", judge=f"{judge.url}|LOOPBACK_KEY")
-        intent = await test_reward.intent(await call(lab, "essays"), args)
+        intent = (await test_reward.plan(await call(lab, "essays"), args)).intent
         assert judge.asked == []
         await try_reward(lab, "essays", judge=args.judge, examples=1, probes=False)
     assert (intent is not None) == asks

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.evals.jobs import LIVE
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Outcome, Report
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools import check_reward_distribution, run_eval
 from prime_lab_mcp.tools.tool import Call
 from tests.lab.evals.conftest import write_environment
@@ -49,7 +50,8 @@ async def call_of(lab: Lab, name: str | None = "sums_v1") -> Call:
 
 async def evaluate(lab: Lab, **given: Any) -> Outcome:
     args = run_eval.Args.model_validate({"environment": "sums_v1", "model": "scripted", **given})
-    return await run_eval.run(await call_of(lab), args)
+    call = await call_of(lab)
+    return await run_eval.run(call, await run_eval.plan(call, args))
 
 
 async def check(lab: Lab, name: str | None = "sums_v1", **given: Any) -> Outcome:
@@ -108,12 +110,12 @@ async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_
         found = await evaluate(lab, endpoint=model.url, num_examples=2, rollouts=1, wait_seconds=0)
         id = str(found.data["id"])
 
-        assert (found.status, found.data["state"] in LIVE) == ("running", True)
+        assert (found.status, found.data["state"] in LIVE_STATES) == ("running", True)
         assert [n.tool for n in found.next] == ["watch_run", "run_eval", "control_run"]
         with pytest.raises(LabError) as early:
             await check(lab, results=id)
         assert early.value.code == "eval-not-finished"
-        await lab.evals.stop(id)
+        await EvaluationJobs(lab).stop(id)
 
     assert lab.ledger.evidence(lab.key) == []
 
@@ -152,7 +154,7 @@ async def test_an_unset_key_is_an_error_before_anything_starts(lab: Lab, monkeyp
     with pytest.raises(LabError) as refused:
         await evaluate(lab, endpoint="openai")
     assert refused.value.code == "endpoint-no-key"
-    assert lab.evals.list() == []
+    assert EvaluationJobs(lab).list() == []
 
 
 async def test_a_file_outside_the_workspace_is_refused(lab: Lab) -> None:
@@ -162,25 +164,25 @@ async def test_a_file_outside_the_workspace_is_refused(lab: Lab) -> None:
 
 
 async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prime_lab_mcp.lab.evals import endpoints
-    from prime_lab_mcp.lab.evals.spec import Endpoint, Price
+    from prime_lab_mcp.lab.relay import endpoints
+    from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
 
     write_environment(lab.settings.workspace)
 
-    priced_access = endpoints.Access(Endpoint("prime", "https://models.example/v1"), "k", Price(1.0, 1.0))
+    priced_access = endpoints.EndpointAccess(Endpoint("prime", "https://models.example/v1"), "k", Price(1.0, 1.0))
 
-    async def priced(*_: object, **__: object) -> endpoints.Access:
+    async def priced(*_: object, **__: object) -> endpoints.EndpointAccess:
         return priced_access
 
-    monkeypatch.setattr(endpoints, "resolve", lambda *_: priced_access)
-    monkeypatch.setattr(endpoints, "ask", priced)
+    monkeypatch.setattr(endpoints, "resolve_endpoint", lambda *_: priced_access)
+    monkeypatch.setattr(endpoints, "query_endpoint", priced)
     call = await call_of(lab)
 
     def asked(**given: Any) -> run_eval.Args:
         return run_eval.Args.model_validate({"environment": "sums_v1", "model": "m", **given})
 
-    cheap = await run_eval.intent(call, asked(num_examples=10, rollouts=4))
-    dear = await run_eval.intent(call, asked(num_examples=1000, rollouts=8))
+    cheap = (await run_eval.plan(call, asked(num_examples=10, rollouts=4))).intent
+    dear = (await run_eval.plan(call, asked(num_examples=1000, rollouts=8))).intent
 
     assert cheap is None
     assert dear is not None

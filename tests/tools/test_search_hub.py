@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab import hub
-from prime_lab_mcp.lab.candidate import Candidate
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.hub import Entry
-from prime_lab_mcp.lab.records import Evidence, Push
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.hub import lookup
+from prime_lab_mcp.lab.hub.eligibility import TrainingCandidate
+from prime_lab_mcp.lab.hub.lookup import HubEntry
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.tools import create_environment, push_environment, read_reference
 from prime_lab_mcp.tools.search_hub import TOOL
 from tests.tools.loopback import Desk, desk
@@ -23,8 +23,11 @@ async def test_a_v1_environment_is_trainable_and_pinned_in_what_to_call_next(at:
     assert outcome.status == "passed"
     data = outcome.data
     assert (data["kind"], data["runtime"], data["trainable"], data["versions"]) == (
-        "environment", "v1", True, ["0.2.0", "0.1.0"],
-    )  # fmt: skip
+        "environment",
+        "v1",
+        True,
+        ["0.2.0", "0.1.0"],
+    )
     assert len(data["content_hash"]) == 64
     assert [(n.tool, n.arguments) for n in outcome.next[:2]] == [
         ("write_training_config", {"environments": ["primeintellect/reverse-text@0.2.0"]}),
@@ -69,7 +72,7 @@ async def test_a_dataset_is_told_apart_from_nothing(
     async def known(*_: object) -> bool:
         return dataset
 
-    monkeypatch.setattr(hub, "is_dataset", known)
+    monkeypatch.setattr(lookup, "is_dataset", known)
     outcome = await at.call(TOOL, kind="environment", query="openai/gsm8k")
     assert (outcome.data["kind"], outcome.status) == (kind, status)
 
@@ -85,8 +88,11 @@ async def test_words_find_environments_and_models_carry_notes_and_own_results(at
     assert row["trainable"]
     assert (row["input"], row["output"]) == (0.02, 0.06)
     assert (row["readiness"], row["renderer"], row["native"], row["lora_gpus"]) == (
-        "ready", "qwen3", True, {"H200_141GB": 1},
-    )  # fmt: skip
+        "ready",
+        "qwen3",
+        True,
+        {"H200_141GB": 1},
+    )
     assert row["your_evals"] == [{"environment": "sums", "mean_reward": 0.25, "status": "passed"}]
 
 
@@ -134,40 +140,40 @@ async def test_gpus_are_listed_with_prices(at: Desk) -> None:
 
 @pytest.mark.slow
 async def test_a_fact_about_one_version_is_of_that_version(at: Desk) -> None:
-    old = await hub.fact(at.lab.prime, "primeintellect", "reverse-text", "0.1.0")
-    newest = await hub.fact(at.lab.prime, "primeintellect", "reverse-text", None)
+    old = await lookup.hub_fact(at.lab.prime, "primeintellect", "reverse-text", "0.1.0")
+    newest = await lookup.hub_fact(at.lab.prime, "primeintellect", "reverse-text", None)
     assert old.exists
     assert newest.version == "0.2.0"
     assert old.content_hash
     assert old.content_hash != newest.content_hash
-    assert (await hub.fact(at.lab.prime, "primeintellect", "reverse-text", "3.0")).exists is False
-    assert (await hub.fact(at.lab.prime, "nobody", "nothing", None)).exists is False
+    assert (await lookup.hub_fact(at.lab.prime, "primeintellect", "reverse-text", "3.0")).exists is False
+    assert (await lookup.hub_fact(at.lab.prime, "nobody", "nothing", None)).exists is False
 
 
 async def test_a_hub_that_does_not_answer_is_no_proof_of_absence(at: Desk) -> None:
     await at.fault("503", "/status")
-    assert (await hub.fact(at.lab.prime, "primeintellect", "reverse-text", None)).exists is None
+    assert (await lookup.hub_fact(at.lab.prime, "primeintellect", "reverse-text", None)).exists is None
 
 
 def test_generation_is_read_from_the_requirement_as_prime_labels_it() -> None:
-    assert hub.runtime_required(["verifiers>=0.4.0,<0.5"]) == "v1"
-    assert hub.runtime_required(["verifiers>=0.1.14"]) == "v0"
-    assert hub.runtime_required(["verifiers"]) == "v0"
-    assert hub.runtime_required(["numpy"]) is None
+    assert lookup.runtime_required(["verifiers>=0.4.0,<0.5"]) == "v1"
+    assert lookup.runtime_required(["verifiers>=0.1.14"]) == "v0"
+    assert lookup.runtime_required(["verifiers"]) == "v0"
+    assert lookup.runtime_required(["numpy"]) is None
 
 
 def test_what_is_ours_keeps_its_gates_and_says_so() -> None:
-    entry = Entry("me", "sums", True, "0.1.0", runtime="v1")
+    entry = HubEntry("me", "sums", True, "0.1.0", runtime="v1")
     push = Push("/w", "sums_env", "me", "sums", "0.1.0", "s", "c", "h", "prime")
-    ours = Candidate(entry, "0.1.0", "v1", True, (push,), "/w")
+    ours = TrainingCandidate(entry, "0.1.0", "v1", True, (push,), "/w")
     assert not ours.fast
     assert "keeps its gates" in ours.as_json()["gates"]
     assert "offered" not in ours.as_json()
     assert [(n.tool, n.arguments) for n in ours.next()] == [
         ("workflow_status", {"environment": "sums_env"}),
         ("write_training_config", {"environments": ["me/sums@0.1.0"]}),
-    ]  # fmt: skip
-    by_hand = Candidate(entry, "0.1.0", "v1", True, (), "/elsewhere")
+    ]
+    by_hand = TrainingCandidate(entry, "0.1.0", "v1", True, (), "/elsewhere")
     assert "no push_environment published them" in by_hand.as_json()["gates"]
 
 

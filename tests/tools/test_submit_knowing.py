@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.gates import NOT_VALIDATED
-from prime_lab_mcp.lab.records import Evidence, Push
-from prime_lab_mcp.lab.report import Report
-from prime_lab_mcp.lab.runs.card import card
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.training.card import run_card
 from prime_lab_mcp.server.approval import Request, approve
 from prime_lab_mcp.tools import check_training_config
 from prime_lab_mcp.tools.submit_training import TOOL
@@ -36,7 +36,8 @@ async def test_a_config_that_could_not_be_validated_is_sent_only_when_the_questi
     at.config(CONFIG + "# unvalidated\n", "configs/rl/u.toml")
     before = await submissions(at)
     await at.fault("503", PREPARE, times=50)
-    intent = await at.intent(TOOL, config="configs/rl/u.toml")
+    plan = await at.plan(TOOL, config="configs/rl/u.toml")
+    intent = plan.intent
     assert intent is not None
     assert NOT_VALIDATED in intent.cautions
     assert "without having been validated" in intent.question
@@ -49,24 +50,25 @@ async def test_a_config_that_could_not_be_validated_is_sent_only_when_the_questi
     assert refused is not None
     assert refused.status == "needs_confirmation"
     assert await asked(at, "configs/rl/u.toml", confirm=str(offered.data["confirm"])) is None
-    call, args = await at.opened(TOOL, config="configs/rl/u.toml")
+    call, _ = await at.opened(TOOL, config="configs/rl/u.toml")
     with pytest.raises(LabError) as caught:
-        await TOOL.run(replace(call, intent=replace(intent, cautions=())), args)
+        await TOOL.run(call, replace(plan, intent=replace(intent, cautions=())))
     assert caught.value.code == "config-not-validated"
     assert await submissions(at) == before
-    outcome = await TOOL.run(replace(call, intent=intent), args)
+    outcome = await TOOL.run(call, plan)
     assert [f.code for f in outcome.findings] == ["config-not-validated"]
-    assert "unavailable" in await card(at.lab, outcome.data["id"])
+    assert "unavailable" in await run_card(at.lab, outcome.data["id"])
 
 
 async def test_a_run_that_became_dearer_is_asked_about_again(at: Desk) -> None:
     at.config(CONFIG + "# dearer\n", "configs/rl/d.toml")
-    intent = await at.intent(TOOL, config="configs/rl/d.toml")
-    assert intent is not None
-    assert intent.max_cost is not None
-    call, args = await at.opened(TOOL, config="configs/rl/d.toml")
+    plan = await at.plan(TOOL, config="configs/rl/d.toml")
+    assert plan.intent is not None
+    assert plan.intent.max_cost is not None
+    call, _ = await at.opened(TOOL, config="configs/rl/d.toml")
+    cheaper = replace(plan, intent=replace(plan.intent, max_cost=plan.intent.max_cost / 2))
     with pytest.raises(LabError) as caught:
-        await TOOL.run(replace(call, intent=replace(intent, max_cost=intent.max_cost / 2)), args)
+        await TOOL.run(call, cheaper)
     assert caught.value.code == "intent-changed"
 
 
@@ -93,8 +95,15 @@ async def test_secrets_that_an_environment_reads_are_looked_up_by_name(at: Desk)
         )
     )
     needed = "the code reads the environment variables JUDGE_KEY, HF_TOKEN"
-    finding = {"code": "secret-needed", "severity": "warning", "message": needed, "fix": "Start the server."}
-    optional = {**finding, "message": "the code reads the environment variable MAYBE", "fix": "It has a default; x"}
+    rows = [{"variable": name, "optional": False} for name in ("JUDGE_KEY", "HF_TOKEN")]
+    finding = {
+        "code": "secret-needed",
+        "severity": "warning",
+        "message": needed,
+        "fix": "Start the server.",
+        "rows": rows,
+    }
+    optional = {**finding, "message": "it has a default", "rows": [{"variable": "MAYBE", "optional": True}]}
     at.lab.ledger.record(
         Evidence("check_environment", "passed", at.lab.key, "keyed_sums", source, source, findings=[finding, optional])
     )
@@ -127,7 +136,7 @@ async def test_the_forecast_is_in_the_check_and_in_the_question_and_the_card_in_
     assert f"Likely it costs ${likely['expected']:.2f}" in intent.question
     outcome = await at.call(TOOL, config="configs/rl/f.toml")
     assert f"lab://runs/{outcome.data['id']}/card" in [link.uri for link in outcome.links]
-    shown = await card(at.lab, outcome.data["id"])
+    shown = await run_card(at.lab, outcome.data["id"])
     for fact in ("Status:", "prime: 0.18.0", "Likely it costs", "the user was asked", "on the Hub when it was sent"):
         assert fact in shown, fact
 

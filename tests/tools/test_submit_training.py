@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab import runs
-from prime_lab_mcp.lab.configs.read import parse
-from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config
+from prime_lab_mcp.lab.training.cost import bound_cost
+from prime_lab_mcp.lab.training.naming import text_with_name
 from prime_lab_mcp.tools.submit_training import TOOL
 from tests.tools.loopback import CONFIG, Desk
 
@@ -46,6 +46,7 @@ async def test_a_run_is_started_once_and_a_live_one_returned(at: Desk) -> None:
 
 @pytest.mark.slow
 async def test_after_the_end_another_run_needs_again_and_its_own_question(at: Desk) -> None:
+    await at.tell("/rehearsal/account", balance_usd=100_000)  # runs of other tests are billed meanwhile
     at.config(CONFIG.replace("max_steps = 20", "max_steps = 1"), "configs/rl/ends.toml")
     first = await at.call(TOOL, config="configs/rl/ends.toml")
     await at.tell("/rehearsal/clock", advance=60)
@@ -77,7 +78,7 @@ async def test_while_nothing_can_be_looked_up_nothing_is_sent_again(at: Desk) ->
     at.config(CONFIG.replace("max_steps = 20", "max_steps = 5000") + "# dark\n", "configs/rl/dark.toml")
     before = await created(at)
     await at.fault("drop-after", "/training/runs$", method="POST")
-    await at.fault("503", "/rft/runs", times=2)
+    await at.fault("503", "/rft/runs", skip=1, times=2)  # the look before sending succeeds
     with pytest.raises(LabError) as caught:
         await at.call(TOOL, config="configs/rl/dark.toml")
     assert caught.value.code == "submit-outcome-unknown"
@@ -114,11 +115,11 @@ async def test_what_the_platform_rejects_is_a_verdict_on_the_config(at: Desk) ->
 @pytest.mark.slow
 async def test_a_config_edited_after_the_approval_is_not_sent(at: Desk) -> None:
     at.config(CONFIG + "# one\n", "configs/rl/edited.toml")
-    intent = await at.intent(TOOL, config="configs/rl/edited.toml")
+    plan = await at.plan(TOOL, config="configs/rl/edited.toml")
     at.config(CONFIG + "# two\n", "configs/rl/edited.toml")
-    call, args = await at.opened(TOOL, config="configs/rl/edited.toml")
+    call, _ = await at.opened(TOOL, config="configs/rl/edited.toml")
     with pytest.raises(LabError) as caught:
-        await TOOL.run(replace(call, intent=intent), args)
+        await TOOL.run(call, plan)
     assert caught.value.code == "intent-changed"
 
 
@@ -129,13 +130,13 @@ async def test_only_a_paused_run_can_be_resumed_from(at: Desk) -> None:
     assert caught.value.code == "run-not-paused"
 
 
-def config_of(text: str) -> runs.Config:
-    return parse(text, Path("configs/rl/x.toml"))
+def config_of(text: str) -> TrainingConfig:
+    return parse_config(text, Path("configs/rl/x.toml"))
 
 
 def test_the_name_is_the_only_byte_that_changes() -> None:
     text = '# first\nname = "old"  # said\nmax_steps = 3\n[monitors.wandb]\nname = "other"\n'
-    changed = runs.named(text, "new-12345678")
+    changed = text_with_name(text, "new-12345678")
     assert changed == text.replace('"old"', '"new-12345678"')
     assert tomllib.loads(changed)["monitors"]["wandb"]["name"] == "other"
 
@@ -143,19 +144,19 @@ def test_the_name_is_the_only_byte_that_changes() -> None:
 def test_a_name_inside_a_text_is_not_taken_for_the_name() -> None:
     text = 'notes = """\nname = "trap"\n"""\n'
     with pytest.raises(LabError) as caught:
-        runs.named(text, "new")
+        text_with_name(text, "new")
     assert caught.value.code == "config-bad-name"
 
 
 def test_an_unknown_price_or_an_endless_run_has_no_bound() -> None:
-    assert runs.bound(config_of(CONFIG), None).max_cost is None
-    endless = runs.bound(config_of(CONFIG.replace("max_steps = 20\n", "")), 3.5)
+    assert bound_cost(config_of(CONFIG), None).max_cost is None
+    endless = bound_cost(config_of(CONFIG.replace("max_steps = 20\n", "")), 3.5)
     assert (endless.price_per_hour, endless.max_cost) == (7.0, None)
 
 
 def test_long_answers_raise_the_bound() -> None:
-    short = runs.bound(config_of(CONFIG), 3.5)
-    long = runs.bound(
+    short = bound_cost(config_of(CONFIG), 3.5)
+    long = bound_cost(
         config_of(CONFIG.replace("batch_size = 16", "batch_size = 512").replace("seq_len = 2048", "seq_len = 32768")),
         3.5,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
 from tests.conftest import EXAMPLES, TEMPLATES
 from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
@@ -151,13 +151,15 @@ async def test_an_environment_without_golds_is_inconclusive_until_cases_are_supp
 async def test_supplied_cases_that_earn_something_else_fail(lab: Lab) -> None:
     write(lab, "sound", SOUND)
     (lab.workspace.root / "cases.json").write_text(
-        json.dumps([
-            {"name": "right", "completion": "<answer>7</answer>", "answer": "7", "expected_reward": 1.0},
-            {"name": "not right", "completion": "<answer>7</answer>", "answer": "11", "expected": 1.0},
-            {"name": "not wrong", "completion": "<answer>11</answer>", "answer": "11", "expected": "low"},
-        ]),
+        json.dumps(
+            [
+                {"name": "right", "completion": "<answer>7</answer>", "answer": "7", "expected_reward": 1.0},
+                {"name": "not right", "completion": "<answer>7</answer>", "answer": "11", "expected": 1.0},
+                {"name": "not wrong", "completion": "<answer>11</answer>", "answer": "11", "expected": "low"},
+            ]
+        ),
         encoding="utf-8",
-    )  # fmt: skip
+    )
     outcome = await try_reward(lab, "sound", cases_file="cases.json", examples=1)
     assert codes(outcome) == {"reward-wrong-passes", "reward-too-strict"}
     assert {case["case"] for case in outcome.data["failing_cases"]} == {"not right", "not wrong"}

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.errors import BadInput, PrimeError
+from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.prime.answers import Models, Offer, ValidateAnswer
+from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels, ValidateAnswer
 from prime_lab_mcp.lab.prime.pods import GpuOffer, Pod
-from prime_lab_mcp.lab.records import Evidence, Push
-from prime_lab_mcp.lab.report import Outcome
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools import check_training_config, submit_training, write_training_config
 from prime_lab_mcp.tools.tool import Call
 from tests.lab.configs.examples import SHARED_LORA, SOUND
@@ -31,7 +31,7 @@ class Platform:
     answer: ValidateAnswer = field(default_factory=lambda: ValidateAnswer("valid", (), "f" * 40))
     hub: dict[str, dict[str, Any]] = field(default_factory=dict)
     online: bool = True
-    offers: tuple[Offer, ...] = (Offer("H200", 2.5, True, False),)
+    offers: tuple[HostedGpuOffer, ...] = (HostedGpuOffer("H200", 2.5, True, False),)
     asked: list[Path] = field(default_factory=list)
     rented: tuple[GpuOffer, ...] = ()
 
@@ -39,9 +39,9 @@ class Platform:
         self.asked.append(path)
         return self.answer
 
-    async def models(self) -> Models:
+    async def models(self) -> PlatformModels:
         self._reach()
-        return Models({"Qwen/Qwen3-4B-Instruct-2507": ("H200",)}, self.offers)
+        return PlatformModels({"Qwen/Qwen3-4B-Instruct-2507": ("H200",)}, self.offers)
 
     async def env_status(self, ref: str) -> dict[str, Any]:
         self._reach()
@@ -137,8 +137,10 @@ async def test_the_same_call_again_writes_nothing_new(lab: Lab, platform: Platfo
     first = await write(lab, environments=[PINNED])
     again = await write(lab, environments=[PINNED])
     assert (again.data["path"], again.data["sha256"], again.data["existed"]) == (
-        first.data["path"], first.data["sha256"], True,
-    )  # fmt: skip
+        first.data["path"],
+        first.data["sha256"],
+        True,
+    )
 
 
 async def test_other_values_become_a_new_version_beside_the_old(lab: Lab, platform: Platform) -> None:
@@ -223,9 +225,12 @@ async def test_evidence_of_evals_decides_sizes(lab: Lab, platform: Platform) -> 
     pushed(lab)
     for tool, data, model in (
         ("check_environment", {"tasks": 100, "api": "v1"}, None),
-        ("run_eval", {"distribution": {"completion_tokens": {"p95": 900}, "usable_groups": {"share": 0.3}}},
-         "Qwen/Qwen3-4B-Instruct-2507"),
-    ):  # fmt: skip
+        (
+            "run_eval",
+            {"distribution": {"completion_tokens": {"p95": 900}, "usable_groups": {"share": 0.3}}},
+            "Qwen/Qwen3-4B-Instruct-2507",
+        ),
+    ):
         lab.ledger.record(
             Evidence(
                 tool, "passed", lab.key, "tiny_env", "s", "c", data=data, model=model, sampling={"temperature": 0.7}
@@ -250,12 +255,23 @@ async def test_several_environments_have_shares_and_evidence_of_their_own(lab: L
         lab.ledger.record(
             Evidence("check_environment", "passed", lab.key, name, name, "c", findings=(needed,), data={"tasks": 500})
         )
-        told = {"usable_groups": {"share": usable, "group_size": 16}, "mean": 0.4,
-                "difficulty": {"never": 9, "easy": solved}}  # fmt: skip
+        told = {
+            "usable_groups": {"share": usable, "group_size": 16},
+            "mean": 0.4,
+            "difficulty": {"never": 9, "easy": solved},
+        }
         lab.ledger.record(
-            Evidence("run_eval", "passed", lab.key, name, name, "c", data={"id": f"eval-{name}", "distribution": told},
-                     model="Qwen/Qwen3-4B-Instruct-2507")
-        )  # fmt: skip
+            Evidence(
+                "run_eval",
+                "passed",
+                lab.key,
+                name,
+                name,
+                "c",
+                data={"id": f"eval-{name}", "distribution": told},
+                model="Qwen/Qwen3-4B-Instruct-2507",
+            )
+        )
     written = await write(lab, environments=["tiny_env", "other_env"], ratios=[2, 1], notes="both at once")
     text = lab.workspace.resolve(written.data["path"]).read_text(encoding="utf-8")
     assert "ratio = 2.0  # as asked: 67% of the tasks" in text
@@ -293,7 +309,7 @@ async def test_a_new_config_tells_every_chosen_value_with_its_reason(lab: Lab, p
 
 
 async def test_without_a_free_gpu_the_platform_chooses_and_that_is_said(lab: Lab, platform: Platform) -> None:
-    platform.offers = (Offer("H200", 2.5, False, False),)
+    platform.offers = (HostedGpuOffer("H200", 2.5, False, False),)
     written = await write(lab, environments=[PINNED])
     assert "gpu_type" not in written.data
     (finding,) = [f for f in written.findings if f.code == "config-gpu-type-open"]
@@ -304,9 +320,17 @@ async def test_an_evaluation_of_local_files_counts_on_one_s_own_gpus(lab: Lab, p
     folder = environment(lab)
     source = (await lab.snapshot(f"environments/{folder.name}")).source
     lab.ledger.record(
-        Evidence("run_eval", "passed", lab.key, "tiny_env", source, "c", model="Qwen/Qwen3-4B-Instruct-2507",
-                 data={"id": "eval-1", "distribution": {"completion_tokens": {"p95": 900, "p99": 1000}}})
-    )  # fmt: skip
+        Evidence(
+            "run_eval",
+            "passed",
+            lab.key,
+            "tiny_env",
+            source,
+            "c",
+            model="Qwen/Qwen3-4B-Instruct-2507",
+            data={"id": "eval-1", "distribution": {"completion_tokens": {"p95": 900, "p99": 1000}}},
+        )
+    )
     written = await write(lab, environments=["tiny_env"], target="self-managed")
     (change,) = [c for c in written.data["changes"] if c["key"].endswith("max_completion_tokens")]
     assert (change["to"], "eval-1" in change["why"]) == ("1152", True)
@@ -347,9 +371,16 @@ async def test_a_price_is_told_where_the_platform_names_one(lab: Lab, platform: 
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"environments": []}, {"environments": ["no-such-folder"]}, {"environments": [PINNED], "name": "../x"},
-     {"based_on": "missing.toml"}, {"based_on": "../outside.toml"}, {"based_on": "environments"}],
-)  # fmt: skip
+    [
+        {},
+        {"environments": []},
+        {"environments": ["no-such-folder"]},
+        {"environments": [PINNED], "name": "../x"},
+        {"based_on": "missing.toml"},
+        {"based_on": "../outside.toml"},
+        {"based_on": "environments"},
+    ],
+)
 async def test_wishes_that_cannot_be_met_are_refused_with_a_fix(
     lab: Lab, platform: Platform, given: dict[str, Any]
 ) -> None:

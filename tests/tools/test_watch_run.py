@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab import run_story, watching
-from prime_lab_mcp.lab.errors import LabError
-from prime_lab_mcp.lab.records import Run
-from prime_lab_mcp.lab.report import Outcome
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.training import summary, watch
 from prime_lab_mcp.tools import control_run, watch_run
 from tests.tools.loopback import CONFIG, Desk
 
@@ -106,16 +106,20 @@ async def test_what_a_run_cannot_do_is_said_before_anything_is_asked(at: Desk) -
 
 def test_money_since_an_onset_is_the_share_of_its_steps() -> None:
     rows = [{"step": s} for s in range(10)]
-    seen = watching.Watched({"status": "RUNNING"}, rows, {"total_cost_usd": 20.0}, [], {}, {}, (), {})
+    seen = watch.RunReading({"status": "RUNNING"}, rows, {"total_cost_usd": 20.0}, [], {}, {}, (), {})
     assert seen.burned_since(5) == 10.0
     assert seen.burned_since(0) == 20.0
 
 
-WITH_EVALS = CONFIG.replace("batch_size = 16", "batch_size = 64").replace("max_steps = 20", "max_steps = 120").replace(
-    "[inference]",
-    '[orchestrator.eval]\ninterval = 5\n[[orchestrator.eval.source]]\nname = "held-out"\n'
-    '[orchestrator.eval.source.env.taskset]\nid = "primeintellect/reverse-text@0.2.0"\n\n[inference]',
-)  # fmt: skip
+WITH_EVALS = (
+    CONFIG.replace("batch_size = 16", "batch_size = 64")
+    .replace("max_steps = 20", "max_steps = 120")
+    .replace(
+        "[inference]",
+        '[orchestrator.eval]\ninterval = 5\n[[orchestrator.eval.source]]\nname = "held-out"\n'
+        '[orchestrator.eval.source.env.taskset]\nid = "primeintellect/reverse-text@0.2.0"\n\n[inference]',
+    )
+)
 
 
 async def watched(at: Desk, name: str, steps: float) -> Outcome:
@@ -127,23 +131,28 @@ async def watched(at: Desk, name: str, steps: float) -> Outcome:
     return await at.call(watch_run.TOOL, id=id)
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "steps", "named"), [
-    ("healthy", 100, ()),
-    (
-        "five-fault-errors-20-fault-entropy-20-fault-off-policy-20-fault-truncation-20-fault-grad-spike-20", 30,
-        ("errors", "entropy-collapse", "off-policy", "truncation", "grad-norm"),
-    ),
-    ("three-fault-collapse-20-fault-gradient-nan-22-fault-gaps-8", 30, ("reward-collapse", "grad-norm")),
-    ("two-fault-proxy-gap-20-fault-length-20", 45, ("proxy-gap", "length")),
-    ("leaps-fault-jump-20", 30, ("suspicious-jump",)),
-    ("mute-fault-no-signal", 15, ("no-signal",)),
-    ("done-fault-solved-20", 55, ("solved",)),
-    ("form-fault-format-plateau-10", 75, ("format-plateau",)),
-    ("empty-fault-zero-output-20", 24, ("no-signal",)),
-    ("still-fault-stall-10", 20, ("stall",)),
-    ("waits-fault-queue-9", 20, ("queue",)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "steps", "named"),
+    [
+        ("healthy", 100, ()),
+        (
+            "five-fault-errors-20-fault-entropy-20-fault-off-policy-20-fault-truncation-20-fault-grad-spike-20",
+            30,
+            ("errors", "entropy-collapse", "off-policy", "truncation", "grad-norm"),
+        ),
+        ("three-fault-collapse-20-fault-gradient-nan-22-fault-gaps-8", 30, ("reward-collapse", "grad-norm")),
+        ("two-fault-proxy-gap-20-fault-length-20", 45, ("proxy-gap", "length")),
+        ("leaps-fault-jump-20", 30, ("suspicious-jump",)),
+        ("mute-fault-no-signal", 15, ("no-signal",)),
+        ("done-fault-solved-20", 55, ("solved",)),
+        ("form-fault-format-plateau-10", 75, ("format-plateau",)),
+        ("empty-fault-zero-output-20", 24, ("no-signal",)),
+        ("still-fault-stall-10", 20, ("stall",)),
+        ("waits-fault-queue-9", 20, ("queue",)),
+    ],
+)
 async def test_an_anomaly_is_provoked_and_named_within_its_window(
     at: Desk, name: str, steps: int, named: tuple[str, ...]
 ) -> None:
@@ -187,23 +196,23 @@ def test_the_best_and_worst_rollouts_are_quoted_from_every_form_of_a_completion(
         {"step": 10, "reward": float("nan"), "completion": "no number"},
         {"step": 10, "reward": None, "completion": "no reward"},
     ]
-    told = run_story.telling({"samples": samples, "total": 64})
+    told = summary.instructive_rollouts({"samples": samples, "total": 64})
     assert told is not None
     assert [(r["reward"], r["completion"]) for r in told["best"]] == [(1.0, '"good\\u202e text"'), (0.9, '"fine"')]
     assert [r["reward"] for r in told["worst"]] == [0.0, 0.1]
     assert len(str(told)) < 900
-    assert run_story.telling({"samples": []}) is None
+    assert summary.instructive_rollouts({"samples": []}) is None
 
 
 def test_the_best_checkpoint_is_that_of_the_best_held_out_reward() -> None:
     rows = [{"step": s, "reward/mean": s / 100, "eval/a/reward/mean": 1 - abs(s - 20) / 100} for s in range(0, 60, 10)]
     kept = [{"step": s, "id": f"c{s}"} for s in (10, 20, 50)]
-    best = run_story.best_checkpoint(kept, rows)
+    best = summary.best_checkpoint(kept, rows)
     assert best == {"step": 20, "id": "c20", "by": "held-out reward", "reward": 1.0}
-    assert run_story.best_checkpoint([], rows) is None
+    assert summary.best_checkpoint([], rows) is None
 
 
 def test_the_lines_that_speak_of_an_error_are_quoted() -> None:
     log = "INFO fine\nERROR Step 3 broke: ValueError\nINFO fine again\n"
-    assert run_story.error_lines(log) == ['"ERROR Step 3 broke: ValueError"']
-    assert run_story.error_lines("one\ntwo\n", 1) == ['"two"']
+    assert summary.error_lines(log) == ['"ERROR Step 3 broke: ValueError"']
+    assert summary.error_lines("one\ntwo\n", 1) == ['"two"']

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.records import evidence_from
-from prime_lab_mcp.lab.report import Facts, Finding
+from prime_lab_mcp.lab.state.ledger.rows import evidence_from
+from prime_lab_mcp.lab.state.outcome import Facts
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
@@ -53,8 +54,12 @@ async def test_each_proof_opens_the_next_gate_and_names_the_next_call(lab: Lab, 
         opened.append([name for name, state in states(found).items() if state == "open"])
         await record(lab, tool)
     assert called == ["check_environment", "test_reward", "run_eval", "push_environment"]
-    assert opened == [["test_reward"], ["test_reward"], ["test_reward", "run_eval"],
-                      ["test_reward", "run_eval", "push_environment"]]  # fmt: skip
+    assert opened == [
+        ["test_reward"],
+        ["test_reward"],
+        ["test_reward", "run_eval"],
+        ["test_reward", "run_eval", "push_environment"],
+    ]
     found = await shown(lab)
     assert set(states(found).values()) == {"open"}
     assert found["next"]["tool"] == "write_training_config"

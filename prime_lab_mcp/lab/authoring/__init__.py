@@ -1,1 +1,5 @@
-"""New environments: a template of resources/templates, renamed, fitted to a dataset, put in place in one step."""
+"""Creates new environments: a template of resources/templates, renamed, fitted to a dataset, and moved into place at
+once."""
+
+ENTRY = ("build", "template")
+"""Modules that other packages may import."""

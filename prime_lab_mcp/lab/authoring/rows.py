@@ -1,32 +1,71 @@
-"""The rows of a new environment: those that the template can read, each question once, none in both splits."""
+"""The rows of a new environment: only rows that the template can read, each question once, none in both splits.
+
+The template's own code reads the rows, so everything that is packaged is readable by the environment. The template
+modules are pure. They are imported under a temporary name, without the package's `__init__` (which would import
+verifiers), and unloaded afterwards.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from types import ModuleType
 from typing import Any
 
-from prime_lab_mcp.lab.authoring.shapes import Canonical
+from prime_lab_mcp.lab.authoring.template import ConstantValue, PackageNames, TemplateChanges, instantiate_template
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
-from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.text import count, quote
 
-SEED = 7
-HELD_OUT = 0.1
+RowReader = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def template_row_reader(template: Path, constants: Mapping[str, ConstantValue]) -> RowReader:
+    """`shape.canonical` of a template under these constants: converts a raw row, or returns None for an
+    unreadable row."""
+    name = f"prime_lab_shape_{token_hex(6)}"
+    with _ONE_AT_A_TIME, tempfile.TemporaryDirectory(prefix="shape-") as scratch:
+        instantiate_template(
+            template, Path(scratch), TemplateChanges(PackageNames(name, name.replace("_", "-"), "Shape"), constants)
+        )
+        package = ModuleType(name)
+        package.__path__ = [str(Path(scratch, name))]
+        sys.modules[name] = package
+        importlib.invalidate_caches()
+        writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        try:
+            shape = importlib.import_module(f"{name}.shape")
+        finally:
+            sys.dont_write_bytecode = writes
+            for loaded in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
+                del sys.modules[loaded]
+    found: RowReader = shape.canonical
+    return found
+
+
+SPLIT_SEED = 7
+HELD_OUT_SHARE = 0.1
 MOST_HELD_OUT = 500
 _SHOWN = 3
 _LOSS = 0.5
-"""Share of unreadable rows above which the template is the wrong one, and nothing is made."""
+"""Share of unreadable rows above which the template does not fit and nothing is made."""
 
-Example = Mapping[str, Any]
-Raw = tuple[int, Mapping[str, Any]]
+PackagedExample = Mapping[str, Any]
+RawRow = tuple[int, Mapping[str, Any]]
 
 
 @dataclass(slots=True)
-class Dropped:
-    """Rows left out, by reason. `shown` are some of the unreadable ones."""
+class DroppedRows:
+    """Rows that were left out, by reason. `shown` holds examples of unreadable rows."""
 
     of: int = 0
     unreadable: int = 0
@@ -61,26 +100,26 @@ class Dropped:
             "of the training split that are held out too": self.leaked,
         }
         if self.total:
-            told = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items() if n)
+            reasons_text = ", ".join(f"{n:,} {reason}" for reason, n in reasons.items() if n)
             yield Finding(
                 "rows-left-out",
                 "warning",
-                f"{count(self.total, 'row')} of the dataset did not go into the environment: {told}.",
+                f"{count(self.total, 'row')} of the dataset did not go into the environment: {reasons_text}.",
                 "Nothing to do, unless more were left out than you expect; then mend the dataset and create it again.",
                 rows=tuple(self.shown),
             )
 
 
 def split_rows(
-    train: Iterable[Raw], held: Iterable[Raw] | None, read: Canonical
-) -> tuple[list[Example], list[Example], Dropped]:
-    """Training and held-out examples, shuffled by a seed.
+    train: Iterable[RawRow], held: Iterable[RawRow] | None, read: RowReader
+) -> tuple[list[PackagedExample], list[PackagedExample], DroppedRows]:
+    """Training and held-out examples, shuffled with a seed.
 
-    Without a split that is held out, a tenth is (at most 500), spread evenly over the answers.
+    Without a held-out split, a tenth of the examples (at most 500) is held out, spread evenly over the answers.
     """
-    dropped = Dropped()
+    dropped = DroppedRows()
     kept = _clean(train, read, dropped)
-    chance = random.Random(SEED)
+    chance = random.Random(SPLIT_SEED)
     if held is not None:
         out = _clean(held, read, dropped)
         both = kept.keys() & out.keys()
@@ -90,19 +129,19 @@ def split_rows(
         return inside, list(out.values()), dropped
     examples = list(kept.values())
     chance.shuffle(examples)
-    number = min(MOST_HELD_OUT, max(1, int(len(examples) * HELD_OUT))) if len(examples) > 1 else 0
+    number = min(MOST_HELD_OUT, max(1, int(len(examples) * HELD_OUT_SHARE))) if len(examples) > 1 else 0
     chosen = _spread(examples, number)
     return [e for n, e in enumerate(examples) if n not in chosen], [examples[n] for n in sorted(chosen)], dropped
 
 
-def _spread(examples: list[Example], number: int) -> set[int]:
-    """Positions of so many examples, in which each answer has the share it has in all of them."""
+def _spread(examples: list[PackagedExample], number: int) -> set[int]:
+    """Positions of a number of examples in which each answer keeps its share of the whole."""
     ordered = sorted(range(len(examples)), key=lambda n: _answer(examples[n]))
     return {ordered[int((n + 0.5) * len(ordered) / number)] for n in range(number)}
 
 
-def _clean(rows: Iterable[Raw], read: Canonical, dropped: Dropped) -> dict[str, Example]:
-    kept: dict[str, Example] = {}
+def _clean(rows: Iterable[RawRow], read: RowReader, dropped: DroppedRows) -> dict[str, PackagedExample]:
+    kept: dict[str, PackagedExample] = {}
     conflicts: dict[str, int] = {}
     for index, raw in rows:
         dropped.of += 1
@@ -112,7 +151,7 @@ def _clean(rows: Iterable[Raw], read: Canonical, dropped: Dropped) -> dict[str, 
             if len(dropped.shown) < _SHOWN:
                 dropped.shown.append({"row": index, "value": quote(json.dumps(raw, ensure_ascii=False), 200)})
             continue
-        key = golds.normalised(row["question"])
+        key = golds.normalised_text(row["question"])
         if key not in kept:
             kept[key] = row
         elif _answer(kept[key]) == _answer(row):
@@ -125,7 +164,7 @@ def _clean(rows: Iterable[Raw], read: Canonical, dropped: Dropped) -> dict[str, 
     return kept
 
 
-def _read(read: Canonical, raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _read(read: RowReader, raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
     try:
         row = read(raw)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, ArithmeticError):
@@ -133,10 +172,10 @@ def _read(read: Canonical, raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return row if row is not None and str(row["question"]).strip() else None
 
 
-def _answer(row: Example) -> str:
+def _answer(row: PackagedExample) -> str:
     return json.dumps(row.get("answer"), sort_keys=True, ensure_ascii=False)
 
 
-def as_jsonl(examples: Iterable[Example]) -> str:
-    """One object per line, as the templates read them."""
+def as_jsonl(examples: Iterable[PackagedExample]) -> str:
+    """The rows as JSON lines, which the templates read."""
     return "".join(json.dumps(dict(e), ensure_ascii=False) + "\n" for e in examples)

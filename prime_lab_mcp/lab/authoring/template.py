@@ -1,6 +1,8 @@
-"""A template package on disk made into another package: names token by token, constants by their place in the syntax.
+"""Turns a template package into another package: renames token by token and sets constants by their place in the
+syntax.
 
-Templates are whole packages that lint and type-check as they are; nothing here holds code as text.
+`EnvironmentKind` names the template of each kind of environment; `PackageNames` holds the names that follow from one
+name. Templates are whole packages that lint and type-check as they are; this module holds no code as text.
 """
 
 from __future__ import annotations
@@ -8,7 +10,9 @@ from __future__ import annotations
 import ast
 import io
 import json
+import keyword
 import re
+import sys
 import tokenize
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,33 +22,105 @@ from typing import Any
 import tomlkit
 from packaging.requirements import Requirement
 
-from prime_lab_mcp.lab.authoring.names import Names
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.interpreter import Api
 
-Value = str | int | float | bool | None | tuple[str, ...]
+BUILT_IN_TASKSETS = frozenset({"harbor", "nemo_gym", "openenv", "textarena"})
+"""Tasksets of verifiers 0.4.0, which verifiers finds before an environment of the same name."""
+_TAKEN = frozenset({"verifiers", "datasets", "prime", "prime_cli", "mcp", "openai", "numpy", "tests", "test", "data"})
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """How a template is changed. Paths are relative to the template's folder, with its own names in them."""
+class PackageNames:
+    """The names of a package. `module` is also its folder; `distribution` is the name on the Hub."""
 
-    names: Names
-    constants: Mapping[str, Value] = field(default_factory=dict)
-    """Module-level constants and their new values; set in whichever files have them."""
+    module: str
+    distribution: str
+    prefix: str
+
+
+def package_names(name: str) -> PackageNames:
+    """Derive all names from one name. Raises BadInput where the module would shadow another, or be shadowed."""
+    module = name.replace("-", "_").lower()
+    if (
+        module in BUILT_IN_TASKSETS
+        or module in _TAKEN
+        or module in sys.stdlib_module_names
+        or keyword.iskeyword(module)
+    ):
+        raise BadInput(
+            f"an environment named {quote(name, 80)} would collide with the Python module {module}",
+            fix="Choose a more specific name.",
+            code="bad-name",
+        )
+    prefix = "".join(part[:1].upper() + part[1:] for part in module.split("_") if part)
+    return PackageNames(module, module.strip("_").replace("_", "-"), prefix)
+
+
+SINGLE_TURN = frozenset({"numeric", "math", "choice", "classification", "boolean", "short_text", "json", "tool_call"})
+"""Kinds whose answers pure modules compare, so that the v0 API can use these modules unchanged."""
+OLDER_BASE = "v0_single_turn"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentKind:
+    """A kind of environment that a caller can request. `base` is its template; `answers` names another template whose
+    pure modules are added."""
+
+    name: str
+    api: Api
+    base: Path
+    answers: Path | None = None
+
+
+def template_names(templates: Path) -> list[str]:
+    """The names of all template packages."""
+    return sorted(path.parent.name for path in templates.glob("*/pyproject.toml"))
+
+
+def environment_kind(templates: Path, name: str, api: Api) -> EnvironmentKind:
+    """The kind called `name` for an API. Raises BadInput that lists the kinds."""
+    own: Api = "v0" if name.startswith("v0_") else "v1"
+    offered = [k for k in template_names(templates) if k.startswith("v0_") or k in SINGLE_TURN or api == "v1"]
+    if name not in offered:
+        raise BadInput(
+            f"there is no template {quote(name, 60)} for the API {api}",
+            fix=f"Choose one of: {', '.join(offered)}.",
+            code="unknown-template",
+        )
+    if own == "v0" or api == "v1":
+        return EnvironmentKind(name, own, templates / name)
+    return EnvironmentKind(name, "v0", templates / OLDER_BASE, templates / name)
+
+
+ConstantValue = str | int | float | bool | None | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateChanges:
+    """Changes to a template. Paths are relative to the template's folder and contain the template's own names."""
+
+    names: PackageNames
+    constants: Mapping[str, ConstantValue] = field(default_factory=dict)
+    """Module-level constants with their new values, set in every file that has them."""
     sections: Mapping[str, str] = field(default_factory=dict)
-    """Bodies of README sections, by title."""
+    """Bodies of README sections by title."""
     description: str = ""
     instead: Mapping[str, str] = field(default_factory=dict)
-    """Files that take the place of others: new path by path."""
+    """Files that replace others: the new path by the replaced path."""
     more_requirements: tuple[str, ...] = ()
     drop_requirements: frozenset[str] = frozenset()
     """Distributions that the new package does not need."""
 
 
-def instantiate(template: Path, target: Path, fit: Fit, only: Collection[str] | None = None) -> list[str]:
-    """Write the fitted package, or `only` some files of it, into `target`. Returns the paths written."""
-    own = names_of(template)
+def instantiate_template(
+    template: Path, target: Path, fit: TemplateChanges, only: Collection[str] | None = None
+) -> list[str]:
+    """Write the fitted package, or `only` some of its files, into `target`. Returns the written paths."""
+    own = template_own_names(template)
     written = []
-    for relative in files(template):
+    for relative in template_files(template):
         path = template / relative
         if only is not None and relative not in only:
             continue
@@ -56,21 +132,21 @@ def instantiate(template: Path, target: Path, fit: Fit, only: Collection[str] | 
     return written
 
 
-def names_of(template: Path) -> Names:
-    """The template's own names, which its files are full of."""
+def template_own_names(template: Path) -> PackageNames:
+    """The template's own names, which its files contain."""
     document: Any = tomlkit.parse((template / "pyproject.toml").read_text(encoding="utf-8"))
     name = str(document["project"]["name"])
     module = name.replace("-", "_")
-    return Names(module, name, "".join(part.capitalize() for part in module.split("_")))
+    return PackageNames(module, name, "".join(part.capitalize() for part in module.split("_")))
 
 
-def files(template: Path) -> list[str]:
+def template_files(template: Path) -> list[str]:
     """Paths of a template's files, relative to it."""
     found = (p.relative_to(template) for p in sorted(template.rglob("*")) if p.is_file())
     return [p.as_posix() for p in found if not any(part[0] == "." or part == "__pycache__" for part in p.parts)]
 
 
-def _fitted(relative: str, text: str, own: Names, fit: Fit) -> str:
+def _fitted(relative: str, text: str, own: PackageNames, fit: TemplateChanges) -> str:
     if relative.endswith(".py"):
         return set_constants(rename_code(text, own, fit.names), fit.constants)
     if relative == "pyproject.toml":
@@ -83,10 +159,10 @@ def _fitted(relative: str, text: str, own: Names, fit: Fit) -> str:
     return text
 
 
-def rename_code(source: str, old: Names, new: Names) -> str:
-    """Rename the module and every identifier with the template's class prefix, also where a string is just that name.
+def rename_code(source: str, old: PackageNames, new: PackageNames) -> str:
+    """Rename the module and every identifier with the template's class prefix, and strings that equal such a name.
 
-    Names inside of other strings and of comments stay: a template has none.
+    Names inside other strings and inside comments stay unchanged; templates contain none.
     """
     lines = source.splitlines(keepends=True)
     for token in reversed(list(tokenize.generate_tokens(io.StringIO(source).readline))):
@@ -101,7 +177,7 @@ def rename_code(source: str, old: Names, new: Names) -> str:
     return "".join(lines)
 
 
-def _renamed(name: str, old: Names, new: Names) -> str | None:
+def _renamed(name: str, old: PackageNames, new: PackageNames) -> str | None:
     if name == old.module:
         return new.module
     if name.startswith(old.prefix) and name.isidentifier():
@@ -109,14 +185,14 @@ def _renamed(name: str, old: Names, new: Names) -> str | None:
     return None
 
 
-def rename_text(text: str, old: Names, new: Names) -> str:
+def rename_text(text: str, old: PackageNames, new: PackageNames) -> str:
     """Rename whole words in prose and paths."""
     text = re.sub(rf"\b{re.escape(old.module)}\b", new.module, text)
     return re.sub(rf"\b{re.escape(old.distribution)}\b", new.distribution, text)
 
 
-def set_constants(source: str, values: Mapping[str, Value]) -> str:
-    """Give the module-level constants of a file new values, those of `values` that it has."""
+def set_constants(source: str, values: Mapping[str, ConstantValue]) -> str:
+    """Set module-level constants of a file to new values. Names in `values` that the file lacks are ignored."""
     lines = source.encode("utf-8").splitlines(keepends=True)
     for node in reversed(ast.parse(source).body):
         target = (
@@ -133,14 +209,14 @@ def set_constants(source: str, values: Mapping[str, Value]) -> str:
         assert value.end_lineno is not None
         head = lines[value.lineno - 1][: value.col_offset]
         tail = lines[value.end_lineno - 1][value.end_col_offset :]
-        lines[value.lineno - 1 : value.end_lineno] = [head + literal(values[target.id]).encode("utf-8") + tail]
+        lines[value.lineno - 1 : value.end_lineno] = [head + python_literal(values[target.id]).encode("utf-8") + tail]
     return b"".join(lines).decode("utf-8")
 
 
-def literal(value: Value) -> str:
+def python_literal(value: ConstantValue) -> str:
     """A value as Python source."""
     if isinstance(value, tuple):
-        return f"({', '.join(map(literal, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(map(python_literal, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, str):
         clean = value.encode("utf-8", "replace").decode("utf-8")
         return json.dumps(clean, ensure_ascii=False)  # JSON's escapes mean the same in Python
@@ -148,7 +224,7 @@ def literal(value: Value) -> str:
 
 
 def set_section(text: str, title: str, body: str) -> str:
-    """Replace what stands under a `## title`."""
+    """Replace the body under a `## title`."""
     pattern = re.compile(rf"(?ms)^## {re.escape(title)}\n.*?(?=^## |\Z)")
     if pattern.search(text) is None:
         raise KeyError(f"no section {title}")
@@ -156,20 +232,20 @@ def set_section(text: str, title: str, body: str) -> str:
 
 
 def section_of(text: str, title: str) -> str:
-    """What stands under a `## title`. Raises KeyError when there is no such section."""
+    """The body under a `## title`. Raises KeyError without such a section."""
     found = re.search(rf"(?ms)^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text)
     if found is None:
         raise KeyError(f"no section {title}")
     return found[1].strip()
 
 
-def requirements_of(template: Path) -> list[str]:
-    """The template's dependencies, as its pyproject.toml states them."""
+def template_requirements(template: Path) -> list[str]:
+    """The dependencies that the template's pyproject.toml states."""
     document: Any = tomlkit.parse((template / "pyproject.toml").read_text(encoding="utf-8"))
     return [str(d) for d in document["project"]["dependencies"]]
 
 
-def _project(text: str, fit: Fit) -> str:
+def _project(text: str, fit: TemplateChanges) -> str:
     document: Any = tomlkit.parse(text)
     document["project"]["name"] = fit.names.distribution
     if fit.description:

@@ -1,1 +1,15 @@
-"""Training configs (prime-rl TOML): read, judged, written and migrated. No account and no network here."""
+"""Training configs (prime-rl TOML): reading, judging, writing and migrating them."""
+
+ENTRY = (
+    "author",
+    "config",
+    "context",
+    "evidence",
+    "examine",
+    "own_gpus",
+    "plan.choices",
+    "registry",
+    "schema",
+    "warm_up.author",
+)
+"""Modules that other packages may import."""

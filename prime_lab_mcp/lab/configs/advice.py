@@ -1,35 +1,35 @@
-"""What to know about a config that was just written: what it rests on, what it still needs, what would be better."""
+"""Advice about a config that was just written: its basis, what is missing, and what would be better."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prime_lab_mcp.lab.checks.secrets import FORWARDED
-from prime_lab_mcp.lab.configs.make import Made
-from prime_lab_mcp.lab.configs.observed import Measured, Observed
-from prime_lab_mcp.lab.configs.plan import near_models
-from prime_lab_mcp.lab.configs.plan.groups import usable_at
-from prime_lab_mcp.lab.configs.read import Config, Source
-from prime_lab_mcp.lab.distribution.pools import curriculum
-from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
+from prime_lab_mcp.lab.configs.make import MadeConfig
+from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
+from prime_lab_mcp.lab.configs.plan.decide import near_models
+from prime_lab_mcp.lab.distribution.sample import suggested_curriculum
+from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
 
 
-def advise(made: Made, config: Config, seen: Observed) -> Iterator[Finding]:
-    yield from _renderer(made, seen)
-    yield from _hardware(made, seen)
-    yield from _unmeasured(config, seen)
-    yield from _curriculum(made, config, seen)
-    yield from _secrets(config, seen)
+def advise_on_config(made: MadeConfig, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    yield from _renderer(made, context)
+    yield from _hardware(made, context)
+    yield from _unmeasured(config, context)
+    yield from _curriculum(made, config, context)
+    yield from _secrets(config, context)
     yield from _not_evaluated(config)
 
 
-def _renderer(made: Made, seen: Observed) -> Iterator[Finding]:
+def _renderer(made: MadeConfig, context: ConfigContext) -> Iterator[Finding]:
     renderer = made.plan.renderer
     if renderer is None or renderer.value != "default":
         return
     model = str(made.plan.model.value)
-    near = near_models(model, seen)
+    near = near_models(model, context)
     hint = f" Did you mean {' or '.join(near)}?" if near and model not in near else ""
     yield Finding(
         "config-default-renderer",
@@ -42,19 +42,21 @@ def _renderer(made: Made, seen: Observed) -> Iterator[Finding]:
     )
 
 
-def _hardware(made: Made, seen: Observed) -> Iterator[Finding]:
+def _hardware(made: MadeConfig, context: ConfigContext) -> Iterator[Finding]:
     plan = made.plan
     if plan.hardware.short:
         yield Finding(
             "config-gpu-memory",
             "warning",
             f"By our formula the GPUs are too few or too small: {plan.hardware.short}.",
-            "Pass gpus= or gpu_type= with more memory, a shorter extra={\"seq_len\": ...}, or lora=true.",
+            'Pass gpus= or gpu_type= with more memory, a shorter extra={"seq_len": ...}, or lora=true.',
             "deployment",
-        )  # fmt: skip
-    if plan.choices.target == "hosted" and plan.gpu_type is None and seen.models is not None:
+        )
+    if plan.choices.target == "hosted" and plan.gpu_type is None and context.models is not None:
         offers = ", ".join(
-            f"{o.gpu_type} at {o.price_per_gpu_hour:g}" for o in seen.models.offers if o.price_per_gpu_hour is not None
+            f"{o.gpu_type} at {o.price_per_gpu_hour:g}"
+            for o in context.models.offers
+            if o.price_per_gpu_hour is not None
         )
         yield Finding(
             "config-gpu-type-open",
@@ -66,8 +68,8 @@ def _hardware(made: Made, seen: Observed) -> Iterator[Finding]:
         )
 
 
-def _unmeasured(config: Config, seen: Observed) -> Iterator[Finding]:
-    without = [s for s in config.train_sources if not _of(seen, s).evaluation and _of(seen, s).usable is None]
+def _unmeasured(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    without = [s for s in config.train_sources if not _of(context, s).evaluation and _of(context, s).usable is None]
     if not without:
         return
     names = quote(", ".join(s.id for s in without[:4]), limit=160)
@@ -81,16 +83,16 @@ def _unmeasured(config: Config, seen: Observed) -> Iterator[Finding]:
     )
 
 
-def _curriculum(made: Made, config: Config, seen: Observed) -> Iterator[Finding]:
+def _curriculum(made: MadeConfig, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     if made.plan.choices.curriculum is not None:
         return
     for source in config.train_sources:
-        found = _of(seen, source)
+        found = _of(context, source)
         if found.usable is None or isinstance(source.table.get("curriculum"), dict):
             continue
-        only = Observed(usable=found.usable, usable_group=found.usable_group, mean=found.mean)
-        share = usable_at(only, config.group_of(source)) or 0.0
-        advised = curriculum(share, found.solved, found.unsolved)
+        only = ConfigContext(usable=found.usable, usable_group=found.usable_group, mean=found.mean)
+        share = usable_share_at_group(only, config.group_of(source)) or 0.0
+        advised = suggested_curriculum(share, found.solved, found.unsolved)
         if advised in ("pools", "both") and (found.infinite or found.duplicates):
             advised = "gate" if advised == "both" else None  # a difficulty pool takes neither
         if advised is None:
@@ -108,13 +110,13 @@ def _curriculum(made: Made, config: Config, seen: Observed) -> Iterator[Finding]
         )
 
 
-def _secrets(config: Config, seen: Observed) -> Iterator[Finding]:
-    """Names only: a value never comes near this file."""
+def _secrets(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Findings about secrets by name. No value of a secret reaches this module."""
     for source in config.train_sources:
-        for variable in _of(seen, source).secrets:
+        for variable in _of(context, source).secrets:
             if config.target == "self-managed":
                 fix = f"Export {variable} where prime-rl runs."
-            elif variable in FORWARDED:
+            elif variable in FORWARDED_VARIABLES:
                 fix = f"Set {variable} where the server runs, or name a file with it in env_files; both are passed on."
             else:
                 hub = source.hub_name or "OWNER/NAME"
@@ -131,8 +133,8 @@ def _secrets(config: Config, seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _not_evaluated(config: Config) -> Iterator[Finding]:
-    """Nothing is said where the run evaluates nothing at all: check_training_config warns of that."""
+def _not_evaluated(config: TrainingConfig) -> Iterator[Finding]:
+    """Silent where the run evaluates nothing at all, because check_training_config warns of that."""
     evaluated = {s.env_name for s in config.eval_sources}
     without = [s.name for s in config.train_sources if s.env_name not in evaluated]
     if evaluated and without:
@@ -145,5 +147,5 @@ def _not_evaluated(config: Config) -> Iterator[Finding]:
         )
 
 
-def _of(seen: Observed, source: Source) -> Measured:
-    return seen.each.get(source.id, Measured())
+def _of(context: ConfigContext, source: ConfigSource) -> SourceMeasurement:
+    return context.each.get(source.id, SourceMeasurement())

@@ -1,152 +1,218 @@
-"""Writes a config into the workspace: environments resolved and pinned, evidence used, nothing overwritten."""
+"""Writes a config into the workspace: resolves and pins environments, uses evidence, and overwrites nothing."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs import registry
-from prime_lab_mcp.lab.configs.advice import advise
-from prime_lab_mcp.lab.configs.chosen import chosen
-from prime_lab_mcp.lab.configs.draft import Lineage, same_but_for_date
-from prime_lab_mcp.lab.configs.evidence import observe_sources
-from prime_lab_mcp.lab.configs.held_out import held_out_keys
-from prime_lab_mcp.lab.configs.make import Made, make, with_extra
-from prime_lab_mcp.lab.configs.migrate import Change, Header, migrate, read_header
-from prime_lab_mcp.lab.configs.observed import Measured, Observed, price_per_hour
-from prime_lab_mcp.lab.configs.plan import DEFAULT_MODEL, Choices, SourceChoice, refuse_name
-from prime_lab_mcp.lab.configs.read import Config, identity, read
-from prime_lab_mcp.lab.configs.resolve import Resolved, resolve
-from prime_lab_mcp.lab.configs.wish import Wish, Written
-from prime_lab_mcp.lab.configs.write import finish
-from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.configs.advice import advise_on_config
+from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config, taskset_identity
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, price_per_hour
+from prime_lab_mcp.lab.configs.draft import ConfigLineage, same_but_for_date
+from prime_lab_mcp.lab.configs.evidence import gather_context_of_sources
+from prime_lab_mcp.lab.configs.make import MadeConfig, chosen_values, make_config, with_extra
+from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
+from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, LineageHeader, read_header
+from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ConfigChoices, SourceChoice, require_config_name
+from prime_lab_mcp.lab.configs.resolve import ResolvedSource, held_out_keys, resolve_source
+from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.prime.answers import Models
-from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.prime.answers import PlatformModels
 
-__all__ = ["FOLDER", "Wish", "Written", "author"]
+_LARGEST_RATIO = 1e6
 
-FOLDER = "configs/rl"
+
+@dataclass(frozen=True, slots=True)
+class ConfigRequest:
+    """The caller's request. `environments` are folder names or `owner/name[@version]`; `choices` contains
+    no sources."""
+
+    environments: tuple[str, ...] = ()
+    choices: ConfigChoices = field(default_factory=lambda: ConfigChoices(()))
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    held_out: Mapping[str, Any] | None = None
+    """Taskset keys of the eval sources; None: read from each environment's source where possible."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further prime-rl keys by dotted path."""
+    ratios: tuple[float, ...] = ()
+    """Relative shares of the environments, in their order. Empty means equal shares."""
+    name: str | None = None
+    based_on: str | None = None
+    notes: str | None = None
+
+    def ratio(self, index: int) -> float | None:
+        return self.ratios[index] if self.ratios else None
+
+    def refuse_ratios(self) -> None:
+        """Check that the shares match the environments one to one. Raises BadInput."""
+        one_each = len(self.ratios) == len(self.environments)
+        if self.ratios and not (one_each and all(0 < r <= _LARGEST_RATIO for r in self.ratios)):
+            raise BadInput(
+                f"{len(self.ratios)} ratios for {len(self.environments)} environments, or one that is not above 0",
+                fix="Pass one number above 0 for each of environments, in their order, e.g. ratios=[2, 1].",
+                code="config-ratios",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenConfig:
+    """A config on disk. `existed`: the identical config existed already."""
+
+    config: TrainingConfig
+    relative: str
+    version: int
+    existed: bool
+    based_on: str | None
+    changes: tuple[KeyChange, ...]
+    findings: tuple[Finding, ...]
+    made: MadeConfig
+    price_per_hour: float | None
+    """US dollars per hour for all GPUs."""
+    price_per_gpu_hour: float | None = None
+
+    @property
+    def hardware(self) -> str:
+        """The GPUs as the registry names them."""
+        return self.made.plan.hardware_summary
+
+    @property
+    def environment_versions(self) -> tuple[str, ...]:
+        """`owner/name@version` of every training source that is pinned."""
+        return tuple(dict.fromkeys(s.id for s in self.config.train_sources if s.version))
+
+
+CONFIG_FOLDER = "configs/rl"
 _VERSIONED = re.compile(r"-v\d+$")
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
-    """Everything that decides what is written."""
+class _Inputs:
+    """Everything that determines the written file."""
 
-    wish: Wish
-    asked: Choices
-    base: Config | None
+    request: ConfigRequest
+    asked: ConfigChoices
+    base: TrainingConfig | None
     pins: Mapping[str, str]
-    seen: Observed
+    context: ConfigContext
     findings: tuple[Finding, ...]
 
 
-async def author(lab: Lab, wish: Wish, today: date) -> Written:
-    """Raises BadInput for wishes that cannot be met; then nothing is written."""
+async def write_config(lab: Lab, request: ConfigRequest, today: date) -> WrittenConfig:
+    """Write a config. Raises BadInput for a request that cannot be met, and then writes nothing."""
     registry_path = lab.workspace.resolve(registry.REGISTRY)
-    registry.load(registry_path)
-    wish.refuse_ratios()
-    base = read(lab.workspace.resolve(wish.based_on, must_exist=True)) if wish.based_on else None
-    resolved = [await resolve(lab, name, wish.choices) for name in wish.environments]
-    sources = tuple(_source(r, wish, index) for index, r in enumerate(resolved))
-    asked = with_extra(replace(wish.choices, sources=sources), wish.extra)
+    registry.load_registry(registry_path)
+    request.refuse_ratios()
+    base = read_config(lab.workspace.resolve(request.based_on, must_exist=True)) if request.based_on else None
+    resolved = [await resolve_source(lab, name, request.choices) for name in request.environments]
+    sources = tuple(_source(r, request, index) for index, r in enumerate(resolved))
+    asked = with_extra(replace(request.choices, sources=sources), request.extra)
     pins: dict[str, str] = {}
     if base is not None and not resolved:
-        named = dict.fromkeys(s.id for s in migrate(base, asked.target).choices.sources if s.id)
-        resolved = [await resolve(lab, id, asked, lenient=True) for id in named]
+        named = dict.fromkeys(s.id for s in migrate_config(base, asked.target).choices.sources if s.id)
+        resolved = [await resolve_source(lab, id, asked, lenient=True) for id in named]
         pins = {old: new.id for old, new in zip(named, resolved, strict=True)}
-        asked = replace(asked, env_args=wish.env_args, held_out=_held_out(wish, base, resolved))
-    seen = await _observed(lab, asked, resolved, base)
-    asked = replace(asked, sources=tuple(_informed(s, seen, wish) for s in asked.sources))
-    name = wish.name or _name(resolved, base)
-    refuse_name(name)
-    ready = _Ready(wish, asked, base, pins, seen, tuple(f for r in resolved for f in r.findings))
-    if base is not None and (changed := registry.drift(registry_path, base)) is not None:
-        ready = replace(ready, findings=(*ready.findings, changed))
-    with registry.locked(registry_path) as held:
-        return _write(held, lab, ready, name, today)
+        asked = replace(asked, env_args=request.env_args, held_out=_held_out(request, base, resolved))
+    context = await _gathered_context(lab, asked, resolved, base)
+    asked = replace(asked, sources=tuple(_with_recorded_facts(s, context, request) for s in asked.sources))
+    name = request.name or _name(resolved, base)
+    require_config_name(name)
+    inputs = _Inputs(request, asked, base, pins, context, tuple(f for r in resolved for f in r.findings))
+    if base is not None and (changed := registry.drift_finding(registry_path, base)) is not None:
+        inputs = replace(inputs, findings=(*inputs.findings, changed))
+    with registry.locked_registry(registry_path) as locked:
+        return _write(locked, lab, inputs, name, today)
 
 
-def _write(held: registry.Held, lab: Lab, ready: _Ready, name: str, today: date) -> Written:
-    base, root = ready.base, lab.workspace.root
+def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str, today: date) -> WrittenConfig:
+    base, root = inputs.base, lab.workspace.root
     relative_base = base.path.relative_to(root).as_posix() if base else None
     based_on = f"{relative_base} (sha256 {base.sha256[:12]})" if base else None
-    header = read_header(base.table.get("config"))[0] if base else Header()
+    header = read_header(base.table.get("config"))[0] if base else LineageHeader()
     version = header.number
     while True:
         version += 1
         stem = name if version == 1 else f"{name}-v{version}"
-        path = lab.workspace.resolve(f"{FOLDER}/{stem}.toml")
-        if held.taken(name, version, f"{FOLDER}/{stem}.toml"):
+        path = lab.workspace.resolve(f"{CONFIG_FOLDER}/{stem}.toml")
+        if locked.taken(name, version, f"{CONFIG_FOLDER}/{stem}.toml"):
             continue
-        made = make(ready.asked, ready.seen, stem, base, ready.pins)
+        made = make_config(inputs.asked, inputs.context, stem, base, inputs.pins)
         if base is not None:
             made = _rebase_env_files(made, base.path.parent, path.parent)
         environments = tuple(dict.fromkeys(_ids(made)))
-        notes, earlier = ready.wish.notes, header.lines()
-        lineage = Lineage(stem, version, today, ready.asked.target, environments, based_on, notes, earlier)
-        text, config = finish(made.draft, lineage, path, base)
+        notes, earlier = inputs.request.notes, header.lines()
+        lineage = ConfigLineage(stem, version, today, inputs.asked.target, environments, based_on, notes, earlier)
+        text, config = finish_text(made.draft, lineage, path, base)
         relative = path.relative_to(root).as_posix()
         if not path.exists():
             break
         if same_but_for_date(_present(path), text):
-            return _written(read(path), relative, version, True, relative_base, made, ready)
-    registry.replace(path, text)
-    entry = registry.Entry(
+            return _written(read_config(path), relative, version, True, relative_base, made, inputs)
+    registry.replace_text(path, text)
+    entry = registry.RegistryEntry(
         name=name,
         version=version,
         path=relative,
         created=today.isoformat(),
         model=config.model,
-        target=ready.asked.target,
+        target=inputs.asked.target,
         environments=environments,
         sha256=config.sha256,
         based_on=relative_base,
-        notes=ready.wish.notes,
-        environment_versions={f"{o}/{n}" if o else n: v for o, n, v in map(identity, environments) if v},
-        hardware=registry.hardware(config),
-        parameters=registry.parameters(config.table),
+        notes=inputs.request.notes,
+        environment_versions={f"{o}/{n}" if o else n: v for o, n, v in map(taskset_identity, environments) if v},
+        hardware=registry.config_hardware(config),
+        parameters=registry.run_parameters(config.table),
     )
     if base is not None and relative_base and header.version:
-        held.add_older(base, relative_base, header, environments)
-    held.add(entry)
-    return _written(config, relative, version, False, relative_base, made, ready)
+        locked.add_older(base, relative_base, header, environments)
+    locked.add(entry)
+    return _written(config, relative, version, False, relative_base, made, inputs)
 
 
 def _written(
-    config: Config, relative: str, version: int, existed: bool, based_on: str | None, made: Made, ready: _Ready
-) -> Written:
-    models = ready.seen.models
+    config: TrainingConfig,
+    relative: str,
+    version: int,
+    existed: bool,
+    based_on: str | None,
+    made: MadeConfig,
+    inputs: _Inputs,
+) -> WrittenConfig:
+    models = inputs.context.models
     price = models.price(config.gpu_type) if models and config.target == "hosted" else None
-    seen = replace(ready.seen, price_per_gpu_hour=price)
-    return Written(
+    context = replace(inputs.context, price_per_gpu_hour=price)
+    return WrittenConfig(
         config=config,
         relative=relative,
         version=version,
         existed=existed,
         based_on=based_on,
-        changes=made.changes if based_on else chosen(made),
-        findings=(*ready.findings, *advise(made, config, seen)),
+        changes=made.changes if based_on else chosen_values(made),
+        findings=(*inputs.findings, *advise_on_config(made, config, context)),
         made=made,
-        price_per_hour=price_per_hour(config, seen),
+        price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
     )
 
 
-async def _observed(lab: Lab, asked: Choices, resolved: list[Resolved], base: Config | None) -> Observed:
+async def _gathered_context(
+    lab: Lab, asked: ConfigChoices, resolved: list[ResolvedSource], base: TrainingConfig | None
+) -> ConfigContext:
     model = asked.model or (base.model if base else DEFAULT_MODEL)
     proofs = {r.id: r.proof for r in resolved}
-    return observe_sources(lab, proofs, model, None, await _models(lab, asked))
+    return gather_context_of_sources(lab, proofs, model, None, await _models(lab, asked))
 
 
-async def _models(lab: Lab, asked: Choices) -> Models | None:
-    """None where the platform cannot be asked or is not meant."""
+async def _models(lab: Lab, asked: ConfigChoices) -> PlatformModels | None:
+    """The platform's models; None where the platform does not answer or the config is not for it."""
     if asked.target != "hosted":
         return None
     try:
@@ -155,42 +221,44 @@ async def _models(lab: Lab, asked: Choices) -> Models | None:
         return None
 
 
-def _source(resolved: Resolved, wish: Wish, index: int) -> SourceChoice:
-    held_out = wish.held_out
+def _source(resolved: ResolvedSource, request: ConfigRequest, index: int) -> SourceChoice:
+    held_out = request.held_out
     if held_out is None and resolved.folder is not None:
         held_out = held_out_keys(resolved.folder)
-    return SourceChoice(id=resolved.id, args=dict(wish.env_args), held_out=held_out or None, ratio=wish.ratio(index))
+    return SourceChoice(
+        id=resolved.id, args=dict(request.env_args), held_out=held_out or None, ratio=request.ratio(index)
+    )
 
 
-def _informed(source: SourceChoice, seen: Observed, wish: Wish) -> SourceChoice:
-    """With what its check recorded: most turns of a rollout, secrets it reads, keys of held-out tasks."""
-    found = seen.each.get(source.id, Measured())
+def _with_recorded_facts(source: SourceChoice, context: ConfigContext, request: ConfigRequest) -> SourceChoice:
+    """The source with what its check recorded: most turns of a rollout, secrets, and keys of held-out tasks."""
+    found = context.each.get(source.id, SourceMeasurement())
     asked = source.args.get("max_turns")
     turns = asked if isinstance(asked, int) and asked > 0 else found.turns
-    held_out = source.held_out or (found.held_out if wish.held_out is None else None)
+    held_out = source.held_out or (found.held_out if request.held_out is None else None)
     return replace(source, turns=turns or source.turns, secrets=found.secrets, held_out=held_out)
 
 
-def _held_out(wish: Wish, base: Config, found: list[Resolved]) -> Mapping[str, Any] | None:
-    """Keys for the eval sources of a migrated config; None leaves those that it has."""
-    if wish.held_out is not None or base.eval_sources or isinstance(base.at("eval.env"), list):
-        return wish.held_out
+def _held_out(request: ConfigRequest, base: TrainingConfig, found: list[ResolvedSource]) -> Mapping[str, Any] | None:
+    """Taskset keys for the eval sources of a migrated config; None keeps the keys that it has."""
+    if request.held_out is not None or base.eval_sources or isinstance(base.at("eval.env"), list):
+        return request.held_out
     keys = [held_out_keys(r.folder) for r in found if r.folder is not None]
     return keys[0] if keys and len(keys) == len(found) and all(k == keys[0] for k in keys) else None
 
 
-def _name(resolved: list[Resolved], base: Config | None) -> str:
+def _name(resolved: list[ResolvedSource], base: TrainingConfig | None) -> str:
     if base is not None:
         return _safe(_VERSIONED.sub("", base.path.stem))
-    return _safe(identity(resolved[0].id)[1]) if resolved else "config"
+    return _safe(taskset_identity(resolved[0].id)[1]) if resolved else "config"
 
 
 def _safe(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:60] or "config"
 
 
-def _rebase_env_files(made: Made, old: Path, new: Path) -> Made:
-    """`env_files` are relative to the config, which now lies elsewhere; `prime train` stops at one that is missing."""
+def _rebase_env_files(made: MadeConfig, old: Path, new: Path) -> MadeConfig:
+    """Make `env_files` relative to the new path of the config, because `prime train` stops at a missing one."""
     changes = []
     for key in ("env_file", "env_files"):
         value = made.draft.get(key)
@@ -202,11 +270,13 @@ def _rebase_env_files(made: Made, old: Path, new: Path) -> Made:
         if there:
             made.draft.put("env_files", there, "moved with the file; WANDB_API_KEY and HF_TOKEN only")
         if len(there) < len(files):
-            changes.append(Change(key, "dropped what is missing", "no such file beside the older config", str(files)))
+            changes.append(
+                KeyChange(key, "dropped what is missing", "no such file beside the older config", str(files))
+            )
     return replace(made, changes=(*made.changes, *changes))
 
 
-def _ids(made: Made) -> list[str]:
+def _ids(made: MadeConfig) -> list[str]:
     found = made.draft.get("orchestrator.train.source") or []
     return [str(s["env"]["taskset"]["id"]) for s in found if isinstance(s, dict) and "taskset" in s.get("env", {})]
 

@@ -1,7 +1,9 @@
-"""A config being made: a plain table, a reason for every value, and its text.
+"""A config under construction: a table, a reason for each value, its lineage, and its text.
 
-Emitted line by line and not by a TOML library's document model: the text must read alike in TOML 1.0 and in the old
-parser that `prime train` uses, and every value carries its reason on its own line.
+A file that a person has edited is edited again instead of rewritten, so comments and order stay.
+
+New text is emitted line by line and not by a TOML library's document model, because the text must read alike in TOML
+1.0 and in the old parser that `prime train` uses, and each value carries its reason on its own line.
 """
 
 from __future__ import annotations
@@ -15,30 +17,43 @@ from datetime import date
 from itertools import pairwise
 from typing import Any
 
-from prime_lab_mcp.lab.configs.read import Target
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import ConfigTarget
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.text import quote
 
 KeyPath = tuple[str | int, ...]
 
-_ORDER = ("name", "gpu_type", "env_files", "max_steps", "seq_len", "run", "model", "deployment", "ckpt", "monitors",
-          "trainer", "orchestrator", "inference")  # fmt: skip
+_ORDER = (
+    "name",
+    "gpu_type",
+    "env_files",
+    "max_steps",
+    "seq_len",
+    "run",
+    "model",
+    "deployment",
+    "ckpt",
+    "monitors",
+    "trainer",
+    "orchestrator",
+    "inference",
+)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _DATED = re.compile(r"^# created: .*$", re.M)
 
 
 @dataclass(slots=True)
-class Draft:
-    """Mutable while a config is put together. Paths are tuples; an integer indexes an array of tables."""
+class ConfigDraft:
+    """A mutable config. Paths are tuples; an integer indexes an array of tables."""
 
     table: dict[str, Any] = field(default_factory=dict)
     reasons: dict[KeyPath, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    """Keys of an older file that have no successor, each with the reason."""
+    """Keys of an older file without a successor, each with the reason."""
 
     def put(self, path: str | KeyPath, value: Any, why: str) -> None:
-        """Set a value, making the tables on the way."""
+        """Set a value and create the tables on its path."""
         *parents, last = _parts(path)
         node: Any = self.table
         for part, following in pairwise([*parents, last]):
@@ -64,7 +79,7 @@ class Draft:
         return node
 
     def pop(self, path: str | KeyPath) -> Any:
-        """Remove and return a value; tables left empty by it go too."""
+        """Remove and return a value, and remove tables that become empty."""
         *parents, last = _parts(path)
         holder: Any = self.get(tuple(parents)) if parents else self.table
         value = holder.pop(last)
@@ -74,43 +89,43 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
-    """Where a config comes from. `created` is given by the caller, so that writing is a pure function."""
+class ConfigLineage:
+    """The origin of a config. The caller gives `created`, so that writing is a pure function."""
 
     name: str
     version: int
     created: date
-    target: Target
+    target: ConfigTarget
     environments: tuple[str, ...]
     based_on: str | None = None
     notes: str | None = None
     earlier: tuple[str, ...] = ()
-    """What an older file said of itself, as lines."""
+    """The header lines of an older file."""
 
 
-def render(draft: Draft, lineage: Lineage) -> str:
-    """The file's text. Raises BadInput for a value that TOML cannot hold."""
+def render_draft(draft: ConfigDraft, lineage: ConfigLineage) -> str:
+    """The text of the file. Raises BadInput for a value that TOML cannot hold."""
     ranked = {name: index for index, name in enumerate(_ORDER)}
     top = dict(sorted(draft.table.items(), key=lambda item: ranked.get(item[0], len(ranked))))
-    lines = [*header(lineage), "", *_table(top, (), draft.reasons)]
+    lines = [*header_comments(lineage), "", *_table(top, (), draft.reasons)]
     if draft.left_out:
-        lines += ["", "# Not taken over:", *(f"#   {plain(line)}" for line in draft.left_out)]
+        lines += ["", "# Not taken over:", *(f"#   {safe_comment(line)}" for line in draft.left_out)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def same_but_for_date(one: str, other: str) -> bool:
-    """True when two texts differ at most in the date they were written."""
+    """Whether two texts differ at most in the date of writing."""
     return _DATED.sub("", one) == _DATED.sub("", other)
 
 
-def plain(text: str) -> str:
+def safe_comment(text: str) -> str:
     """A comment that cannot end early or confuse an old parser: printable ASCII on one line, without quotes."""
     kept = "".join(c if " " <= c <= "~" and c not in "\"'" else " " for c in text)
     return re.sub(r" +", " ", kept).strip()[:200]
 
 
-def header(lineage: Lineage) -> list[str]:
-    """The comments that a written file begins with."""
+def header_comments(lineage: ConfigLineage) -> list[str]:
+    """The comments at the head of a written file."""
     how = (
         "submit it with submit_training(config=this file)"
         if lineage.target == "hosted"
@@ -127,7 +142,7 @@ def header(lineage: Lineage) -> list[str]:
         *([f"notes: {lineage.notes}"] if lineage.notes else []),
         f"schema: prime-rl {SCHEMA_COMMIT[:8]}. Comments give the reason of each value; lineage: configs/registry.json",
     ]
-    return [f"# {plain(line)}" for line in lines]
+    return [f"# {safe_comment(line)}" for line in lines]
 
 
 def _parts(path: str | KeyPath) -> KeyPath:
@@ -135,18 +150,18 @@ def _parts(path: str | KeyPath) -> KeyPath:
 
 
 def _table(table: Mapping[str, Any], path: KeyPath, reasons: Mapping[KeyPath, str]) -> Iterator[str]:
-    """Values first, then tables: in TOML a value after a header belongs to that header."""
+    """Values first, then tables, because in TOML a value after a header belongs to that header."""
     for key, value in table.items():
         if not _nested(value):
             why = reasons.get((*path, key), "")
-            yield f"{_key(key)} = {_scalar(key, value)}" + (f"  # {plain(why)}" if why else "")
+            yield f"{_key(key)} = {_scalar(key, value)}" + (f"  # {safe_comment(why)}" if why else "")
     for key, value in table.items():
         here = (*path, key)
         if isinstance(value, Mapping):
             if not value or not all(_nested(v) for v in value.values()):
                 why = reasons.get(here, "")
                 yield ""
-                yield f"[{_dotted(here)}]" + (f"  # {plain(why)}" if why else "")
+                yield f"[{_dotted(here)}]" + (f"  # {safe_comment(why)}" if why else "")
             yield from _table(value, here, reasons)
         elif _nested(value):
             for index, entry in enumerate(value):
@@ -180,3 +195,99 @@ def _scalar(key: str, value: Any) -> str:
             fix="Use text, numbers, true or false, and lists or tables of them; TOML has no null.",
             code="config-bad-value",
         ) from error
+
+
+_OURS = re.compile(
+    r"# (?:.*: a prime-rl training config; |target: |created: |version: |based_on: |earlier: |earlier notes: |"
+    r"environments: |notes: |schema: prime-rl )"
+)
+_BEFORE = re.compile(r".* \(before: .*?; (.*)\)")
+
+
+def edited_text(
+    base_text: str, table: Mapping[str, Any], reasons: Mapping[KeyPath, str], lineage: ConfigLineage
+) -> str:
+    """The text of a file with exactly the values of `table`. Only lines whose value differs change.
+
+    Raises ValueError where the text cannot be edited to hold that table; the caller then writes a new text. A changed
+    value gets its reason as a comment, and the older comment stays as one on the older value.
+    """
+    import tomlkit  # not needed until a config is written
+
+    lines = base_text.splitlines(keepends=True)
+    end = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
+    kept = [line for line in lines[:end] if not _OURS.match(line)]
+    try:
+        document = tomlkit.parse("".join([*kept, *lines[end:]]).lstrip("\n"))
+        _fit(document, table, (), reasons)
+        body = tomlkit.dumps(document)
+    except Exception as error:  # tomlkit has many kinds of its own, and stumbles over rare layouts
+        raise ValueError(f"the text cannot be edited: {error}") from error
+    gap = "" if body.startswith("#") else "\n"
+    return "\n".join(header_comments(lineage)) + "\n" + gap + body
+
+
+def _fit(container: Any, wanted: Mapping[str, Any], path: KeyPath, reasons: Mapping[KeyPath, str]) -> None:
+    """Make a tomlkit table hold the new values and leave its other lines unchanged."""
+    for key in [key for key in container if key not in wanted]:
+        del container[key]
+    # Values before tables: in TOML a value after a header belongs to that header.
+    for key, value in sorted(wanted.items(), key=lambda item: isinstance(item[1], (Mapping, list))):
+        here = (*path, key)
+        if key not in container:
+            container[key] = _made(value, here, reasons)
+            continue
+        present = container[key]
+        if isinstance(value, Mapping) and not value and isinstance(present, Mapping) and present:
+            container[key] = _made(value, here, reasons)  # an emptied `[a.b]` would take its implied `[a]` with it
+        elif isinstance(value, Mapping) and isinstance(present, Mapping):
+            _fit(present, value, here, reasons)
+        elif _tables(value) and _tables(present) and len(value) == len(present):
+            for index, entry in enumerate(value):
+                _fit(present[index], entry, (*here, index), reasons)
+        elif _differs(present, value):
+            _replace(container, key, value, reasons.get(here, ""))
+
+
+def _replace(container: Any, key: str, value: Any, why: str) -> None:
+    old = container[key]
+    said = str(getattr(getattr(old, "trivia", None), "comment", "")).lstrip("# ").strip()
+    before = getattr(old, "as_string", lambda: str(old))()
+    container[key] = value
+    item = container[key]
+    if _tables(value) or isinstance(value, Mapping) or not hasattr(item, "trivia"):
+        return
+    why = safe_comment(why)
+    if found := _BEFORE.fullmatch(said):
+        said = found[1]  # of the first value, so that a line does not grow with every change
+    told = why if said in ("", why) else f"{why} (before: {before.strip()}; {said})" if why else said
+    item.trivia.comment = f"# {told}" if told else ""
+    item.trivia.comment_ws = "  " if told else ""
+
+
+def _made(value: Any, path: KeyPath, reasons: Mapping[KeyPath, str]) -> Any:
+    """A new tomlkit value with its reasons as a comment."""
+    import tomlkit
+    from tomlkit.items import AoT
+
+    if isinstance(value, Mapping):
+        table = tomlkit.table()
+        for key, inner in sorted(value.items(), key=lambda item: isinstance(item[1], Mapping) or _tables(item[1])):
+            table.add(key, _made(inner, (*path, key), reasons))
+        return table
+    if _tables(value):
+        return AoT([_made(entry, (*path, index), reasons) for index, entry in enumerate(value)])
+    item = tomlkit.item(value)
+    if why := safe_comment(reasons.get(path, "")):
+        item.comment(why)
+        item.trivia.comment_ws = "  "
+    return item
+
+
+def _tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
+
+
+def _differs(present: Any, value: Any) -> bool:
+    plain_value = present.unwrap() if hasattr(present, "unwrap") else present
+    return type(plain_value) is not type(value) or plain_value != value

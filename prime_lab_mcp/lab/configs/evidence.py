@@ -1,4 +1,7 @@
-"""What the ledger knows that a config should fit: measurements of evals and checks of the environments it names."""
+"""Reads from the ledger what a config should fit: measurements of evaluations, and checks of its environments.
+
+`known_schemas` gives the keys that these environments accept, as their last checks on this machine recorded them.
+"""
 
 from __future__ import annotations
 
@@ -6,51 +9,58 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from prime_lab_mcp.lab.checks.secrets import variables_of
-from prime_lab_mcp.lab.configs.observed import Measured, Observed
+from prime_lab_mcp.lab.base.json_values import finite_or_none
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
+from prime_lab_mcp.lab.environment.credentials import variables_of
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.prime.answers import Models
-from prime_lab_mcp.lab.records import Evidence, Push
+from prime_lab_mcp.lab.prime.answers import PlatformModels
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 
 _EVALS = ("check_reward_distribution", "run_eval")
 _COMPARED = re.compile(r"(\w+)=(.+): [\d,]+ tasks compared$")
 _TURNS = ("max_turns", "num_turns", "turns")
 
 
-def pushed(lab: Lab, owner: str, name: str, version: str | None = None) -> Push | None:
-    """The newest push from this machine to this platform, of this version where one is named."""
+def newest_push(lab: Lab, owner: str, name: str, version: str | None = None) -> Push | None:
+    """The newest push from this machine to this platform, of one version if given."""
     rows = lab.ledger.pushes(owner=owner, name=name, platform=lab.platform)
     return next((p for p in rows if version in (None, p.version)), None)
 
 
-def observe(lab: Lab, ids: Sequence[tuple[str, str, str | None]], model: str | None, price: float | None) -> Observed:
+def gather_context(
+    lab: Lab, ids: Sequence[tuple[str, str, str | None]], model: str | None, price: float | None
+) -> ConfigContext:
     """Measurements for the training environments `(owner, name, version)`."""
     proofs: dict[str, tuple[str, str, str] | None] = {}
     for owner, name, version in dict.fromkeys(ids):
-        push = pushed(lab, owner, name, version)
+        push = newest_push(lab, owner, name, version)
         id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
         proofs[id] = (push.workspace, push.environment, push.source) if push else None
-    return observe_sources(lab, proofs, model, price)
+    return gather_context_of_sources(lab, proofs, model, price)
 
 
-def observe_sources(
+def gather_context_of_sources(
     lab: Lab,
     proofs: Mapping[str, tuple[str, str, str] | None],
     model: str | None,
     price: float | None,
-    models: Models | None = None,
-) -> Observed:
-    """`proofs` maps a taskset id to the workspace, environment and source whose evidence speaks of it."""
+    models: PlatformModels | None = None,
+) -> ConfigContext:
+    """Measurements of sources. `proofs` maps a taskset id to the workspace, environment and source that its evidence is
+    about."""
     ours = {
         id.partition("@")[0]
         for id in proofs
         if "/" in id and lab.ledger.pushes(owner=id.partition("/")[0], name=id.partition("/")[2].partition("@")[0])
     }
-    each = {id: _measured(_history(lab, *proof), model) for id, proof in proofs.items() if proof is not None}
+    each = {id: _measured(evidence_of_source(lab, *proof), model) for id, proof in proofs.items() if proof is not None}
     found = list(each.values())
     complete = bool(found) and len(found) == len(proofs)
-    hardest = min((f for f in found if f.usable is not None), key=lambda f: f.usable or 0.0, default=Measured())
-    return Observed(
+    hardest = min(
+        (f for f in found if f.usable is not None), key=lambda f: f.usable or 0.0, default=SourceMeasurement()
+    )
+    return ConfigContext(
         tasks=sum(f.tasks or 0 for f in found) if complete and all(f.tasks for f in found) else None,
         infinite=any(f.infinite for f in found),
         duplicate_tasks=any(f.duplicates for f in found),
@@ -70,15 +80,21 @@ def observe_sources(
     )
 
 
-def _history(lab: Lab, workspace: str, environment: str, source: str) -> list[Evidence]:
+def evidence_of_push(lab: Lab, push: Push) -> list[Evidence]:
+    """Evidence of exactly the files of a push on this platform, newest first."""
+    return evidence_of_source(lab, push.workspace, push.environment, push.source)
+
+
+def evidence_of_source(lab: Lab, workspace: str, environment: str, source: str) -> list[Evidence]:
+    """Evidence of these files on this platform, newest first."""
     rows = lab.ledger.evidence(workspace, environment=environment)
     return [r for r in rows if r.source == source and r.platform in (None, lab.platform)]
 
 
-def _measured(history: list[Evidence], model: str | None) -> Measured:
-    """Of one environment: the newest check, and the newest eval of this model."""
+def _measured(rows: list[Evidence], model: str | None) -> SourceMeasurement:
+    """Measurements of one environment: its newest check, and the newest evaluation of this model."""
     values: dict[str, Any] = {}
-    check = next((r for r in history if r.tool == "check_environment"), None)
+    check = next((r for r in rows if r.tool == "check_environment"), None)
     if check is not None:
         values["tasks"] = _whole(check.data.get("tasks"))
         values["infinite"] = bool(check.data.get("infinite"))
@@ -86,12 +102,12 @@ def _measured(history: list[Evidence], model: str | None) -> Measured:
         values["secrets"] = variables_of(check.findings)
         values["held_out"] = _held_out(check.data.get("held_out"))
         values["turns"] = _turns(check.data.get("args"))
-    for row in history:
+    for row in rows:
         if row.tool in _EVALS and (model is None or row.model == model):
             for key, value in _of_eval(row).items():
                 if value is not None:
                     values.setdefault(key, value)
-    return Measured(**values)
+    return SourceMeasurement(**values)
 
 
 def _of_eval(row: Evidence) -> dict[str, Any]:
@@ -103,23 +119,24 @@ def _of_eval(row: Evidence) -> dict[str, Any]:
     id = row.data.get("id") or row.data.get("eval")
     return {
         "evaluation": id if isinstance(id, str) else None,
-        "usable": _real(groups.get("share")) if isinstance(groups, Mapping) else None,
+        "usable": finite_or_none(groups.get("share")) if isinstance(groups, Mapping) else None,
         "usable_group": _whole(groups.get("group_size")) if isinstance(groups, Mapping) else None,
-        "mean": _real(data.get("mean")),
+        "mean": finite_or_none(data.get("mean")),
         "solved": counts.get("easy", 0) + counts.get("always", 0) if counts else None,
         "unsolved": counts.get("hard", 0) + counts.get("never", 0) if counts else None,
         "completion_tokens": _percentile(data.get("completion_tokens"), "p95"),
         "longest": _percentile(data.get("completion_tokens"), "p99"),
         "prompt_tokens": _percentile(data.get("prompt_tokens"), "p99"),
-        "truncated": _real(data.get("truncation_rate")),
-        "learnability": _real(data.get("learnability")),
-        "temperature": _real(row.sampling.get("temperature")),
+        "truncated": finite_or_none(data.get("truncation_rate")),
+        "learnability": finite_or_none(data.get("learnability")),
+        "temperature": finite_or_none(row.sampling.get("temperature")),
     }
 
 
-def _held_out(told: Any) -> dict[str, str] | None:
-    """`split=eval: 35 tasks compared` as keys; None for a split that did not load, and for v0, which has no key."""
-    found = _COMPARED.match(told) if isinstance(told, str) else None
+def _held_out(comparison: Any) -> dict[str, str] | None:
+    """Parse `split=eval: 35 tasks compared` as keys. None for a split that did not load, and for v0, which
+    has no key."""
+    found = _COMPARED.match(comparison) if isinstance(comparison, str) else None
     return {found[1]: found[2]} if found else None
 
 
@@ -138,9 +155,39 @@ def _percentile(value: Any, name: str) -> int | None:
 
 
 def _whole(value: Any) -> int | None:
-    number = _real(value)
+    number = finite_or_none(value)
     return int(number) if number is not None and number >= 1 else None
 
 
-def _real(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value else None
+def known_schemas(lab: Lab, config: TrainingConfig) -> dict[str, EnvironmentSchemas]:
+    """Schemas by source id. Environments that were never checked here, or only by an older version, are absent."""
+    found = {}
+    for source in config.sources:
+        row, exact = _check(lab, source)
+        recorded = row.data.get("shapes") if row is not None else None
+        if isinstance(recorded, Mapping):
+            found[source.id] = _shapes(recorded, exact)
+    return found
+
+
+def _check(lab: Lab, source: ConfigSource) -> tuple[Evidence | None, bool]:
+    """The newest check of the push of this name and version, or else of the folder of this name."""
+    if source.owner is not None:
+        push = newest_push(lab, source.owner, source.env_name, source.version)
+        if push is None:
+            return None, True
+        rows = evidence_of_push(lab, push)
+        return next((r for r in rows if r.tool == "check_environment" and "shapes" in r.data), None), True
+    names = {source.env_name, source.env_name.replace("-", "_"), source.env_name.replace("_", "-")}
+    rows = lab.ledger.evidence(lab.key, tool="check_environment")
+    return next((r for r in rows if r.environment in names and "shapes" in r.data), None), False
+
+
+def _shapes(recorded: Mapping[str, Any], exact: bool) -> EnvironmentSchemas:
+    taskset, env, tools = (recorded.get(key) for key in ("taskset", "env", "tools"))
+    return EnvironmentSchemas(
+        taskset=taskset if isinstance(taskset, Mapping) else {},
+        env=env if isinstance(env, Mapping) else {},
+        tools=tools if isinstance(tools, bool) else None,
+        exact=exact,
+    )

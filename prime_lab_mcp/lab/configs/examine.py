@@ -1,4 +1,9 @@
-"""Judges a config as far as that goes before it is paid for: offline first, then by the platform's own schema."""
+"""Judges a config before it is paid for: every offline rule first, then the platform's own schema.
+
+The platform is asked only about a file that passes offline, and never about a config for self-managed GPUs. A rule is a
+pure function of the parsed file and its context. Rules return findings whose codes start with `config-` (and
+`migration` for a shape that the platform retired).
+"""
 
 from __future__ import annotations
 
@@ -9,51 +14,88 @@ from typing import Literal
 
 import anyio
 
-from prime_lab_mcp.lab.configs.evidence import observe, pushed
-from prime_lab_mcp.lab.configs.observed import Estimate, estimate, price_per_hour
-from prime_lab_mcp.lab.configs.old_toml import here, there
-from prime_lab_mcp.lab.configs.read import Config, Source
-from prime_lab_mcp.lab.configs.rules import judge
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.findings import run_checks, worst_first
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.context import BatchEstimate, ConfigContext, ConfigRule, estimate_batch, price_per_hour
+from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas, newest_push
+from prime_lab_mcp.lab.configs.older_platforms import old_reading_here, old_reading_of_prime
+from prime_lab_mcp.lab.configs.rules import course, form, hosted, model, sources, speed, step
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
-from prime_lab_mcp.lab.configs.shapes import known
-from prime_lab_mcp.lab.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.models import find, readiness
-from prime_lab_mcp.lab.prime.answers import Models, ValidateAnswer
-from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.models.readiness import readiness_points
+from prime_lab_mcp.lab.models.registry import find_model
+from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer
+from prime_lab_mcp.lab.prime.per_call import PlatformReader
 
-Validation = Literal["valid", "invalid", "not-offered", "unavailable", "not-asked"]
+CONFIG_RULES: tuple[ConfigRule, ...] = (
+    *form.FORM_RULES,
+    *sources.SOURCE_RULES,
+    *sources.ENVIRONMENT_RULES,
+    *hosted.HOSTED_RULES,
+    *model.MODEL_RULES,
+    *model.TRAINER_RULES,
+    *step.TOKEN_RULES,
+    *step.BATCH_RULES,
+    *course.COURSE_RULES,
+    *step.SIGNAL_RULES,
+    *speed.SPEED_RULES,
+)
+
+
+def config_findings(config: TrainingConfig, context: ConfigContext | None = None) -> tuple[Finding, ...]:
+    """Findings of every rule that applies to this shape of file, blockers first."""
+    context = context or ConfigContext()
+    if config.shape == "shared-lora":
+        rules: tuple[ConfigRule, ...] = (form.lenient_toml, form.retired_shape, form.no_secrets)
+    elif config.shape == "sft":
+        rules = (*form.SFT_FORM_RULES, *hosted.SFT_HOSTED_RULES, *model.TRAINER_RULES, course.step_limit)
+    else:
+        rules = CONFIG_RULES
+    return tuple(worst_first(run_checks(rules, config, context)))
+
+
+PlatformValidation = Literal["valid", "invalid", "not-offered", "unavailable", "not-asked"]
 
 _KEY = re.compile(r"^([A-Za-z_][\w.\[\]-]*): ")
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """`asked`: the verdict rests on an answer of the platform."""
+class ConfigExamination:
+    """The verdict on a config. `asked`: the verdict includes an answer of the platform."""
 
-    config: Config
+    config: TrainingConfig
     findings: tuple[Finding, ...]
-    validation: Validation
-    estimate: Estimate | None
+    validation: PlatformValidation
+    estimate: BatchEstimate | None
     price_per_hour: float | None
     platform_schema: str | None
     asked: bool
 
 
-async def examine(lab: Lab, config: Config) -> Examined:
-    """The platform is asked only about what is sound offline, and never about a config for one's own GPUs.
+async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformReader | None = None) -> ConfigExamination:
+    """Judge a config, with the platform's schema only where the file passes offline and is for hosted training.
 
-    A key that our schema does not know may be newer than it: of that the platform is asked too.
+    A key that our schema does not know may be newer than our schema, so the platform is asked about such a file too.
     """
+    prime = platform or lab.prime  # answers for the present call, or asks now
     trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
-    elsewhere = await there(lab, config) if here(config) is None else None
-    seen = replace(observe(lab, trained, config.model, None), shapes=known(lab, config), read_by_prime=elsewhere)
-    findings = [*judge(config, seen), *model_points(config), *_local_v0(lab, config), *_env_files(config)]
+    elsewhere = await old_reading_of_prime(lab, config) if old_reading_here(config) is None else None
+    context = replace(
+        gather_context(lab, trained, config.model, None), shapes=known_schemas(lab, config), read_by_prime=elsewhere
+    )
+    findings = [
+        *config_findings(config, context),
+        *model_readiness(config),
+        *_local_v0(lab, config),
+        *_env_files(config),
+    ]
     answer: ValidateAnswer | None = None
-    models: list[Models] = []
+    models: list[PlatformModels] = []
     if config.target == "hosted" and all(f.severity != "blocker" or _may_be_newer(f) for f in findings):
-        abroad: list[Finding] = []
+        hub_findings: list[Finding] = []
         answers: list[ValidateAnswer] = []
 
         async def validate() -> None:
@@ -61,49 +103,49 @@ async def examine(lab: Lab, config: Config) -> Examined:
 
         async with anyio.create_task_group() as asking:
             asking.start_soon(validate)
-            asking.start_soon(_models, lab, models)
+            asking.start_soon(_models, prime, models)
             for source in {s.id: s for s in config.sources if s.owner}.values():
-                asking.start_soon(_hub, lab, source, abroad)
+                asking.start_soon(_hub, prime, source, hub_findings)
         answer = answers[0]
         sound = not any(f.severity == "blocker" for f in findings)
         findings = [
-            *accepted(findings, answer),
-            *abroad,
+            *drop_accepted_keys(findings, answer),
+            *hub_findings,
             *_validated(answer, sound),
             *_commits(answer),
             *_listed(config, models),
         ]
     if models:
-        seen = observe(lab, trained, config.model, models[0].price(config.gpu_type))
-    return Examined(
+        context = gather_context(lab, trained, config.model, models[0].price(config.gpu_type))
+    return ConfigExamination(
         config=config,
-        findings=tuple(sorted(findings, key=lambda f: ("blocker", "warning", "info").index(f.severity))),
+        findings=tuple(worst_first(findings)),
         validation=answer.outcome if answer else "not-asked",
-        estimate=estimate(config, seen),
-        price_per_hour=price_per_hour(config, seen),
+        estimate=estimate_batch(config, context),
+        price_per_hour=price_per_hour(config, context),
         platform_schema=answer.schema_commit if answer else None,
         asked=answer is not None,
     )
 
 
-def verdict(findings: tuple[Finding, ...]) -> Literal["passed", "failed", "inconclusive"]:
-    """Inconclusive only when nothing but the platform's silence stands in the way."""
+def examination_verdict(findings: tuple[Finding, ...]) -> Literal["passed", "failed", "inconclusive"]:
+    """The verdict. Inconclusive only when a missing answer of the platform is the only obstacle."""
     blockers = {f.code for f in findings if f.severity == "blocker"}
     if not blockers:
         return "passed"
     return "inconclusive" if blockers == {"config-validation-unavailable"} else "failed"
 
 
-_BESIDE = ("model-closed", "model-known-fault", "model-name-unpublished", "model-too-big", "model-wrong-gpu")
-"""What the registry knows of a model and no rule of the file says."""
+_MODEL_CODES = ("model-closed", "model-known-fault", "model-name-unpublished", "model-too-big", "model-wrong-gpu")
+"""Model readiness codes that no rule about the file reports."""
 
 
-def model_points(config: Config) -> list[Finding]:
-    """Of the model on the GPUs of this config. That it does not fit is an estimate, and so no blocker."""
+def model_readiness(config: TrainingConfig) -> list[Finding]:
+    """Findings about the model on the GPUs of this config. Insufficient memory is an estimate, so it is no blocker."""
     if config.shape == "shared-lora":
         return []
-    points = readiness(
-        find(config.model),
+    points = readiness_points(
+        find_model(config.model),
         gpu_type=config.gpu_type,
         train_gpus=config.train_gpus,
         infer_gpus=config.number("inference.vllm.tensor_parallel_size", 1) or 1,
@@ -111,17 +153,18 @@ def model_points(config: Config) -> list[Finding]:
         seq_len=config.seq_len,
         hosted=config.target == "hosted",
     )
-    found = [f for p in points if p.code in _BESIDE and (f := p.as_finding()) is not None]
+    found = [f for p in points if p.code in _MODEL_CODES and (f := p.as_finding()) is not None]
     return [replace(f, severity="warning") if f.code == "model-too-big" else f for f in found]
 
 
 def _may_be_newer(finding: Finding) -> bool:
-    """Sources are not validated by `prime train validate`, so that its yes says nothing of their keys."""
+    """Whether the platform may know a key that our schema does not. `prime train validate` does not validate sources,
+    so their keys do not count."""
     return finding.code == "config-unknown-key" and ".source" not in (finding.where or ".source")
 
 
-def accepted(findings: Sequence[Finding], answer: ValidateAnswer) -> list[Finding]:
-    """Keys that only the platform's schema knows are no blockers where it accepted them; it is right."""
+def drop_accepted_keys(findings: Sequence[Finding], answer: ValidateAnswer) -> list[Finding]:
+    """Remove blockers about keys that only the platform's newer schema knows and that the platform accepted."""
     newer = answer.outcome == "valid" and answer.schema_commit not in (None, SCHEMA_COMMIT)
     if not newer:
         return list(findings)
@@ -134,7 +177,7 @@ def accepted(findings: Sequence[Finding], answer: ValidateAnswer) -> list[Findin
 
 
 def _commits(answer: ValidateAnswer) -> list[Finding]:
-    """Said where the two schemas are not the same one."""
+    """A note where the platform's schema and ours are of different commits."""
     theirs = answer.schema_commit
     if theirs in (None, SCHEMA_COMMIT):
         return []
@@ -149,12 +192,12 @@ def _commits(answer: ValidateAnswer) -> list[Finding]:
     ]
 
 
-def _local_v0(lab: Lab, config: Config) -> list[Finding]:
-    """v0 environments, as far as this machine knows without asking: by the push, or by the last check."""
+def _local_v0(lab: Lab, config: TrainingConfig) -> list[Finding]:
+    """v0 environments known on this machine, by their push or their last check."""
     found = []
     for source in {s.id: s for s in config.sources if s.id}.values():
         if source.owner is not None:
-            push = pushed(lab, source.owner, source.env_name, source.version)
+            push = newest_push(lab, source.owner, source.env_name, source.version)
             api = push.api if push else None
         else:
             names = {source.env_name, source.env_name.replace("-", "_"), source.env_name.replace("_", "-")}
@@ -165,8 +208,8 @@ def _local_v0(lab: Lab, config: Config) -> list[Finding]:
     return found
 
 
-def _env_files(config: Config) -> list[Finding]:
-    """`prime train` ends before it sends anything when a file named here, relative to the config, is not there."""
+def _env_files(config: TrainingConfig) -> list[Finding]:
+    """A finding for a missing env file, because `prime train` ends before it sends anything."""
     if config.shape == "shared-lora":
         return []  # it is refused before that; migrating it drops what is missing
     named = [config.at(key) for key in ("env_file", "env_files")]
@@ -184,12 +227,13 @@ def _env_files(config: Config) -> list[Finding]:
     ]
 
 
-async def _hub(lab: Lab, source: Source, found: list[Finding]) -> None:
-    """What the Hub says of a source. That it could not be asked is no finding: the gate of a submission asks again."""
-    from prime_lab_mcp.lab.hub import fact
+async def _hub(prime: PlatformReader, source: ConfigSource, found: list[Finding]) -> None:
+    """Findings of the Hub about a source. A Hub that does not answer is no finding, because the submit gate
+    asks again."""
+    from prime_lab_mcp.lab.hub.lookup import hub_fact
 
     assert source.owner is not None
-    fact_of = await fact(lab.prime, source.owner, source.env_name, source.version)
+    fact_of = await hub_fact(prime, source.owner, source.env_name, source.version)
     if fact_of.exists is False:
         found.append(
             Finding(
@@ -204,15 +248,15 @@ async def _hub(lab: Lab, source: Source, found: list[Finding]) -> None:
         found.append(_v0(source))
 
 
-async def _models(lab: Lab, found: list[Models]) -> None:
+async def _models(prime: PlatformReader, found: list[PlatformModels]) -> None:
     try:
-        found.append(await lab.prime.models())
+        found.append(await prime.models())
     except LabError:
         return
 
 
-def _listed(config: Config, models: list[Models]) -> list[Finding]:
-    """A model that no cluster lists may still run on rented GPUs: a warning."""
+def _listed(config: TrainingConfig, models: list[PlatformModels]) -> list[Finding]:
+    """A warning for a model that no cluster lists, which may still run on rented GPUs."""
     if not models or not models[0].trainable or config.model in models[0].trainable:
         return []
     names = ", ".join(sorted(models[0].trainable)[:5])
@@ -221,14 +265,14 @@ def _listed(config: Config, models: list[Models]) -> list[Finding]:
             "config-model-not-listed",
             "warning",
             f"The platform does not list {quote(config.model, limit=100)} among the models it trains ({quote(names)}).",
-            "Call search_hub(kind=\"model\") for the list, or make sure that you mean this model.",
+            'Call search_hub(kind="model") for the list, or make sure that you mean this model.',
             "model.name",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _validated(answer: ValidateAnswer, sound: bool) -> list[Finding]:
-    """`sound`: nothing offline stands in the way, so that the platform's silence is what does."""
+    """The platform's validation as findings. `sound`: no offline rule blocks."""
     if answer.outcome == "valid" or (answer.outcome == "unavailable" and not sound):
         return []
     said = quote(" ".join(answer.problems), limit=300) if answer.problems else "no reason given"
@@ -264,7 +308,7 @@ def _refused(problem: str) -> Finding:
     )
 
 
-def _v0(source: Source) -> Finding:
+def _v0(source: ConfigSource) -> Finding:
     return Finding(
         "v0-not-trainable",
         "blocker",

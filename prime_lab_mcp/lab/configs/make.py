@@ -1,22 +1,27 @@
-"""Makes a config: what was asked, over what an older file says, over what is chosen; with every change noted."""
+"""Makes a config from three layers: the caller's request over an older file over chosen defaults, with every change
+noted.
+
+`chosen_values` gives the values of a new config as changes with reasons, for a report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from prime_lab_mcp.lab.configs.draft import Draft
-from prime_lab_mcp.lab.configs.inherit import FIELDS
-from prime_lab_mcp.lab.configs.migrate import Change, migrate, settled
-from prime_lab_mcp.lab.configs.observed import Observed
-from prime_lab_mcp.lab.configs.own_gpus.fit import fit
-from prime_lab_mcp.lab.configs.plan import Choices, Plan, SourceChoice, plan
-from prime_lab_mcp.lab.configs.read import Config
-from prime_lab_mcp.lab.configs.schema import check
-from prime_lab_mcp.lab.configs.write import compose
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.draft import ConfigDraft, KeyPath
+from prime_lab_mcp.lab.configs.migrate.mover import INHERITED_FIELDS, migrate_config
+from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, final_changes
+from prime_lab_mcp.lab.configs.own_gpus import fit_to_own_gpus
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
+from prime_lab_mcp.lab.configs.plan.decide import ConfigPlan, plan_config
+from prime_lab_mcp.lab.configs.schema import schema_problems
+from prime_lab_mcp.lab.configs.write import compose_draft
 
 _NOT_MERGED = frozenset({"sources", "because", "target", "extra", "env_args", "held_out"})
 _LABELS = {
@@ -33,47 +38,51 @@ _LABELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A draft ready to be rendered, the plan behind it, and what became of the file it is based on."""
+class MadeConfig:
+    """A draft that can be rendered, the plan behind it, and the changes to the file that it is based on."""
 
-    draft: Draft
-    plan: Plan
-    changes: tuple[Change, ...]
+    draft: ConfigDraft
+    plan: ConfigPlan
+    changes: tuple[KeyChange, ...]
 
 
-def make(
-    asked: Choices, seen: Observed, name: str, base: Config | None = None, pins: Mapping[str, str] | None = None
-) -> Made:
-    """`pins` maps environment ids of the older file to `owner/name@version`. Raises BadInput."""
+def make_config(
+    asked: ConfigChoices,
+    context: ConfigContext,
+    name: str,
+    base: TrainingConfig | None = None,
+    pins: Mapping[str, str] | None = None,
+) -> MadeConfig:
+    """Make a config. `pins` maps environment ids of the older file to `owner/name@version`. Raises BadInput."""
     if base is None:
-        chosen = plan(asked, seen)
-        return Made(_extended(_placed(compose(chosen, name), chosen), asked.extra), chosen, ())
-    migration = migrate(base, asked.target)
-    draft, changes = migration.draft, list[Change]()
+        chosen = plan_config(asked, context)
+        return MadeConfig(_extended(_placed(compose_draft(chosen, name), chosen), asked.extra), chosen, ())
+    migration = migrate_config(base, asked.target)
+    draft, changes = migration.draft, list[KeyChange]()
     inherited = _pinned(draft, migration.choices, pins or {}, changes)
-    inherited = _consistent(inherited, asked, seen, changes)
-    merged = _over(inherited, asked, draft, changes)
-    chosen = plan(merged, seen)
-    draft = _extended(_placed(compose(chosen, name, draft), chosen), asked.extra)
-    told = settled(migration.rows, changes, draft, migration.moved)
-    draft.left_out = [f"{row.key} of {base.path.name}: {row.why}" for row in told if row.to == "dropped"]
-    return Made(draft, chosen, told)
+    inherited = _consistent(inherited, asked, context, changes)
+    merged = _merged_choices(inherited, asked, draft, changes)
+    chosen = plan_config(merged, context)
+    draft = _extended(_placed(compose_draft(chosen, name, draft), chosen), asked.extra)
+    rows = final_changes(migration.rows, changes, draft, migration.moved)
+    draft.left_out = [f"{row.key} of {base.path.name}: {row.why}" for row in rows if row.to == "dropped"]
+    return MadeConfig(draft, chosen, rows)
 
 
-def _placed(draft: Draft, chosen: Plan) -> Draft:
-    """What one's own GPUs need beside: the one place where `self-managed` adjusts a draft."""
+def _placed(draft: ConfigDraft, chosen: ConfigPlan) -> ConfigDraft:
+    """Adjust a draft for self-managed GPUs. No other place does so."""
     if chosen.choices.target == "self-managed" and chosen.hardware.nodes and draft.get("slurm") is None:
         name = str(draft.get("run.name"))
         draft.put("slurm.job_name", name, "prime-rl runs on several nodes through SLURM only; set partition as yours")
-    fit(draft, chosen)
+    fit_to_own_gpus(draft, chosen)
     return draft
 
 
-def with_extra(asked: Choices, extra: Mapping[str, Any]) -> Choices:
-    """`extra` keys that a plan decides on become choices; the rest is set as it is. Raises BadInput."""
+def with_extra(asked: ConfigChoices, extra: Mapping[str, Any]) -> ConfigChoices:
+    """`extra` keys that a plan decides on become choices; other keys are set directly. Raises BadInput."""
     values: dict[str, Any] = {}
     rest = dict(extra)
-    for field, (path, kind) in FIELDS.items():
+    for field, (path, kind) in INHERITED_FIELDS.items():
         if path not in rest:
             continue
         value = rest.pop(path)
@@ -84,13 +93,13 @@ def with_extra(asked: Choices, extra: Mapping[str, Any]) -> Choices:
     return replace(asked, extra=rest, **values)
 
 
-def _extended(draft: Draft, extra: Mapping[str, Any]) -> Draft:
+def _extended(draft: ConfigDraft, extra: Mapping[str, Any]) -> ConfigDraft:
     """Set further keys, each of which prime-rl must know."""
     for path, value in extra.items():
         if not all(path.split(".")) or isinstance(draft.get(path.partition(".")[0]), list):
             raise _refused(path, "is no dotted path of keys")
         draft.put(path, value, "as asked")
-    for problem in check(draft.table) if extra else ():
+    for problem in schema_problems(draft.table) if extra else ():
         raise _refused(problem.key, problem.problem, problem.near)
     return draft
 
@@ -105,19 +114,21 @@ def _refused(path: str, problem: str, near: str | None = None) -> BadInput:
     )
 
 
-def _over(inherited: Choices, asked: Choices, draft: Draft, changes: list[Change]) -> Choices:
-    """Arguments of the call win over the older file."""
+def _merged_choices(
+    inherited: ConfigChoices, asked: ConfigChoices, draft: ConfigDraft, changes: list[KeyChange]
+) -> ConfigChoices:
+    """The choices of the call, completed by those of the older file."""
     values: dict[str, Any] = {}
     because = dict(inherited.because)
-    for field in fields(Choices):
+    for field in fields(ConfigChoices):
         new, old = getattr(asked, field.name), getattr(inherited, field.name)
         if field.name in _NOT_MERGED or new is None:
             continue
         values[field.name] = new
         because.pop(field.name, None)
         if old not in (None, new):
-            label = _LABELS.get(field.name) or FIELDS.get(field.name, (field.name,))[0]
-            changes.append(Change(label, f"{label} = {new}", "as asked in this call", old))
+            label = _LABELS.get(field.name) or INHERITED_FIELDS.get(field.name, (field.name,))[0]
+            changes.append(KeyChange(label, f"{label} = {new}", "as asked in this call", old))
     if asked.gpus is not None:
         values["train_gpus"] = asked.train_gpus
     if asked.sources:
@@ -128,38 +139,40 @@ def _over(inherited: Choices, asked: Choices, draft: Draft, changes: list[Change
         if draft.get("orchestrator.eval") is not None and not any(s.held_out is not None for s in asked.sources):
             draft.pop("orchestrator.eval")
         names = ", ".join(s.id for s in asked.sources)
-        changes.append(Change("orchestrator.train.source", names, "as asked in this call"))
+        changes.append(KeyChange("orchestrator.train.source", names, "as asked in this call"))
     elif asked.env_args or asked.held_out is not None:
-        values["sources"] = _rewired(inherited.sources, asked, draft, changes)
+        values["sources"] = _with_taskset_keys(inherited.sources, asked, draft, changes)
     return replace(inherited, because=because, target=asked.target, **values)
 
 
-def _rewired(
-    sources: tuple[SourceChoice, ...], asked: Choices, draft: Draft, changes: list[Change]
+def _with_taskset_keys(
+    sources: tuple[SourceChoice, ...], asked: ConfigChoices, draft: ConfigDraft, changes: list[KeyChange]
 ) -> tuple[SourceChoice, ...]:
     """The older file's environments with the taskset keys of this call."""
     for index in range(len(sources)):
         for key, value in asked.env_args.items():
             draft.put(("orchestrator", "train", "source", index, "env", "taskset", key), value, "as asked")
     for key, value in asked.env_args.items():
-        changes.append(Change(f"env.taskset.{key}", f"{key} = {value}", "as asked, for every training source"))
+        changes.append(KeyChange(f"env.taskset.{key}", f"{key} = {value}", "as asked, for every training source"))
     present = draft.get("orchestrator.eval.source") is not None
     if asked.held_out is not None and present:
         draft.pop("orchestrator.eval.source" if asked.held_out else "orchestrator.eval")
     if asked.held_out is not None and (present or asked.held_out):
         became = "dropped" if not asked.held_out else "replaced" if present else "added"
-        changes.append(Change("orchestrator.eval.source", became, "as asked: held-out tasks of each environment"))
+        changes.append(KeyChange("orchestrator.eval.source", became, "as asked: held-out tasks of each environment"))
     return tuple(replace(s, args={**s.args, **asked.env_args}, held_out=asked.held_out or None) for s in sources)
 
 
-def _consistent(inherited: Choices, asked: Choices, seen: Observed, changes: list[Change]) -> Choices:
-    """Mend what the older file itself left at odds, where the call does not decide it."""
+def _consistent(
+    inherited: ConfigChoices, asked: ConfigChoices, context: ConfigContext, changes: list[KeyChange]
+) -> ConfigChoices:
+    """Correct what the older file left inconsistent, where the call does not decide it."""
     tokens = asked.max_tokens or inherited.max_tokens or 0
     if inherited.seq_len is not None and asked.seq_len is None:
-        needed = tokens + (seen.prompt_tokens or 0)
+        needed = tokens + (context.prompt_tokens or 0)
         if inherited.seq_len < needed or (tokens > 0.9 * inherited.seq_len):
             changes.append(
-                Change(
+                KeyChange(
                     "seq_len", "chosen anew", f"{needed} tokens of prompt and completion do not fit", inherited.seq_len
                 )
             )
@@ -168,7 +181,7 @@ def _consistent(inherited: Choices, asked: Choices, seen: Observed, changes: lis
     if inherited.batch is not None and asked.batch is None and group and inherited.batch % group:
         rounded = max(1, round(inherited.batch / group)) * group
         changes.append(
-            Change(
+            KeyChange(
                 "orchestrator.batch_size",
                 f"orchestrator.batch_size = {rounded}",
                 f"it must be a multiple of the group {group}",
@@ -179,13 +192,60 @@ def _consistent(inherited: Choices, asked: Choices, seen: Observed, changes: lis
     return inherited
 
 
-def _pinned(draft: Draft, inherited: Choices, pins: Mapping[str, str], changes: list[Change]) -> Choices:
+def _pinned(
+    draft: ConfigDraft, inherited: ConfigChoices, pins: Mapping[str, str], changes: list[KeyChange]
+) -> ConfigChoices:
     for kind in ("train", "eval"):
         for index, entry in enumerate(draft.get(f"orchestrator.{kind}.source") or ()):
             path = ("orchestrator", kind, "source", index, "env", "taskset", "id")
             old = draft.get(path)
             if isinstance(entry, dict) and isinstance(old, str) and old in pins and pins[old] != old:
                 draft.put(path, pins[old], "pinned to the version that was checked")
-                changes.append(Change(f"{kind} source {index + 1}", pins[old], "pinned to a version", old))
+                changes.append(KeyChange(f"{kind} source {index + 1}", pins[old], "pinned to a version", old))
     sources: tuple[SourceChoice, ...] = tuple(replace(s, id=pins.get(s.id, s.id)) for s in inherited.sources)
     return replace(inherited, sources=sources)
+
+
+_KEYS = (
+    "orchestrator.group_size",
+    "orchestrator.batch_size",
+    "max_steps",
+    "orchestrator.train.sampling.max_completion_tokens",
+    "seq_len",
+    "trainer.optim.lr",
+    "trainer.model.lora.rank",
+    "model.name",
+    "gpu_type",
+    "deployment.type",
+    "deployment.num_train_gpus",
+    "deployment.num_infer_gpus",
+    "deployment.num_train_nodes",
+    "deployment.num_infer_nodes",
+    "inference.vllm.tensor_parallel_size",
+    "trainer.model.ac.freq",
+    "orchestrator.renderer.name",
+    "orchestrator.train.sampling.temperature",
+    "orchestrator.eval.interval",
+    "ckpt.interval",
+)
+"""Keys of a report in order of importance, because the report is cut at its end."""
+_OF_SOURCE = ("ratio", "group_size")
+
+
+def chosen_values(made: MadeConfig) -> tuple[KeyChange, ...]:
+    """The values of a config as changes. Without `was`, all values are new."""
+    return tuple(_changes(made))
+
+
+def _changes(made: MadeConfig) -> Iterator[KeyChange]:
+    paths: list[KeyPath] = [tuple(key.split(".")) for key in _KEYS]
+    sources = made.draft.get("orchestrator.train.source") or ()
+    paths += [("orchestrator", "train", "source", i, key) for i in range(len(sources)) for key in _OF_SOURCE]
+    for path in paths:
+        value, why = made.draft.get(path), made.draft.reasons.get(path)
+        if value is not None and why:
+            yield KeyChange(_named(path), str(value), why)
+
+
+def _named(path: KeyPath) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")

@@ -1,35 +1,72 @@
-"""Names of environments as taskset ids: local folders by their push, names on the Hub pinned to a version."""
+"""Resolves names of environments to taskset ids: local folders by their push, Hub names pinned to a version.
+
+The key of a local taskset that selects held-out tasks is read from its source, never by running it.
+"""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from prime_lab_mcp.lab.configs.evidence import pushed
-from prime_lab_mcp.lab.configs.plan import Choices
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.evidence import newest_push
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.records import Push
-from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.text import quote
-from prime_lab_mcp.lab.workspace import HUB_NAME, EnvironmentFolder
+from prime_lab_mcp.lab.state.ledger.rows import Push
+from prime_lab_mcp.lab.state.workspace import HUB_NAME, EnvironmentFolder
 
-Proof = tuple[str, str, str]
-"""Workspace, environment and source whose evidence speaks of a source."""
+_SPLITS = ("validation", "valid", "val", "dev", "eval", "evaluation", "heldout", "held_out", "test")
+_LIMIT = 400_000
+
+
+def held_out_keys(folder: Path) -> dict[str, Any] | None:
+    """`{"split": "eval"}` for a taskset config whose literal `split` has such a value; None without one."""
+    for file in [*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))]:
+        if file.is_symlink() or file.stat().st_size > _LIMIT:
+            continue
+        try:
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, SyntaxError, ValueError, RecursionError):
+            continue
+        for values in _literal_splits(tree):
+            chosen = next((s for s in _SPLITS if s in values), None)
+            if chosen is not None:
+                return {"split": chosen}
+    return None
+
+
+def _literal_splits(tree: ast.Module) -> Iterator[list[str]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef) or not any("TasksetConfig" in ast.unparse(b) for b in node.bases):
+            continue
+        for item in node.body:
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and item.target.id == "split":
+                default = item.value.value if isinstance(item.value, ast.Constant) else None
+                constants = [n.value for n in ast.walk(item.annotation) if isinstance(n, ast.Constant)]
+                yield [c for c in constants if isinstance(c, str) and c != default]
+
+
+SourceProof = tuple[str, str, str]
+"""Workspace, environment and source whose evidence is about a source."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """An environment as the config names it, its local folder where there is one, and what to say about it."""
+class ResolvedSource:
+    """An environment as the config names it, its local folder if any, and findings about it."""
 
     id: str
     folder: Path | None = None
     findings: tuple[Finding, ...] = ()
-    proof: Proof | None = None
+    proof: SourceProof | None = None
 
 
-async def resolve(lab: Lab, name: str, choices: Choices, lenient: bool = False) -> Resolved:
-    """A name as a taskset id. `lenient`: what cannot be resolved stays as the older file has it, with a warning."""
+async def resolve_source(lab: Lab, name: str, choices: ConfigChoices, lenient: bool = False) -> ResolvedSource:
+    """Resolve a name to a taskset id. With `lenient`, an unresolved name of an older file stays, with a warning."""
     hosted = choices.target == "hosted"
     matched = HUB_NAME.match(name)
     if matched and not (lab.workspace.root / name).is_dir():
@@ -39,14 +76,14 @@ async def resolve(lab: Lab, name: str, choices: Choices, lenient: bool = False) 
     except BadInput:
         if not lenient:
             raise
-        return Resolved(name, findings=(_unpublished(name),) if hosted else ())
+        return ResolvedSource(name, findings=(_unpublished(name),) if hosted else ())
     source = (await lab.snapshot(folder.relative)).source
     push = _push_of(lab, folder, source)
     if push is not None:
         found = (_v0(folder.name),) if push.api == "v0" else ()
         if hosted:
-            return Resolved(f"{push.owner}/{push.name}@{push.version}", folder.path, found, _proof(push))
-        return Resolved(push.name, folder.path, found, (lab.key, folder.name, source))
+            return ResolvedSource(f"{push.owner}/{push.name}@{push.version}", folder.path, found, _proof(push))
+        return ResolvedSource(push.name, folder.path, found, (lab.key, folder.name, source))
     if hosted and not lenient:
         raise BadInput(
             f"the environment {quote(folder.name, 80)} is not published yet, and hosted training loads it from the Hub",
@@ -54,22 +91,22 @@ async def resolve(lab: Lab, name: str, choices: Choices, lenient: bool = False) 
             code="environment-not-published",
         )
     local = folder.name.replace("_", "-")
-    return Resolved(local, folder.path, (_unpublished(name),) if hosted else (), (lab.key, folder.name, source))
+    return ResolvedSource(local, folder.path, (_unpublished(name),) if hosted else (), (lab.key, folder.name, source))
 
 
 def _push_of(lab: Lab, folder: EnvironmentFolder, source: str) -> Push | None:
-    """The newest push of these very files whatever the folder was called then, else of a folder of this name."""
+    """The newest push of these files under any folder name, or else of a folder of this name."""
     same = lab.ledger.pushes(workspace=lab.key, source=source, platform=lab.platform)
     rows = same or lab.ledger.pushes(workspace=lab.key, environment=folder.name, platform=lab.platform)
     return rows[0] if rows else None
 
 
-def _proof(push: Push) -> Proof:
+def _proof(push: Push) -> SourceProof:
     return push.workspace, push.environment, push.source
 
 
-async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: bool) -> Resolved:
-    push = pushed(lab, owner, name, version)
+async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: bool) -> ResolvedSource:
+    push = newest_push(lab, owner, name, version)
     folder = None
     if push is not None:
         place = Path(push.workspace) / "environments" / push.environment
@@ -77,9 +114,9 @@ async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: 
         version = version or push.version
     findings: tuple[Finding, ...] = (_v0(f"{owner}/{name}"),) if push is not None and push.api == "v0" else ()
     if version is None and hosted:
-        from prime_lab_mcp.lab.hub import look_up
+        from prime_lab_mcp.lab.hub.lookup import look_up_environment
 
-        entry = await look_up(lab.prime, owner, name)
+        entry = await look_up_environment(lab.prime, owner, name)
         version = entry.version
         if version is None:
             reason = "the Hub has no such environment" if entry.exists is False else "the Hub could not be asked"
@@ -87,7 +124,7 @@ async def _on_hub(lab: Lab, owner: str, name: str, version: str | None, hosted: 
         elif entry.runtime == "v0":
             findings = (*findings, _v0(f"{owner}/{name}"))
     id = f"{owner}/{name}@{version}" if version else f"{owner}/{name}"
-    return Resolved(id, folder, findings, _proof(push) if push else None)
+    return ResolvedSource(id, folder, findings, _proof(push) if push else None)
 
 
 def _unpinned(id: str, reason: str) -> Finding:

@@ -1,8 +1,8 @@
 """Judges a parsed config against prime-rl's own schema, vendored as JSON.
 
-prime-rl-configs is on no package index, so the schema of one commit lies beside this file. It knows keys, types and
-bounds; relations between keys are rules (rules.py). What prime-rl narrows by plugin (`env` of a source) is judged
-loosely, as its own validator does.
+No package index has prime-rl-configs, so the schema of one commit lies beside this file. The schema knows keys, types
+and bounds; the package `rules` judges relations between keys. Where prime-rl narrows a type by plugin (`env` of a
+source), this judgement is as lenient as prime-rl's own validator.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.versions import PRIME_RL_COMMIT
 
-SCHEMA_COMMIT = "559b44772e471d1538537b8805cc77f3824a5e64"
-"""Commit of PrimeIntellect-ai/prime-rl that the schemas were exported from."""
+SCHEMA_COMMIT = PRIME_RL_COMMIT
+"""Commit of PrimeIntellect-ai/prime-rl from which the schemas were exported."""
 
-Kind = Literal["rl", "sft"]
-Problem = Literal["unknown", "type", "missing", "value"]
+SchemaKind = Literal["rl", "sft"]
+SchemaProblemKind = Literal["unknown", "type", "missing", "value"]
 
 PLATFORM_KEYS: Mapping[str, type] = {
     "name": str,
@@ -34,13 +35,14 @@ PLATFORM_KEYS: Mapping[str, type] = {
     "env_files": object,
     "type": object,
 }
-"""Top-level keys that `prime train` takes for itself before the rest reaches prime-rl."""
+"""Top-level keys that `prime train` uses itself and does not pass to prime-rl."""
 
 _OPEN = frozenset({"EnvConfig", "TasksetConfig", "TaskConfig"})
-"""Narrowed to the environment's own config class once its package is imported: further keys are its business."""
+"""Classes that prime-rl narrows to the environment's own config class after importing its package, so further keys are
+allowed."""
 
 _SWITCHABLE = ".full_offload"
-"""A table that may also be written as `true`, for its defaults."""
+"""A table that may also be written as `true`, which means its defaults."""
 
 _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -50,39 +52,46 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
-_WORDS = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false",
-          "array": "an array", "object": "a table"}  # fmt: skip
+_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "a table",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaProblem:
-    """`key` is the dotted path (`orchestrator.train.source[0].ratio`); `near` the key probably meant."""
+    """One problem. `key` is the dotted path (`orchestrator.train.source[0].ratio`); `near` is the probably intended
+    key."""
 
     key: str
     problem: str
-    kind: Problem = "value"
+    kind: SchemaProblemKind = "value"
     near: str | None = None
 
 
-def check(table: Mapping[str, Any], kind: Kind = "rl") -> list[SchemaProblem]:
-    """Every key the schema does not know or whose value it does not take, in file order."""
-    schema = load(kind)
+def schema_problems(table: Mapping[str, Any], kind: SchemaKind = "rl") -> list[SchemaProblem]:
+    """Every key that the schema does not know or whose value it does not accept, in file order."""
+    schema = load_schema(kind)
     body = {key: value for key, value in table.items() if key not in PLATFORM_KEYS}
     problems = [
-        SchemaProblem(key, f"must be text, not {_shown(table[key])}", "type")
+        SchemaProblem(key, f"must be text, not {_value_text(table[key])}", "type")
         for key, wanted in PLATFORM_KEYS.items()
         if key in table and not isinstance(table[key], wanted)
     ]
     return [*problems, *_Walk(schema).table(body, schema, "")]
 
 
-def against(table: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> list[SchemaProblem]:
-    """The same for one table and a schema of its own; `path` is where the table stands."""
+def problems_against(table: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> list[SchemaProblem]:
+    """The problems of one table against its own schema. `path` is the table's place in the file."""
     return list(_Walk(schema, frozenset()).table(table, schema, path))
 
 
 @cache
-def load(kind: Kind) -> dict[str, Any]:
+def load_schema(kind: SchemaKind) -> dict[str, Any]:
     """The vendored schema of one mode."""
     text = (resources.files(__package__) / "schemas" / f"{kind}.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
@@ -90,10 +99,10 @@ def load(kind: Kind) -> dict[str, Any]:
 
 
 @cache
-def homes(kind: Kind) -> Mapping[str, tuple[str, ...]]:
-    """Key name to the dotted tables it is known in, shallowest first: to say where a misplaced key belongs."""
+def tables_of_key(kind: SchemaKind) -> Mapping[str, tuple[str, ...]]:
+    """The dotted tables that know a key, shallowest first, to say where a misplaced key belongs."""
     found: dict[str, list[str]] = {}
-    schema = load(kind)
+    schema = load_schema(kind)
     walk = _Walk(schema)
     queue: list[tuple[str, Mapping[str, Any], int]] = [("", schema, 0)]
     while queue:
@@ -146,7 +155,7 @@ class _Walk:
             name = value.get(tag, self._default_tag(node, tag))
             if not isinstance(name, str) or name not in known:
                 listed = ", ".join(sorted(known))
-                said = "is missing" if name is None else f"is {_shown(name)}"
+                said = "is missing" if name is None else f"is {_value_text(name)}"
                 yield SchemaProblem(f"{path}.{tag}", f"{said}; it must be one of {listed}", "value")
                 return
             candidates = [known[name]]
@@ -157,7 +166,7 @@ class _Walk:
             yield from min(attempts, key=len)
 
     def branches(self, node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """The alternatives of a node, references followed."""
+        """The alternatives of a schema node, with references resolved."""
         if "$ref" in node:
             name = str(node["$ref"]).rsplit("/", 1)[-1]
             target = self._definitions[name]
@@ -168,7 +177,7 @@ class _Walk:
         return [node]
 
     def _default_tag(self, node: Mapping[str, Any], tag: str) -> str | None:
-        """prime-rl fills in a missing `type` from the field's default; any other tag must be written."""
+        """The default of `type`, which prime-rl fills in. Any other tag must be written."""
         default = node.get("default")
         found = default.get(tag) if tag == "type" and isinstance(default, dict) else None
         return str(found) if found is not None else None
@@ -185,15 +194,15 @@ class _Walk:
     def _one(self, value: Any, node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
         wanted = node.get("type")
         if isinstance(wanted, str) and not _fits(value, wanted):
-            yield SchemaProblem(path, f"must be {_WORDS.get(wanted, wanted)}, not {_shown(value)}", "type")
+            yield SchemaProblem(path, f"must be {_WORDS.get(wanted, wanted)}, not {_value_text(value)}", "type")
             return
         if "const" in node and value != node["const"]:
-            yield SchemaProblem(path, f"must be {node['const']!r}, not {_shown(value)}", "value")
+            yield SchemaProblem(path, f"must be {node['const']!r}, not {_value_text(value)}", "value")
         if "enum" in node and value not in node["enum"]:
             near = difflib.get_close_matches(str(value), [str(e) for e in node["enum"]], n=1)
             listed = ", ".join(map(str, node["enum"]))
             yield SchemaProblem(
-                path, f"must be one of {listed}, not {_shown(value)}", "value", near[0] if near else None
+                path, f"must be one of {listed}, not {_value_text(value)}", "value", near[0] if near else None
             )
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             yield from _bounds(value, node, path)
@@ -226,7 +235,7 @@ def _fits(value: Any, wanted: str) -> bool:
     return isinstance(value, _JSON_TYPES.get(wanted, (object,)))
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, (bool, int, float)):
         return str(value).lower()
     return quote(value if isinstance(value, str) else json.dumps(value, default=str), limit=60)

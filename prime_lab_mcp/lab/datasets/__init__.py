@@ -1,5 +1,8 @@
-"""What the rows of a dataset are: their source, which columns matter, the form of the answers, what is wrong.
+"""Reads and judges datasets: source, columns that matter, format of the answers, and findings about the rows.
 
-Nothing here imports `datasets`: small text files are read in this process, the rest by a program that the toolchain's
-interpreter runs (lab/worker/dataset_program.py). Guessing and judging are pure functions over plain rows.
+Nothing here imports `datasets` into the server. The server's process reads small text files. Everything else is read by
+`dataset_program`, which the toolchain's interpreter runs. Guessing and judging are pure functions over plain rows.
 """
+
+ENTRY = ("findings", "formats", "golds", "inspection", "reading", "scan", "source", "task_golds", "tasks")
+"""Modules that other packages may import."""

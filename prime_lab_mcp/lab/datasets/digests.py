@@ -1,44 +1,195 @@
-"""What a pass over millions of rows remembers of each: eight bytes per column that may be prompt or answer.
+"""Digests of rows and values, and the duplicates, conflicts and leaks counted from them.
 
-From them duplicates, conflicts and leaks are counted over all rows once it is known which columns matter (counting.py).
-What a digest is, and when two values have the same: value_keys.py.
+Equal digests mean that two prompts ask the same, or that two golds give the same answer; `golds.normalised_text` and
+`tasks.gold_key` define both. A pass over millions of rows remembers eight bytes for each column that may be prompt or
+answer.
+
+Digests are Python's own string hashes: 64 bits, keyed, and several times as fast as a cryptographic hash. They are
+valid only within the process that computes them.
+
+Duplicates, conflicts and leaks are counted over all rows, once the prompt and answer columns are chosen. The counting
+goes through the range of digests in parts, so that it needs memory for only a part of the rows at a time.
 """
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from array import array
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
 
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import golds, options
-from prime_lab_mcp.lab.datasets.column_names import ANSWERS, PROMPTS
-from prime_lab_mcp.lab.datasets.paths import snake
-from prime_lab_mcp.lab.datasets.value_keys import EMPTY, SHORT, Column, any_order, gold_keys, normalised, prompt_keys
+from prime_lab_mcp.lab.datasets.columns import ANSWER_NAMES, PROMPT_NAMES
+from prime_lab_mcp.lab.datasets.tasks import SHOWN_ROWS, FlawTally, RepeatCounts
+from prime_lab_mcp.lab.datasets.values import prompt_text, snake_case
+
+EMPTY_DIGEST = 0
+"""Digest of a missing gold and of an empty text."""
+SHORT_TEXT = 40
+"""Length in characters up to which a text may be an answer without an explanation."""
+_WHITE = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
+_WIDE = "\x85\u1680\u2028\u2029"
+_SIMPLE = frozenset({str, type(None)})
+
+
+class ChunkColumn(Protocol):
+    """One column of a chunk: its values, the values as texts, and the texts joined with NUL."""
+
+    values: list[Any]
+    texts: list[str]
+    joined: str
+    kinds: set[type]
+
+
+def normalised_fast(text: str) -> str:
+    """Return the same as `golds.normalised_text`, faster for ASCII."""
+    return " ".join(text.lower().split()) if text.isascii() else golds.normalised_text(text)
+
+
+def prompt_keys(column: ChunkColumn) -> list[int]:
+    """Return the digests of the values as prompts: equal for texts whose normalised texts are equal."""
+    if column.kinds & {list, dict}:
+        return [
+            hash(normalised_fast(prompt_text(v) if isinstance(v, list | dict) else t))
+            for v, t in zip(column.values, column.texts, strict=True)
+        ]
+    if column.joined.isascii():
+        return _together(column.texts, column.joined)
+    ascii_texts = [t for t in column.texts if t.isascii()]
+    other = [t for t in column.texts if not t.isascii()]
+    first, second = iter(_together(ascii_texts, "\0".join(ascii_texts))), iter(_together(other, "\0".join(other)))
+    return [next(first) if t.isascii() else next(second) for t in column.texts]
+
+
+def _together(texts: list[str], joined: str) -> list[int]:
+    """Return the digests of many texts, normalised as one long text, because a call per text costs more."""
+    if not texts:
+        return []
+    white = _WHITE
+    if joined.isascii():
+        joined = joined.lower()
+    else:
+        joined, white = unicodedata.normalize("NFKC", joined).casefold(), _WHITE + _WIDE
+    for mark in white:
+        if mark in joined:
+            joined = joined.replace(mark, " ")
+    while "  " in joined:
+        joined = joined.replace("  ", " ")
+    normalised = joined.replace(" \0", "\0").replace("\0 ", "\0").strip(" ").split("\0")
+    if len(normalised) != len(texts):  # a text holds NUL itself
+        return [hash(normalised_fast(t)) for t in texts]
+    return list(map(hash, normalised))
+
+
+def gold_keys(column: ChunkColumn) -> list[int] | None:
+    """Return the digests of the answers in the values: the number after ####, the box, or a number however written.
+
+    None where the digests equal those of `prompt_keys`.
+    """
+    texts, joined = column.texts, column.joined
+    if not column.kinds <= _SIMPLE:
+        return [_gold_key(v, t) for v, t in zip(column.values, texts, strict=True)]
+    marked, boxed = "####" in joined, "box" in joined
+    if not marked and not boxed and min(map(len, texts), default=0) > SHORT_TEXT and not _any_json(texts, joined):
+        return None
+    if not marked:
+        return [_short(t) if len(t) <= SHORT_TEXT else _long(t, False, boxed) for t in texts]
+    keys = []
+    for text in texts:
+        place = text.rfind("####")
+        tail = text[place + 4 :].strip()
+        if place >= 0 and tail.isdigit() and tail[0] != "0" and len(tail) <= SHORT_TEXT and tail.isascii():
+            keys.append(hash(tail))  # as golds.canonical writes it
+        else:
+            keys.append(_short(text) if len(text) <= SHORT_TEXT else _long(text, True, boxed))
+    return keys
+
+
+def _any_json(texts: list[str], joined: str) -> bool:
+    return ("[" in joined or "{" in joined) and any(t[:1] in ("[", "{") for t in texts)
+
+
+def _gold_key(value: Any, text: str) -> int:
+    if isinstance(value, str):
+        return _short(value) if len(value) <= SHORT_TEXT else _long(value, True, True)
+    if isinstance(value, list | dict):
+        return EMPTY_DIGEST if golds.is_empty(value) else _any_order(value)
+    return _short(text)
+
+
+@lru_cache(65_536)
+def _short(text: str) -> int:
+    if golds.is_empty(text):
+        return EMPTY_DIGEST
+    number = golds.number_in(text)
+    return hash(golds.canonical_number(number)) if number is not None else _long(text, True, True)
+
+
+def _long(text: str, marked: bool, boxed: bool) -> int:
+    if marked and "####" in text:
+        tail = text[text.rfind("####") + 4 :].strip()
+        number = _number(tail) if "\n" not in tail else None
+        if number is not None:
+            return number
+    if boxed and "box" in text and (inside := golds.boxed_content(text)) is not None:
+        return hash(normalised_fast(inside))
+    if text[:1] in ("[", "{"):
+        try:
+            return _any_order(json.loads(text))
+        except (ValueError, RecursionError):
+            pass
+    return hash(normalised_fast(text))
+
+
+@lru_cache(65_536)
+def _number(text: str) -> int | None:
+    number = golds.number_in(text)
+    return None if number is None else hash(golds.canonical_number(number))
+
+
+def _any_order(value: Any) -> int:
+    """Digest of several answers in any order, or of the whole content of an object."""
+    if isinstance(value, dict):
+        listed = next((value[k] for k in ("text", "spans", "aliases") if isinstance(value.get(k), list)), None)
+        value = golds.gold_text(value) if listed is None else listed
+    if isinstance(value, list):
+        return hash(tuple(sorted({normalised_fast(golds.gold_text(v)) for v in value})))
+    return hash(normalised_fast(golds.gold_text(value)))
+
+
+def unordered_digest(texts: Sequence[str]) -> int:
+    """Return the digest of a row's options, which does not depend on their order."""
+    return hash(tuple(sorted(map(normalised_fast, texts)))) if texts else EMPTY_DIGEST
+
 
 MOST_COLUMNS = 16
 MOST_BYTES = 512 * 1024 * 1024
-"""Digests kept at most; a split with more is counted by its sample."""
-FEW = 64
-"""A column with at most so many values is one of classes, and no class may be missing from the sample."""
+"""Bytes of digests to hold at most. A split with more is counted by its sample."""
+FEW_ROWS = 64
+"""A column with at most this many distinct values holds classes, and the sample must contain every class."""
 
 
-class Kept:
-    """The digests of one column. `gold` and `gold_from_one` stay None while they are no others than `prompt`.
+class ColumnDigests:
+    """The digests of one column. `gold` and `gold_from_one` stay None while they equal `prompt`.
 
-    `answers_only`: by its name it holds answers, and another column asks; its digests are those of answers.
+    `answers_only`: the name of the column says that it holds answers, and another column holds the prompt. Its digests
+    are then digests of answers.
     """
 
-    __slots__ = ("answers_only", "gold", "gold_from_one", "prompt", "seen")
+    __slots__ = ("answers_only", "distinct", "gold", "gold_from_one", "prompt")
 
     def __init__(self, before: int, answers_only: bool) -> None:
         self.answers_only = answers_only
         self.prompt = array("q", bytes(8 * before))
         self.gold: array[int] | None = None
         self.gold_from_one: array[int] | None = None
-        self.seen: set[int] | None = set()
+        self.distinct: set[int] | None = set()
 
     def golds(self, from_one: bool) -> array[int]:
-        """Digests of the values as answers; `from_one`: where they are numbers of options, counted from 1."""
+        """Return the digests of the values as answers; `from_one`: as option numbers that count from 1."""
         if from_one and self.gold_from_one is not None:
             return self.gold_from_one
         return self.prompt if self.gold is None else self.gold
@@ -48,20 +199,20 @@ class Kept:
         return 8 * len(self.prompt) * (1 + (self.gold is not None) + (self.gold_from_one is not None))
 
 
-class Digests:
-    """Of one split. `named`: columns the caller chose, which are always among those remembered."""
+class SplitDigests:
+    """Digests of the columns of one split. `named` columns, which the caller chose, are always included."""
 
     def __init__(self, named: Sequence[str] = ()) -> None:
-        self.columns: dict[str, Kept] = {}
+        self.columns: dict[str, ColumnDigests] = {}
         self.options: tuple[str, ...] | None = None
         self.offered = array("q")
-        self.zero_seen: set[str] = set()
+        self.zero_based: set[str] = set()
         self.rows = 0
         self.dropped = False
         self._named = tuple(named)
 
-    def see(self, chunk: Mapping[str, Column], before: int, rows: int) -> list[int]:
-        """Digest one chunk. Returns the places of rows that hold a value of a class for the first time."""
+    def add(self, chunk: Mapping[str, ChunkColumn], before: int, rows: int) -> list[int]:
+        """Digest one chunk. Returns the positions of rows that hold a class value for the first time."""
         self.rows = before + rows
         if self.dropped:
             return []
@@ -69,125 +220,242 @@ class Digests:
         if self.options is None:
             self.options = _options(chunk, rows)
         answers = self._answers(columns)
-        for name in self._wanted(columns):
+        for name in self._tracked_columns(columns):
             if len(self.columns) < MOST_COLUMNS and name not in self.columns:
-                self.columns[name] = Kept(before, name in answers)
-        offered = self._offers(chunk, rows) if self.options else None
+                self.columns[name] = ColumnDigests(before, name in answers)
+        offered = self._option_rows(chunk, rows) if self.options else None
         fresh: set[int] = set()
-        for name, kept in self.columns.items():
+        for name, digests in self.columns.items():
             column = columns.get(name)
             if column is None:
-                _append(kept, [EMPTY] * rows, None, None)
+                _append(digests, [EMPTY_DIGEST] * rows, None, None)
                 continue
-            said = gold_keys(column)
-            keys = said if said is not None and kept.answers_only else prompt_keys(column)
-            first, second = self._golds(name, column, keys if said is None else said, offered)
-            fresh.update(_fresh(kept, keys))
-            _append(kept, keys, None if first is keys else first, second)
-        if sum(kept.size for kept in self.columns.values()) > MOST_BYTES:
+            answer_keys = gold_keys(column)
+            keys = answer_keys if answer_keys is not None and digests.answers_only else prompt_keys(column)
+            first, second = self._golds(name, column, keys if answer_keys is None else answer_keys, offered)
+            fresh.update(_fresh(digests, keys))
+            _append(digests, keys, None if first is keys else first, second)
+        if sum(digests.size for digests in self.columns.values()) > MOST_BYTES:
             self.columns, self.offered, self.dropped = {}, array("q"), True
         return sorted(fresh)
 
-    def _wanted(self, columns: Mapping[str, Column]) -> list[str]:
+    def _tracked_columns(self, columns: Mapping[str, ChunkColumn]) -> list[str]:
         def rank(name: str) -> int:
-            return 0 if name in self._named else 1 if snake(name) in _USUAL else 2
+            return 0 if name in self._named else 1 if snake_case(name) in _USUAL else 2
 
         return sorted((n for n in columns if "." not in n or rank(n) < 2 or n in self.columns), key=rank)
 
-    def _nested(self, chunk: Mapping[str, Column]) -> dict[str, Column]:
-        """Fields of columns that hold objects, where a field may be the answer (`answers.text`)."""
-        found: dict[str, Column] = {}
+    def _nested(self, chunk: Mapping[str, ChunkColumn]) -> dict[str, ChunkColumn]:
+        """Return the fields of object columns in which a field may be the answer (`answers.text`)."""
+        fields_by_path: dict[str, ChunkColumn] = {}
         for name, column in chunk.items():
             if dict not in column.kinds:
                 continue
             fields = dict.fromkeys(f for v in column.values[:50] if isinstance(v, dict) for f in v)
             for field in fields:
                 path = f"{name}.{field}"
-                if snake(path) in _USUAL or snake(str(field)) in _USUAL or path in self._named:
-                    found[path] = _Field([v.get(field) if isinstance(v, dict) else None for v in column.values])
-        return found
+                if snake_case(path) in _USUAL or snake_case(str(field)) in _USUAL or path in self._named:
+                    fields_by_path[path] = _Field(
+                        [v.get(field) if isinstance(v, dict) else None for v in column.values]
+                    )
+        return fields_by_path
 
-    def _offers(self, chunk: Mapping[str, Column], rows: int) -> list[Mapping[str, Any]]:
-        """The columns of options as rows; remembers which options each row has, in any order."""
+    def _option_rows(self, chunk: Mapping[str, ChunkColumn], rows: int) -> list[Mapping[str, Any]]:
+        """Return the option columns as rows, and record the unordered digest of each row's options."""
         assert self.options
         heads = {path.partition(".")[0] if path not in chunk else path for path in self.options}
         there = [(name, chunk[name].values) for name in heads if name in chunk]
-        found: list[Mapping[str, Any]] = [{name: values[place] for name, values in there} for place in range(rows)]
-        for row in found:
-            texts, _ = options.offered(row, self.options)
-            self.offered.append(any_order(texts))
-        return found
+        option_rows: list[Mapping[str, Any]] = [
+            {name: values[place] for name, values in there} for place in range(rows)
+        ]
+        for row in option_rows:
+            texts, _ = options.options_of_row(row, self.options)
+            self.offered.append(unordered_digest(texts))
+        return option_rows
 
-    def _answers(self, columns: Mapping[str, Column]) -> set[str]:
-        """Columns whose names say that they hold answers and ask nothing, where others ask."""
-        if not any(snake(name) in _ASKING for name in columns):
+    def _answers(self, columns: Mapping[str, ChunkColumn]) -> set[str]:
+        """Return the columns that hold answers by their names; none when no column's name suggests a prompt."""
+        if not any(snake_case(name) in _ASKING for name in columns):
             return set()
-        return {n for n in columns if snake(n) in _USUAL - _ASKING and n not in self._named}
+        return {n for n in columns if snake_case(n) in _USUAL - _ASKING and n not in self._named}
 
     def _golds(
-        self, name: str, column: Column, keys: list[int], offered: list[Mapping[str, Any]] | None
+        self, name: str, column: ChunkColumn, keys: list[int], offered: list[Mapping[str, Any]] | None
     ) -> tuple[list[int], list[int] | None]:
-        """Digests of the values as answers, and as numbers of options counted from 1 where they may be that."""
-        if offered is None or not (name in self._named or snake(name) in _USUAL) or len(column.joined) > 4000 * SHORT:
+        """Return the digests of the values as answers, and as option numbers from 1 where that is possible."""
+        if (
+            offered is None
+            or not (name in self._named or snake_case(name) in _USUAL)
+            or len(column.joined) > 4000 * SHORT_TEXT
+        ):
             return keys, None
         numbers = _numbers(column)
         if "0" in numbers:
-            self.zero_seen.add(name)
-        first = [self._said(row, name, v, k, 0) for row, v, k in zip(offered, column.values, keys, strict=True)]
-        if not numbers or name in self.zero_seen:
+            self.zero_based.add(name)
+        first = [
+            self._option_digest(row, name, v, k, 0) for row, v, k in zip(offered, column.values, keys, strict=True)
+        ]
+        if not numbers or name in self.zero_based:
             return first, None
-        second = [self._said(row, name, v, k, 1) for row, v, k in zip(offered, column.values, keys, strict=True)]
+        second = [
+            self._option_digest(row, name, v, k, 1) for row, v, k in zip(offered, column.values, keys, strict=True)
+        ]
         return first, second
 
-    def _said(self, row: Mapping[str, Any], name: str, value: Any, otherwise: int, base: int) -> int:
-        """Digest of the option that a gold names: a letter or a number means nothing by itself."""
+    def _option_digest(self, row: Mapping[str, Any], name: str, value: Any, otherwise: int, base: int) -> int:
+        """Return the digest of the option that a gold names, because a letter or number alone has no meaning."""
         assert self.options
-        texts, place = options.offered({**row, name: value}, self.options, name, base)
-        return otherwise if place is None else hash(normalised(texts[place]))
+        texts, place = options.options_of_row({**row, name: value}, self.options, name, base)
+        return otherwise if place is None else hash(normalised_fast(texts[place]))
 
 
-_ASKING = frozenset((*PROMPTS, *map(snake, PROMPTS)))
-_USUAL = frozenset((*PROMPTS, *ANSWERS, *(snake(n) for n in (*PROMPTS, *ANSWERS))))
+_ASKING = frozenset((*PROMPT_NAMES, *map(snake_case, PROMPT_NAMES)))
+_USUAL = frozenset((*PROMPT_NAMES, *ANSWER_NAMES, *(snake_case(n) for n in (*PROMPT_NAMES, *ANSWER_NAMES))))
 
 
 class _Field:
-    """A column made of one field of another's objects."""
+    """A column made of one field of another column's objects."""
 
     def __init__(self, values: list[Any]) -> None:
         self.values = values
         self.kinds = set(map(type, values))
-        self.texts = [v if isinstance(v, str) else "" if v is None else golds.as_text(v) for v in values]
+        self.texts = [v if isinstance(v, str) else "" if v is None else golds.gold_text(v) for v in values]
         self.joined = "\0".join(self.texts)
 
 
-def _options(chunk: Mapping[str, Column], rows: int) -> tuple[str, ...]:
+def _options(chunk: Mapping[str, ChunkColumn], rows: int) -> tuple[str, ...]:
     return options.option_columns(
         [{name: column.values[place] for name, column in chunk.items()} for place in range(min(rows, 50))]
     )
 
 
-def _numbers(column: Column) -> set[str]:
+def _numbers(column: ChunkColumn) -> set[str]:
     return {t for t in set(column.texts[:200]) | ({"0"} & set(column.texts)) if len(t) <= 3 and t.isdecimal()}
 
 
-def _fresh(kept: Kept, keys: list[int]) -> list[int]:
-    if kept.seen is None:
+def _fresh(digests: ColumnDigests, keys: list[int]) -> list[int]:
+    if digests.distinct is None:
         return []
-    new = set(keys) - kept.seen
-    if len(new) + len(kept.seen) > FEW:
-        kept.seen = None
+    new = set(keys) - digests.distinct
+    if len(new) + len(digests.distinct) > FEW_ROWS:
+        digests.distinct = None
         return []
-    kept.seen |= new
+    digests.distinct |= new
     return [keys.index(key) for key in new]
 
 
-def _append(kept: Kept, keys: list[int], first: list[int] | None, second: list[int] | None) -> None:
-    if first is not None and kept.gold is None:
-        kept.gold = array("q", kept.prompt)
-    if second is not None and kept.gold_from_one is None:
-        kept.gold_from_one = array("q", kept.prompt if kept.gold is None else kept.gold)
-    kept.prompt.extend(keys)
-    if kept.gold is not None:
-        kept.gold.extend(keys if first is None else first)
-    if kept.gold_from_one is not None:
-        kept.gold_from_one.extend(second or first or keys)
+def _append(digests: ColumnDigests, keys: list[int], first: list[int] | None, second: list[int] | None) -> None:
+    if first is not None and digests.gold is None:
+        digests.gold = array("q", digests.prompt)
+    if second is not None and digests.gold_from_one is None:
+        digests.gold_from_one = array("q", digests.prompt if digests.gold is None else digests.gold)
+    digests.prompt.extend(keys)
+    if digests.gold is not None:
+        digests.gold.extend(keys if first is None else first)
+    if digests.gold_from_one is not None:
+        digests.gold_from_one.extend(second or first or keys)
+
+
+PART = 500_000
+"""Approximate number of rows to count together."""
+_SEARCHED_FLAWS = 20_000
+"""Flawed rows to search for rows with known text, which can be shown."""
+
+TextOf = Callable[[int], str | None]
+
+
+def row_task_keys(digests: SplitDigests, prompt: Sequence[str]) -> array[int] | None:
+    """Return one digest per row of its prompt and options; None when a prompt column has no digests."""
+    columns = [digests.columns.get(name) for name in prompt]
+    parts = [column.prompt for column in columns if column is not None and not column.answers_only]
+    if not parts or digests.dropped or len(parts) < len(columns):
+        return None
+    if digests.options:
+        parts.append(digests.offered)
+    if len(parts) == 1:
+        return parts[0]
+    return array("q", map(hash, zip(*parts, strict=True)))
+
+
+def row_gold_keys(digests: SplitDigests, answer: str) -> array[int] | None:
+    """Return one digest per row of its answer; None when the column has no digests."""
+    column = digests.columns.get(answer)
+    if column is None or digests.dropped:
+        return None
+    return column.golds(from_one=answer not in digests.zero_based)
+
+
+class _Flaws:
+    """The number of rows with a flaw, and the first of them, preferring rows with known text."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._first: list[tuple[int, int]] = []
+
+    def add(self, row: int, other: int) -> None:
+        self.total += 1
+        if len(self._first) < _SEARCHED_FLAWS:
+            self._first.append((row, other))
+
+    def tally(self, text: TextOf, other_text: TextOf, other_name: str) -> FlawTally:
+        entries = sorted(self._first)
+        with_text = [(row, other) for row, other in entries if text(row) is not None or other_text(other) is not None]
+        tally = FlawTally(total=self.total)
+        for row, other in (with_text or entries)[:SHOWN_ROWS]:
+            prompt = text(row) or other_text(other)
+            value = {} if prompt is None else {"value": quote(prompt, 160)}
+            tally.shown.append({"row": row, **value, other_name: other})
+        return tally
+
+
+def count_repeats(
+    keys: array[int],
+    golds: array[int] | None,
+    held: array[int] | None,
+    *,
+    text: TextOf,
+    held_text: TextOf,
+) -> RepeatCounts:
+    """Count duplicates, conflicts and leaks over the `keys` of training rows and the `held` keys of held-out rows.
+
+    A duplicate repeats an earlier prompt. A conflict is a duplicate whose answer differs from the first. A leak is a
+    held-out row whose prompt occurs in the training rows. `text` and `held_text` return a row's prompt where it is
+    known.
+    """
+    duplicates, conflicts, leaks = _Flaws(), _Flaws(), _Flaws()
+    parts = max(1, len(keys) // PART)
+    held_parts = list(_parts(held or array("q"), parts))
+    for rows, held_rows in zip(_parts(keys, parts), held_parts, strict=True):
+        first: dict[int, int] = {}
+        for row in rows:
+            first_row = first.setdefault(keys[row], row)
+            if first_row == row:
+                continue
+            duplicates.add(row, first_row)
+            if (
+                golds is not None
+                and EMPTY_DIGEST not in (golds[row], golds[first_row])
+                and golds[row] != golds[first_row]
+            ):
+                conflicts.add(row, first_row)
+        for row in held_rows:
+            assert held is not None
+            if held[row] in first:
+                leaks.add(row, first[held[row]])
+    return RepeatCounts(
+        rows=len(keys),
+        held_out=len(held or ()),
+        duplicates=duplicates.tally(text, text, "first_row"),
+        conflicts=conflicts.tally(text, text, "first_row"),
+        leaks=leaks.tally(held_text, text, "train_row"),
+    )
+
+
+def _parts(keys: array[int], parts: int) -> Iterator[Sequence[int]]:
+    if parts == 1:
+        yield range(len(keys))
+        return
+    rows_by_part = [array("L") for _ in range(parts)]
+    for row, key in enumerate(keys):
+        rows_by_part[key % parts].append(row)
+    yield from rows_by_part

@@ -1,11 +1,17 @@
-"""In which form the answers of a dataset are, by rules in order (facts/validation 1.3).
+"""Recognises the format of a dataset's answers with an ordered list of rules.
 
-A form is accepted when 95 % of the answers that are there have it; between 60 and 95 % the column is mixed, and no one
-parser can be right for it. Where several forms fit, the order decides, and the confidence says how surely.
+Each rule has two parts: `accepts` tells whether one value has the format, and `fits` tells how well the whole column
+supports the format. `recognise_format` applies the rules and names the counterexamples. A rule's certainty is a
+judgement in [0, 1]: 1 where values of this format are hardly anything else (`#### 42`), less where another format fits
+as well, and 0 where the column rules the format out.
 
-Two rules differ from the facts. Numbers among which more than one in a hundred is other mathematics are `latex_math`,
-not `numeric`: the wider form reads all of them, and the narrower would fail on rows that are right. And a column that
-is split between several strict forms is mixed even where none has 60 %, because calling it prose would be a guess.
+A format is accepted when 95 % of the non-empty answers have it. Between 60 and 95 % the column is mixed, and no single
+parser can be right for the column. Where several formats fit, the order decides, and the confidence says how certain
+the decision is.
+
+Two cases need explanation. A column of numbers of which more than 1 % is other mathematics is `latex_math`, not
+`numeric`: the wider format reads all of the values, and the narrower would fail on correct rows. A column that is split
+between several strict formats is mixed even where none has 60 %, because calling the column prose would be a guess.
 """
 
 from __future__ import annotations
@@ -14,27 +20,226 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
-from prime_lab_mcp.lab.datasets import golds
-from prime_lab_mcp.lab.datasets.chat import is_chat
-from prime_lab_mcp.lab.datasets.rules import RULES, Context, Facts, Fit, Format, Rule
+from prime_lab_mcp.lab.datasets import answer_syntax, golds
+from prime_lab_mcp.lab.datasets.values import is_chat
 
-__all__ = [
-    "ACCEPT", "CLASSES", "MIXED", "NUMERIC", "SURE", "Context", "Format", "Recognised", "accepts",
-    "has_inline_options", "is_chat", "recognise",
-]  # fmt: skip
+AnswerFormat = Literal[
+    "gsm8k_hash",
+    "boxed",
+    "latex_math",
+    "numeric",
+    "boolean",
+    "choice_letter",
+    "choice_index",
+    "class_id",
+    "label",
+    "multi_answer",
+    "short_text",
+    "json",
+    "code_tests",
+    "tool_call",
+    "instruction_constraints",
+    "chat_messages",
+    "free_text",
+    "procedural",
+]
+_CLASS_NAME = re.compile(
+    r"(?i)label|class\b|category|sentiment|intent|emotion|topic|stars|rating|toxic|polarity|entail|stance|target\b"
+)
+_FEW = 20
+_MANY = 200
+"""Most classes that a column may have when its name says that it holds classes."""
 
-ACCEPT = 0.95
-"""Share of the non-empty answers that must have a form (facts/validation 1.3)."""
-MIXED = 0.60
-SURE = 0.75
-"""Confidence under which a form is one of several that fit."""
+
+@dataclass(frozen=True, slots=True)
+class AnswerContext:
+    """The surroundings of an answer column that decide between formats."""
+
+    column: str = "answer"
+    class_names: tuple[str, ...] | None = None
+    """Names of a ClassLabel column; None for any other column."""
+    options: tuple[int, ...] = ()
+    """The numbers of options that rows have, where rows have options."""
+    inline_options: bool = False
+
+    @property
+    def named_class(self) -> bool:
+        """True when the column's name says that the column holds classes."""
+        return _CLASS_NAME.search(self.column.rpartition(".")[2]) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class FormatFit:
+    """How well a column supports a format, and which other format fits as well."""
+
+    certainty: float
+    rival: AnswerFormat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerColumnFacts:
+    """The facts that rules use: an even sample of the answers, the distinct answers with counts, and the context."""
+
+    sample: Sequence[Any]
+    kinds: Counter[str]
+    """How often each text occurs in the sample, ignoring white space and case."""
+    context: AnswerContext
+    label_like: bool
+    ints: tuple[int, ...]
+    """The distinct small integers among the answers, ascending."""
+
+    @classmethod
+    def of(cls, values: Sequence[Any], context: AnswerContext, most: int) -> AnswerColumnFacts:
+        sample = values[:: max(1, -(-len(values) // most))]
+        kinds = Counter(golds.gold_text(v).strip() for v in sample)
+        ints = {int(str(v)) for v in sample if answer_syntax.is_small_int(v)}
+        return cls(sample, kinds, context, _label_like(values, kinds, context), tuple(sorted(ints)))
+
+    def share_of(self, format: AnswerFormat) -> float:
+        rule = next(r for r in FORMAT_RULES if r.format == format)
+        return sum(map(rule.accepts, self.sample)) / len(self.sample)
+
+    def index_base(self) -> tuple[int, bool]:
+        """The number of the first option, and whether it is certain: an index of 0 or the number of options occurs."""
+        if 0 in self.ints or not self.ints or not self.context.options:
+            return 0, 0 in self.ints
+        return (1, True) if self.ints[-1] == max(self.context.options) else (0, False)
+
+    def words(self) -> tuple[int, int]:
+        """The number of words of the median answer and of the 95th percentile."""
+        counts = sorted(len(golds.gold_text(v).split()) for v in self.sample)
+        return counts[len(counts) // 2], counts[int(0.95 * (len(counts) - 1))]
+
+    def prose(self) -> AnswerFormat:
+        median, high = self.words()
+        return "short_text" if median <= 5 and high <= 12 else "free_text"
+
+    def prose_certainty(self) -> float:
+        median, high = self.words()
+        near = (median <= 5 and high <= 12 and (median == 5 or high > 9)) or (median > 5 and high <= 20)
+        return round((0.6 if near else 0.9) * _enough(self, 5), 4)
+
+    def prose_rival(self) -> AnswerFormat | None:
+        if self.prose_certainty() > 0.6:
+            return None
+        return "free_text" if self.prose() == "short_text" else "short_text"
+
+
+def _label_like(values: Sequence[Any], kinds: Counter[str], context: AnswerContext) -> bool:
+    """True for short texts from a small closed set."""
+    if not all(isinstance(v, str | int | float) for v in values[:50]) or any(len(k.split()) > 6 for k in kinds):
+        return False
+    number = sum(kinds.values())
+    if number < 2 * len(kinds):
+        return False
+    few = len(kinds) <= _FEW or len(kinds) < 0.02 * len(values)
+    return few or (context.named_class and len(kinds) <= _MANY and len(values) >= 5 * len(kinds))
+
+
+def _enough(facts: AnswerColumnFacts, rows: int) -> float:
+    """Return a factor below 1 where too few answers exist to tell."""
+    return 1.0 if len(facts.sample) >= rows else 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class FormatRule:
+    """The rule for one format: `accepts` tells whether a value has it, `fits` how well the column supports it."""
+
+    format: AnswerFormat
+    accepts: Callable[[Any], bool]
+    fits: Callable[[AnswerColumnFacts], FormatFit] = lambda facts: FormatFit(1.0)
+
+
+def _boolean(facts: AnswerColumnFacts) -> FormatFit:
+    kinds = Counter[str]()
+    for text, times in facts.kinds.items():
+        kinds[text.lower()] += times
+    if any(k not in answer_syntax.BOOLEANS and k not in ("0", "1") and n >= 2 for k, n in kinds.items()):
+        return FormatFit(0.0)  # a third class, such as `maybe`
+    bits = {k for k in kinds if k in ("0", "1")}
+    if not bits:
+        return FormatFit(1.0 if len(kinds) > 1 else 0.7)
+    context = facts.context
+    if context.options or context.class_names is not None or context.named_class or bits != {"0", "1"}:
+        return FormatFit(0.0)
+    return FormatFit(0.6, "class_id")
+
+
+def _choice_letter(facts: AnswerColumnFacts) -> FormatFit:
+    if not (facts.context.options or facts.context.inline_options):
+        return FormatFit(0.0)
+    last = max(
+        (ord(k.strip("()[].: ")[:1].upper() or "A") - 64 for k in facts.kinds if answer_syntax.is_letter(k)), default=0
+    )
+    beyond = bool(facts.context.options) and last > max(facts.context.options)
+    return FormatFit(0.6, "label") if beyond else FormatFit(1.0)
+
+
+def _choice_index(facts: AnswerColumnFacts) -> FormatFit:
+    options, ints = facts.context.options, facts.ints
+    if not options or not ints or ints[0] < 0 or ints[-1] > max(options) or (ints[0] == 0 and ints[-1] == max(options)):
+        return FormatFit(0.0)
+    return FormatFit(1.0 * _enough(facts, 5))
+
+
+def _class_id(facts: AnswerColumnFacts) -> FormatFit:
+    if facts.context.class_names is not None:
+        return FormatFit(1.0)
+    kinds, number = facts.ints, len(facts.sample)
+    if not kinds or len(kinds) > 50 or number < 2 * len(kinds):
+        return FormatFit(0.0)
+    together = kinds[-1] - kinds[0] < len(kinds) + 2 and kinds[0] in (-1, 0, 1)
+    if facts.context.named_class:
+        return FormatFit(0.9 if together and len(kinds) > 1 else 0.6, None if together else "numeric")
+    rare = len(kinds) <= 10 and together and number >= 200 and len(kinds) < 0.02 * number
+    return FormatFit(0.5 if rare and not facts.context.options else 0.0, "numeric")
+
+
+def _numeric(facts: AnswerColumnFacts) -> FormatFit:
+    if len(facts.kinds) <= 10 and len(facts.sample) >= 100 and len(facts.ints) == len(facts.kinds):
+        return FormatFit(0.7, "class_id")
+    return FormatFit(0.7, "choice_index") if facts.context.options and facts.ints else FormatFit(_enough(facts, 3))
+
+
+def _latex(facts: AnswerColumnFacts) -> FormatFit:
+    strong = sum(map(answer_syntax.is_plainly_latex, facts.sample)) / len(facts.sample)
+    numbers = sum(map(answer_syntax.is_numeric, facts.sample)) / len(facts.sample)
+    if strong == 0 or strong + numbers < 0.5:
+        return FormatFit(0.0)
+    written = any("\\" in str(v) or "^" in str(v) for v in facts.sample)
+    return FormatFit(0.95 if written else 0.8, None if written else "short_text")
+
+
+FORMAT_RULES: tuple[FormatRule, ...] = (
+    FormatRule("procedural", answer_syntax.fits_procedure),
+    FormatRule("tool_call", answer_syntax.is_tool_call),
+    FormatRule("code_tests", answer_syntax.is_tests),
+    FormatRule("chat_messages", is_chat),
+    FormatRule("multi_answer", answer_syntax.is_multi),
+    FormatRule("gsm8k_hash", answer_syntax.is_hash),
+    FormatRule("boxed", answer_syntax.is_boxed),
+    FormatRule("boolean", answer_syntax.is_boolean, _boolean),
+    FormatRule("choice_letter", answer_syntax.is_letter, _choice_letter),
+    FormatRule("choice_index", answer_syntax.is_small_int, _choice_index),
+    FormatRule("class_id", answer_syntax.is_small_int, _class_id),
+    FormatRule("numeric", answer_syntax.is_numeric, _numeric),
+    FormatRule("latex_math", answer_syntax.is_latex, _latex),
+    FormatRule("json", answer_syntax.is_json),
+)
+
+
+ACCEPTED_SHARE = 0.95
+"""Share of the non-empty answers that must have a format (docs/validation.md, Answer formats)."""
+MIXED_SHARE = 0.60
+SURE_CONFIDENCE = 0.75
+"""Confidence below which a format is one of several that fit."""
 SAMPLE = 2000
-"""Answers that every rule is tried on, spread evenly over the column; the one that wins is held against all."""
-NUMERIC: frozenset[str] = frozenset({"gsm8k_hash", "numeric"})
-CLASSES: frozenset[str] = frozenset({"boolean", "choice_letter", "choice_index", "class_id", "label"})
-_ACCEPTS: Mapping[str, Callable[[Any], bool]] = {rule.format: rule.accepts for rule in RULES}
+"""Number of answers, evenly spread, that every rule is tried on. The winning format is compared with all answers."""
+NUMERIC_FORMATS: frozenset[str] = frozenset({"gsm8k_hash", "numeric"})
+CLASS_FORMATS: frozenset[str] = frozenset({"boolean", "choice_letter", "choice_index", "class_id", "label"})
+_ACCEPTS: Mapping[str, Callable[[Any], bool]] = {rule.format: rule.accepts for rule in FORMAT_RULES}
 _INLINE = re.compile(
     r"(?:^|\s)[(\[]?A[).:\]]\s*\S.*?(?:^|\s)[(\[]?B[).:\]]\s*\S|(?:^|\s)[(\[]?a[).\]]\s*\S.*?(?:^|\s)[(\[]?b[).\]]\s*\S",
     re.S,
@@ -42,90 +247,103 @@ _INLINE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
-    """A form and how sure it is. `counterexamples` are row and value of answers that do not have it."""
+class RecognisedFormat:
+    """A format and its confidence. `counterexamples` are (row, value) of answers that do not have the format."""
 
-    format: Format
+    format: AnswerFormat
     confidence: float
     counterexamples: tuple[tuple[int, Any], ...] = ()
     mixed: bool = False
     index_base: int | None = None
-    """For choice_index: what the first option counts as; None when the gold is an option's text or a list of marks."""
+    """For choice_index: the number of the first option; None when the gold is an option's text or a list of marks."""
     also: tuple[tuple[str, float], ...] = ()
-    """Forms of the other answers with their shares, when mixed."""
-    rival: Format | None = None
-    """Another form that fits as well as this one."""
+    """Formats of the other answers with their shares, when the column is mixed."""
+    rival: AnswerFormat | None = None
+    """Another format that fits as well as this one."""
     share: float = 1.0
-    """Share of the non-empty answers that have the form."""
+    """Share of the non-empty answers that have the format."""
 
 
-def accepts(format: str, value: Any) -> bool:
-    """Whether one answer has a form. Forms that only a whole column has (label, short_text, free_text) take all."""
+def has_format(format: str, value: Any) -> bool:
+    """Tell whether one answer has a format. Formats of whole columns (label, short_text, free_text) accept every
+    answer.
+    """
     test = _ACCEPTS.get(format)
     return True if test is None else test(value)
 
 
-def recognise(values: Sequence[tuple[int, Any]], context: Context | None = None) -> Recognised | None:
-    """The form of a column given as (row, value). None when it holds no answer at all."""
-    known = [(row, value) for row, value in values if not golds.is_empty(value)]
-    if not known:
+def recognise_format(
+    values: Sequence[tuple[int, Any]], context: AnswerContext | None = None
+) -> RecognisedFormat | None:
+    """Recognise the format of a column given as (row, value). None when the column holds no answer."""
+    answers = [(row, value) for row, value in values if not golds.is_empty(value)]
+    if not answers:
         return None
-    facts = Facts.of([value for _, value in known], context or Context(), SAMPLE)
-    fits = [(rule, fit) for rule in RULES if (fit := rule.fits(facts)).certainty > 0]
+    facts = AnswerColumnFacts.of([value for _, value in answers], context or AnswerContext(), SAMPLE)
+    fits = [(rule, fit) for rule in FORMAT_RULES if (fit := rule.fits(facts)).certainty > 0]
     shares: dict[str, float] = {
         rule.format: sum(map(rule.accepts, facts.sample)) / len(facts.sample) for rule, _ in fits
     }
     for rule, fit in fits:
-        if shares[rule.format] >= ACCEPT and not _better_as_latex(rule.format, shares, facts):
-            return _accepted(rule, fit, known, facts)
-    return _not_accepted(known, facts, [rule for rule, _ in fits], shares)
+        if shares[rule.format] >= ACCEPTED_SHARE and not _better_as_latex(rule.format, shares, facts):
+            return _accepted(rule, fit, answers, facts)
+    return _not_accepted(answers, facts, [rule for rule, _ in fits], shares)
 
 
-def _better_as_latex(format: Format, shares: Mapping[str, float], facts: Facts) -> bool:
+def _better_as_latex(format: AnswerFormat, shares: Mapping[str, float], facts: AnswerColumnFacts) -> bool:
     return format == "numeric" and shares["numeric"] < 0.99 < shares.get("latex_math", 0.0)
 
 
-def _accepted(rule: Rule, fit: Fit, known: Sequence[tuple[int, Any]], facts: Facts) -> Recognised:
-    against = [entry for entry in known if not rule.accepts(entry[1])]
-    share = 1 - len(against) / len(known)
-    found = Recognised(
+def _accepted(
+    rule: FormatRule, fit: FormatFit, answers: Sequence[tuple[int, Any]], facts: AnswerColumnFacts
+) -> RecognisedFormat:
+    against = [entry for entry in answers if not rule.accepts(entry[1])]
+    share = 1 - len(against) / len(answers)
+    recognised = RecognisedFormat(
         rule.format, round(share * fit.certainty, 4), tuple(against[:5]), rival=fit.rival, share=round(share, 4)
     )
     if rule.format != "choice_index":
-        return found
+        return recognised
     base, certain = facts.index_base()
-    return replace(found, index_base=base, confidence=found.confidence if certain else min(found.confidence, 0.6))
+    return replace(
+        recognised, index_base=base, confidence=recognised.confidence if certain else min(recognised.confidence, 0.6)
+    )
 
 
 def _not_accepted(
-    known: Sequence[tuple[int, Any]], facts: Facts, rules: Sequence[Rule], shares: Mapping[str, float]
-) -> Recognised:
+    answers: Sequence[tuple[int, Any]],
+    facts: AnswerColumnFacts,
+    rules: Sequence[FormatRule],
+    shares: Mapping[str, float],
+) -> RecognisedFormat:
     if facts.label_like:
-        letters = facts.share_of("choice_letter") >= ACCEPT
+        letters = facts.share_of("choice_letter") >= ACCEPTED_SHARE
         certain = 0.6 if letters else 0.95 if len(facts.sample) >= 5 * len(facts.kinds) else 0.75
-        return Recognised("label", certain, rival="choice_letter" if letters else None)
+        return RecognisedFormat("label", certain, rival="choice_letter" if letters else None)
     prose = facts.prose()
     parts = _breakdown(facts, rules, prose)
     best = max(shares, key=lambda name: shares[name], default="")
     rule = next((r for r in rules if r.format == best), None)
-    if rule is not None and shares[best] >= MIXED:
-        against = [entry for entry in known if not rule.accepts(entry[1])]
-        share = round(1 - len(against) / len(known), 4)
+    if rule is not None and shares[best] >= MIXED_SHARE:
+        against = [entry for entry in answers if not rule.accepts(entry[1])]
+        share = round(1 - len(against) / len(answers), 4)
         others = tuple((name, part) for name, part in parts if name != best and part >= 0.01)
-        return Recognised(rule.format, share, tuple(against[:5]), True, facts.index_base()[0], others, share=share)
+        return RecognisedFormat(
+            rule.format, share, tuple(against[:5]), True, facts.index_base()[0], others, share=share
+        )
     strict = [(name, part) for name, part in parts if name not in ("latex_math", prose)]
     if sum(part for _, part in strict) >= 0.5:
         rest = 1 - sum(part for _, part in strict)
-        return Recognised("free_text", round(max(rest, 0.0), 4), (), True, None, tuple(parts), share=1.0)
-    return Recognised(prose, facts.prose_certainty(), rival=facts.prose_rival())
+        return RecognisedFormat("free_text", round(max(rest, 0.0), 4), (), True, None, tuple(parts), share=1.0)
+    return RecognisedFormat(prose, facts.prose_certainty(), rival=facts.prose_rival())
 
 
-def _breakdown(facts: Facts, rules: Sequence[Rule], prose: Format) -> list[tuple[str, float]]:
-    """Each answer counted for the first form it has, the largest share first."""
-    found = Counter(next((r.format for r in rules if r.accepts(v)), prose) for v in facts.sample)
-    return [(name, round(times / len(facts.sample), 3)) for name, times in found.most_common(5)]
+def _breakdown(facts: AnswerColumnFacts, rules: Sequence[FormatRule], prose: AnswerFormat) -> list[tuple[str, float]]:
+    """Count each answer for the first format that it has; the largest share comes first."""
+    counts = Counter(next((r.format for r in rules if r.accepts(v)), prose) for v in facts.sample)
+    return [(name, round(times / len(facts.sample), 3)) for name, times in counts.most_common(5)]
 
 
 def has_inline_options(prompts: Sequence[str]) -> bool:
-    """Most prompts list lettered options themselves."""
+    """True when most prompts list lettered options."""
     return bool(prompts) and sum(_INLINE.search(p[-6000:]) is not None for p in prompts) >= 0.5 * len(prompts)

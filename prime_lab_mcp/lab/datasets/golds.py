@@ -1,6 +1,7 @@
-"""What one gold answer says: whether it is one at all, its number, its canonical text.
+"""Reads one reference answer (gold): whether it is an answer at all, its number, and its canonical text.
 
-Apart from format detection because findings, the split of a dataset and the templates' tests use it alone.
+This module is separate from format detection because the findings, the split of a dataset and the templates' tests use
+it alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from decimal import Decimal
 from typing import Any
 
 _SENTINELS = frozenset({"", "n/a", "na", "nan", "null", "-", "--", "[]", "{}", "?", "proof", "notfound", "not found"})
-"""Texts that stand for no answer (facts/validation 1.4); `none` only where it is rare, since it may be a label."""
+"""Texts that stand for no answer (docs/validation.md, Dataset findings). `none` counts only where it is rare, since it
+may be a label.
+"""
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)[$€£¥]?\s?(?P<late_sign>[-+]?)"
     r"(?P<digits>(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,40})(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
@@ -30,7 +33,7 @@ _BRACE = re.compile(r"\\.|[{}]", re.S)
 
 
 def is_empty(value: Any) -> bool:
-    """True for what is no gold: null, blank, or a sentinel such as `n/a` or `proof`."""
+    """True for a missing gold: null, blank, or a sentinel such as `n/a` or `proof`."""
     if value is None:
         return True
     if isinstance(value, str):
@@ -40,10 +43,11 @@ def is_empty(value: Any) -> bool:
     return isinstance(value, Mapping) and not value
 
 
-def number(value: Any) -> Decimal | None:
-    """The one number a gold states, thousands separators, currency and a unit aside; None for anything else.
+def number_in(value: Any) -> Decimal | None:
+    """Return the one number that a gold states, ignoring thousands separators, currency and a unit; None for other
+    text.
 
-    The grammar is that of the template numeric, so what counts as readable here is readable there; a test holds it.
+    The grammar equals that of the template numeric, so that both read the same values; a test compares the two.
     """
     if isinstance(value, bool) or value is None:
         return None
@@ -51,23 +55,23 @@ def number(value: Any) -> Decimal | None:
     text = (text if text.isascii() else text.translate(_UNIFIED)).strip()
     if len(text) <= 40 and text.isascii() and text.isdigit():
         return Decimal(text)
-    found = _NUMBER.fullmatch(text) if len(text) <= 200 else None
-    if found is None or (found["sign"] and found["late_sign"]):
+    match = _NUMBER.fullmatch(text) if len(text) <= 200 else None
+    if match is None or (match["sign"] and match["late_sign"]):
         return None
-    if found["unit"] and _SCALES.intersection(re.split(r"[ /]", found["unit"].lower())):
+    if match["unit"] and _SCALES.intersection(re.split(r"[ /]", match["unit"].lower())):
         return None
-    sign = "-" if "-" in (found["sign"], found["late_sign"]) else ""
-    return Decimal(f"{sign}{found['digits'].replace(',', '')}E{found['power'] or 0}")
+    sign = "-" if "-" in (match["sign"], match["late_sign"]) else ""
+    return Decimal(f"{sign}{match['digits'].replace(',', '')}E{match['power'] or 0}")
 
 
 def after_hash(text: str) -> str | None:
-    """What follows the last `####`, as in GSM8K; None when the text does not end in one."""
-    found = _HASH.search(text[text.rfind("####") :]) if "####" in text else None
-    return found[1] if found else None
+    """Return the text after the last `####`, as in GSM8K; None when the text does not end in such an answer."""
+    match = _HASH.search(text[text.rfind("####") :]) if "####" in text else None
+    return match[1] if match else None
 
 
-def boxed(text: str) -> str | None:
-    """Content of the last `\\boxed{...}` or `\\fbox{...}` whose braces balance, without the boxes inside of it."""
+def boxed_content(text: str) -> str | None:
+    r"""Return the content of the last `\boxed{...}` or `\fbox{...}` with balanced braces, without the boxes inside."""
     end = len(text)
     while (start := max(text.rfind("\\boxed", 0, end), text.rfind("\\fbox", 0, end))) >= 0:
         opened = _BOX.match(text, start)
@@ -79,7 +83,7 @@ def boxed(text: str) -> str | None:
 
 
 def _balanced(text: str, begin: int) -> str | None:
-    """What stands up to the brace that closes the one before `begin`; escaped braces are text."""
+    """Return the text from `begin` to the brace that closes the preceding brace; escaped braces are text."""
     depth = 1
     for brace in _BRACE.finditer(text, begin):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
@@ -89,21 +93,21 @@ def _balanced(text: str, begin: int) -> str | None:
 
 
 def gold_number(value: Any, format: str) -> Decimal | None:
-    """The number of a gold in one of the numeric formats."""
+    """Return the number of a gold in one of the numeric formats."""
     if format == "gsm8k_hash":
         value = after_hash(value) if isinstance(value, str) else None
-    return number(value)
+    return number_in(value)
 
 
-def canonical(found: Decimal) -> str:
-    """A number as a person writes it: `1200`, `0.5`, `-3`."""
-    text = format(found, "f")
+def canonical_number(number: Decimal) -> str:
+    """Write a number as a person does: `1200`, `0.5`, `-3`."""
+    text = format(number, "f")
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
 
 
-def as_text(value: Any) -> str:
-    """A gold as one text: JSON for lists and objects."""
+def gold_text(value: Any) -> str:
+    """Return a gold as one text: JSON for lists and objects."""
     if isinstance(value, str):
         return value
     return (
@@ -111,7 +115,9 @@ def as_text(value: Any) -> str:
     )
 
 
-def normalised(text: str) -> str:
-    """NFKC, case-folded, white space collapsed: two prompts with this in common are the same prompt."""
+def normalised_text(text: str) -> str:
+    """Normalise a text: NFKC, case folding, collapsed white space. Prompts with equal normalised texts are the same
+    prompt.
+    """
     folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split())

@@ -1,44 +1,149 @@
-"""One dataset judged as a whole: columns guessed, answer format recognised, rows examined, a reward recommended."""
+"""Inspects a dataset as a whole: guesses columns, recognises the answer format, examines rows, recommends a reward.
+
+The columns that the caller names override the guesses. `recommend_reward` maps each answer format to a reward and a
+template.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
-from prime_lab_mcp.lab.datasets.answers import AnswerGuess
-from prime_lab_mcp.lab.datasets.chat import replied
-from prime_lab_mcp.lab.datasets.choosing import Chosen, choose
+from prime_lab_mcp.lab.datasets.column_choice import ChosenColumns, ColumnChoice, choose_columns, column_findings
 from prime_lab_mcp.lab.datasets.columns import Column
-from prime_lab_mcp.lab.datasets.doubts import Choice, doubts
-from prime_lab_mcp.lab.datasets.findings import PlainRow, Repeats, examine
-from prime_lab_mcp.lab.datasets.options import offered
-from prime_lab_mcp.lab.datasets.paths import compose, pluck
-from prime_lab_mcp.lab.datasets.prompts import PromptGuess
-from prime_lab_mcp.lab.datasets.recommending import Recommendation, recommend
-from prime_lab_mcp.lab.datasets.rules import Format
-from prime_lab_mcp.lab.datasets.table import Request, Scanned, Table
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.datasets.findings import row_findings
+from prime_lab_mcp.lab.datasets.formats import AnswerFormat
+from prime_lab_mcp.lab.datasets.guesses import AnswerGuess, PromptGuess
+from prime_lab_mcp.lab.datasets.options import options_of_row
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedDataset, ScannedSplit
+from prime_lab_mcp.lab.datasets.tasks import RepeatCounts, TaskRow
+from prime_lab_mcp.lab.datasets.values import compose_prompt, last_reply, value_at
 
-RepeatsOf = Callable[[Sequence[str], str | None], Repeats | None]
-"""Counts over every row, for these prompt columns and this answer column; None where there are none."""
+TEMPLATES: Mapping[str, str] = {
+    "gsm8k_hash": "numeric",
+    "numeric": "numeric",
+    "boxed": "math",
+    "latex_math": "math",
+    "choice_letter": "choice",
+    "choice_index": "choice",
+    "class_id": "classification",
+    "label": "classification",
+    "boolean": "boolean",
+    "short_text": "short_text",
+    "multi_answer": "short_text",
+    "json": "json",
+    "tool_call": "tool_call",
+    "code_tests": "code",
+    "free_text": "free_text",
+    "chat_messages": "free_text",
+}
+"""The template that create_environment uses for a format by default. A format that is missing here has no template."""
+NO_TEMPLATE = "none"
+"""Kind of reward where no template fits; the reason says what to do instead."""
+
+_RULES: Mapping[AnswerFormat, str] = {
+    "gsm8k_hash": "Gold: take what follows the last ####, strip commas, currency and unit. Compare it as a number "
+    "with the number in the answer tags.",
+    "numeric": "Gold: strip commas, currency, percent sign and unit. Compare it as a number, not as text, with the "
+    "number in the answer tags; 75 equals 75.0.",
+    "boxed": "Gold: the content of the last \\boxed{} whose braces balance. Compare it as mathematics with the "
+    "reply's last \\boxed{}.",
+    "latex_math": "Gold: the whole value, put into \\boxed{}. Compare it as mathematics (1/2 equals \\frac{1}{2}) "
+    "with the reply's last \\boxed{}.",
+    "choice_letter": "Gold: one letter (or the label the row gives its option). The reply gives one letter in the "
+    "answer tags; case, brackets and full stop aside they must be the same.",
+    "boolean": "Gold: true and yes are one answer, false and no the other. The reply says one word in the answer "
+    "tags; guessing is right about half of the time.",
+    "short_text": "Compare the text in the answer tags with the gold, case, articles and punctuation aside. No "
+    "substring counts; expect right answers in other words to miss.",
+    "json": "Parse the JSON in the answer tags and the gold; compare the values, order of keys aside, never the text.",
+    "tool_call": "Parse the reply's calls; the names must be the same, and each argument equal to (or, where the "
+    "gold lists several, one of) the gold's.",
+    "code_tests": "Run the reply's last fenced code block with the row's tests, isolated and with a time limit; all "
+    "must pass.",
+    "free_text": "No rule can compare free text: a judge model reads question, gold and reply, with a pinned model "
+    "and rubric.",
+    "chat_messages": "Prompt: the turns before the last assistant turn, which is the gold. No rule can compare it: a "
+    "judge model reads both.",
+    "instruction_constraints": "There is no gold text: each id in instruction_id_list, with its kwargs, is a check "
+    "of the reply. Create from the template free_text without a judge, write one function per id, and pay the "
+    "share that holds.",
+    "procedural": "There is no gold text: the columns are the numbers of a puzzle. Write the prompt from them in a "
+    "taskset of your own, and check the reply by computing it (for Countdown: the expression uses each number at "
+    "most once and equals the target); never compare with target, which stands in the prompt.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RewardRecommendation:
+    """A recommended reward. `kind` is the template for create_environment, or `none`; `why` is the rule that compares
+    golds.
+    """
+
+    kind: str
+    why: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"kind": self.kind, "why": self.why}
+
+
+def recommend_reward(
+    format: AnswerFormat, *, index_base: int | None = None, labels: int = 0, any_of: bool | None = None
+) -> RewardRecommendation:
+    """Return the reward for a format. `labels` is the number of known class names."""
+    rule = _RULES.get(format) or _depending(format, index_base, labels, any_of)
+    kind = TEMPLATES.get(format, NO_TEMPLATE)
+    template_note = (
+        f" create_environment uses the template {kind}." if kind != NO_TEMPLATE else " No template fits as it is."
+    )
+    return RewardRecommendation(kind, rule + template_note)
+
+
+def _depending(format: AnswerFormat, index_base: int | None, labels: int, any_of: bool | None) -> str:
+    if format == "choice_index":
+        gold = "the text or the mark of an option" if index_base is None else f"an index counted from {index_base}"
+        return (
+            f"Gold: {gold}, turned into the letter under which the option is shown (the first is A). The reply gives "
+            "one letter in the answer tags."
+        )
+    if format == "class_id":
+        names = f"one of {labels} names" if labels else "names you must give (labels)"
+        return (
+            f"Gold: an id, turned into {names}; -1 is no class and its row is left out. The reply gives the class's "
+            "name in the answer tags, case aside."
+        )
+    if format == "label":
+        return f"Gold: one of {labels} labels. The reply gives one of them in the answer tags, case and space aside."
+    how = {
+        True: "any one of the golds is right",
+        False: "all of the golds must be given and nothing else",
+        None: "it is not clear whether any one of the golds is right or all are wanted; any is assumed",
+    }[any_of]
+    return f"Gold: a list of texts; {how}. Compare texts in the answer tags, case, articles and punctuation aside."
+
+
+RepeatsOf = Callable[[Sequence[str], str | None], RepeatCounts | None]
+"""Returns the counts over every row, for these prompt columns and this answer column; None where no counts exist."""
 WITHOUT_GOLD: frozenset[str] = frozenset({"instruction_constraints", "procedural"})
 _CHOICES: frozenset[str] = frozenset({"choice_letter", "choice_index"})
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """`prompt` and `answer` are the best guesses or what the caller named; None when there is none.
+    """The result of inspecting a dataset. `prompt` and `answer` are the best guesses or the caller's columns, or None.
 
-    `option_columns` hold what a row offers: () when it offers nothing, or in the prompt itself. `index_base`: what the
-    first option counts as, None when the gold is no index. `labels`: class names by id, or the distinct labels; () when
-    unknown. `any_of`: of several golds any is right, or (False) all are wanted; None when unclear or there is one.
+    `option_columns` hold the options of a row: () when the rows have no options, or have them in the prompt.
+    `index_base` is the number of the first option, and None when the gold is no index. `labels` are the class names by
+    id, or the distinct labels; () when unknown. `any_of` is True when any of several golds is right, False when all are
+    required, and None when that is unclear or there is one gold.
     """
 
-    table: Table
+    table: ScannedDataset
     columns: tuple[Column, ...]
     prompt: PromptGuess | None
     answer: AnswerGuess | None
@@ -51,18 +156,18 @@ class Inspection:
     any_of: bool | None = None
 
     @property
-    def format(self) -> Format | None:
+    def format(self) -> AnswerFormat | None:
         return self.answer.recognised.format if self.answer else None
 
     @property
-    def recommended(self) -> Recommendation | None:
-        """The reward for the form of the answers; None when there is no answer."""
+    def recommended(self) -> RewardRecommendation | None:
+        """The recommended reward for the format of the answers; None when there is no answer."""
         if self.format is None:
             return None
-        return recommend(self.format, index_base=self.index_base, labels=len(self.labels), any_of=self.any_of)
+        return recommend_reward(self.format, index_base=self.index_base, labels=len(self.labels), any_of=self.any_of)
 
     def as_json(self) -> dict[str, Any]:
-        """The tool's data (DESIGN, result data)."""
+        """Return the inspection as the data of the tool's report."""
         main, reward = self.table.main, self.recommended
         return {
             "dataset": {
@@ -85,56 +190,56 @@ class Inspection:
         guess = self.answer
         if guess is None:
             return None
-        known = guess.recognised
-        shown: dict[str, Any] = {
+        recognised = guess.recognised
+        data: dict[str, Any] = {
             "path": guess.path,
-            "format": known.format,
+            "format": recognised.format,
             "confidence": guess.certainty,
             "counterexamples": _counterexamples(guess),
         }
         more = {
-            "mixed": known.mixed,
-            "rival": known.rival,
+            "mixed": recognised.mixed,
+            "rival": recognised.rival,
             "index_base": self.index_base,
-            "also": dict(known.also),
+            "also": dict(recognised.also),
             "any_of": self.any_of,
-            "options": list(self.option_columns) if known.format in _CHOICES else [],
+            "options": list(self.option_columns) if recognised.format in _CHOICES else [],
             "labels": [quote(label, 40)[1:-1] for label in self.labels[:30]],
             "others": [_other_json(o) for o in self.other_answers],
         }
-        return shown | {k: v for k, v in more.items() if v is not None and v is not False and v != [] and v != {}}
+        return data | {k: v for k, v in more.items() if v is not None and v is not False and v != [] and v != {}}
 
 
 def _counterexamples(guess: AnswerGuess, most: int = 5) -> list[dict[str, Any]]:
     against = guess.recognised.counterexamples[:most]
-    return [{"row": row, "value": quote(golds.as_text(value), 100)} for row, value in against]
+    return [{"row": row, "value": quote(golds.gold_text(value), 100)} for row, value in against]
 
 
 def _other_json(guess: AnswerGuess) -> dict[str, Any]:
-    shown = {"path": guess.path, "format": guess.recognised.format, "confidence": guess.certainty}
+    data = {"path": guess.path, "format": guess.recognised.format, "confidence": guess.certainty}
     against = _counterexamples(guess, 1)
-    return shown | ({"counterexamples": against} if against else {})
+    return data | ({"counterexamples": against} if against else {})
 
 
 def _prompt_json(guess: PromptGuess | None, others: Sequence[PromptGuess]) -> dict[str, Any] | None:
     if guess is None:
         return None
-    shown = {"columns": list(guess.columns), "confidence": guess.confidence, "why": guess.why}
-    told = [{"columns": list(o.columns), "confidence": o.confidence, "why": o.why} for o in others]
-    return shown | ({"others": told} if told else {})
+    data = {"columns": list(guess.columns), "confidence": guess.confidence, "why": guess.why}
+    alternatives = [{"columns": list(o.columns), "confidence": o.confidence, "why": o.why} for o in others]
+    return data | ({"others": alternatives} if alternatives else {})
 
 
-def judge(
-    table: Table,
-    request: Request,
+def inspect_table(
+    table: ScannedDataset,
+    request: DatasetRequest,
     *,
     prompt_column: str | None = None,
     answer_column: str | None = None,
     repeats_of: RepeatsOf | None = None,
 ) -> Inspection:
-    """Judge rows already read; the caller's columns overrule the guesses. Raises BadInput.
+    """Judge rows that have been read. The caller's columns override the guesses. Raises BadInput.
 
-    `prompt_column` may be several with commas between them, and reach into objects (`extra_info.question`).
+    `prompt_column` may name several columns, separated by commas, and may reach into objects (`extra_info.question`).
     """
     if not table.main.rows:
         raise BadInput(
@@ -142,7 +247,7 @@ def judge(
             fix="Give a file with one JSON object per line, or a table with a header.",
             code="no-rows",
         )
-    chosen = choose(table, prompt_column, answer_column)
+    chosen = choose_columns(table, prompt_column, answer_column)
     answer = chosen.answer
     return Inspection(
         table=table,
@@ -162,32 +267,36 @@ def judge(
 # --- findings --------------------------------------------------------------------------------------------------------
 
 
-def plain_rows(
-    scanned: Scanned,
+def task_rows(
+    scanned: ScannedSplit,
     prompt: Sequence[str],
     answer: str | None,
     format: str | None,
     options: Sequence[str] = (),
     index_base: int | None = None,
-) -> Iterator[PlainRow]:
-    """The rows of a split as tasks. With options, a gold that names one is given as that option's letter or index."""
+) -> Iterator[TaskRow]:
+    """Yield the rows of a split as tasks. With options, a gold that names an option becomes its letter or index."""
     choice = format in _CHOICES
     columns = tuple(prompt)
     for index, row in scanned.rows:
-        value = None if answer is None else row[answer] if answer in row else pluck(row, answer)
-        asked = compose(row, columns)
+        value = None if answer is None else row[answer] if answer in row else value_at(row, answer)
+        prompt_text = compose_prompt(row, columns)
         if not (options and choice):
-            text = None if value is None else (format == "chat_messages" and replied(value)) or golds.as_text(value)
-            yield PlainRow(asked, text, index, raw=value, offered=choice)
+            text = (
+                None if value is None else (format == "chat_messages" and last_reply(value)) or golds.gold_text(value)
+            )
+            yield TaskRow(prompt_text, text, index, raw=value, offered=choice)
             continue
-        texts, place = offered(row, options, answer, index_base)
+        texts, place = options_of_row(row, options, answer, index_base)
         if place is not None:
             value = chr(ord("A") + place) if format == "choice_letter" else str(place + (index_base or 0))
-        text = None if value is None else golds.as_text(value)
-        yield PlainRow(asked, text, index, raw=value, offered=True, options=texts, gold_option=place)
+        text = None if value is None else golds.gold_text(value)
+        yield TaskRow(prompt_text, text, index, raw=value, offered=True, options=texts, gold_option=place)
 
 
-def _findings(table: Table, request: Request, chosen: Chosen, repeats_of: RepeatsOf | None) -> Iterator[Finding]:
+def _findings(
+    table: ScannedDataset, request: DatasetRequest, chosen: ChosenColumns, repeats_of: RepeatsOf | None
+) -> Iterator[Finding]:
     yield from _source_findings(table, request)
     prompt, answer = chosen.prompt, chosen.answer
     format = answer.recognised.format if answer else None
@@ -202,17 +311,23 @@ def _findings(table: Table, request: Request, chosen: Chosen, repeats_of: Repeat
             "Name it with answer_column; a task without gold needs a judge or a check of its own.",
         )
         return
-    yield from doubts(
-        Choice(
-            chosen.columns, table.main.rows, prompt, answer, chosen.options, chosen.labels,
-            chosen.named_prompt, chosen.named_answer,
+    yield from column_findings(
+        ColumnChoice(
+            chosen.columns,
+            table.main.rows,
+            prompt,
+            answer,
+            chosen.options,
+            chosen.labels,
+            chosen.named_prompt,
+            chosen.named_answer,
         )
-    )  # fmt: skip
-    known = (prompt.columns, answer.path, format, chosen.options, answer.recognised.index_base)
-    yield from examine(
-        plain_rows(table.main, *known),
+    )
+    arguments = (prompt.columns, answer.path, format, chosen.options, answer.recognised.index_base)
+    yield from row_findings(
+        task_rows(table.main, *arguments),
         format=format,
-        eval_rows=plain_rows(table.held, *known) if table.held else (),
+        eval_rows=task_rows(table.held, *arguments) if table.held else (),
         answered=format not in WITHOUT_GOLD,
         repeats=repeats_of(prompt.columns, answer.path) if repeats_of is not None else None,
         benchmark=table.id if table.origin == "hub" else None,
@@ -231,7 +346,7 @@ def _no_prompt(format: str | None) -> Finding:
     return Finding("no-prompt-column", "blocker", "no column looks like a prompt.", "Name it with prompt_column.")
 
 
-def _source_findings(table: Table, request: Request) -> Iterator[Finding]:
+def _source_findings(table: ScannedDataset, request: DatasetRequest) -> Iterator[Finding]:
     for scanned in (table.main, table.held):
         if scanned is not None and scanned.broken:
             severe = scanned.broken > 0.01 * (scanned.broken + scanned.scanned)

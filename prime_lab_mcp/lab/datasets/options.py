@@ -1,8 +1,8 @@
-"""The options a row offers: which columns hold them, what they say, and which of them is the right one.
+"""Reads the options of a row: which columns hold the options, their texts, and which option is right.
 
-Known forms: a list; `{text: [...], label: [...]}` (ARC); `{A: ..., B: ...}` (MedQA); a list of `{label, text}`; one
+Known layouts: a list; `{text: [...], label: [...]}` (ARC); `{A: ..., B: ...}` (MedQA); a list of `{label, text}`; one
 string (`a ) 38 , b ) 27`, MathQA); a column per option (`A`..`D`, `option1`, `sol1`, `ending0`); the right answer and
-the wrong ones in columns of their own (SciQ, GPQA).
+the wrong answers in separate columns (SciQ, GPQA).
 """
 
 from __future__ import annotations
@@ -15,12 +15,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.datasets import golds
-from prime_lab_mcp.lab.datasets.paths import pluck, snake
+from prime_lab_mcp.lab.datasets.values import snake_case, value_at
 
 _LISTED = (
-    "choices", "options", "endings", "answer_choices", "candidates", "alternatives", "answer_options",
-    "possible_choices", "multiple_choices", "mc1_targets", "mc_answers",
-)  # fmt: skip
+    "choices",
+    "options",
+    "endings",
+    "answer_choices",
+    "candidates",
+    "alternatives",
+    "answer_options",
+    "possible_choices",
+    "multiple_choices",
+    "mc1_targets",
+    "mc_answers",
+)
 _STEMS = "option|choice|ending|answer|ans|sol|solution|alternative|opt|op|candidate"
 _LETTERED = re.compile(rf"^(?:(?P<stem>{_STEMS})_?(?P<place>[0-9]|[a-j])|(?P<bare>[a-j]))$")
 _WRONG = re.compile(r"^(?:distractor|incorrect|wrong|incorrect_answer|wrong_answer|false_answer)_?[0-9]+$")
@@ -30,26 +39,26 @@ _MARK = re.compile(r"(?:^|(?<=[\s,;]))[\[(]?([A-Ja-j])\s?[).:\]]\s*")
 _LETTER = re.compile(r"[\[(]?([A-Za-z])[\]).:]?")
 _MOST = 26
 
-Offered = tuple[tuple[str, ...], int | None]
+OfferedOptions = tuple[tuple[str, ...], int | None]
 
 
 def option_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Paths of the columns that hold the options; () when no column does."""
+    """Return the paths of the columns that hold the options; () when no column does."""
     sample = list(rows)[:50]
     names = list(dict.fromkeys(name for row in sample for name in row))
     return _listed(sample, names) or _lettered(names) or _right_and_wrong(names)
 
 
 def _listed(sample: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, ...]:
-    paths = [n for n in names if snake(n) in _LISTED]
+    paths = [n for n in names if snake_case(n) in _LISTED]
     for name in names:
         inner: Mapping[str, Any] = next((row[name] for row in sample if isinstance(row.get(name), Mapping)), {})
-        paths += [f"{name}.{field}" for field in inner if snake(str(field)) in _LISTED]
+        paths += [f"{name}.{field}" for field in inner if snake_case(str(field)) in _LISTED]
     for path in paths:
-        inner = next((value for row in sample if isinstance(value := pluck(row, path), Mapping)), {})
+        inner = next((value for row in sample if isinstance(value := value_at(row, path), Mapping)), {})
         path = next((f"{path}.{field}" for field in ("choices", "options") if isinstance(inner.get(field), list)), path)
-        found = [_parts(pluck(row, path)) for row in sample]
-        if found and sum(len(texts) >= 2 for texts, _ in found) >= 0.8 * len(found):
+        parts = [_parts(value_at(row, path)) for row in sample]
+        if parts and sum(len(texts) >= 2 for texts, _ in parts) >= 0.8 * len(parts):
             return (path,)
     return ()
 
@@ -57,8 +66,8 @@ def _listed(sample: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[
 def _lettered(names: Sequence[str]) -> tuple[str, ...]:
     groups: dict[str, dict[str, str]] = {}
     for name in names:
-        if found := _LETTERED.match(snake(name)):
-            groups.setdefault(found["stem"] or "", {})[found["place"] or found["bare"]] = name
+        if match := _LETTERED.match(snake_case(name)):
+            groups.setdefault(match["stem"] or "", {})[match["place"] or match["bare"]] = name
     for stem, group in groups.items():
         places = sorted(group)
         run = _run(places)
@@ -68,64 +77,65 @@ def _lettered(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _run(places: Sequence[str]) -> int:
-    """How many of the places follow one another from the first, which is 0, 1 or a."""
+    """Return how many of the places are consecutive from the first, which is 0, 1 or a."""
     if not places or places[0] not in "01a":
         return 0
     return next((n for n, p in enumerate(places) if ord(p) != ord(places[0]) + n), len(places))
 
 
 def _right_and_wrong(names: Sequence[str]) -> tuple[str, ...]:
-    known = {snake(name): name for name in names}
-    wrong = sorted(name for name in names if _WRONG.match(snake(name)))
-    listed = [known[n] for n in known if n in _WRONG_LIST][:1]
-    right = next((known[n] for n in _RIGHT if n in known), None)
+    by_name = {snake_case(name): name for name in names}
+    wrong = sorted(name for name in names if _WRONG.match(snake_case(name)))
+    listed = [by_name[n] for n in by_name if n in _WRONG_LIST][:1]
+    right = next((by_name[n] for n in _RIGHT if n in by_name), None)
     if right is None or (len(wrong) < 2 and not listed):
         return ()
     return (*(wrong if len(wrong) >= 2 else listed), right)
 
 
-def names_the_right(path: str) -> bool:
-    """A column of this name among the option columns is the one with the right option."""
-    return snake(path) in _RIGHT
+def names_right_option(path: str) -> bool:
+    """True when an option column of this name holds the right option."""
+    return snake_case(path) in _RIGHT
 
 
-def offered(
+def options_of_row(
     row: Mapping[str, Any], columns: Sequence[str], answer: str | None = None, index_base: int | None = None
-) -> Offered:
-    """The texts of a row's options in the order they are shown, and the position of the right one, from 0.
+) -> OfferedOptions:
+    """Return the texts of a row's options in display order, and the position of the right option, from 0.
 
-    The gold may be the label the row gives an option, a letter, an index from `index_base`, the option's text, or a
-    list of zeros with a one; None when it names none of them. Where the right option has a column of its own, or a
-    list marks it, its place is the same in every row and would tell: there the options are put in the order `spread`.
+    The gold may be the row's label of an option, a letter, an index from `index_base`, the option's text, or a list of
+    zeros with a one. The position is None when the gold names no option. Where the right option has its own column, or
+    a list marks it, its position would be the same in every row and reveal the answer; there the options are shuffled
+    by `shuffled_by_text`.
     """
     texts, labels = _all(row, columns)
-    value = pluck(row, answer) if answer is not None else None
+    value = value_at(row, answer) if answer is not None else None
     place = None if value is None or not texts else _position(value, texts, labels, index_base)
     if isinstance(value, list) or (len(columns) > 1 and answer in columns):
-        order = spread(texts)
+        order = shuffled_by_text(texts)
         return tuple(texts[n] for n in order), None if place is None else order.index(place)
     return tuple(texts), place
 
 
-def spread(texts: Sequence[str]) -> list[int]:
-    """An order that looks random and follows from the texts alone: by the SHA-256 of all of them and each."""
-    whole = "\n".join(sorted(texts))
-    digests = [hashlib.sha256(f"{whole}\n{text}".encode("utf-8", "replace")).digest() for text in texts]
+def shuffled_by_text(texts: Sequence[str]) -> list[int]:
+    """Return an order that looks random but depends only on the texts: by the SHA-256 of all texts and each text."""
+    joined = "\n".join(sorted(texts))
+    digests = [hashlib.sha256(f"{joined}\n{text}".encode("utf-8", "replace")).digest() for text in texts]
     return sorted(range(len(texts)), key=lambda n: digests[n])
 
 
 def _all(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[list[str], list[str]]:
     if len(columns) == 1:
-        return _parts(pluck(row, columns[0]))
+        return _parts(value_at(row, columns[0]))
     texts: list[str] = []
     for column in columns:
-        value = pluck(row, column)
-        texts += [golds.as_text(v) for v in (value if isinstance(value, list) else [value]) if v not in (None, "")]
+        value = value_at(row, column)
+        texts += [golds.gold_text(v) for v in (value if isinstance(value, list) else [value]) if v not in (None, "")]
     return texts, []
 
 
 def _parts(value: Any) -> tuple[list[str], list[str]]:
-    """Texts and, where the data gives them, labels of options."""
+    """Return the texts of options and, where the data has them, their labels."""
     if isinstance(value, str):
         value = _parsed(value)
     if isinstance(value, Mapping):
@@ -136,18 +146,18 @@ def _parts(value: Any) -> tuple[list[str], list[str]]:
         texts = [_field(v, ("text", "value", "content", "option", "answer")) for v in value]
         labels = [_field(v, ("label", "key", "id", "letter")) for v in value]
         return ([t or "" for t in texts], [label for label in labels if label]) if all(texts) else ([], [])
-    return _unmarked([golds.as_text(v) for v in value])
+    return _unmarked([golds.gold_text(v) for v in value])
 
 
 def _of_object(value: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     texts = next((value[k] for k in ("text", "choices", "options") if isinstance(value.get(k), list)), None)
     if texts is not None:
         labels: list[Any] = next((value[k] for k in ("label", "labels", "key") if isinstance(value.get(k), list)), [])
-        told = [str(label) for label in labels]
-        return [golds.as_text(t) for t in texts], told if len(set(told)) == len(texts) else []
+        marks = [str(label) for label in labels]
+        return [golds.gold_text(t) for t in texts], marks if len(set(marks)) == len(texts) else []
     keys = [str(k) for k in value if _LETTER.fullmatch(str(k)) or str(k).isdigit()]
     filled = [k for k in sorted(keys) if value[k] not in (None, "")]
-    return ([golds.as_text(value[k]) for k in filled], filled) if len(keys) == len(value) >= 2 else ([], [])
+    return ([golds.gold_text(value[k]) for k in filled], filled) if len(keys) == len(value) >= 2 else ([], [])
 
 
 def _field(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
@@ -155,7 +165,7 @@ def _field(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def _parsed(text: str) -> Any:
-    """A string of options: JSON, a Python list, `a ) 38 , b ) 27`, or one option a line."""
+    """Parse a string of options: JSON, a Python list, `a ) 38 , b ) 27`, or one option a line."""
     if len(text) <= 20_000 and text.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(text)
@@ -173,19 +183,19 @@ def _parsed(text: str) -> Any:
 
 
 def _in_order(marks: Sequence[re.Match[str]]) -> list[re.Match[str]]:
-    """Marks that run a, b, c: a letter out of its order stands in an option's text."""
-    kept: list[re.Match[str]] = []
+    """Return the marks that run a, b, c. A letter out of order belongs to an option's text."""
+    ordered: list[re.Match[str]] = []
     for mark in marks:
-        if ord(mark[1].lower()) == ord("a") + len(kept):
-            kept.append(mark)
-    return kept
+        if ord(mark[1].lower()) == ord("a") + len(ordered):
+            ordered.append(mark)
+    return ordered
 
 
 def _unmarked(texts: list[str]) -> tuple[list[str], list[str]]:
-    """Texts without the `A)` that each begins with, if each does."""
+    """Remove the `A)` at the start of each text, if every text has such a mark."""
     for number, text in enumerate(texts):
-        found = _MARK.match(text)
-        if found is None or ord(found[1].lower()) != ord("a") + number:
+        match = _MARK.match(text)
+        if match is None or ord(match[1].lower()) != ord("a") + number:
             return texts, []
     return [text[_MARK.match(text).end() :].strip() for text in texts], []  # type: ignore[union-attr]
 
@@ -193,19 +203,19 @@ def _unmarked(texts: list[str]) -> tuple[list[str], list[str]]:
 def _position(value: Any, texts: Sequence[str], labels: Sequence[str], base: int | None) -> int | None:
     if isinstance(value, list):
         marks = [n for n, v in enumerate(value) if v in (1, True)]
-        whole = len(value) == len(texts) and all(v in (0, 1) for v in value)
-        return marks[0] if whole and len(marks) == 1 else None
-    said = golds.as_text(value).strip()
-    if said in labels:
-        return list(labels).index(said)
+        is_mask = len(value) == len(texts) and all(v in (0, 1) for v in value)
+        return marks[0] if is_mask and len(marks) == 1 else None
+    gold = golds.gold_text(value).strip()
+    if gold in labels:
+        return list(labels).index(gold)
     place = None
-    if base is not None and re.fullmatch(r"-?[0-9]{1,3}", said):
-        place = int(said) - base
-    elif said in texts:
-        place = list(texts).index(said)
-    elif letter := _LETTER.fullmatch(said):
+    if base is not None and re.fullmatch(r"-?[0-9]{1,3}", gold):
+        place = int(gold) - base
+    elif gold in texts:
+        place = list(texts).index(gold)
+    elif letter := _LETTER.fullmatch(gold):
         place = ord(letter[1].lower()) - ord("a")
     if place is not None:
         return place if 0 <= place < len(texts) else None
-    plain = golds.normalised(said)
-    return next((n for n, text in enumerate(texts) if golds.normalised(text) == plain), None)
+    normalised = golds.normalised_text(gold)
+    return next((n for n, text in enumerate(texts) if golds.normalised_text(text) == normalised), None)

@@ -1,11 +1,16 @@
-"""A dataset read and judged by whichever process is able to: a thread of this one, or the dataset program."""
+"""Reads and judges a dataset; `inspect_source` is the entry for tools.
+
+A thread of this process reads small text files, the dataset program reads other files and the Hub, and an environment
+yields its own tasks. The environment's code runs in its own interpreter; only the rows come here.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,24 +18,25 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab import process
-from prime_lab_mcp.lab.datasets import streams
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base.errors import BadInput, LabError, ProcessError
+from prime_lab_mcp.lab.base.progress import Progress
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.datasets import dataset_program, text_files
+from prime_lab_mcp.lab.datasets.file_scans import ScanWork, judge_table, scan_files
 from prime_lab_mcp.lab.datasets.inspection import Inspection
-from prime_lab_mcp.lab.datasets.scanning import Work, scan_files
-from prime_lab_mcp.lab.datasets.source import HubDataset, LocalFiles
-from prime_lab_mcp.lab.datasets.splits import choose
-from prime_lab_mcp.lab.datasets.table import Request, Scanned, Table
-from prime_lab_mcp.lab.errors import BadInput, LabError, ProcessError
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedDataset, ScannedSplit
+from prime_lab_mcp.lab.datasets.source import EnvironmentRows, HubDataset, LocalFiles, choose_splits, locate_dataset
+from prime_lab_mcp.lab.datasets.task_golds import prompt_of
+from prime_lab_mcp.lab.datasets.values import clipped_value
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.text import quote
-from prime_lab_mcp.lab.worker import dataset_program
-
-__all__ = ["Columns", "Progress", "Request", "Scanned", "Table", "read_files", "read_hub"]
+from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.worker.description import Row, Rows
 
 IN_PROCESS = 32 * 1024 * 1024
-"""Bytes of text files that are read in the server's own process: about two seconds."""
+"""Bytes of text files that the server's own process reads at most: about two seconds."""
 HUB_SECONDS = 240.0
-"""Time in which rows of a Hub dataset are streamed; what came until then is judged."""
+"""Seconds for streaming the rows of a Hub dataset; the rows that arrive in this time are judged."""
 _JUDGING = 120.0
 _FILES = 1800.0
 _POLL = 0.5
@@ -49,44 +55,52 @@ _PASSED = (
 
 Columns = tuple[str | None, str | None]
 """Prompt and answer column that the caller named."""
-Progress = Callable[[float, float | None, str], Awaitable[None]]
 
 
 async def read_files(
-    lab: Lab, source: LocalFiles, request: Request, columns: Columns, progress: Progress
+    lab: Lab, source: LocalFiles, request: DatasetRequest, columns: Columns, progress: Progress
 ) -> Inspection:
-    """Files of the workspace. Raises BadInput and LabError."""
+    """Read and judge files of the workspace. Raises BadInput and LabError."""
     if request.revision is not None:
         raise BadInput("files have no revision", fix="Leave revision out.", code="unknown-revision")
-    main, held = choose(list(source.splits), request.split, request.eval_split)
-    work = Work(request, main, held, *columns)
-    wanted = [f for split in work.wanted for f in source.splits[split]]
-    plain = all(streams.format_of(f.name) in streams.TEXT and not f.name.endswith(".zst") for f in wanted)
-    if plain and sum(f.stat().st_size for f in wanted) <= IN_PROCESS:
-        most = IN_PROCESS if any(streams.packing_of(f.name) for f in wanted) else None
+    main, held = choose_splits(list(source.splits), request.split, request.eval_split)
+    work = ScanWork(request, main, held, *columns)
+    files_to_read = [f for split in work.splits for f in source.splits[split]]
+    text_only = all(
+        text_files.format_of(f.name) in text_files.TEXT and not f.name.endswith(".zst") for f in files_to_read
+    )
+    if text_only and sum(f.stat().st_size for f in files_to_read) <= IN_PROCESS:
+        most = IN_PROCESS if any(text_files.packing_of(f.name) for f in files_to_read) else None
         reading = partial(scan_files, work, source.splits, source.config, most=most)
         try:
             return await anyio.to_thread.run_sync(reading, abandon_on_cancel=True)
-        except streams.TooMuch:
+        except text_files.TooMuch:
             pass  # packed, and large once unpacked
-    asked = {
+    program_request = {
         "kind": "files",
         "splits": {name: [str(f) for f in files] for name, files in source.splits.items()},
         "main": main,
         "held": held,
         "config": source.config,
     }
-    return await _by_program(lab, asked, request, columns, _FILES, progress)
+    return await _by_program(lab, program_request, request, columns, _FILES, progress)
 
 
-async def read_hub(lab: Lab, source: HubDataset, request: Request, columns: Columns, progress: Progress) -> Inspection:
-    """A dataset of the Hugging Face Hub, with the user's own login. Raises BadInput and LabError."""
-    asked = {"kind": "hub", "seconds": HUB_SECONDS}
-    return await _by_program(lab, asked, request, columns, HUB_SECONDS + _JUDGING, progress)
+async def read_hub(
+    lab: Lab, source: HubDataset, request: DatasetRequest, columns: Columns, progress: Progress
+) -> Inspection:
+    """Read and judge a dataset of the Hugging Face Hub, with the user's own login. Raises BadInput and LabError."""
+    program_request = {"kind": "hub", "seconds": HUB_SECONDS}
+    return await _by_program(lab, program_request, request, columns, HUB_SECONDS + _JUDGING, progress)
 
 
 async def _by_program(
-    lab: Lab, asked: Mapping[str, Any], request: Request, columns: Columns, timeout: float, progress: Progress
+    lab: Lab,
+    program_request: Mapping[str, Any],
+    request: DatasetRequest,
+    columns: Columns,
+    timeout: float,
+    progress: Progress,
 ) -> Inspection:
     python = lab.toolchain.python_for_datasets()
     if python is None:
@@ -95,47 +109,49 @@ async def _by_program(
             fix="Run preflight(install=true), or name a JSON, JSONL or CSV file of the workspace.",
             code="datasets-missing",
         )
-    whole = {
-        **asked,
+    full_request = {
+        **program_request,
         "package": str(_PACKAGE),
         "request": asdict(request),
         "prompt_column": columns[0],
         "answer_column": columns[1],
     }
-    result = await _run(lab, python, whole, timeout, progress)
+    result = await _run(lab, python, full_request, timeout, progress)
     if "error" in result:
-        told = result["error"]
-        raise (BadInput if told["input"] else LabError)(told["message"], fix=told["fix"], code=told["code"])
+        failure = result["error"]
+        raise (BadInput if failure["input"] else LabError)(failure["message"], fix=failure["fix"], code=failure["code"])
     from pydantic import TypeAdapter
 
     return TypeAdapter(Inspection).validate_python(result["inspection"])
 
 
-async def _run(lab: Lab, python: Path, asked: Mapping[str, Any], timeout: float, progress: Progress) -> dict[str, Any]:
+async def _run(
+    lab: Lab, python: Path, program_request: Mapping[str, Any], timeout: float, progress: Progress
+) -> dict[str, Any]:
     lab.settings.state_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=lab.settings.state_dir, prefix="dataset-") as scratch:
         request, result = Path(scratch, "request.json"), Path(scratch, "result.json")
-        request.write_text(json.dumps(asked), encoding="utf-8")
+        request.write_text(json.dumps(program_request), encoding="utf-8")
         # The user's own HF login goes to this process alone; it runs no environment code.
         extra = {k: v for k, v in os.environ.items() if k.startswith(_PASSED)}
-        said = _Said()
-        async with anyio.create_task_group() as beside:
-            beside.start_soon(said.follow, progress)
+        program_progress = _ProgramProgress()
+        async with anyio.create_task_group() as group:
+            group.start_soon(program_progress.follow, progress)
             ended = await process.run(
                 [str(python), "-P", dataset_program.__file__, str(request), str(result)],
                 cwd=Path(scratch),
                 env=process.clean_environment(extra | {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}),
                 timeout=timeout,
-                on_line=said.hear,
+                on_line=program_progress.read_line,
             )
-            beside.cancel_scope.cancel()
+            group.cancel_scope.cancel()
         if ended.returncode != 0 or not result.is_file():
             raise _failed(ended)
-        found: dict[str, Any] = json.loads(await anyio.Path(result).read_bytes())
-        return found
+        answer: dict[str, Any] = json.loads(await anyio.Path(result).read_bytes())
+        return answer
 
 
-def _failed(ended: process.Completed) -> ProcessError:
+def _failed(ended: process.CompletedProcess) -> ProcessError:
     if ended.returncode in (-9, 137) or "MemoryError" in ended.stderr:
         return ProcessError(
             "the program that reads datasets ran out of memory",
@@ -150,15 +166,15 @@ def _failed(ended: process.Completed) -> ProcessError:
     )
 
 
-class _Said:
-    """What the program last said of how far it is."""
+class _ProgramProgress:
+    """The progress that the dataset program last reported."""
 
     def __init__(self) -> None:
         self._split = ""
         self._done = 0
         self._before = 0
 
-    def hear(self, line: str) -> None:
+    def read_line(self, line: str) -> None:
         if not line.startswith("@rows "):
             return
         split, _, rows = line[6:].rpartition(" ")
@@ -167,12 +183,100 @@ class _Said:
         self._done = int(rows)
 
     async def follow(self, progress: Progress) -> None:
-        told = 0
+        reported = 0
         while True:
             await anyio.sleep(_POLL)
             rows = self._before + self._done
-            if rows > told:
-                told = rows
+            if rows > reported:
+                reported = rows
                 await progress(
                     float(rows), None, f"read {self._done:,} rows of {quote(self._split.strip(chr(34)), 60)}"
                 )
+
+
+MOST = 5_000
+"""Tasks requested from an environment at most, because each goes through a pipe."""
+
+
+async def read_environment(
+    lab: Lab, source: EnvironmentRows, request: DatasetRequest, columns: Columns, progress: Progress
+) -> Inspection:
+    """Judge the tasks of a local environment and of its held-out split, if the environment has one.
+
+    Raises BadInput, and every error of opening an environment.
+    """
+    if request.config or request.revision or request.split or request.eval_split:
+        raise BadInput(
+            "an environment has no config, revision or split to choose here",
+            fix="Leave them out; what is loaded follows from [tool.prime-lab] check_args in its pyproject.toml.",
+            code="bad-argument",
+        )
+    snapshot = await lab.snapshot(source.name)
+
+    async def report_progress(message: str) -> None:
+        await progress(0, None, message)
+
+    limit = min(request.max_rows, MOST)
+    async with open_environment(lab, snapshot, progress=report_progress) as environment:
+        main = await environment.worker.rows(limit=limit)
+        held = await environment.worker.rows(limit=limit, split="eval")
+    table = ScannedDataset(
+        id=request.dataset,
+        origin="environment",
+        config=None,
+        revision=None,
+        splits=tuple((name, rows.total) for name, rows in (("train", main), ("eval", held)) if rows.rows),
+        main=_scanned("train", main),
+        held=_scanned("eval", held) if held.rows and _others(main, held) else None,
+    )
+    work = ScanWork(request, "train", "eval" if table.held else None, *columns)
+    return await anyio.to_thread.run_sync(partial(judge_table, work, table))
+
+
+def _others(main: Rows, held: Rows) -> bool:
+    """True when the held-out rows differ: an environment without a held-out split lists the same rows again."""
+    return [prompt_of(r) for r in main.rows] != [prompt_of(r) for r in held.rows]
+
+
+def _scanned(name: str, rows: Rows) -> ScannedSplit:
+    sampled = tuple((row.index, {k: clipped_value(v) for k, v in _as_row(row)}) for row in rows.rows)
+    digest = hashlib.sha256()
+    for _, row in sampled:
+        raw = json.dumps(row, sort_keys=True).encode()
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    scanned = len(sampled) if rows.total is None else rows.total
+    return ScannedSplit(name, sampled, scanned, rows.total is not None, digest.hexdigest())
+
+
+def _as_row(row: Row) -> Iterator[tuple[str, Any]]:
+    """Yield `prompt` (the user's request), `answer`, and every field of the task or of its info under its own name."""
+    own: dict[str, Any] = {"prompt": prompt_of(row)}
+    if row.answer is not None:
+        own["answer"] = row.answer
+    more = dict(row.info) if isinstance(row.info, Mapping) else {}
+    for name, value in (row.fields | more if isinstance(row.fields, dict) else {**row.fields, **more}).items():
+        if name not in ("prompt", "info") and value is not None:
+            own.setdefault(str(name), value)
+    yield from own.items()
+
+
+async def _quiet(done: float, total: float | None, message: str) -> None:
+    """Ignore progress."""
+
+
+async def inspect_source(
+    lab: Lab,
+    request: DatasetRequest,
+    *,
+    prompt_column: str | None = None,
+    answer_column: str | None = None,
+    progress: Progress = _quiet,
+) -> Inspection:
+    """Read and judge a dataset. The caller's columns override the guesses. Raises BadInput and LabError."""
+    source = locate_dataset(lab.workspace, request.dataset, request.config)
+    columns = (prompt_column, answer_column)
+    if isinstance(source, HubDataset):
+        return await read_hub(lab, source, request, columns, progress)
+    if isinstance(source, EnvironmentRows):
+        return await read_environment(lab, source, request, columns, progress)
+    return await read_files(lab, source, request, columns, progress)

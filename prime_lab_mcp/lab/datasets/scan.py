@@ -1,7 +1,10 @@
-"""One pass over a split: every row counted, fingerprinted and digested, and a bounded sample of them kept.
+"""Scans a split in one pass: counts, fingerprints and digests every row, and keeps a bounded uniform sample.
 
-Rows come one by one (text files) or by columns (Parquet, Arrow, the Hub) and are looked at by columns, a thousand at a
-time, because that is several times as fast. Standard library only.
+Rows arrive one by one (text files) or by columns (Parquet, Arrow, the Hub). The scan processes columns of about a
+thousand rows, which is several times as fast as row by row.
+
+This module uses the standard library only, as does every module that judges rows: the toolchain's interpreter runs them
+too, and it has none of the server's packages.
 """
 
 from __future__ import annotations
@@ -10,49 +13,116 @@ import json
 import random
 from array import array
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
-from prime_lab_mcp.lab.datasets.digests import Digests
-from prime_lab_mcp.lab.datasets.table import Scanned
-from prime_lab_mcp.lab.datasets.values import clipped, holds_bytes, plain_column, size_of
+from prime_lab_mcp.lab.datasets.digests import SplitDigests
+from prime_lab_mcp.lab.datasets.values import as_json_column, clipped_value, holds_bytes, size_of
+
+Origin = Literal["files", "hub", "environment"]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRequest:
+    """What to read. At most `max_rows` rows are sampled and judged; all rows are counted, fingerprinted and compared.
+
+    `whole` keeps long texts uncut, so that rows can be copied; only a sample of these rows is judged.
+    """
+
+    dataset: str
+    config: str | None = None
+    split: str | None = None
+    eval_split: str | None = None
+    revision: str | None = None
+    max_rows: int = 20_000
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedSplit:
+    """The scan of one split. `rows` are (index, row) in order; `broken` counts records that are no rows.
+
+    Where another process judged the rows and nobody copies them, `rows` is empty and `counted` is the number of judged
+    rows.
+    """
+
+    name: str
+    rows: tuple[tuple[int, Mapping[str, Any]], ...]
+    scanned: int
+    complete: bool
+    fingerprint: str
+    broken: int = 0
+    problems: tuple[Mapping[str, Any], ...] = ()
+    counted: int | None = None
+
+    @property
+    def judged(self) -> int:
+        """The number of judged rows: all rows, or the size of a seeded sample."""
+        return len(self.rows) if self.counted is None else self.counted
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedDataset:
+    """A scanned dataset. `revision` is the commit on the Hub, and None for files."""
+
+    id: str
+    origin: Origin
+    config: str | None
+    revision: str | None
+    splits: tuple[tuple[str, int | None], ...]
+    main: ScannedSplit
+    held: ScannedSplit | None
+    features: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    binary: tuple[str, ...] = ()
+    """Columns that hold binary data: images, sound."""
+
 
 CHUNK = 1024
 CHUNK_BYTES = 16 * 1024 * 1024
-KEPT = 64 * 1024 * 1024
-"""Characters of rows kept for judging at most."""
-KEPT_WHOLE = 256 * 1024 * 1024
-"""The same where rows are to be copied."""
+SAMPLED_ROWS = 64 * 1024 * 1024
+"""Characters of rows that are kept for judging at most."""
+SAMPLED_WHOLE_ROWS = 256 * 1024 * 1024
+"""Characters of rows that are kept for copying at most."""
 _BROKEN_SHOWN = 5
 _COLUMNS = 2000
-"""Columns that are looked at: more are no table of tasks."""
+"""Columns to scan at most; a table with more is no table of tasks."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
-Say = Callable[[str, int], None]
-"""Told the split and how many rows of it were read; may raise to end the pass."""
+ScanProgress = Callable[[str, int], None]
+"""Called with the split and the number of rows read so far. May raise to end the pass."""
 
 
-def silent(split: str, rows: int) -> None:
-    """For callers that do not follow progress."""
+def no_progress(split: str, rows: int) -> None:
+    """Ignore progress."""
 
 
-class Scan:
-    """One split. What is kept is a uniform sample, by a seeded reservoir, and of every column with few values one row
-    of each value, so that no class is missed. With `whole`, long texts are kept uncut.
+class SplitScan:
+    """The scan of one split. It keeps a uniform sample of the rows, by a seeded reservoir.
+
+    The sample also has one row for each value of every column with few values, so that no class is missing. With
+    `whole`, long texts are kept uncut.
     """
 
     def __init__(
-        self, name: str, keep: int, seed: int, *, whole: bool = False, named: tuple[str, ...] = (), say: Say = silent
+        self,
+        name: str,
+        keep: int,
+        seed: int,
+        *,
+        whole: bool = False,
+        named: tuple[str, ...] = (),
+        report_progress: ScanProgress = no_progress,
     ) -> None:
         self.name = name
         self.rows = 0
         self.complete = True
         self.binary: set[str] = set()
-        self.digests = Digests(named)
-        self._say = say
+        self.digests = SplitDigests(named)
+        self._report_progress = report_progress
         self._whole = whole
-        self._sample = _Sample(keep, seed, KEPT_WHOLE if whole else KEPT)
+        self._sample = _Sample(keep, seed, SAMPLED_WHOLE_ROWS if whole else SAMPLED_ROWS)
         self._print = _Fingerprint()
         self._buffer: list[dict[str, Any]] = []
         self._size = 0
@@ -60,37 +130,39 @@ class Scan:
         self._problems: list[dict[str, Any]] = []
 
     def take(self, row: dict[str, Any], size: int) -> None:
-        """One row; `size` is about its bytes."""
+        """Add one row of about `size` bytes."""
         self._buffer.append(row)
         self._size += size
         if len(self._buffer) >= CHUNK or self._size >= CHUNK_BYTES:
             self._flush()
 
     def take_columns(self, columns: Mapping[str, list[Any]], rows: int) -> None:
-        """The next rows, by columns."""
+        """Add the next rows, given as columns."""
         self._flush()
-        found: dict[str, list[Any]] = {}
+        json_columns: dict[str, list[Any]] = {}
         for name, values in columns.items():
             if name not in self.binary and holds_bytes(values):
                 self.binary.add(name)
-            found[str(name)] = plain_column(values)
-        self._see(found, rows, lambda place: {name: values[place] for name, values in found.items()})
+            json_columns[str(name)] = as_json_column(values)
+        self._add_chunk(
+            json_columns, rows, lambda place: {name: values[place] for name, values in json_columns.items()}
+        )
 
     def breaks(self, where: int, what: str) -> None:
-        """Note a record that is no row. `where` is its line or position, from 1."""
+        """Record a record that is no row. `where` is its line or position, from 1."""
         self._broken += 1
         if len(self._problems) < _BROKEN_SHOWN:
             self._problems.append({"line": where, "what": what})
 
-    def done(self) -> Scanned:
-        """The result; nothing may be taken after it."""
+    def done(self) -> ScannedSplit:
+        """End the scan and return its result; no rows may be added afterwards."""
         self._flush()
-        return Scanned(
+        return ScannedSplit(
             name=self.name,
-            rows=self._sample.told(),
+            rows=self._sample.rows(),
             scanned=self.rows,
             complete=self.complete,
-            fingerprint=self._print.told(self.rows),
+            fingerprint=self._print.hexdigest(self.rows),
             broken=self._broken,
             problems=tuple(self._problems),
         )
@@ -100,25 +172,25 @@ class Scan:
             return
         rows, self._buffer, self._size = self._buffer, [], 0
         names = list(dict.fromkeys(chain.from_iterable(rows)))[:_COLUMNS]
-        columns = {name: plain_column([row.get(name) for row in rows]) for name in names}
-        self._see(columns, len(rows), lambda place: {n: columns[n][place] for n in rows[place] if n in columns})
+        columns = {name: as_json_column([row.get(name) for row in rows]) for name in names}
+        self._add_chunk(columns, len(rows), lambda place: {n: columns[n][place] for n in rows[place] if n in columns})
 
-    def _see(self, columns: dict[str, list[Any]], rows: int, row: Callable[[int], dict[str, Any]]) -> None:
-        chunk = {name: Texts(values) for name, values in columns.items()}
-        self._print.see(chunk, self.rows, rows)
-        fresh = self.digests.see(chunk, self.rows, rows)
+    def _add_chunk(self, columns: dict[str, list[Any]], rows: int, row: Callable[[int], dict[str, Any]]) -> None:
+        chunk = {name: ColumnTexts(values) for name, values in columns.items()}
+        self._print.add(chunk, self.rows, rows)
+        fresh = self.digests.add(chunk, self.rows, rows)
 
-        def kept(place: int) -> dict[str, Any]:
-            found = row(place)
-            return found if self._whole else {k: clipped(v) for k, v in found.items()}
+        def sampled_row(place: int) -> dict[str, Any]:
+            values = row(place)
+            return values if self._whole else {k: clipped_value(v) for k, v in values.items()}
 
-        self._sample.see(self.rows, rows, kept, fresh)
+        self._sample.add(self.rows, rows, sampled_row, fresh)
         self.rows += rows
-        self._say(self.name, self.rows)
+        self._report_progress(self.name, self.rows)
 
 
-class Texts:
-    """Values of one column in one chunk: as they are, as texts, and joined, which makes much of the work one call."""
+class ColumnTexts:
+    """Values of one column in one chunk: as they are, as texts, and joined into one text, which saves many calls."""
 
     __slots__ = ("joined", "kinds", "texts", "values")
 
@@ -132,26 +204,26 @@ class Texts:
         self.joined = "\0".join(self.texts)
 
     def lengths(self) -> bytes:
-        """Of the texts, so that they can be told apart in the joined one."""
+        """The lengths of the texts, which separate the texts in the joined text."""
         return array("Q", map(len, self.texts)).tobytes()
 
     def sorts(self) -> bytes:
-        """0 for null, 1 for text, 2 for all that is written as JSON."""
+        """The kind of each value: 0 for null, 1 for text, 2 for everything that is written as JSON."""
         if self.kinds == {str}:
             return b"\1" * len(self.texts)
         return bytes([0 if v is None else 1 if type(v) is str else 2 for v in self.values])
 
 
 class _Fingerprint:
-    """Of the rows, not of the file: the same for JSONL, JSON and Parquet, and for any size of chunks.
+    """Fingerprint of the rows, not of the file: equal for JSONL, JSON and Parquet, and for any size of chunks.
 
-    Per column three hashes: of the texts, their lengths and their kinds. A missing value counts as null.
+    Each column has three hashes: of the texts, of their lengths and of their kinds. A missing value counts as null.
     """
 
     def __init__(self) -> None:
         self._columns: dict[str, tuple[Any, Any, Any]] = {}
 
-    def see(self, chunk: Mapping[str, Texts], before: int, rows: int) -> None:
+    def add(self, chunk: Mapping[str, ColumnTexts], before: int, rows: int) -> None:
         for name in chunk.keys() - self._columns.keys():
             self._columns[name] = (blake2b(digest_size=32), blake2b(digest_size=32), blake2b(digest_size=32))
             self._skip(name, before)
@@ -174,16 +246,16 @@ class _Fingerprint:
             sorts.update(bytes(some))
             rows -= some
 
-    def told(self, rows: int) -> str:
-        whole = blake2b(rows.to_bytes(8, "big"), digest_size=32)
+    def hexdigest(self, rows: int) -> str:
+        combined = blake2b(rows.to_bytes(8, "big"), digest_size=32)
         for name, hashes in sorted(self._columns.items()):
             raw = name.encode("utf-8", "surrogatepass")
-            whole.update(len(raw).to_bytes(8, "big") + raw + b"".join(h.digest() for h in hashes))
-        return whole.hexdigest()
+            combined.update(len(raw).to_bytes(8, "big") + raw + b"".join(h.digest() for h in hashes))
+        return combined.hexdigest()
 
 
 class _Sample:
-    """A seeded reservoir of rows, bounded in number and in characters, beside one row of each rare value."""
+    """A seeded reservoir of rows, bounded in number and in characters, with one row of each rare value."""
 
     def __init__(self, keep: int, seed: int, most: int) -> None:
         self._keep = keep
@@ -193,7 +265,7 @@ class _Sample:
         self._size = 0
         self._chance = random.Random(seed)
 
-    def see(self, before: int, rows: int, row: Callable[[int], dict[str, Any]], fresh: list[int]) -> None:
+    def add(self, before: int, rows: int, row: Callable[[int], dict[str, Any]], fresh: list[int]) -> None:
         for place in fresh:
             self._rare[before + place] = row(place)
         draw = self._chance.random
@@ -218,11 +290,11 @@ class _Sample:
             del self._rows[self._keep :]
             self._size = sum(entry[2] for entry in self._rows)
 
-    def told(self) -> tuple[tuple[int, dict[str, Any]], ...]:
+    def rows(self) -> tuple[tuple[int, dict[str, Any]], ...]:
         rows = {index: row for index, row, _ in self._rows}
         rare = sorted(self._rare.keys() - rows.keys())
         rare = self._chance.sample(rare, min(len(rare), self._keep // 4))
-        spare = len(rows) + len(rare) - self._keep
-        for index in self._chance.sample(sorted(rows.keys() - self._rare.keys()), max(0, spare))[: len(rows)]:
+        excess = len(rows) + len(rare) - self._keep
+        for index in self._chance.sample(sorted(rows.keys() - self._rare.keys()), max(0, excess))[: len(rows)]:
             del rows[index]
         return tuple(sorted((rows | {index: self._rare[index] for index in rare}).items()))

@@ -1,17 +1,47 @@
-"""What a dataset argument names: files of the workspace (with their splits), a Hub dataset, or an environment."""
+"""Resolves a dataset argument: files of the workspace with their splits, a Hub dataset, or an environment."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prime_lab_mcp.lab.datasets import streams
-from prime_lab_mcp.lab.datasets.splits import split_in
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.text import quote
-from prime_lab_mcp.lab.workspace import Workspace
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.datasets import text_files
+from prime_lab_mcp.lab.state.workspace import Workspace
+
+TRAIN_SPLITS = ("train", "training")
+HELD_OUT_SPLITS = ("validation", "valid", "val", "dev", "test", "testing", "eval", "evaluation")
+_IN_NAME = re.compile(rf"(?:^|[-_. ])({'|'.join((*TRAIN_SPLITS, *HELD_OUT_SPLITS))})(?=[-_. ]|$)", re.I)
+
+
+def split_in(name: str) -> str | None:
+    """Return the split in the name of a file or folder: `train` of `train-00000-of-00002.parquet`."""
+    match = _IN_NAME.search(name)
+    return match[1].lower() if match else None
+
+
+def choose_splits(names: Sequence[str], split: str | None, held: str | None) -> tuple[str, str | None]:
+    """Return the training split and the held-out split, by request or by their names. Raises BadInput."""
+    for requested in (split, held):
+        if requested is not None and requested not in names:
+            raise BadInput(
+                f"there is no split {quote(requested, 80)}",
+                fix=f"Name one of: {', '.join(quote(n, 60)[1:-1] for n in names[:40])}.",
+                code="unknown-split",
+            )
+    if split is not None and split == held:
+        raise BadInput(
+            f"split and eval_split are both {quote(split, 80)}",
+            fix="Name two, or leave eval_split out.",
+            code="same-split",
+        )
+    main = split or next((n for n in names if n.lower() in TRAIN_SPLITS and n != held), None)
+    main = main or next((n for n in names if n != held), names[0])
+    return main, held or next((n for usual in HELD_OUT_SPLITS for n in names if n.lower() == usual and n != main), None)
+
 
 ENVIRONMENT = "environment:"
 _HUB = re.compile(r"^[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?$")
@@ -21,7 +51,7 @@ _NO_DATA = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict.j
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """Files by split, in the order they are read. `relative` is what the caller named, `config` the folder in it."""
+    """Files by split, in reading order. `relative` is the caller's path; `config` is the chosen folder in that path."""
 
     relative: str
     splits: Mapping[str, tuple[Path, ...]]
@@ -39,7 +69,7 @@ class LocalFiles:
 
 @dataclass(frozen=True, slots=True)
 class HubDataset:
-    """`owner/name`, or the bare name of an old dataset."""
+    """A dataset on the Hub: `owner/name`, or the bare name of an old dataset."""
 
     id: str
 
@@ -51,14 +81,16 @@ class EnvironmentRows:
     name: str
 
 
-def locate(workspace: Workspace, dataset: str, config: str | None = None) -> LocalFiles | HubDataset | EnvironmentRows:
-    """An environment, a path of the workspace if there is one, else a Hub id. Raises BadInput."""
+def locate_dataset(
+    workspace: Workspace, dataset: str, config: str | None = None
+) -> LocalFiles | HubDataset | EnvironmentRows:
+    """Resolve a name: an environment, an existing path of the workspace, otherwise a Hub id. Raises BadInput."""
     if dataset.startswith(ENVIRONMENT):
         return EnvironmentRows(dataset.removeprefix(ENVIRONMENT).strip())
     path = workspace.resolve(dataset)
     if path.exists():
         return _local(dataset, path, workspace.root, config)
-    looks_local = dataset.startswith((".", "/")) or dataset.count("/") > 1 or streams.format_of(dataset) is not None
+    looks_local = dataset.startswith((".", "/")) or dataset.count("/") > 1 or text_files.format_of(dataset) is not None
     if looks_local or not _HUB.match(dataset):
         raise BadInput(
             f"there is no dataset file or folder {quote(dataset)} in the workspace",
@@ -72,25 +104,25 @@ def _local(dataset: str, path: Path, root: Path, config: str | None) -> LocalFil
     if not path.is_dir():
         _refuse_config(config, "a file has no config")
         return LocalFiles(dataset, _one_file(path))
-    found, chosen = _in_folder(path), None
-    if not found:
-        found, chosen = _of_config(path, config)
+    files_by_split, chosen = _in_folder(path), None
+    if not files_by_split:
+        files_by_split, chosen = _of_config(path, config)
     else:
         _refuse_config(config, f"{quote(path.name)} has its files in one place and so no configs")
-    for file in (f for files in found.values() for f in files):
+    for file in (f for files in files_by_split.values() for f in files):
         if not file.resolve().is_relative_to(root):
             raise BadInput(
                 f"{quote(file.name, 80)} is a link that leads outside the workspace",
                 fix="Copy the file into the workspace.",
                 code="outside-workspace",
             )
-    if not found:
+    if not files_by_split:
         raise BadInput(
             f"{quote(path.name)} holds no dataset files",
-            fix=f"Put train.jsonl (and test.jsonl) into it; known endings: {streams.endings()}.",
+            fix=f"Put train.jsonl (and test.jsonl) into it; known endings: {text_files.known_endings()}.",
             code="no-dataset-files",
         )
-    return LocalFiles(dataset, found, chosen)
+    return LocalFiles(dataset, files_by_split, chosen)
 
 
 def _refuse_config(config: str | None, why: str) -> None:
@@ -101,31 +133,31 @@ def _refuse_config(config: str | None, why: str) -> None:
 def _one_file(path: Path) -> dict[str, tuple[Path, ...]]:
     if not path.is_file():
         raise BadInput(f"{quote(path.name)} is no regular file", fix="Name a file or folder.", code="not-a-file")
-    if streams.format_of(path.name) is None:
+    if text_files.format_of(path.name) is None:
         raise BadInput(
             f"{quote(path.name)} is no dataset file",
-            fix=f"Use one of {streams.endings()}.",
+            fix=f"Use one of {text_files.known_endings()}.",
             code="unknown-file-type",
         )
     return {split_in(path.name) or "train": (path,)}
 
 
 def _of_config(folder: Path, config: str | None) -> tuple[dict[str, tuple[Path, ...]], str | None]:
-    """The splits of one of the sub-folders that are a dataset each, as the Hub keeps several configs."""
+    """Return the splits of one sub-folder, where each sub-folder is a dataset, as in a Hub repository with configs."""
     parts = [*_folders(folder), *_folders(folder / "data")]
-    configs = {p.name: found for p in parts if (found := _in_folder(p))}
+    configs = {p.name: files_by_split for p in parts if (files_by_split := _in_folder(p))}
     if config is not None and config not in configs:
-        known = ", ".join(quote(c, 60)[1:-1] for c in list(configs)[:40]) or "none"
+        listed = ", ".join(quote(c, 60)[1:-1] for c in list(configs)[:40]) or "none"
         raise BadInput(
-            f"{quote(folder.name)} has no config {quote(config, 80)}; it has: {known}",
+            f"{quote(folder.name)} has no config {quote(config, 80)}; it has: {listed}",
             fix="Give config one of these." if configs else "Leave config out.",
             code="unknown-config",
         )
     if config is None and len(configs) > 1:
         config = "default" if "default" in configs else None
     if config is None and len(configs) > 1:
-        known = ", ".join(quote(c, 60)[1:-1] for c in list(configs)[:40])
-        raise BadInput(f"{quote(folder.name)} has the configs {known}", fix="Give config.", code="config-needed")
+        listed = ", ".join(quote(c, 60)[1:-1] for c in list(configs)[:40])
+        raise BadInput(f"{quote(folder.name)} has the configs {listed}", fix="Give config.", code="config-needed")
     chosen = config or next(iter(configs), None)
     return (configs[chosen], chosen) if chosen is not None else ({}, None)
 
@@ -144,33 +176,33 @@ def _data_files(folder: Path) -> list[Path]:
     return [
         p
         for p in inside
-        if not p.name.startswith(".") and p.name not in _NO_DATA and streams.format_of(p.name) and p.is_file()
+        if not p.name.startswith(".") and p.name not in _NO_DATA and text_files.format_of(p.name) and p.is_file()
     ]
 
 
 def _by_split(folder: Path) -> dict[str, tuple[Path, ...]]:
-    """Files by the split their names tell; a folder without such names is one split."""
+    """Group files by the split in their names; a folder without such names is one split."""
     files = _data_files(folder)
     named = _grouped((split_in(file.name), file) for file in files)
     return named or ({"train": tuple(files)} if files else {})
 
 
 def _by_split_folder(folder: Path) -> dict[str, tuple[Path, ...]]:
-    """One folder per split: `train/0.parquet`, `test/0.parquet`."""
+    """Group files of one folder per split: `train/0.parquet`, `test/0.parquet`."""
     named = {p: split_in(p.name) for p in _folders(folder)}
     return _grouped((split, file) for p, split in named.items() if split == p.name.lower() for file in _data_files(p))
 
 
 def _grouped(files: Iterable[tuple[str | None, Path]]) -> dict[str, tuple[Path, ...]]:
-    found: dict[str, tuple[Path, ...]] = {}
+    by_split: dict[str, tuple[Path, ...]] = {}
     for split, file in files:
         if split is not None:
-            found[split] = (*found.get(split, ()), file)
-    return found
+            by_split[split] = (*by_split.get(split, ()), file)
+    return by_split
 
 
 def _saved_to_disk(folder: Path) -> dict[str, tuple[Path, ...]]:
-    """What `datasets` writes with save_to_disk: a folder of Arrow files, or one such folder per split."""
+    """Find the files that `datasets.save_to_disk` writes: a folder of Arrow files, or one such folder per split."""
     if (folder / "dataset_dict.json").is_file():
         parts = {p.name: tuple(sorted(p.glob("*.arrow"))) for p in _folders(folder)}
         return {split: files for split, files in parts.items() if files}

@@ -1,28 +1,36 @@
-"""Values of any reader as JSON values, bounded. Standard library only."""
+"""Reads values of rows: as bounded JSON, at dotted paths, and as conversations.
+
+Known conversation layouts are `{role, content}` (OpenAI), `{from, value}` (ShareGPT), and lists of such lists, one per
+turn (BFCL). This module uses the standard library only, because the toolchain's interpreter runs it too.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-HEAD, TAIL = 8_000, 4_000
-"""Characters kept of a long text: both ends, because golds stand at the end (`#### 42`)."""
+from prime_lab_mcp.lab.datasets import golds
+
+CLIP_HEAD, CLIP_TAIL = 8_000, 4_000
+"""Characters of a long text to keep: both ends, because golds stand at the end (`#### 42`)."""
 _DEPTH = 8
 _BITS = 14_000
 _SIMPLE = frozenset({str, int, bool, type(None)})
 
 
-def plain_column(values: list[Any]) -> list[Any]:
-    """`values` with only JSON types in them; the same list where it is so already."""
+def as_json_column(values: list[Any]) -> list[Any]:
+    """Convert values to JSON types; returns the same list where no conversion is necessary."""
     kinds = set(map(type, values))
     if kinds <= _SIMPLE:
         return values
-    return [plain(v) for v in values]
+    return [as_json_value(v) for v in values]
 
 
-def plain(value: Any, depth: int = _DEPTH) -> Any:
-    """`value` with only JSON types in it. What is not finite becomes null, bytes their number."""
+def as_json_value(value: Any, depth: int = _DEPTH) -> Any:
+    """Convert a value to JSON types. A non-finite number becomes null, and bytes become their length."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -34,37 +42,37 @@ def plain(value: Any, depth: int = _DEPTH) -> Any:
     if depth == 0:
         return f"<{type(value).__name__}>"
     if isinstance(value, Mapping):
-        return {str(k): plain(v, depth - 1) for k, v in value.items()}
+        return {str(k): as_json_value(v, depth - 1) for k, v in value.items()}
     if isinstance(value, list | tuple | set):
-        return [plain(v, depth - 1) for v in value]
+        return [as_json_value(v, depth - 1) for v in value]
     if callable(getattr(value, "tolist", None)):
-        return plain(value.tolist(), depth - 1)
+        return as_json_value(value.tolist(), depth - 1)
     if callable(getattr(value, "isoformat", None)):
         return value.isoformat()
-    return str(value)[:HEAD]
+    return str(value)[:CLIP_HEAD]
 
 
 def holds_bytes(values: list[Any]) -> bool:
-    """Whether the first value that is there is binary, or an object with binary data (an image)."""
+    """True when the first non-null value is binary, or an object with binary data (an image)."""
     first = next((v for v in values if v is not None), None)
     if isinstance(first, Mapping):
         return any(isinstance(v, bytes | bytearray) for v in first.values())
     return isinstance(first, bytes | bytearray)
 
 
-def clipped(value: Any) -> Any:
-    """`value` with the middle of every long text taken out."""
+def clipped_value(value: Any) -> Any:
+    """Return the value with the middle of every long text removed."""
     if isinstance(value, str):
-        return f"{value[:HEAD]}… {value[-TAIL:]}" if len(value) > HEAD + TAIL else value
+        return f"{value[:CLIP_HEAD]}… {value[-CLIP_TAIL:]}" if len(value) > CLIP_HEAD + CLIP_TAIL else value
     if isinstance(value, list):
-        return [clipped(v) for v in value[:1000]]
+        return [clipped_value(v) for v in value[:1000]]
     if isinstance(value, dict):
-        return {k: clipped(v) for k, v in value.items()}
+        return {k: clipped_value(v) for k, v in value.items()}
     return value
 
 
 def size_of(value: Any) -> int:
-    """Characters of a JSON value, about."""
+    """Approximate number of characters of a JSON value."""
     if isinstance(value, str):
         return len(value) + 2
     if isinstance(value, list):
@@ -72,3 +80,95 @@ def size_of(value: Any) -> int:
     if isinstance(value, dict):
         return 2 + sum(len(k) + 4 + size_of(v) for k, v in value.items())
     return 8
+
+
+ASSISTANTS = frozenset({"assistant", "gpt", "chatgpt", "model", "bot"})
+
+
+def chat_messages(value: Any) -> list[Mapping[str, Any]] | None:
+    """Return the messages of a conversation as one list; None for any other value."""
+    if not isinstance(value, list) or not value:
+        return None
+    if all(isinstance(turn, list) for turn in value):
+        value = [message for turn in value for message in turn]
+    return value if value and all(map(_is_message, value)) else None
+
+
+def _is_message(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    return ("role" in value and ("content" in value or "tool_calls" in value)) or ("from" in value and "value" in value)
+
+
+def is_chat(value: Any) -> bool:
+    """True for a conversation."""
+    return chat_messages(value) is not None
+
+
+def message_role(message: Mapping[str, Any]) -> str:
+    """Return the role of the speaker, in lower case."""
+    return str(message.get("role") or message.get("from") or "").lower()
+
+
+def message_content(message: Mapping[str, Any]) -> str:
+    """Return the text of a message; for content in parts, the texts of the parts."""
+    content = message.get("content") if "content" in message else message.get("value")
+    if isinstance(content, list):
+        content = "\n".join(str(p.get("text") or "") for p in content if isinstance(p, Mapping))
+    return content if isinstance(content, str) else "" if content is None else str(content)
+
+
+def messages_before_reply(value: list[Mapping[str, Any]]) -> str:
+    """Return the text of all messages before the assistant's final turns."""
+    end = len(value)
+    while end and message_role(value[end - 1]) in ASSISTANTS:
+        end -= 1
+    return "\n\n".join(text for m in value[:end] if (text := message_content(m).strip()))
+
+
+def last_reply(value: Any) -> str | None:
+    """Return the last reply of a conversation that ends in one; None when the conversation ends in a question."""
+    messages = chat_messages(value)
+    return message_content(messages[-1]) if messages and message_role(messages[-1]) in ASSISTANTS else None
+
+
+Row = Mapping[str, Any]
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_GAP = re.compile(r"[\s\-/]+")
+
+
+def value_at(row: Row, path: str) -> Any:
+    """Return the value at a column name or a path inside a column (`answers.text`, `a.b.c`); None when missing."""
+    if path in row:
+        return row[path]
+    head, _, rest = path.partition(".")
+    inner = row.get(head)
+    return value_at(inner, rest) if rest and isinstance(inner, Mapping) else None
+
+
+@lru_cache(4096)
+def snake_case(name: str) -> str:
+    """Convert a name: `answerKey`, `Answer Key` and `answer-key` become `answer_key`."""
+    return _GAP.sub("_", _HUMP.sub("_", name.strip())).lower()
+
+
+def prompt_text(value: Any) -> str:
+    """Return a value as part of a prompt: the turns before a conversation's last reply, or the texts of a list."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        messages = chat_messages(value)
+        if messages is not None:
+            return messages_before_reply(messages)
+        if all(isinstance(v, str | list) for v in value):
+            return "\n\n".join(v.strip() if isinstance(v, str) else " ".join(str(p).strip() for p in v) for v in value)
+    return golds.gold_text(value)
+
+
+def compose_prompt(row: Row, columns: tuple[str, ...] | list[str]) -> str:
+    """Return the prompt of a row as one text: its columns in order, each a paragraph."""
+    if len(columns) == 1:
+        return prompt_text(value_at(row, columns[0])).strip()
+    return "\n\n".join(text for name in columns if (text := prompt_text(value_at(row, name)).strip()))

@@ -1,7 +1,10 @@
-"""Statistics of rewards: what a set of rollouts says about whether GRPO would learn. Pure functions, no processes."""
+"""Statistics of rewards that predict whether GRPO would learn from a set of rollouts. Pure functions, no processes."""
 
-from prime_lab_mcp.lab.distribution.floor import golds_of
-from prime_lab_mcp.lab.distribution.judge import judge
-from prime_lab_mcp.lab.distribution.summary import Check, Component, Distribution, Usable
+from prime_lab_mcp.lab.distribution.floor import sampled_golds
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.distribution.summary import ComponentSummary, Distribution, DistributionCheck, UsableGroups
 
-__all__ = ["Check", "Component", "Distribution", "Usable", "golds_of", "judge"]
+__all__ = ["ComponentSummary", "Distribution", "DistributionCheck", "UsableGroups", "judge_rollouts", "sampled_golds"]
+
+ENTRY = ("floor", "judge", "rules", "sample", "signal", "summary")
+"""Modules that other packages may import."""

@@ -1,4 +1,4 @@
-"""Judges a set of rollouts: one pass to collect, then estimates, then the decision table (`decide`)."""
+"""Judges a set of rollouts: collects them in one pass, estimates statistics, and applies the decisions of `rules`."""
 
 from __future__ import annotations
 
@@ -7,37 +7,103 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval, student_interval
 from prime_lab_mcp.lab.distribution import lengths
-from prime_lab_mcp.lab.distribution.attainable import EPSILON
-from prime_lab_mcp.lab.distribution.attainable import attainable as highest_of
-from prime_lab_mcp.lab.distribution.collect import Sample, collect
-from prime_lab_mcp.lab.distribution.components import components, means_by_task
-from prime_lab_mcp.lab.distribution.decide import decide
-from prime_lab_mcp.lab.distribution.floor import Floor, floor_of
-from prime_lab_mcp.lab.distribution.forms import form
-from prime_lab_mcp.lab.distribution.intervals import Interval, clustered, spread
-from prime_lab_mcp.lab.distribution.measured import Measured
-from prime_lab_mcp.lab.distribution.signal import Outcomes, usable
-from prime_lab_mcp.lab.distribution.summary import Basis, Component, Distribution, Usable
-from prime_lab_mcp.lab.distribution.tasks import (
+from prime_lab_mcp.lab.distribution.floor import TrivialFloor, trivial_floor
+from prime_lab_mcp.lab.distribution.rules import decide_verdict
+from prime_lab_mcp.lab.distribution.sample import (
+    EPSILON,
     PASS_THRESHOLD,
-    Task,
-    difficulty,
+    RolloutSample,
+    TaskRewards,
+    attainable_reward,
+    collect_sample,
     learnability,
+    mean_task_std,
     pass_at_k,
+    pool_counts,
     signal_fraction,
-    std,
     tasks_of,
 )
-from prime_lab_mcp.lab.evals.results import Rollout
+from prime_lab_mcp.lab.distribution.signal import Outcomes, OutcomeTable, usable_interval, usable_share
+from prime_lab_mcp.lab.distribution.summary import Basis, ComponentSummary, Distribution, Estimates, UsableGroups
+from prime_lab_mcp.lab.rollouts.components import form_statistics
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+
+
+def component_summaries(sample: RolloutSample, grouped: Sequence[TaskRewards]) -> tuple[ComponentSummary, ...]:
+    """Summarise every component of the reward: its scores, and its share of the variance inside tasks.
+
+    `grouped` are the tasks with two rollouts or more.
+    """
+    total_variation = math.fsum(t.variation for t in grouped)
+    return tuple(_component(sample, name, grouped, total_variation) for name in sample.scores)
+
+
+def _component(
+    sample: RolloutSample, name: str, grouped: Sequence[TaskRewards], total_variation: float
+) -> ComponentSummary:
+    column, weight = sample.scores[name], sample.weights[name]
+    scores = [s for s in column if s == s]
+    n = len(scores)
+    low, high = min(scores), max(scores)
+    mean = math.fsum(scores) / n
+    best = max(1.0, high)
+    crossed, inner, free = _inside(column, sample.rewards, grouped) if low < high else (0.0, 0.0, 1)
+    return ComponentSummary(
+        name,
+        weight,
+        mean,
+        weight * crossed / total_variation if weight is not None and total_variation > 1e-12 else None,
+        std=math.sqrt(math.fsum([(s - mean) ** 2 for s in scores]) / n) if low < high else 0.0,
+        within_task_std=math.sqrt(inner / free) if grouped and free else None,
+        at_best=sum(s >= best - EPSILON for s in scores) / n,
+        outside=sum(not -EPSILON <= s <= 1 + EPSILON for s in scores) if low < -EPSILON or high > 1 + EPSILON else 0,
+    )
+
+
+def _inside(column: array[float], rewards: array[float], grouped: Sequence[TaskRewards]) -> tuple[float, float, int]:
+    """Return sums inside tasks: of score times reward, of the squared score, and of the degrees of freedom."""
+    crossed = squared = 0.0
+    free, last = 0, len(column)
+    for task in grouped:
+        rows = [r for r in task.rows if r < last]
+        scores = [column[r] for r in rows]
+        total = math.fsum(scores)
+        if total != total:
+            rows = [r for r in rows if column[r] == column[r]]
+            scores = [column[r] for r in rows]
+            total = math.fsum(scores)
+        if len(scores) < 2:
+            continue
+        free += len(scores) - 1
+        if min(scores) == max(scores):
+            continue
+        mean = total / len(scores)
+        paid = [rewards[r] for r in rows] if len(rows) < len(task.rewards) else task.rewards
+        crossed += math.fsum([(s - mean) * p for s, p in zip(scores, paid, strict=True)])
+        squared += math.fsum([(s - mean) ** 2 for s in scores])
+    return crossed, squared, free
+
+
+def means_by_task(column: Sequence[float], tasks: Sequence[TaskRewards]) -> tuple[list[float], int]:
+    """Return the mean score of every task that has scores, and the number of scores."""
+    means, n = [], 0
+    for task in tasks:
+        scores = [s for r in task.rows if r < len(column) and (s := column[r]) == s]
+        if scores:
+            means.append(math.fsum(scores) / len(scores))
+            n += len(scores)
+    return means, n
+
 
 _EXACT_OUTCOMES = 12
-"""Up to this many distinct rewards each is an outcome of its own; beyond, rewards are continuous and binned."""
+"""Number of distinct rewards up to which each is a separate outcome; beyond it rewards are continuous and binned."""
 _BIN = 0.05
 _EASY = 0.9
 
 
-def judge(
+def judge_rollouts(
     rollouts: Iterable[Rollout],
     *,
     group_size: int = 16,
@@ -47,23 +113,24 @@ def judge(
     golds: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> Distribution:
-    """Whether training on what these rollouts come from would teach anything. Deterministic for the same rollouts.
+    """Judge whether training on the source of these rollouts would teach anything. Equal rollouts give equal results.
 
-    `weights` are those of an environment whose results do not repeat them (v0). `floor` is what a trivial policy gets,
-    as reward / attainable; without it the rollouts and `golds` (task to right answer, of some tasks) tell.
+    `weights` belong to an environment whose results do not repeat them (v0). `floor` is the reward of a trivial policy,
+    as a share of the attainable reward; without `floor` the rollouts and `golds` (task to right answer, for some tasks)
+    determine it.
     """
-    known = dict(weights or {})
-    sample = collect(rollouts, known)
-    best, basis = _best(sample, attainable, known)
+    weight_by_name = dict(weights or {})
+    sample = collect_sample(rollouts, weight_by_name)
+    best, basis = _best(sample, attainable, weight_by_name)
     tasks = tasks_of(sample)
     grouped = [t for t in tasks if len(t.rewards) > 1]
-    mean, error = clustered([t.mean / best for t in tasks], sample.scored)
-    signal = usable(outcomes(grouped, best), group_size, seed) if grouped else None
+    mean, error = clustered_interval([t.mean / best for t in tasks], sample.scored)
+    signal = usable_interval(task_outcomes(grouped, best), group_size, seed) if grouped else None
     passes = [r >= PASS_THRESHOLD * best for r in sample.rewards]
-    parts = components(sample, grouped)
-    found, kept = sample.form, None
-    if found is not None:
-        kept, _ = clustered(*means_by_task(found[1], tasks))
+    parts = component_summaries(sample, grouped)
+    form, form_interval = sample.form, None
+    if form is not None:
+        form_interval, _ = clustered_interval(*means_by_task(form[1], tasks))
     facts = Distribution(
         status="passed",
         findings=(),
@@ -77,7 +144,7 @@ def judge(
         mean_low=mean.low if tasks else None,
         mean_high=mean.high if tasks else None,
         standard_error=error if tasks else None,
-        std=std(tasks, best),
+        std=mean_task_std(tasks, best),
         checks=(),
         usable_groups=_usable(signal, group_size),
         zero_variance_share=_zero_variance(grouped, best),
@@ -86,50 +153,54 @@ def judge(
         pass_threshold=PASS_THRESHOLD,
         pass_rate=sum(passes) / sample.scored if sample.scored else None,
         perfect_rate=_perfect(sample, best),
-        difficulty=difficulty(tasks, best),
+        difficulty=pool_counts(tasks, best),
         error_rate=sample.errors / sample.rollouts if sample.rollouts else 0.0,
         truncation_rate=sample.truncated / sample.completed if sample.completed else 0.0,
-        length_correlation=lengths.correlation(grouped, sample.lengths),
+        length_correlation=lengths.length_correlation(grouped, sample.lengths),
         components=parts,
         learnability=learnability(grouped, best),
-        prompt_tokens=lengths.percentiles_of(sample.prompts),
-        completion_tokens=lengths.percentiles_of(sample.lengths),
-        length_by_outcome=lengths.by_outcome(sample.rewards, sample.lengths, PASS_THRESHOLD * best),
+        prompt_tokens=lengths.length_percentiles(sample.prompts),
+        completion_tokens=lengths.length_percentiles(sample.lengths),
+        length_by_outcome=lengths.mean_lengths_by_outcome(sample.rewards, sample.lengths, PASS_THRESHOLD * best),
         reward_range=_range(sample, best),
         mean_complete=_complete(sample, best) if any(sample.cut) else None,
         usable_without_easy=_without_easy(grouped, best, group_size, seed),
-        form=form(found[0], found[1], sample.rewards, sample.cut, PASS_THRESHOLD * best) if found else None,
-        floor=Floor("given", floor) if floor is not None else _floor(sample, parts, best, golds),
+        form=form_statistics(form[0], form[1], sample.rewards, sample.cut, PASS_THRESHOLD * best) if form else None,
+        floor=TrivialFloor("given", floor) if floor is not None else _floor(sample, parts, best, golds),
         outside=sum(r < -EPSILON for r in sample.rewards),
     )
-    return decide(facts, Measured.of(sample, tasks, mean, signal, _deviation(tasks, sample, best), kept))
+    return decide_verdict(
+        facts, Estimates.of(sample, tasks, mean, signal, _deviation(tasks, sample, best), form_interval)
+    )
 
 
-def _best(sample: Sample, given: float | None, weights: Mapping[str, float]) -> tuple[float, Basis]:
-    """The highest reward there is; a reward above what the weights promise shows that scores exceed 1."""
+def _best(sample: RolloutSample, given: float | None, weights: Mapping[str, float]) -> tuple[float, Basis]:
+    """Return the highest attainable reward and its source. A reward above the sum of weights shows scores above 1."""
     highest = max(sample.rewards, default=0.0)
     if given is not None and given > 0:
         return given, "given"
     stated = max(sample.stated, math.fsum(w for w in weights.values() if w > 0))
-    best = highest_of(stated, highest)
+    best = attainable_reward(stated, highest)
     return best, "weights" if 0 < stated == best else "observed"
 
 
-def _usable(signal: Interval | None, group_size: int) -> Usable:
+def _usable(signal: Interval | None, group_size: int) -> UsableGroups:
     if signal is None:
-        return Usable(None, None, None, group_size)
-    return Usable(signal.value, signal.low, signal.high, group_size)
+        return UsableGroups(None, None, None, group_size)
+    return UsableGroups(signal.value, signal.low, signal.high, group_size)
 
 
-def outcomes(tasks: Sequence[Task], best: float) -> list[Outcomes]:
-    """The rewards of every task as counted outcomes: each distinct reward one, or bins where there are many."""
+def task_outcomes(tasks: Sequence[TaskRewards], best: float) -> list[Outcomes]:
+    """Count the outcomes of every task: each distinct reward is an outcome, or each bin where there are many
+    rewards.
+    """
     number: dict[float, int] = {}
-    known: dict[float, int] = {}
+    outcome_of: dict[float, int] = {}
     for task in tasks:
         for reward in task.rewards:
             if reward not in number:
-                number[reward] = known.setdefault(round(reward / best, 6), len(known))
-        if len(known) > _EXACT_OUTCOMES:
+                number[reward] = outcome_of.setdefault(round(reward / best, 6), len(outcome_of))
+        if len(outcome_of) > _EXACT_OUTCOMES:
             return [_binned(t, best) for t in tasks]
     return [
         ((number[t.low], len(t.rewards)),) if t.low == t.high else _counted([number[r] for r in t.rewards])
@@ -137,11 +208,11 @@ def outcomes(tasks: Sequence[Task], best: float) -> list[Outcomes]:
     ]
 
 
-def _binned(task: Task, best: float) -> Outcomes:
-    """Continuous rewards as outcomes: what lies within half a bin of each other teaches nothing worth naming.
+def _binned(task: TaskRewards, best: float) -> Outcomes:
+    """Bin continuous rewards: differences of less than half a bin teach too little to count.
 
-    Bins that are fixed would split rewards that are almost alike wherever they lie on an edge; a task's own start at
-    its lowest reward.
+    Fixed bins would split almost equal rewards at their edges, so a task whose rewards all lie within half a bin has
+    one outcome.
     """
     if task.high - task.low < _BIN / 2 * best:
         return [(math.floor(task.mean / best / _BIN + 0.5), len(task.rewards))]
@@ -152,32 +223,30 @@ def _counted(outcomes: list[int]) -> Outcomes:
     return list(Counter(outcomes).items())
 
 
-def _zero_variance(grouped: Sequence[Task], best: float) -> float | None:
+def _zero_variance(grouped: Sequence[TaskRewards], best: float) -> float | None:
     return sum(t.high - t.low <= EPSILON * best for t in grouped) / len(grouped) if grouped else None
 
 
-def _without_easy(grouped: Sequence[Task], best: float, group_size: int, seed: int) -> float | None:
-    kept = [t for t in grouped if t.mean <= _EASY * best]
-    if not kept or len(kept) == len(grouped):
+def _without_easy(grouped: Sequence[TaskRewards], best: float, group_size: int, seed: int) -> float | None:
+    harder = [t for t in grouped if t.mean <= _EASY * best]
+    if not harder or len(harder) == len(grouped):
         return None
-    from prime_lab_mcp.lab.distribution.signal import Table, usable_share
-
-    table = Table()
-    for outcome in outcomes(kept, best):
+    table = OutcomeTable()
+    for outcome in task_outcomes(harder, best):
         table.add(outcome)
     return usable_share(table, group_size)
 
 
-def _perfect(sample: Sample, best: float) -> float | None:
+def _perfect(sample: RolloutSample, best: float) -> float | None:
     return sum(r >= (1 - EPSILON) * best for r in sample.rewards) / sample.scored if sample.scored else None
 
 
-def _complete(sample: Sample, best: float) -> float | None:
-    whole = [r for r, cut in zip(sample.rewards, sample.cut, strict=True) if not cut]
-    return math.fsum(whole) / len(whole) / best if whole else None
+def _complete(sample: RolloutSample, best: float) -> float | None:
+    complete = [r for r, cut in zip(sample.rewards, sample.cut, strict=True) if not cut]
+    return math.fsum(complete) / len(complete) / best if complete else None
 
 
-def _range(sample: Sample, best: float) -> tuple[float, float] | None:
+def _range(sample: RolloutSample, best: float) -> tuple[float, float] | None:
     if not sample.scored:
         return None
     ordered = sorted(sample.rewards)
@@ -185,20 +254,22 @@ def _range(sample: Sample, best: float) -> tuple[float, float] | None:
     return ordered[math.floor(0.01 * last)] / best, ordered[math.ceil(0.99 * last)] / best
 
 
-def _deviation(tasks: Sequence[Task], sample: Sample, best: float) -> Interval:
-    """The standard deviation of reward / attainable, its interval from the spread of squared deviations over tasks."""
+def _deviation(tasks: Sequence[TaskRewards], sample: RolloutSample, best: float) -> Interval:
+    """Return the standard deviation of reward / attainable, with an interval from the squared deviations over tasks."""
     if not tasks:
         return Interval(0.0, 0.0, 1.0)
     grand = math.fsum(t.mean * len(t.rewards) for t in tasks) / sample.scored
     squares = array("d", [(t.variation / len(t.rewards) + (t.mean - grand) ** 2) / best**2 for t in tasks])
-    variance = spread(squares)
+    variance = student_interval(squares)
     if max(squares) - min(squares) < 1e-12:
         # Nothing varied in N rollouts: less than 3 / N of them would have.
         variance = Interval(variance.value, variance.value - 3 / sample.scored, variance.value + 3 / sample.scored)
     return Interval(*(math.sqrt(max(0.0, v)) for v in (variance.value, variance.low, variance.high)))
 
 
-def _floor(sample: Sample, parts: Sequence[Component], best: float, golds: Mapping[str, str] | None) -> Floor | None:
+def _floor(
+    sample: RolloutSample, parts: Sequence[ComponentSummary], best: float, golds: Mapping[str, str] | None
+) -> TrivialFloor | None:
     named = sample.form
     paid = next((c.weight for c in parts if named and c.name == named[0]), None)
-    return floor_of(paid, best, golds)
+    return trivial_floor(paid, best, golds)

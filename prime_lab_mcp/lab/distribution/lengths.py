@@ -1,4 +1,4 @@
-"""Whether longer completions are paid more, and how long completions are."""
+"""The correlation of reward with completion length, and the distribution of lengths."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.distribution.tasks import Task
+from prime_lab_mcp.lab.distribution.sample import TaskRewards
 
 _TASKS = 4_000
-"""Tasks that are ranked at most, evenly spread: their ranks tell a correlation to about 0.01."""
+"""Tasks to rank at most, evenly spread: their ranks determine a correlation to about 0.01."""
 _CERTAIN = 2.576
 """z of p < .01, two-sided."""
 
 
 @dataclass(frozen=True, slots=True)
-class Correlation:
-    """Spearman's, inside tasks. `certain`: p < .01 by Fisher's transform, tasks' means taken off the degrees."""
+class LengthCorrelation:
+    """Spearman's correlation inside tasks.
+
+    `certain`: p < .01 by Fisher's transform, with one degree of freedom less for each task's mean.
+    """
 
     rho: float
     certain: bool
 
 
-def correlation(tasks: Sequence[Task], lengths: array[float]) -> Correlation | None:
-    """Of rewards and completion tokens, ranked inside each task; None where one of them never differs."""
+def length_correlation(tasks: Sequence[TaskRewards], lengths: array[float]) -> LengthCorrelation | None:
+    """Correlate rewards with completion tokens, ranked inside each task; None where one of the two never differs."""
     crossed = long = paid = 0.0
     rollouts = used = 0
     for task in tasks[:: max(1, math.ceil(len(tasks) / _TASKS))]:
@@ -43,11 +46,11 @@ def correlation(tasks: Sequence[Task], lengths: array[float]) -> Correlation | N
     rho = crossed / math.sqrt(long * paid)
     free = rollouts - used - 2
     inside = max(-0.999999, min(0.999999, rho))
-    return Correlation(rho, free > 7 and abs(math.atanh(inside)) * math.sqrt(free) > _CERTAIN)
+    return LengthCorrelation(rho, free > 7 and abs(math.atanh(inside)) * math.sqrt(free) > _CERTAIN)
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 1; equal values share the mean of theirs."""
+    """Return ranks from 1; equal values share the mean of their ranks."""
     places = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     start = 0
@@ -61,8 +64,8 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return ranks
 
 
-def by_outcome(rewards: Sequence[float], lengths: Sequence[float], solved: float) -> dict[str, int]:
-    """Mean completion tokens of solved and of unsolved rollouts, where the endpoint counted tokens."""
+def mean_lengths_by_outcome(rewards: Sequence[float], lengths: Sequence[float], solved: float) -> dict[str, int]:
+    """Return the mean completion tokens of solved and unsolved rollouts, where the endpoint reports tokens."""
     totals, counts = [0.0, 0.0], [0, 0]
     for reward, length in zip(rewards, lengths, strict=True):
         if length > 0:
@@ -72,8 +75,8 @@ def by_outcome(rewards: Sequence[float], lengths: Sequence[float], solved: float
     return {n: round(totals[i] / counts[i]) for i, n in enumerate(("solved", "unsolved")) if counts[i]}
 
 
-def percentiles_of(counts: Sequence[float]) -> dict[str, int]:
-    """p50, p95, p99 and max of token counts; empty where the endpoint reported none."""
+def length_percentiles(counts: Sequence[float]) -> dict[str, int]:
+    """Return p50, p95, p99 and max of token counts; empty where the endpoint reports none."""
     ordered = sorted(c for c in counts if c > 0)
     if not ordered:
         return {}

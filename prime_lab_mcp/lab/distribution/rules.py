@@ -1,214 +1,492 @@
-"""The decision table on what a set of rollouts is as a whole: its failures, size, means and signal."""
+"""The decision table for a distribution: thresholds, rules on the whole reward and on its components, and the verdict.
+
+An estimate whose interval lies wholly on the failing side of a threshold fails. An interval across a failing threshold
+makes the verdict inconclusive, with the number of tasks that would decide. Otherwise the rule passes. Samples of fewer
+than 30 tasks or 4 rollouts each never pass. A failure outweighs an inconclusive rule. `next_calls` says what to do
+after a verdict.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Iterator
 
-from prime_lab_mcp.lab.distribution.advice import (
-    ADVISED_ROLLOUTS,
-    ADVISED_TASKS,
-    EASIER,
-    ERRORS_FAIL,
-    ERRORS_WARN,
-    HARDER,
-    MEAN_HIGH,
-    MEAN_LOW,
-    MIN_SAMPLE,
-    MIN_STD,
-    NEAR_FLOOR,
-    POOL_FAIL,
-    POOL_WARN,
-    RANGE_FAIL,
-    RANGE_WARN,
-    SIGNAL_FAIL,
-    SIGNAL_WARN,
-    TRUNCATED_FAIL,
-    TRUNCATED_WARN,
-    USABLE_FAIL,
-    USABLE_WARN,
-    bounds,
-    unclear,
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.findings import worst_first
+from prime_lab_mcp.lab.base.report import Finding, Next, Severity
+from prime_lab_mcp.lab.base.statistics import Interval, wilson_interval
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.distribution.summary import (
+    MIN_ROLLOUTS,
+    MIN_TASKS,
+    ComponentSummary,
+    Distribution,
+    DistributionCheck,
+    Estimates,
+    Status,
 )
-from prime_lab_mcp.lab.distribution.intervals import Interval, wilson
-from prime_lab_mcp.lab.distribution.measured import MIN_ROLLOUTS, MIN_TASKS, Measured
-from prime_lab_mcp.lab.distribution.summary import Distribution
-from prime_lab_mcp.lab.report import Finding, Severity
-from prime_lab_mcp.lab.text import count
+
+ADVISED_TASKS, ADVISED_ROLLOUTS = 50, 8
+MIN_SAMPLE, MEAN_LOW, MEAN_HIGH, MIN_STD, MIN_FORMAT = 20, 0.05, 0.95, 0.05, 0.3
+"""The five thresholds of the reward checks: sample size, lowest and highest mean, deviation, format score."""
+USABLE_FAIL, USABLE_WARN = 0.10, 0.40
+POOL_FAIL, POOL_WARN = 0.90, 0.50
+ERRORS_FAIL, ERRORS_WARN = 0.10, 0.05
+TRUNCATED_FAIL, TRUNCATED_WARN = 0.20, 0.05
+SIGNAL_FAIL, SIGNAL_WARN = 0.02, 0.10
+RANGE_FAIL, RANGE_WARN = 0.05, 0.20
+UNPARSED_FAIL, UNPARSED_WARN = 0.50, 0.20
+LENGTH_WARN = 0.3
+FORMAT_SHARE_FAIL, CORRECT_SHARE_FAIL = 0.60, 0.20
+SATURATED_SHARE = 0.98
+NEAR_FLOOR = 0.05
+
+HARDER_TASKS_FIX = (
+    "Give the model easier tasks, partial credit that cannot be gamed, or a stronger model; then run run_eval again."
+)
+FORMAT_FIX = "State the format in the system prompt with an example, or fine-tune on it first; then run run_eval again."
+EASIER_TASKS_FIX = "Use harder tasks or a weaker model, and leave out what is always solved; then run run_eval again."
 
 
-def on_failures(facts: Distribution, seen: Measured) -> Iterator[Finding]:
-    if seen.completed == 0:
+def unclear_finding(what: str, interval: Interval, threshold: float, tasks: int, fix: str) -> Finding:
+    """Return the blocker for an interval that lies across a failing threshold."""
+    needed = interval.tasks_to_decide(threshold, tasks)
+    if needed is None:
+        advice = f"It lies on the threshold, and no sample would decide it. {fix}"
+    else:
+        advice = f"Run run_eval with num_examples={needed} (or {fix[0].lower()}{fix[1:].rstrip('.')})."
+    return Finding(
+        "distribution-unclear",
+        "blocker",
+        f"{what} is {interval.value:.3f}, but its interval {bounds_text(interval)} lies across {threshold:g}",
+        advice,
+        where=what,
+    )
+
+
+def bounds_text(interval: Interval) -> str:
+    """Return the bounds of a 95 % interval as text."""
+    return f"95% {max(interval.low, 0):.3f} to {interval.high:.3f}"
+
+
+def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
+    """Judge failed, non-finite and truncated rollouts."""
+    if estimates.completed == 0:
         what = f"all {count(facts.rollouts, 'rollout')} failed" if facts.rollouts else "there is no rollout"
         yield Finding(
-            "eval-all-errors", "blocker", f"{what}, so nothing is known about the reward",
+            "eval-all-errors",
+            "blocker",
+            f"{what}, so nothing is known about the reward",
             'Look at the errors with read_eval(view="rollouts"), mend the endpoint or the environment, '
             "and run run_eval again.",
-        )  # fmt: skip
+        )
         return
     if facts.error_rate > ERRORS_WARN:
         severity: Severity = "blocker" if facts.error_rate > ERRORS_FAIL else "warning"
         yield Finding(
-            "eval-errors", severity,
+            "eval-errors",
+            severity,
             f"{facts.errors} of {count(facts.rollouts, 'rollout')} failed ({facts.error_rate:.0%}); they are left "
             f"out of every number here, and more than {ERRORS_FAIL:.0%} is too many",
             'Look at the errors with read_eval(view="rollouts"): rate limits need a lower concurrency, others a '
             "repair; then run run_eval again.",
-        )  # fmt: skip
-    if seen.nonfinite:
+        )
+    if estimates.nonfinite:
         yield Finding(
-            "distribution-nonfinite", "blocker",
-            f"{count(seen.nonfinite, 'rollout')} got a reward that is no finite number; one of them spoils its group",
+            "distribution-nonfinite",
+            "blocker",
+            f"{count(estimates.nonfinite, 'rollout')} got a reward that is no finite number; one of them spoils "
+            "its group",
             "Make the reward return a finite number for every completion, then call test_reward.",
-        )  # fmt: skip
+        )
     if facts.truncation_rate > TRUNCATED_WARN:
         severity = "blocker" if facts.truncation_rate > TRUNCATED_FAIL else "warning"
         rest = "" if facts.mean_complete is None else f"; the others earn {facts.mean_complete:.2f} on average"
         yield Finding(
-            "distribution-truncated", severity,
+            "distribution-truncated",
+            severity,
             f"{facts.truncation_rate:.0%} of the completions were cut off by the token limit, which looks like "
             f"failure{rest}",
             "Run run_eval with a higher max_tokens, and train with the same.",
-        )  # fmt: skip
+        )
 
 
-def on_size(facts: Distribution, seen: Measured) -> Iterator[Finding]:
+def on_size(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
+    """Judge the size of the sample: tasks, rollouts per task."""
     fix = f"Run run_eval with num_examples={ADVISED_TASKS} and rollouts={ADVISED_ROLLOUTS}."
-    if seen.full_tasks < MIN_TASKS:
+    if estimates.full_tasks < MIN_TASKS:
         yield Finding(
-            "distribution-too-small", "blocker",
-            f"{count(seen.full_tasks, 'task')} with at least {MIN_ROLLOUTS} scored rollouts are too few to pass; "
+            "distribution-too-small",
+            "blocker",
+            f"{count(estimates.full_tasks, 'task')} with at least {MIN_ROLLOUTS} scored rollouts are too few to pass; "
             f"{MIN_TASKS} are needed",
             fix,
-        )  # fmt: skip
+        )
     if facts.scored < MIN_SAMPLE:
         yield Finding(
-            "distribution-sample-count", "warning",
-            f"{count(facts.scored, 'scored rollout')}; the least that says anything is {MIN_SAMPLE}", fix,
-        )  # fmt: skip
+            "distribution-sample-count",
+            "warning",
+            f"{count(facts.scored, 'scored rollout')}; the least that says anything is {MIN_SAMPLE}",
+            fix,
+        )
 
 
-def on_means(facts: Distribution, seen: Measured) -> Iterator[Finding]:
-    mean, tasks = seen.mean, facts.tasks
+def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
+    """Judge the mean reward and its spread."""
+    mean, tasks = estimates.mean, facts.tasks
     if mean.side(MEAN_LOW) == "below":
         yield Finding(
-            "distribution-all-zero", "blocker",
-            f"mean reward is {mean.value:.3f} of what is attainable, wholly below {MEAN_LOW} ({bounds(mean)})",
-            f"If correct answers score 0, mend the reward (test_reward). {HARDER}",
-        )  # fmt: skip
+            "distribution-all-zero",
+            "blocker",
+            f"mean reward is {mean.value:.3f} of what is attainable, wholly below {MEAN_LOW} ({bounds_text(mean)})",
+            f"If correct answers score 0, mend the reward (test_reward). {HARDER_TASKS_FIX}",
+        )
     elif mean.side(MEAN_LOW) == "across":
-        yield unclear("mean reward", mean, MEAN_LOW, tasks, HARDER)
+        yield unclear_finding("mean reward", mean, MEAN_LOW, tasks, HARDER_TASKS_FIX)
     if mean.side(MEAN_HIGH) == "above":
         yield Finding(
-            "distribution-all-one", "blocker",
-            f"mean reward is {mean.value:.3f} of what is attainable, wholly above {MEAN_HIGH} ({bounds(mean)})",
-            EASIER,
-        )  # fmt: skip
+            "distribution-all-one",
+            "blocker",
+            f"mean reward is {mean.value:.3f} of what is attainable, wholly above {MEAN_HIGH} ({bounds_text(mean)})",
+            EASIER_TASKS_FIX,
+        )
     elif mean.side(MEAN_HIGH) == "across":
-        yield unclear("mean reward", mean, MEAN_HIGH, tasks, EASIER)
+        yield unclear_finding("mean reward", mean, MEAN_HIGH, tasks, EASIER_TASKS_FIX)
     yield from _on_floor(facts, mean)
-    yield from _on_variation(facts, seen)
+    yield from _on_variation(facts, estimates)
 
 
 def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
-    """At the floor where the interval holds it and the estimate is hardly above; farther off more tasks would tell."""
+    """Compare the mean with the trivial floor.
+
+    The mean is at the floor where the interval contains the floor and the estimate is hardly above; farther off, more
+    tasks would decide.
+    """
     if facts.floor is None or (mean.value >= facts.floor.reward + NEAR_FLOOR and mean.low > facts.floor.reward):
         return
-    floor, said = facts.floor.reward, f"what {facts.floor.said} earns"
+    floor, floor_text = facts.floor.reward, f"what {facts.floor.description} earns"
     if mean.value >= floor + NEAR_FLOOR:
-        yield unclear(f"mean reward beside {said}", mean, round(floor, 3), facts.tasks, HARDER)
+        yield unclear_finding(f"mean reward beside {floor_text}", mean, round(floor, 3), facts.tasks, HARDER_TASKS_FIX)
     elif mean.low <= floor:
         yield Finding(
-            "distribution-at-floor", "blocker",
-            f"mean reward {mean.value:.3f} ({bounds(mean)}) is no better than {said}: {floor:.3f}",
-            f"Balance the answers or choose tasks the model can do better than by guessing. {HARDER}",
-        )  # fmt: skip
+            "distribution-at-floor",
+            "blocker",
+            f"mean reward {mean.value:.3f} ({bounds_text(mean)}) is no better than {floor_text}: {floor:.3f}",
+            f"Balance the answers or choose tasks the model can do better than by guessing. {HARDER_TASKS_FIX}",
+        )
     else:
         yield Finding(
-            "distribution-near-floor", "warning",
-            f"mean reward {mean.value:.3f} is hardly better than {said}: {floor:.3f}", HARDER,
-        )  # fmt: skip
+            "distribution-near-floor",
+            "warning",
+            f"mean reward {mean.value:.3f} is hardly better than {floor_text}: {floor:.3f}",
+            HARDER_TASKS_FIX,
+        )
 
 
-def _on_variation(facts: Distribution, seen: Measured) -> Iterator[Finding]:
-    deviation = seen.deviation
+def _on_variation(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
+    deviation = estimates.deviation
     wider = "Give partial credit or a wider reward scale: prime-rl does not divide by the deviation; then run_eval."
     if deviation.side(MIN_STD) == "across":
-        yield unclear("the standard deviation of rewards", deviation, MIN_STD, facts.tasks, HARDER)
+        yield unclear_finding("the standard deviation of rewards", deviation, MIN_STD, facts.tasks, HARDER_TASKS_FIX)
     elif deviation.side(MIN_STD) == "below":
         yield Finding(
-            "distribution-constant", "blocker",
+            "distribution-constant",
+            "blocker",
             f"rewards hardly vary: standard deviation {deviation.value:.3f} of what is attainable, below {MIN_STD}",
             wider,
-        )  # fmt: skip
+        )
     elif facts.reward_range is not None:
         used = facts.reward_range[1] - facts.reward_range[0]
         if used < RANGE_WARN:
             yield Finding(
-                "distribution-narrow-range", "blocker" if used < RANGE_FAIL else "warning",
-                f"98% of the rewards lie within {used:.3f} of what is attainable, less than {RANGE_WARN}", wider,
-            )  # fmt: skip
+                "distribution-narrow-range",
+                "blocker" if used < RANGE_FAIL else "warning",
+                f"98% of the rewards lie within {used:.3f} of what is attainable, less than {RANGE_WARN}",
+                wider,
+            )
 
 
-def on_signal(facts: Distribution, seen: Measured) -> Iterator[Finding]:
-    group, signal = facts.usable_groups.group_size, seen.signal
+def on_signal(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
+    """Judge the share of groups that teach, and the difficulty pools."""
+    group, signal = facts.usable_groups.group_size, estimates.signal
     if signal is not None:
         wasted = "a group without two different rewards teaches nothing"
         fix = "Choose tasks that the model solves sometimes, or a larger group; then run run_eval again."
         if signal.side(USABLE_FAIL) == "below":
             yield Finding(
-                "distribution-no-signal", "blocker",
-                f"about {signal.value:.0%} of groups of {group} would have a gradient ({bounds(signal)}), wholly below "
-                f"{USABLE_FAIL:.0%}; {wasted}",
+                "distribution-no-signal",
+                "blocker",
+                f"about {signal.value:.0%} of groups of {group} would have a gradient ({bounds_text(signal)}), wholly "
+                f"below {USABLE_FAIL:.0%}; {wasted}",
                 fix,
-            )  # fmt: skip
-        elif _divided(facts, seen):
+            )
+        elif _divided(facts, estimates):
             yield Finding(
-                "distribution-no-signal", "blocker",
-                f"in none of {count(seen.full_tasks, 'task')} did two rollouts earn different rewards, while tasks "
-                f"differ: the model always solves a task or never does; {wasted}",
+                "distribution-no-signal",
+                "blocker",
+                f"in none of {count(estimates.full_tasks, 'task')} did two rollouts earn different rewards, while "
+                f"tasks differ: the model always solves a task or never does; {wasted}",
                 fix,
-            )  # fmt: skip
+            )
         elif signal.side(USABLE_FAIL) == "across":
-            yield unclear(f"the share of usable groups of {group}", signal, USABLE_FAIL, facts.tasks, HARDER)
+            yield unclear_finding(
+                f"the share of usable groups of {group}", signal, USABLE_FAIL, facts.tasks, HARDER_TASKS_FIX
+            )
         elif signal.value < USABLE_WARN:
             yield Finding(
-                "distribution-weak-signal", "warning",
-                f"about {signal.value:.0%} of groups of {group} would have a gradient ({bounds(signal)}): the rest of "
-                "what a run costs is discarded",
+                "distribution-weak-signal",
+                "warning",
+                f"about {signal.value:.0%} of groups of {group} would have a gradient ({bounds_text(signal)}): the "
+                "rest of what a run costs is discarded",
                 "Leave out tasks that are always or never solved, or raise the group size.",
-            )  # fmt: skip
-    yield from _on_pools(facts, seen)
+            )
+    yield from _on_pools(facts, estimates)
     if facts.signal_fraction is not None and facts.signal_fraction < SIGNAL_WARN:
         yield Finding(
-            "distribution-between-tasks", "warning",
+            "distribution-between-tasks",
+            "warning",
             f"{facts.signal_fraction:.0%} of the variance lies inside tasks; only that part trains",
             "Choose tasks that the model solves sometimes rather than always or never.",
-        )  # fmt: skip
+        )
 
 
-def _divided(facts: Distribution, seen: Measured) -> bool:
-    """Signal fraction and usable share below their thresholds together (facts 3.4), and not by chance.
+def _divided(facts: Distribution, estimates: Estimates) -> bool:
+    """True when signal fraction and usable share are both below their thresholds (docs/validation.md, Reward
+    distributions), and not by chance.
 
-    The share's interval alone may reach above its threshold at 4 rollouts a task. So every rollout of a task has to
-    agree, in as many tasks as bound the share of mixed ones to 6 %.
+    The share's interval alone may reach above its threshold at 4 rollouts a task. So all rollouts of a task have to
+    agree, in as many tasks as bound the share of mixed tasks to 6 %.
     """
-    agree = facts.zero_variance_share == 1.0 and seen.full_tasks >= ADVISED_TASKS
+    agree = facts.zero_variance_share == 1.0 and estimates.full_tasks >= ADVISED_TASKS
     return agree and facts.signal_fraction is not None and facts.signal_fraction < SIGNAL_FAIL
 
 
-def _on_pools(facts: Distribution, seen: Measured) -> Iterator[Finding]:
-    n = seen.scored_tasks
-    for pool, code, said, fix in (
-        ("never", "distribution-too-hard", "never got any reward", HARDER),
-        ("always", "distribution-too-easy", "were always solved", EASIER),
-    ):
-        share = wilson(facts.difficulty[pool], n)
+def _on_pools(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
+    n = estimates.scored_tasks
+    pools: tuple[tuple[str, Code, Code, str, str], ...] = (
+        ("never", "distribution-too-hard", "distribution-too-hard-mostly", "never got any reward", HARDER_TASKS_FIX),
+        ("always", "distribution-too-easy", "distribution-too-easy-mostly", "were always solved", EASIER_TASKS_FIX),
+    )
+    for pool, code, mostly, description, fix in pools:
+        share = wilson_interval(facts.difficulty[pool], n)
         if share.side(POOL_FAIL) == "above":
             yield Finding(
-                code, "blocker",
-                f"{share.value:.0%} of the tasks {said} ({bounds(share)}), wholly above {POOL_FAIL:.0%}", fix,
-            )  # fmt: skip
+                code,
+                "blocker",
+                f"{share.value:.0%} of the tasks {description} ({bounds_text(share)}), wholly above {POOL_FAIL:.0%}",
+                fix,
+            )
         elif share.side(POOL_FAIL) == "across":
-            yield unclear(f"the share of tasks that {said}", share, POOL_FAIL, n, fix)
+            yield unclear_finding(f"the share of tasks that {description}", share, POOL_FAIL, n, fix)
         elif share.value > POOL_WARN:
-            yield Finding(f"{code}-mostly", "warning", f"{share.value:.0%} of the tasks {said}", fix)
+            yield Finding(mostly, "warning", f"{share.value:.0%} of the tasks {description}", fix)
+
+
+def on_form(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
+    """Judge how often completions follow the format."""
+    form, interval = facts.form, estimates.form
+    if form is None or interval is None:
+        return
+    name = quote(form.name, 60)
+    if interval.side(MIN_FORMAT) == "across":
+        yield unclear_finding(f"the mean of {name}", interval, MIN_FORMAT, facts.tasks, FORMAT_FIX)
+    elif interval.side(MIN_FORMAT) == "below":
+        yield Finding(
+            "distribution-format-low",
+            "blocker",
+            f"{name} is {form.mean:.2f} on average, below {MIN_FORMAT}: the model does not keep to "
+            "the format, so correctness is hardly measured",
+            FORMAT_FIX,
+        )
+        return
+    if form.unparsed_rate is not None and form.unparsed_rate > UNPARSED_WARN:
+        able = "" if form.solved_if_kept is None else f"; where it is kept, {form.solved_if_kept:.0%} are solved"
+        yield Finding(
+            "distribution-unparsed",
+            "blocker" if form.unparsed_rate > UNPARSED_FAIL else "warning",
+            f"{form.unparsed_rate:.0%} of the completions that were not cut off do not keep to the format "
+            f"({name} below 0.5){able}",
+            FORMAT_FIX,
+        )
+
+
+def on_components(facts: Distribution) -> Iterator[Finding]:
+    """Judge how the components share the variance of the reward."""
+    form = next((c for c in facts.components if facts.form and c.name == facts.form.name), None)
+    others = [c for c in facts.components if c.within_task_share is not None and c is not form]
+    if form is not None and form.within_task_share is not None and others:
+        correct = math.fsum(c.within_task_share or 0.0 for c in others)
+        if form.within_task_share > FORMAT_SHARE_FAIL and correct < CORRECT_SHARE_FAIL:
+            yield Finding(
+                "distribution-format-dominates",
+                "blocker",
+                f"{form.within_task_share:.0%} of what a run could learn from is {quote(form.name, 60)}, {correct:.0%} "
+                "everything else: it will learn the format and stop",
+                "Lower the weight of the format reward, or choose tasks that the model sometimes solves.",
+            )
+        elif form.mean >= SATURATED_SHARE:
+            yield Finding(
+                "distribution-format-saturated",
+                "info",
+                f"{quote(form.name, 60)} is at {form.mean:.2f} already and gives no signal",
+                "Drop it, or keep it only as a guard.",
+            )
+    yield from _on_saturation(facts, form)
+    yield from _on_range(facts)
+
+
+def _on_saturation(facts: Distribution, form: ComponentSummary | None) -> Iterator[Finding]:
+    """Report components that have the same score everywhere among several: they contribute no gradient."""
+    flat = [c for c in facts.components if c is not form and c.weight != 0 and c.std < 1e-6]
+    if flat and len(flat) < len(facts.components):
+        listed = ", ".join(f"{quote(c.name, 60)} ({c.mean:.2f})" for c in flat[:4])
+        yield Finding(
+            "distribution-constant-component",
+            "info",
+            f"the same for every rollout, and so without signal: {listed}",
+            "Drop it, or look why it never differs: test_reward shows what right and wrong answers earn from it.",
+        )
+
+
+def _on_range(facts: Distribution) -> Iterator[Finding]:
+    listed = [f"{quote(c.name, 60)} in {count(c.outside, 'rollout')}" for c in facts.components if c.outside]
+    below = f"the reward is negative in {count(facts.outside, 'rollout')}" if facts.outside else ""
+    if listed or below:
+        outside = f"scores outside 0 to 1: {', '.join(listed[:4])}" if listed else ""
+        yield Finding(
+            "distribution-out-of-range",
+            "warning",
+            "; ".join(filter(None, (below, outside))),
+            "Keep every score within 0 and 1 and let weights say what it is worth; penalties as such are fine when "
+            "meant.",
+        )
+
+
+def on_lengths(facts: Distribution) -> Iterator[Finding]:
+    """Judge the correlation of reward with completion length."""
+    correlation = facts.length_correlation
+    if correlation is None or not correlation.certain or abs(correlation.rho) <= LENGTH_WARN:
+        return
+    direction = "longer" if correlation.rho > 0 else "shorter"
+    tokens = facts.length_by_outcome
+    means = f"; solved ones have {tokens['solved']} tokens, others {tokens['unsolved']}" if len(tokens) == 2 else ""
+    yield Finding(
+        "distribution-length-correlation",
+        "warning",
+        f"inside a task, {direction} completions get more reward (rank correlation {correlation.rho:.2f}{means})",
+        'Read the highest rollouts with read_eval(view="rollouts"): training will push the length that way.',
+    )
+
+
+UNCLEAR_CODES = frozenset(
+    {
+        "distribution-too-small",
+        "distribution-unclear",
+        "eval-all-errors",
+    }
+)
+"""Blockers that mean "not decided"; every other blocker is a failure."""
+
+
+def decide_verdict(facts: Distribution, estimates: Estimates) -> Distribution:
+    """Return `facts` with checks, findings and status."""
+    findings = [*on_failures(facts, estimates)]
+    if facts.scored:
+        findings += on_means(facts, estimates)
+        findings += on_signal(facts, estimates)
+        findings += on_form(facts, estimates)
+        findings += on_components(facts)
+        findings += on_size(facts, estimates)
+        findings += on_lengths(facts)
+    if any(f.severity == "blocker" and f.code not in UNCLEAR_CODES for f in findings):
+        # What has failed needs no larger sample to say so.
+        findings = [f for f in findings if f.code != "distribution-unclear"]
+    findings = worst_first(sorted(findings, key=lambda f: f.code in UNCLEAR_CODES))
+    return dataclasses.replace(facts, status=_status(findings), findings=tuple(findings), checks=tuple(_checks(facts)))
+
+
+def _status(findings: list[Finding]) -> Status:
+    blockers = [f.code for f in findings if f.severity == "blocker"]
+    if any(code not in UNCLEAR_CODES for code in blockers):
+        return "failed"
+    return "inconclusive" if blockers else "passed"
+
+
+def _checks(facts: Distribution) -> Iterator[DistributionCheck]:
+    """Yield the five checks, on the estimates; the verdict rests on intervals. A format score of 0 counts as a
+    value.
+    """
+    mean, std, form = facts.mean, facts.std, facts.form
+    yield DistributionCheck("sample-count", facts.scored, f">= {MIN_SAMPLE}", facts.scored >= MIN_SAMPLE)
+    yield DistributionCheck("not-all-zero", mean, f"> {MEAN_LOW}", mean is not None and mean > MEAN_LOW)
+    yield DistributionCheck("not-all-one", mean, f"< {MEAN_HIGH}", mean is not None and mean < MEAN_HIGH)
+    yield DistributionCheck("variance", std, f"> {MIN_STD}", std is not None and std > MIN_STD)
+    yield DistributionCheck(
+        "format", form.mean if form else None, f"> {MIN_FORMAT}", form.mean > MIN_FORMAT if form else None
+    )
+
+
+_TASKS_AT_FAULT = frozenset(
+    {
+        "distribution-too-hard",
+        "distribution-too-easy",
+        "distribution-no-signal",
+        "distribution-all-one",
+        "distribution-at-floor",
+        "distribution-too-hard-mostly",
+        "distribution-too-easy-mostly",
+        "distribution-weak-signal",
+        "distribution-between-tasks",
+    }
+)
+_REWARD_AT_FAULT = frozenset(
+    {
+        "distribution-nonfinite",
+        "distribution-constant",
+        "distribution-narrow-range",
+        "distribution-format-dominates",
+    }
+)
+_ZEROS = frozenset(
+    {
+        "distribution-all-zero",
+        "distribution-truncated",
+        "distribution-format-low",
+        "distribution-unparsed",
+    }
+)
+
+
+def next_calls(facts: Distribution, environment: str, evaluation: str | None) -> tuple[Next, ...]:
+    """Return the next calls for a verdict: the rollouts behind the zeros, other tasks, the reward, or a larger
+    sample.
+    """
+    arguments = {"eval": evaluation} if evaluation else {}
+    codes = {f.code for f in facts.findings if f.severity != "info"}
+    blocked = {f.code for f in facts.findings if f.severity == "blocker"}
+    difficulty = Next("read_eval", "which tasks to keep, in which order", {**arguments, "view": "difficulty"})
+    calls: list[Next] = []
+    if facts.status == "passed":
+        if environment:
+            why = "the reward distribution can be trained on"
+            calls.append(Next("push_environment", why, {"environment": environment}))
+        if codes & _TASKS_AT_FAULT:
+            calls.append(difficulty)
+        return tuple(calls)
+    if "eval-errors" in blocked or "eval-all-errors" in blocked:
+        why = "see what the failed rollouts say"
+        calls.append(Next("read_eval", why, {**arguments, "view": "rollouts", "where": "error"}))
+    if blocked & _ZEROS:
+        calls.append(Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}))
+    if blocked & _REWARD_AT_FAULT and environment:
+        calls.append(Next("test_reward", "see what right and wrong answers earn", {"environment": environment}))
+    if codes & _TASKS_AT_FAULT and not (blocked & UNCLEAR_CODES):
+        calls.append(difficulty)
+    if blocked & UNCLEAR_CODES and "eval-all-errors" not in blocked:
+        calls.append(
+            Next("run_eval", "as large as the fix says", {"environment": environment} if environment else None)
+        )
+    return tuple(calls) or (
+        Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}),
+    )

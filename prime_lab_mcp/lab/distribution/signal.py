@@ -1,9 +1,16 @@
-"""Which share of groups would have a gradient at the training group size, from rollouts of another group size.
+"""Estimates the share of groups with a gradient at the training group size, from rollouts of another group size.
 
-A group without two different rewards teaches nothing, since GRPO subtracts the group's mean. Where every task has G
-rollouts, their groups are counted. The share seen at r rollouts is no estimate of the share at G > r: there a
-beta-binomial extrapolates, of each outcome by itself, since one may divide the tasks (no reward at all) while others
-vary inside them (partial credit). The interval is over tasks, and around a second model where that fits as well.
+A group without two different rewards teaches nothing, since GRPO subtracts the group's mean. Where every task has at
+least G rollouts, groups of G among them are counted. The share at r rollouts is no estimate of the share at G > r, so a
+model extrapolates. The model treats each outcome separately, since one outcome may divide the tasks (no reward at all)
+while others vary inside tasks (partial credit).
+
+Two models describe how a task's chance of an outcome varies over tasks. In the first the chance has a Beta
+distribution, so that counts are beta-binomial: the mean is the pooled mean, and the concentration has maximum
+likelihood. In the second there are two kinds of tasks, each with one chance: this model fits tasks that are rarely or
+nearly always hit, which a Beta distribution cannot separate from tasks of even chance, and tasks that are never solved
+beside others. Few rollouts cannot tell the models apart, and the models differ at a larger G, so the interval covers
+both where both fit. The interval is over tasks.
 """
 
 from __future__ import annotations
@@ -14,31 +21,119 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from prime_lab_mcp.lab.distribution.extrapolate import LOG_HIGH, LOG_LOW, Beta, all_of, beta, kinds
-from prime_lab_mcp.lab.distribution.intervals import Interval, percentiles, score, wilson
+from prime_lab_mcp.lab.base.statistics import (
+    LOG_HIGH,
+    LOG_LOW,
+    Cells,
+    Interval,
+    beta_binomial_likelihood,
+    bootstrap_interval,
+    fit_concentration,
+    log_rising,
+    score_interval,
+    wilson_interval,
+)
+
+_CHI2 = 2.706
+"""95 % of half a chi-square with one degree of freedom: the likelihood ratio at the edge of a parameter's range."""
+_ROUNDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class BetaFit:
+    """The fitted Beta distribution of one outcome with known mean share: the concentration of highest likelihood."""
+
+    concentration: float
+    alike: bool
+    """True when a model of equal tasks fits as well.
+
+    Maximum likelihood finds differences between equal tasks: the concentration ends at the edge of its range half of
+    the time, and below the edge the other half.
+    """
+    likelihood: float
+
+    def all_of(self, mean: float, group: int) -> float:
+        return expected_power(self.concentration, mean, group)
+
+
+def expected_power(concentration: float, mean: float, group: int) -> float:
+    """Return the expectation of p^group, where p has a Beta distribution of this concentration and mean."""
+    return math.exp(log_rising(concentration * mean, group) - log_rising(concentration, group))
+
+
+def fit_beta(cells: Cells, mean: float) -> BetaFit:
+    """Fit the beta-binomial of maximum likelihood with this mean."""
+    concentration, best = fit_concentration(cells, mean)
+    edge = beta_binomial_likelihood(cells, mean, math.exp(LOG_HIGH))
+    return BetaFit(concentration, 2 * (best - edge) < _CHI2, best)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoKindsFit:
+    """The fitted model of two kinds of tasks: (share of the kind, chance of the outcome) for each."""
+
+    kinds: tuple[tuple[float, float], tuple[float, float]]
+    likelihood: float
+
+    def all_of(self, group: int) -> float:
+        return math.fsum(share * p**group for share, p in self.kinds)
+
+    def none_of(self, group: int) -> float:
+        return math.fsum(share * (1 - p) ** group for share, p in self.kinds)
+
+
+def fit_two_kinds(cells: Cells) -> TwoKindsFit:
+    """Fit two kinds of tasks by expectation maximisation; the likelihood is comparable with that of `fit_beta`."""
+    counted = [(size, count, tasks) for (size, count), tasks in cells.items() if tasks]
+    total = sum(n for _, _, n in counted)
+    weight, p, q = 0.5, 0.1, 0.9
+    likelihood = -math.inf
+    for _ in range(_ROUNDS):
+        first = hits_p = tries_p = hits_q = tries_q = log_likelihood = 0.0
+        for size, count, n in counted:
+            of_p = weight * p**count * (1 - p) ** (size - count)
+            of_q = (1 - weight) * q**count * (1 - q) ** (size - count)
+            both = max(of_p + of_q, 1e-300)
+            log_likelihood += n * math.log(both)
+            part = n * of_p / both
+            first += part
+            hits_p, tries_p = hits_p + part * count, tries_p + part * size
+            hits_q, tries_q = hits_q + (n - part) * count, tries_q + (n - part) * size
+        weight = first / total
+        p, q = hits_p / max(tries_p, 1e-9), hits_q / max(tries_q, 1e-9)
+        if log_likelihood - likelihood < 1e-6:
+            break
+        likelihood = log_likelihood
+    return TwoKindsFit(((weight, p), (1 - weight, q)), log_likelihood)
+
 
 Outcomes = Sequence[tuple[int, int]]
-"""Of one task: (outcome, how many rollouts had it), for outcomes that occurred."""
+"""The outcomes of one task: (outcome, number of rollouts with it), for outcomes that occurred."""
 
 _RESAMPLES = 400
 _JACKKNIFE_FROM = 600
-"""Tasks from which on blocks are left out instead of resampling: as good there, and linear in tasks."""
+"""Number of tasks from which a block jackknife replaces the bootstrap: as accurate there, and linear in tasks."""
 _BLOCKS = 40
 _STEPS = 48
 _WORSE, _BETTER = -1.92, 3.84
-"""By how much the log likelihood of two kinds of tasks may lie below that of a Beta to count, and from which gain on
-the Beta is given up: a likelihood ratio of 3.84, and twice that for the parameter more."""
+"""Thresholds for the log likelihood of two kinds of tasks minus that of a Beta distribution.
+
+Below the first the two kinds do not count. Above the second they replace the Beta distribution. The first is a
+likelihood ratio of 3.84; the second is twice that, for the additional parameter.
+"""
 
 
 @dataclass(slots=True)
-class Table:
-    """Counts that the likelihood needs: sums over tasks, so a fit costs the same for ten tasks and a million."""
+class OutcomeTable:
+    """The counts that the likelihood needs. They are sums over tasks, so a fit costs the same for ten tasks and a
+    million.
+    """
 
     pairs: Counter[tuple[int, int, int]] = field(default_factory=Counter)
-    """(outcome, rollouts of the task, count k >= 1) to number of tasks."""
+    """Number of tasks by (outcome, rollouts of the task, count k >= 1)."""
     sizes: Counter[int] = field(default_factory=Counter)
     means: dict[int, float] = field(default_factory=dict)
-    """Outcome to the sum over tasks of its share."""
+    """Sum over tasks of each outcome's share."""
 
     def add(self, task: Outcomes, times: int = 1) -> None:
         size = sum(count for _, count in task)
@@ -47,45 +142,47 @@ class Table:
             self.pairs[outcome, size, count] += times
             self.means[outcome] = self.means.get(outcome, 0.0) + times * count / size
 
-    def without(self, other: Table) -> Table:
-        left = Table(Counter(self.pairs), Counter(self.sizes))
+    def without(self, other: OutcomeTable) -> OutcomeTable:
+        left = OutcomeTable(Counter(self.pairs), Counter(self.sizes))
         left.pairs.subtract(other.pairs)
         left.sizes.subtract(other.sizes)
         left.means = {outcome: total - other.means.get(outcome, 0.0) for outcome, total in self.means.items()}
         return left
 
     def cells(self) -> dict[int, dict[tuple[int, int], int]]:
-        """Of each outcome: (rollouts, count k >= 0) to number of tasks."""
-        found: dict[int, dict[tuple[int, int], int]] = {}
+        """Return, for each outcome, the number of tasks by (rollouts, count k >= 0)."""
+        cells: dict[int, dict[tuple[int, int], int]] = {}
         for (outcome, size, count), tasks in self.pairs.items():
             if tasks:
-                found.setdefault(outcome, {})[size, count] = tasks
-        for of in found.values():
+                cells.setdefault(outcome, {})[size, count] = tasks
+        for of in cells.values():
             missed = Counter(self.sizes)
             for (size, _), tasks in of.items():
                 missed[size] -= tasks
             of.update({(size, 0): tasks for size, tasks in missed.items() if tasks})
-        return found
+        return cells
 
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """The usable share by the fitted concentration, and what it is if tasks do not differ, where that fits as well."""
+    """The usable share by the fitted concentration, and the usable share of equal tasks where equal tasks fit as
+    well.
+    """
 
     value: float
     highest: float
 
 
-def usable_share(table: Table, group_size: int) -> float:
-    """The expected share of groups of this size with at least two different rewards."""
+def usable_share(table: OutcomeTable, group_size: int) -> float:
+    """Return the expected share of groups of this size with at least two different rewards."""
     value = _estimate(table, group_size).value
     if _counted(table, group_size):
         return value
-    moved, gained = _second(table, group_size)
+    moved, gained = _second_model(table, group_size)
     return min(1.0, max(0.0, value + moved)) if gained > _BETTER else value
 
 
-def _estimate(table: Table, group_size: int) -> _Estimate:
+def _estimate(table: OutcomeTable, group_size: int) -> _Estimate:
     shares = _shares(table)
     if len(shares) < 2:
         return _Estimate(0.0, 0.0)
@@ -93,39 +190,39 @@ def _estimate(table: Table, group_size: int) -> _Estimate:
         value = _of_groups(table, group_size)
         return _Estimate(value, value)
     same = alike = 0.0
-    for _, fitted, shown in _fits(table, shares):
-        here = math.fsum(fitted.all_of(share, group_size) for share in shown)
+    for _, fitted, outcome_shares in _fits(table, shares):
+        here = math.fsum(fitted.all_of(share, group_size) for share in outcome_shares)
         same += here
-        alike += math.fsum(share**group_size for share in shown) if fitted.alike else here
+        alike += math.fsum(share**group_size for share in outcome_shares) if fitted.alike else here
     value = min(1.0, max(0.0, 1.0 - same))
     return _Estimate(value, max(value, 1.0 - alike))
 
 
-def _shares(table: Table) -> dict[int, float]:
+def _shares(table: OutcomeTable) -> dict[int, float]:
     tasks = sum(table.sizes.values())
     return {o: total / tasks for o, total in table.means.items() if total > 1e-9}
 
 
-def _fits(table: Table, shares: Mapping[int, float]) -> list[tuple[int, Beta, list[float]]]:
-    """Of each fit: (outcome, fit, mean shares of the outcomes it stands for); with two outcomes one tells of both.
+def _fits(table: OutcomeTable, shares: Mapping[int, float]) -> list[tuple[int, BetaFit, list[float]]]:
+    """Return each fit as (outcome, fit, mean shares of its outcomes). Of two outcomes, one fit describes both.
 
-    Of several outcomes only those that were all of some task: the others hardly ever fill a group.
+    Of several outcomes only those that fill a whole task are fitted, because the others hardly ever fill a group.
     """
     cells = table.cells()
     if len(shares) == 2:
         outcome = min(shares)
         share = shares[outcome]
-        return [(outcome, beta(cells[outcome], share), [share, 1.0 - share])]
+        return [(outcome, fit_beta(cells[outcome], share), [share, 1.0 - share])]
     filled = [o for o in shares if any(size == count for size, count in cells[o])]
-    return [(o, beta(cells[o], shares[o]), [shares[o]]) for o in filled]
+    return [(o, fit_beta(cells[o], shares[o]), [shares[o]]) for o in filled]
 
 
-def _counted(table: Table, group_size: int) -> bool:
+def _counted(table: OutcomeTable, group_size: int) -> bool:
     return min(size for size, tasks in table.sizes.items() if tasks) >= group_size
 
 
-def _of_groups(table: Table, group_size: int) -> float:
-    """The share of mixed ones among all groups that the rollouts of each task make: unbiased, without a model."""
+def _of_groups(table: OutcomeTable, group_size: int) -> float:
+    """Return the share of mixed groups among all groups of each task's rollouts: unbiased, without a model."""
     same = math.fsum(
         tasks * math.comb(count, group_size) / math.comb(size, group_size)
         for (_, size, count), tasks in table.pairs.items()
@@ -134,50 +231,50 @@ def _of_groups(table: Table, group_size: int) -> float:
 
 
 def _share(shares: Mapping[int, float], concentration: float, group_size: int) -> float:
-    same = math.fsum(all_of(concentration, share, group_size) for share in shares.values())
+    same = math.fsum(expected_power(concentration, share, group_size) for share in shares.values())
     return min(1.0, max(0.0, 1.0 - same))
 
 
-def usable(tasks: Sequence[Outcomes], group_size: int, seed: int) -> Interval:
-    """The usable share with its interval over tasks. Tasks need at least two rollouts each."""
-    table = Table()
+def usable_interval(tasks: Sequence[Outcomes], group_size: int, seed: int) -> Interval:
+    """Return the usable share with its interval over tasks. Each task needs at least two rollouts."""
+    table = OutcomeTable()
     for task in tasks:
         table.add(task)
     mixed = sum(len(task) > 1 for task in tasks)
     if mixed == 0:
-        return Interval(0.0, 0.0, _unseen(table, group_size))
-    found = _estimate(table, group_size)
+        return Interval(0.0, 0.0, _bound_without_mixed(table, group_size))
+    estimate = _estimate(table, group_size)
     if _counted(table, group_size):
-        return score(found.value, len(tasks))
+        return score_interval(estimate.value, len(tasks))
     if len(tasks) >= _JACKKNIFE_FROM:
-        interval = _jackknife(tasks, table, found.value, group_size, seed)
+        interval = _jackknife(tasks, table, estimate.value, group_size, seed)
     else:
-        interval = _bootstrap(tasks, found.value, group_size, seed)
-    return _beside(_at_least(interval, mixed, table, group_size), table, group_size)
+        interval = _bootstrap(tasks, estimate.value, group_size, seed)
+    return _with_second_model(_at_least(interval, mixed, table, group_size), table, group_size)
 
 
-def _beside(interval: Interval, table: Table, group_size: int) -> Interval:
-    """The interval, taken as wide around the share by two kinds of tasks too where that model fits about as well.
+def _with_second_model(interval: Interval, table: OutcomeTable, group_size: int) -> Interval:
+    """Widen the interval to cover the model of two kinds of tasks where that model fits about as well.
 
-    Where it fits far better, around that share alone.
+    Where that model fits far better, the interval is around its share alone.
     """
-    moved, gained = _second(table, group_size)
+    moved, gained = _second_model(table, group_size)
     value, low, high = (min(1.0, max(0.0, v + moved)) for v in (interval.value, interval.low, interval.high))
     if gained > _BETTER:
         return Interval(value, low, high)
     return Interval(interval.value, min(low, interval.low), max(high, interval.high))
 
 
-def _second(table: Table, group_size: int) -> tuple[float, float]:
-    """How far two kinds of tasks move the share where they fit about as well, and by how much they fit better."""
+def _second_model(table: OutcomeTable, group_size: int) -> tuple[float, float]:
+    """Return how far two kinds of tasks move the share where they fit about as well, and how much better they fit."""
     cells = table.cells()
     moved = gained = 0.0
-    for outcome, fitted, shown in _fits(table, _shares(table)):
-        two = kinds(cells[outcome])
+    for outcome, fitted, outcome_shares in _fits(table, _shares(table)):
+        two = fit_two_kinds(cells[outcome])
         if two.likelihood - fitted.likelihood < _WORSE:
             continue
-        of_beta = math.fsum(fitted.all_of(share, group_size) for share in shown)
-        moved += of_beta - two.all_of(group_size) - (two.none_of(group_size) if len(shown) == 2 else 0.0)
+        of_beta = math.fsum(fitted.all_of(share, group_size) for share in outcome_shares)
+        moved += of_beta - two.all_of(group_size) - (two.none_of(group_size) if len(outcome_shares) == 2 else 0.0)
         gained += two.likelihood - fitted.likelihood
     return moved, gained
 
@@ -186,33 +283,35 @@ def _bootstrap(tasks: Sequence[Outcomes], value: float, group_size: int, seed: i
     rng = random.Random(seed)
     values, highest = [], []
     for _ in range(_RESAMPLES):
-        drawn = Table()
+        drawn = OutcomeTable()
         for index, times in Counter(rng.choices(range(len(tasks)), k=len(tasks))).items():
             drawn.add(tasks[index], times)
-        found = _estimate(drawn, group_size)
-        values.append(found.value)
-        highest.append(found.highest)
-    return Interval(value, percentiles(values, value).low, percentiles(highest, value).high)
+        estimate = _estimate(drawn, group_size)
+        values.append(estimate.value)
+        highest.append(estimate.highest)
+    return Interval(value, bootstrap_interval(values, value).low, bootstrap_interval(highest, value).high)
 
 
-def _at_least(interval: Interval, mixed: int, table: Table, group_size: int) -> Interval:
-    """As wide as the share of tasks seen mixed is unsure: a resample of three mixed tasks knows of no fourth.
+def _at_least(interval: Interval, mixed: int, table: OutcomeTable, group_size: int) -> Interval:
+    """Widen the interval to the uncertainty of the share of mixed tasks, which resamples of few mixed tasks
+    underestimate.
 
-    Wilson's interval of that share, taken from the rollouts that there are to `group_size` by the fitted ratio.
+    The uncertainty is Wilson's interval of that share, scaled from the present rollouts to `group_size` by the fitted
+    ratio.
     """
     tasks = sum(table.sizes.values())
-    seen = wilson(mixed, tasks)
-    ratio = interval.value / seen.value
-    low, high = min(interval.low, seen.low * ratio), max(interval.high, seen.high * ratio)
+    mixed_share = wilson_interval(mixed, tasks)
+    ratio = interval.value / mixed_share.value
+    low, high = min(interval.low, mixed_share.low * ratio), max(interval.high, mixed_share.high * ratio)
     return Interval(interval.value, low, min(1.0, high)) if interval.value < 0.5 else interval
 
 
-def _jackknife(tasks: Sequence[Outcomes], table: Table, value: float, group_size: int, seed: int) -> Interval:
+def _jackknife(tasks: Sequence[Outcomes], table: OutcomeTable, value: float, group_size: int, seed: int) -> Interval:
     order = list(range(len(tasks)))
     random.Random(seed).shuffle(order)
     values = []
     for block in range(_BLOCKS):
-        left_out = Table()
+        left_out = OutcomeTable()
         for index in order[block::_BLOCKS]:
             left_out.add(tasks[index])
         values.append(_estimate(table.without(left_out), group_size).value)
@@ -221,11 +320,12 @@ def _jackknife(tasks: Sequence[Outcomes], table: Table, value: float, group_size
     return Interval(value, max(0.0, value - half), min(1.0, value + half))
 
 
-def _unseen(table: Table, group_size: int) -> float:
-    """An upper bound where no two rewards of any task differed, one-sided at 95 %.
+def _bound_without_mixed(table: OutcomeTable, group_size: int) -> float:
+    """Return an upper bound of the usable share where no task has two different rewards, one-sided at 95 %.
 
-    With one outcome, N equal rollouts leave p < 3 / N for another one. With several, tasks differ from each other:
-    n tasks leave a share of 3 / n mixed ones, which the beta-binomial takes to groups of `group_size`.
+    With one outcome, N equal rollouts leave p < 3 / N for another outcome. With several outcomes the tasks differ from
+    each other: n tasks leave a share of 3 / n mixed tasks, which the beta-binomial extrapolates to groups of
+    `group_size`.
     """
     rollouts = sum(size * tasks for size, tasks in table.sizes.items())
     tasks = sum(table.sizes.values())

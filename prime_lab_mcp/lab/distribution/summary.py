@@ -1,24 +1,26 @@
-"""What a judged distribution looks like, and its public form (DESIGN, result data of check_reward_distribution)."""
+"""A judged distribution with the statistics behind its verdict, as `check_reward_distribution` returns it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.distribution.floor import Floor
-from prime_lab_mcp.lab.distribution.forms import Form
-from prime_lab_mcp.lab.distribution.lengths import Correlation
-from prime_lab_mcp.lab.report import Finding
-from prime_lab_mcp.lab.text import rounded
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.statistics import Interval
+from prime_lab_mcp.lab.base.text import rounded
+from prime_lab_mcp.lab.distribution.floor import TrivialFloor
+from prime_lab_mcp.lab.distribution.lengths import LengthCorrelation
+from prime_lab_mcp.lab.distribution.sample import RolloutSample, TaskRewards
+from prime_lab_mcp.lab.rollouts.components import FormStatistics
 
 Status = Literal["passed", "failed", "inconclusive"]
 Basis = Literal["given", "weights", "observed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One of the seed's five checks. `passed` is None where it does not apply."""
+class DistributionCheck:
+    """One of the five reward checks. `passed` is None where the check does not apply."""
 
     name: str
     value: float | None
@@ -31,8 +33,8 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Usable:
-    """Share of groups with two different rewards at `group_size`; None where too few rollouts tell."""
+class UsableGroups:
+    """Share of groups with two different rewards at `group_size`; None where there are too few rollouts."""
 
     share: float | None
     low: float | None
@@ -45,8 +47,10 @@ class Usable:
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
-    """`mean` is of the score before its weight; `within_task_share` its part of the variance inside tasks."""
+class ComponentSummary:
+    """Statistics of one component. `mean` is the unweighted score; `within_task_share` is a share of the variance in
+    tasks.
+    """
 
     name: str
     weight: float | None
@@ -55,9 +59,9 @@ class Component:
     std: float = 0.0
     within_task_std: float | None = None
     at_best: float = 0.0
-    """Share of rollouts with the highest score there is: 1, or the highest seen where one is above."""
+    """Share of rollouts with the highest score: 1, or the highest observed score if that is above 1."""
     outside: int = 0
-    """Scores below 0 or above 1."""
+    """Number of scores below 0 or above 1."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -73,7 +77,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The verdict with everything it rests on. Means and deviations are of reward / `attainable`."""
+    """The verdict and the statistics behind it. Means and deviations are of reward / `attainable`."""
 
     status: Status
     findings: tuple[Finding, ...]
@@ -88,11 +92,11 @@ class Distribution:
     mean_high: float | None
     standard_error: float | None
     std: float | None
-    checks: tuple[Check, ...]
-    usable_groups: Usable
+    checks: tuple[DistributionCheck, ...]
+    usable_groups: UsableGroups
     zero_variance_share: float | None
     signal_fraction: float | None
-    """Part of the reward's variance that lies inside tasks: the only part that trains."""
+    """Share of the reward's variance inside tasks, the only part that trains."""
     pass_at_k: Mapping[int, float]
     pass_threshold: float
     pass_rate: float | None
@@ -100,8 +104,8 @@ class Distribution:
     difficulty: Mapping[str, int]
     error_rate: float
     truncation_rate: float
-    length_correlation: Correlation | None
-    components: tuple[Component, ...]
+    length_correlation: LengthCorrelation | None
+    components: tuple[ComponentSummary, ...]
     learnability: float | None
     """Mean variance of reward / attainable inside a task: p (1 - p) for a reward of 0 or 1."""
     prompt_tokens: Mapping[str, int]
@@ -112,17 +116,17 @@ class Distribution:
     reward_range: tuple[float, float] | None
     """1st and 99th percentile of reward / attainable."""
     mean_complete: float | None
-    """Mean of what was not cut off, where anything was."""
+    """Mean of the rollouts that were not cut off, where any was."""
     usable_without_easy: float | None
-    """Usable share after leaving out tasks with a mean above 0.9."""
-    form: Form | None
-    floor: Floor | None
+    """Usable share without the tasks whose mean is above 0.9."""
+    form: FormStatistics | None
+    floor: TrivialFloor | None
     outside: int
     """Scored rollouts whose reward is below 0."""
 
     @property
     def headroom(self) -> float | None:
-        """pass@k less pass@1 at the largest k: what sharpening alone can reach."""
+        """pass@k minus pass@1 at the largest k: the gain that sharpening alone can reach."""
         return self.pass_at_k[max(self.pass_at_k)] - self.pass_at_k[1] if len(self.pass_at_k) > 1 else None
 
     def as_json(self) -> dict[str, Any]:
@@ -157,3 +161,36 @@ class Distribution:
             **({"form": self.form.as_json()} if self.form else {}),
             **({"floor": self.floor.as_json()} if self.floor else {}),
         }
+
+
+MIN_TASKS, MIN_ROLLOUTS = 30, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """The intervals and counts on which the verdict rests."""
+
+    mean: Interval
+    signal: Interval | None
+    """Share of usable groups; None where no task has two rollouts."""
+    deviation: Interval
+    form: Interval | None
+    """Mean score of the format."""
+    scored_tasks: int
+    full_tasks: int
+    """Tasks with at least `MIN_ROLLOUTS` scored rollouts."""
+    completed: int
+    nonfinite: int
+
+    @classmethod
+    def of(
+        cls,
+        sample: RolloutSample,
+        tasks: Sequence[TaskRewards],
+        mean: Interval,
+        signal: Interval | None,
+        deviation: Interval,
+        form: Interval | None,
+    ) -> Estimates:
+        full = sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks)
+        return cls(mean, signal, deviation, form, len(tasks), full, sample.completed, sample.nonfinite)

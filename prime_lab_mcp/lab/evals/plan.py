@@ -1,4 +1,9 @@
-"""From what a caller asked to a complete EvalSpec, and what it will cost at most."""
+"""Turns the request of a caller into a complete EvalSpec and bounds its cost.
+
+This module decides the harness and runtime of every agent. An environment without its own `Env` or harness runs with
+the in-process chat harness on this machine, because the default of verifiers is a shell in a rented sandbox. An
+environment with its own harness runs with that harness. An explicit argument of the caller takes precedence.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +12,89 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prime_lab_mcp.lab.datasets.tokens import estimate
-from prime_lab_mcp.lab.errors import BadInput, EvalError
-from prime_lab_mcp.lab.evals.endpoints import Access
-from prime_lab_mcp.lab.evals.seats import seating
-from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT, IN_PROCESS, EvalSpec, Price
+from prime_lab_mcp.lab.base.errors import BadInput, EvalError
+from prime_lab_mcp.lab.base.text import estimate_tokens, quote
+from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, IN_PROCESS_HARNESS, EvalSpec
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
-from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.lab.worker.cases import Loaded, Role, Row
+from prime_lab_mcp.lab.relay.endpoints import EndpointAccess, Price
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.worker.description import Loaded, Role, Row
+
+DEFAULT_RUNTIME = "subprocess"
+RENTED_RUNTIMES = frozenset({"prime", "modal", "e2b"})
+"""Runtimes that need an account, whose key no local evaluation has."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAssignment:
+    """The harness and runtime of each agent.
+
+    `harness` and `runtime` are summaries for reports. `seats` is the value of EvalSpec.seats, which is empty for the
+    usual single agent.
+    """
+
+    harness: str
+    runtime: str
+    seats: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def assign_agents(roles: Sequence[Role] | None, harness: str | None, runtime: str | None) -> AgentAssignment:
+    """Choose the harness and runtime of each agent. Raises BadInput (`eval-needs-sandbox`).
+
+    `harness` and `runtime` are those that the caller named, None where the caller named none.
+    """
+    if not roles or not any(role.own for role in roles):
+        return AgentAssignment(harness or IN_PROCESS_HARNESS, runtime or DEFAULT_RUNTIME)
+    chosen = {role.name: _harness_and_runtime(role, harness, runtime) for role in roles}
+    if set(chosen) == {"agent"} and chosen["agent"] == (IN_PROCESS_HARNESS, DEFAULT_RUNTIME):
+        return AgentAssignment(*chosen["agent"])
+    seats = {role.name: _override(role, chosen[role.name], harness, runtime) for role in roles}
+    return AgentAssignment(
+        _summary({n: e[0] for n, e in chosen.items()}), _summary({n: e[1] for n, e in chosen.items()}), seats
+    )
+
+
+def _harness_and_runtime(role: Role, harness: str | None, runtime: str | None) -> tuple[str, str]:
+    """Return the harness and runtime that an agent actually uses."""
+    chosen_harness, chosen_runtime = harness or role.harness, runtime or role.runtime
+    if chosen_runtime in RENTED_RUNTIMES and runtime is None:
+        if chosen_harness != IN_PROCESS_HARNESS:
+            raise BadInput(
+                f"its agent {quote(role.name, 60)} is played by {quote(chosen_harness, 60)} in the rented sandbox "
+                f"{quote(chosen_runtime, 40)}, for which a local evaluation has no key",
+                fix='Name a runtime: run_eval(runtime="docker"), or "subprocess" where what the model runs may touch '
+                "this machine; run_eval(hosted=true) uses the sandbox, once it is pushed.",
+                code="eval-needs-sandbox",
+            )
+        chosen_runtime = DEFAULT_RUNTIME  # the chat harness runs nothing that needs a sandbox
+    return chosen_harness, chosen_runtime
+
+
+def _override(role: Role, chosen: tuple[str, str], harness: str | None, runtime: str | None) -> list[str]:
+    """Return what replaces the environment's own settings: `[harness, runtime]`, with empty texts where those stay."""
+    if chosen == (IN_PROCESS_HARNESS, DEFAULT_RUNTIME):
+        return list(chosen)
+    changed = runtime or (chosen[1] if chosen[1] != role.runtime else "")
+    return [harness or "", changed] if harness or changed else []
+
+
+def _summary(names: Mapping[str, str]) -> str:
+    distinct = set(names.values())
+    return distinct.pop() if len(distinct) == 1 else ", ".join(f"{agent}: {name}" for agent, name in names.items())
+
 
 MAX_TOKENS = 2048
-"""Completion tokens unless asked otherwise: what fits prime-rl's default sequence."""
+"""Default limit of completion tokens, which fits prime-rl's default sequence."""
 _HEADROOM = 4.0
-"""The relay's cap over the estimate: several turns and judges are paid by the same endpoint."""
+"""The relay's cap as a multiple of the estimate: several turns and judges use the same endpoint."""
 _LEAST_CAP = 1.0
 _SECONDS_EACH = 60.0
 _DEADLINE_LOW, _DEADLINE_HIGH = 3600.0, 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the caller chose."""
+class EvalRequest:
+    """What the caller asks for."""
 
     model: str
     num_examples: int
@@ -36,31 +103,33 @@ class Wanted:
     temperature: float | None = None
     env_args: Mapping[str, Any] = field(default_factory=dict)
     harness: str | None = None
-    """None, like the runtime: the environment's own, else the plain chat on this machine."""
+    """None uses the environment's own harness, or the in-process chat harness if there is none. `runtime`
+    works alike."""
     runtime: str | None = None
     concurrency: int = 32
     seed: int = 0
 
     def estimate(self, price: Price, prompt: int | None = None) -> float:
-        """An upper bound in US dollars for one turn a rollout; `prompt` is its tokens, where some were seen."""
-        each = price.of(max(prompt or 0, ASSUMED_PROMPT), self.max_tokens or MAX_TOKENS)
+        """Return an upper bound in US dollars for one turn a rollout. `prompt` is the measured prompt
+        length in tokens."""
+        each = price.of(max(prompt or 0, ASSUMED_PROMPT_TOKENS), self.max_tokens or MAX_TOKENS)
         return self.num_examples * self.rollouts * each
 
 
-def plan(
+def plan_evaluation(
     snapshot: Snapshot,
     interpreter: Interpreter,
     loaded: Loaded,
-    access: Access,
-    wanted: Wanted,
+    access: EndpointAccess,
+    request: EvalRequest,
     remaining: float | None,
     roles: Sequence[Role] | None = None,
     prompts: Sequence[int] = (),
 ) -> EvalSpec:
-    """The evaluation to run. Raises BadInput, EvalError.
+    """Return the specification of the evaluation to run. Raises BadInput, EvalError.
 
-    `remaining` is what the spending cap still allows, `roles` are the agents of the environment (v1), `prompts` the
-    tokens of some of its prompts.
+    `remaining` is the rest of the spending cap, `roles` are the agents of a v1 environment, and `prompts` are the
+    lengths in tokens of some of its prompts.
     """
     if loaded.shadowed_by:
         raise BadInput(
@@ -68,7 +137,7 @@ def plan(
             fix="Rename the project and its module, then call check_environment.",
             code="name-taken",
         )
-    if loaded.api == "v0" and wanted.harness not in (None, IN_PROCESS):
+    if loaded.api == "v0" and request.harness not in (None, IN_PROCESS_HARNESS):
         raise BadInput(
             "harness applies to v1 environments, and this one is v0", fix="Leave harness out.", code="bad-input"
         )
@@ -80,9 +149,9 @@ def plan(
             code="program-missing",
         )
     assert snapshot.manifest.module is not None
-    seated = seating(roles, wanted.harness, wanted.runtime)
-    each = math.ceil(sum(prompts) / len(prompts)) if prompts else None
-    seconds = wanted.num_examples * wanted.rollouts * _SECONDS_EACH / wanted.concurrency
+    agents = assign_agents(roles, request.harness, request.runtime)
+    mean_prompt = math.ceil(sum(prompts) / len(prompts)) if prompts else None
+    seconds = request.num_examples * request.rollouts * _SECONDS_EACH / request.concurrency
     return EvalSpec(
         environment=snapshot.name,
         source=snapshot.source,
@@ -93,35 +162,35 @@ def plan(
         python=interpreter.python,
         program=program,
         verifiers=loaded.verifiers_version,
-        model=wanted.model,
+        model=request.model,
         endpoint=access.endpoint,
-        num_examples=wanted.num_examples,
-        rollouts=wanted.rollouts,
+        num_examples=request.num_examples,
+        rollouts=request.rollouts,
         tasks=loaded.tasks,
         infinite=loaded.infinite,
-        max_tokens=wanted.max_tokens or MAX_TOKENS,
-        temperature=1.0 if wanted.temperature is None else wanted.temperature,
-        env_args=dict(wanted.env_args),
-        harness=seated.harness,
-        runtime=seated.runtime,
-        seats=seated.seats,
-        prompt_tokens=each,
-        concurrency=wanted.concurrency,
-        seed=wanted.seed,
+        max_tokens=request.max_tokens or MAX_TOKENS,
+        temperature=1.0 if request.temperature is None else request.temperature,
+        env_args=dict(request.env_args),
+        harness=agents.harness,
+        runtime=agents.runtime,
+        seats=agents.seats,
+        prompt_tokens=mean_prompt,
+        concurrency=request.concurrency,
+        seed=request.seed,
         deadline_s=min(_DEADLINE_HIGH, max(_DEADLINE_LOW, seconds)),
         weights={r.name: r.weight for r in loaded.rewards if r.kind != "metric"},
         price=access.price,
-        max_cost=_cap(access.price, wanted, remaining, each),
+        max_cost=_cap(access.price, request, remaining, mean_prompt),
     )
 
 
 def prompt_tokens(row: Row) -> int:
-    """Roughly, as tokens.py cuts text; what templates and tools add is not in it."""
-    return sum(estimate(str(message.get("content") or "")) for message in row.prompt)
+    """Estimate the tokens of a prompt, without those that templates and tools add."""
+    return sum(estimate_tokens(str(message.get("content") or "")) for message in row.prompt)
 
 
-def _cap(price: Price | None, wanted: Wanted, remaining: float | None, prompt: int | None) -> float | None:
+def _cap(price: Price | None, request: EvalRequest, remaining: float | None, prompt: int | None) -> float | None:
     if price is None:
         return None
-    cap = max(_LEAST_CAP, _HEADROOM * wanted.estimate(price, prompt))
+    cap = max(_LEAST_CAP, _HEADROOM * request.estimate(price, prompt))
     return cap if remaining is None else max(0.0, min(cap, remaining))

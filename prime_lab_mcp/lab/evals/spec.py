@@ -1,4 +1,7 @@
-"""What one evaluation is, as a value that survives in a job's folder and in the ledger. Never holds a credential."""
+"""The specification of one evaluation, as a value that the job's folder and the ledger store.
+
+A specification never holds a credential.
+"""
 
 from __future__ import annotations
 
@@ -8,48 +11,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
+
+from prime_lab_mcp.lab.base.versions import FIRST_RESUMED_V0, FIRST_WITH_SHUFFLE
+from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
 
 Api = Literal["v0", "v1"]
-Preset = Literal["prime", "openai", "openrouter", "vllm", "ollama", "url"]
 
-IN_PROCESS = "null"
-"""The harness that our own in-process chat harness stands in for."""
+IN_PROCESS_HARNESS = "null"
+"""The verifiers harness that our in-process chat harness replaces."""
 ASK_FROM = 1.0
-"""US dollars from which an evaluation is asked about first (DESIGN section 3)."""
-ASSUMED_PROMPT, ASSUMED_COMPLETION = 1000, 2048
+"""Cost in US dollars from which the user is asked before an evaluation starts."""
+ASSUMED_PROMPT_TOKENS, ASSUMED_COMPLETION_TOKENS = 1000, 2048
 """Tokens of a rollout for an estimate, where neither prompts nor a limit are known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """US dollars per million tokens."""
-
-    prompt: float
-    completion: float
-
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An OpenAI-compatible endpoint. `key_variable` names where its key was found; the key itself is never here."""
-
-    preset: Preset
-    url: str
-    key_variable: str | None = None
-    team: str | None = None
-    """Sent as X-Prime-Team-ID."""
-
-    @property
-    def host(self) -> str:
-        return urlsplit(self.url).netloc
-
-
-@dataclass(frozen=True, slots=True)
 class EvalSpec:
-    """One evaluation of one snapshot. `tree`, `python` and `program` say where; the rest says what."""
+    """One evaluation of one snapshot. `tree`, `python` and `program` say where it runs, the other fields what it
+    measures."""
 
     environment: str
     source: str
@@ -59,33 +38,33 @@ class EvalSpec:
     module: str
     python: Path
     program: Path
-    """The `vf-eval` of that Python."""
+    """The `vf-eval` of that interpreter."""
     verifiers: str
     model: str
     endpoint: Endpoint
     num_examples: int
     rollouts: int
     tasks: int | None = None
-    """Tasks of the whole taskset; None where they were not counted."""
+    """Tasks of the whole taskset; None if they were not counted."""
     infinite: bool = False
     max_tokens: int | None = None
     temperature: float = 1.0
     env_args: Mapping[str, Any] = field(default_factory=dict)
-    harness: str = IN_PROCESS
+    harness: str = IN_PROCESS_HARNESS
     runtime: str = "subprocess"
     concurrency: int = 32
     seed: int = 0
     deadline_s: float = 3600.0
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Weight of every reward as the loaded environment states them; v0 results do not repeat them."""
+    """Weight of every reward as the loaded environment states it. v0 results do not store weights."""
     prompt_tokens: int | None = None
-    """Mean of a sample of the environment's prompts, for the estimate; None where no prompt was seen."""
+    """Mean prompt length in a sample of tasks, for the estimate; None if no prompt was read."""
     seats: Mapping[str, Any] = field(default_factory=dict)
-    """Agents of the environment's own `Env` by name: `[harness, runtime]`, where an empty text (or an empty list) lets
-    the environment's own setting hold. Empty: one agent with `harness` and `runtime`."""
+    """Agents of the environment's own `Env` by name: `[harness, runtime]`. An empty text or list keeps the
+    environment's own setting. An empty mapping means one agent with `harness` and `runtime`."""
     price: Price | None = None
     max_cost: float | None = None
-    """US dollars at which the relay stops answering."""
+    """Cost in US dollars at which the relay stops answering."""
     max_total_tokens: int | None = None
     """Prompt and completion tokens at which the relay stops answering."""
     hosted: str | None = None
@@ -95,23 +74,24 @@ class EvalSpec:
 
     @property
     def planned_tasks(self) -> int:
+        """Number of tasks of a complete run."""
         return self.num_examples if self.tasks is None else min(self.num_examples, self.tasks)
 
     @property
     def planned(self) -> int:
-        """Rollouts that a complete run has."""
+        """Number of rollouts of a complete run."""
         return self.planned_tasks * self.rollouts
 
     @property
     def resumes(self) -> bool:
-        """Whether a run that was broken off goes on where it ended (v1, and v0 from 0.1.14 on)."""
-        return self.api == "v1" or _at_least(self.verifiers, "0.1.14")
+        """Whether an interrupted run can continue where it ended (v1, and v0 from 0.1.14 on)."""
+        return self.api == "v1" or _at_least(self.verifiers, FIRST_RESUMED_V0)
 
     @property
     def estimate(self) -> dict[str, Any]:
-        """What it asks for at most, with one turn a rollout: `{rollouts, tokens{prompt, completion}, cost?}`."""
-        prompt = self.planned * (self.prompt_tokens or ASSUMED_PROMPT)
-        completion = self.planned * (self.max_tokens or ASSUMED_COMPLETION)
+        """Upper bound with one turn a rollout: `{rollouts, tokens{prompt, completion}, cost?}`."""
+        prompt = self.planned * (self.prompt_tokens or ASSUMED_PROMPT_TOKENS)
+        completion = self.planned * (self.max_tokens or ASSUMED_COMPLETION_TOKENS)
         known: dict[str, Any] = {
             "rollouts": self.planned,
             "tokens": {"prompt": prompt, "completion": completion},
@@ -120,7 +100,7 @@ class EvalSpec:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """As sent to the endpoint; what is not in it is the server's default."""
+        """Sampling arguments that are sent to the endpoint. Everything else is the server's default."""
         given: dict[str, Any] = {"temperature": self.temperature}
         if self.max_tokens is not None:
             given["max_tokens"] = self.max_tokens
@@ -128,53 +108,58 @@ class EvalSpec:
 
     @property
     def in_process(self) -> bool:
-        return self.api == "v1" and any(self.plain(name) for name in self.seats or ("agent",))
+        """Whether the in-process chat harness plays at least one agent."""
+        return self.api == "v1" and any(self.uses_chat_harness(name) for name in self.seats or ("agent",))
 
-    def plain(self, seat: str) -> bool:
-        """Whether an agent is played by our in-process harness."""
-        found = self.seats.get(seat, ()) if self.seats else (self.harness, self.runtime)
-        return tuple(found) == (IN_PROCESS, "subprocess")
+    def uses_chat_harness(self, agent: str) -> bool:
+        """Whether our in-process harness plays this agent."""
+        assignment = self.seats.get(agent, ()) if self.seats else (self.harness, self.runtime)
+        return tuple(assignment) == (IN_PROCESS_HARNESS, "subprocess")
 
     @property
     def harness_name(self) -> str | None:
         """The harness as reports name it; v0 has none."""
         if self.api == "v0" or self.hosted is not None:
             return None
-        return f"{self.harness} (in-process)" if self.in_process and self.harness == IN_PROCESS else self.harness
+        return (
+            f"{self.harness} (in-process)" if self.in_process and self.harness == IN_PROCESS_HARNESS else self.harness
+        )
 
     @property
     def order(self) -> str:
-        """How the tasks are chosen: `shuffled` with the seed, or `file` where this verifiers cannot shuffle.
+        """How tasks are chosen: `shuffled` with the seed, or `file` where this verifiers version cannot shuffle.
 
-        The platform does not say how it chooses.
+        For a hosted evaluation the platform chooses, and does not say how.
         """
         if self.hosted is not None:
             return "the platform's"
-        return "file" if self.api == "v0" and not shuffles(self.verifiers) else f"shuffled (seed {self.seed})"
+        return "file" if self.api == "v0" and not can_shuffle(self.verifiers) else f"shuffled (seed {self.seed})"
 
     @property
     def intent(self) -> str:
-        """The same intent is the same evaluation: a live one is attached to, a broken one is resumed."""
-        kept = {k: v for k, v in self.as_json().items() if k not in _INCIDENTAL}
-        return hashlib.sha256(canonical(kept).encode()).hexdigest()
+        """Fingerprint of what is measured. A call with the same intent attaches to a live evaluation or resumes a
+        broken one."""
+        measured = {k: v for k, v in self.as_json().items() if k not in _INCIDENTAL}
+        return hashlib.sha256(canonical_json(measured).encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
-        shown = asdict(self)
+        """Return the form that the ledger and the job's folder store."""
+        fields = asdict(self)
         for name in _PATHS:
-            shown[name] = str(shown[name])
-        shown["env_args"], shown["weights"] = dict(self.env_args), dict(self.weights)
-        shown["seats"] = {name: list(seat) for name, seat in self.seats.items()}
-        return shown
+            fields[name] = str(fields[name])
+        fields["env_args"], fields["weights"] = dict(self.env_args), dict(self.weights)
+        fields["seats"] = {name: list(seat) for name, seat in self.seats.items()}
+        return fields
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> EvalSpec:
-        """The inverse of `as_json`; raises TypeError or KeyError for anything else."""
-        values = dict(raw)
+        """Inverse of `as_json`. Raises TypeError or KeyError for any other mapping."""
+        fields = dict(raw)
         for name in _PATHS:
-            values[name] = Path(values[name])
-        values["endpoint"] = Endpoint(**values["endpoint"])
-        values["price"] = Price(**values["price"]) if values.get("price") else None
-        return cls(**values)
+            fields[name] = Path(fields[name])
+        fields["endpoint"] = Endpoint(**fields["endpoint"])
+        fields["price"] = Price(**fields["price"]) if fields.get("price") else None
+        return cls(**fields)
 
 
 _PATHS = ("tree", "python", "program")
@@ -192,17 +177,17 @@ _INCIDENTAL = frozenset(
         "prompt_tokens",
     }
 )
-"""Parts that change where or how fast an evaluation runs, not what it measures."""
+"""Fields that change where or how fast an evaluation runs, not what it measures."""
 
 
-def canonical(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     """JSON with sorted keys and no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
-def shuffles(verifiers: str) -> bool:
+def can_shuffle(verifiers: str) -> bool:
     """Whether the v0 `vf-eval` of this version takes --shuffle (0.2.1 and newer)."""
-    return _at_least(verifiers, "0.2.1")
+    return _at_least(verifiers, FIRST_WITH_SHUFFLE)
 
 
 def _at_least(version: str, least: str) -> bool:

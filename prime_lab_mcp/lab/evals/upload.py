@@ -1,36 +1,133 @@
-"""Uploading a finished local evaluation to the platform: only when asked, privately, at most once.
+"""Uploads a finished local evaluation to the platform: only on request, privately, and at most once.
 
-`prime eval push` creates the evaluation, sends the samples and finalizes it. Its name ends in eight hex digits of what
-is uploaded, so that after a lost answer the platform itself says whether it is there.
+`write_upload` writes the results in the form that `prime eval push` takes: metadata.json, and results.jsonl with one
+rollout per line. This is the layout of verifiers 0.2. Of a v1 episode it holds what every platform page shows: prompt,
+completion, answer, reward and metrics.
+
+`prime eval push` creates the evaluation, sends the samples and finalizes the evaluation. Its name ends in eight hex
+digits of a hash of the results, so that the platform can be asked for the evaluation after a response was lost.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-import time
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab import hub
-from prime_lab_mcp.lab.errors import BadInput, EvalError, LabError, PrimeError
-from prime_lab_mcp.lab.evals import upload_layout
+from prime_lab_mcp.lab.base.errors import BadInput, EvalError, LabError, PrimeError
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.evals.hosted.platform import status_of
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.prime.refusals import Refusal
-from prime_lab_mcp.lab.publish import IN_FLIGHT_SECONDS
-from prime_lab_mcp.lab.records import Job
-from prime_lab_mcp.lab.report import Finding, Outcome
-from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.prime.refusals import PrimeRefusal, ended_by_force, had_no_effect
+from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, gold, task_data
+from prime_lab_mcp.lab.rollouts.reading import read_rollouts
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once, PartlyDoneError
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+
+def write_upload(spec: EvalSpec, results: Path, folder: Path, ref: str, facts: Mapping[str, Any]) -> int:
+    """Write the upload into `folder`; return the number of rollouts. `facts` are added to the metadata."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sums: dict[str, list[float]] = defaultdict(list)
+    indices: dict[str, int] = {}
+    number = 0
+    with (folder / "results.jsonl").open("w", encoding="utf-8") as sink:
+        for rollout in read_rollouts(results):
+            row = _row(rollout, indices.setdefault(rollout.task, len(indices)))
+            sink.write(json.dumps(_finite(row), ensure_ascii=False, default=str) + "\n")
+            number += 1
+            scores = {"reward": rollout.reward, **rollout.metrics, **{k: v for k, (v, _) in rollout.components.items()}}
+            for name, score in scores.items():
+                if score is not None:
+                    sums[name].append(score)
+    metadata = {
+        "env_id": ref,
+        "env": ref,
+        "model": spec.model,
+        "num_examples": len(indices),
+        "rollouts_per_example": spec.rollouts,
+        "sampling_args": spec.sampling,
+        "env_args": dict(spec.env_args),
+        "framework": "verifiers",
+        "verifiers_version": spec.verifiers,
+        **facts,
+        **{f"avg_{name}": math.fsum(values) / len(values) for name, values in sums.items()},
+    }
+    (folder / "metadata.json").write_text(json.dumps(_finite(metadata), default=str), encoding="utf-8")
+    return number
+
+
+def _row(rollout: Rollout, example: int) -> dict[str, Any]:
+    messages = conversation(rollout)
+    first = next((i for i, m in enumerate(messages) if m.role == "assistant"), len(messages))
+    return {
+        "example_id": example,
+        "task": rollout.task,
+        "rollout_id": rollout.id,
+        "prompt": [_message(m) for m in messages[:first]],
+        "completion": [_message(m) for m in messages[first:]],
+        "answer": gold(rollout),
+        "reward": rollout.reward,
+        "error": rollout.error,
+        "metrics": {**rollout.metrics, **{k: v for k, (v, _) in rollout.components.items()}},
+        "is_truncated": rollout.truncated,
+        "stop_condition": rollout.stop,
+        "info": dict(task_data(rollout)),
+        "num_input_tokens": rollout.prompt_tokens,
+        "num_output_tokens": rollout.completion_tokens,
+    }
+
+
+def _message(message: Message) -> dict[str, Any]:
+    fields: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.reasoning:
+        fields["reasoning_content"] = message.reasoning
+    if message.calls:
+        fields["tool_calls"] = [
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+            for c in message.calls
+        ]
+    if message.answers:
+        fields["tool_call_id"] = message.answers
+    return fields
+
+
+def _finite(value: Any) -> Any:
+    """Replace NaN and infinity by None: JSON has neither, and the platform refuses them."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return value
+
+
+DELAYS: Mapping[Platform, Delays] = {
+    # prime takes 600 s at most, twice where it goes on with an evaluation that it left empty.
+    "prime": Delays(limit=1300.0, landing=60.0, landing_after_failure=60.0),
+    "rehearsal": Delays(limit=1300.0, landing=2.0, landing_after_failure=0.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Uploaded:
-    """What the platform holds. `sent` False: it was there already."""
+class Upload:
+    """An uploaded evaluation. `sent` is False if the platform held the evaluation already."""
 
     id: str
     url: str
@@ -39,12 +136,13 @@ class Uploaded:
     sent: bool
 
     def as_json(self) -> dict[str, Any]:
-        shown = {"id": self.id, "url": self.url, "environment": self.ref, "samples": self.samples}
-        return {**shown, "deduplicated": not self.sent}
+        fields = {"id": self.id, "url": self.url, "environment": self.ref, "samples": self.samples}
+        return {**fields, "deduplicated": not self.sent}
 
 
-async def target(lab: Lab, snapshot: Snapshot) -> str:
-    """`owner/name` that results of these files belong to. Raises LabError before anything runs."""
+async def upload_target(lab: Lab, snapshot: Snapshot) -> str:
+    """Return the `owner/name` on the Hub that results of this snapshot belong to. Raises LabError before
+    anything runs."""
     pushes = lab.ledger.pushes(source=snapshot.source, platform=lab.platform)
     if not pushes:
         raise BadInput(
@@ -53,7 +151,7 @@ async def target(lab: Lab, snapshot: Snapshot) -> str:
             "uploaded, and not evaluated again.",
             code="upload-unpublished",
         )
-    entry = await hub.look_up(lab.prime, pushes[0].owner, pushes[0].name)
+    entry = await lookup.look_up_environment(lab.prime, pushes[0].owner, pushes[0].name)
     if entry.exists is True:
         return entry.ref
     raise entry.problem or PrimeError(
@@ -61,93 +159,118 @@ async def target(lab: Lab, snapshot: Snapshot) -> str:
     )
 
 
-def question(ref: str) -> str:
-    """What a person is asked beside the evaluation itself."""
+def upload_question(ref: str) -> str:
+    """The sentence about the upload that is added to the question about the evaluation."""
     return f"Its rollouts (prompts, completions, rewards) are then uploaded to the platform, privately, under {ref}."
 
 
-async def reported(lab: Lab, job: Job, ref: str, found: Outcome) -> Outcome:
-    """The outcome of a finished evaluation with what came of its upload; a failure of that takes nothing from it."""
+async def outcome_with_upload(lab: Lab, job: Job, ref: str, outcome: Outcome) -> Outcome:
+    """Upload the results and return the outcome with the upload. A failed upload adds a warning and changes nothing
+    else."""
     try:
-        sent = await upload(lab, job, ref)
+        upload = await upload_results(lab, job, ref)
     except LabError as error:
         failed = Finding("upload-failed", "warning", f"its results were not uploaded: {error.message}", error.fix)
-        return replace(found, findings=(*found.findings, failed))
-    return replace(found, data={**found.data, "upload": sent.as_json()})
+        return replace(outcome, findings=(*outcome.findings, failed))
+    return replace(outcome, data={**outcome.data, "upload": upload.as_json()})
 
 
-async def upload(lab: Lab, job: Job, ref: str) -> Uploaded:
-    """Send the results of a finished job, unless the platform has them. Raises LabError."""
+async def upload_results(lab: Lab, job: Job, ref: str) -> Upload:
+    """Upload the results of a finished job unless the platform has them. Raises LabError."""
     expected = job.progress.get("results_sha256")
-    results = lab.evals.files(job.id).results()
+    results = EvaluationJobs(lab).files(job.id).results()
     if results is None or expected is None:
         raise EvalError(f"evaluation {job.id} has no results", fix="Run run_eval again.", code="results-missing")
     key = hashlib.sha256(json.dumps(["eval-upload", expected, ref, lab.platform]).encode()).hexdigest()
     name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', job.environment)[:48]}-{key[:8]}"
-    claim = lab.ledger.claim(key, "eval-upload", lab.platform)
-    if claim.state == "done":
-        told = claim.result
-        return Uploaded(str(told["id"]), str(told["url"]), ref, int(told["samples"]), False)
-    if claim.state == "sent" and not claim.mine and time.time() - claim.at < IN_FLIGHT_SECONDS:
-        raise PrimeError(
-            f"another server is uploading evaluation {job.id} right now", fix="Call again in ten minutes.",
+    spec, folder = EvaluationJobs(lab).spec(job), EvaluationJobs(lab).files(job.id).root / "upload"
+    known = lab.ledger.intent(key, lab.platform)
+    number = 0
+    if known is None or known.state != "done":
+        facts = {"prime_lab_eval": job.id, "source": job.source, "results_sha256": expected}
+        number = await anyio.to_thread.run_sync(write_upload, spec, results, folder, ref, facts)
+    intent = EvalUpload(lab, folder, key=key, name=name, ref=ref, number=number)
+    settled = await Once(lab.ledger).send(intent)
+    if settled is None:
+        raise intent.in_flight()
+    return replace(settled.value, sent=settled.sent)
+
+
+class EvalUpload(AtMostOnce[Upload]):
+    """The intent to upload the `number` rollouts in `folder` as one evaluation with the name `name`."""
+
+    kind = "eval-upload"
+
+    def __init__(self, lab: Lab, folder: Path, *, key: str, name: str, ref: str, number: int) -> None:
+        super().__init__(key, lab.platform, DELAYS[lab.platform])
+        self._lab, self._folder, self._name, self._ref, self._number = lab, folder, name, ref, number
+        self._empty: str | None = None
+        """An evaluation that an earlier attempt created and left without a rollout."""
+
+    async def send(self) -> Upload:
+        try:
+            id = await self._lab.prime.eval_push(self._folder, self._ref, self._name, into=self._empty)
+        except PrimeRefusal as refused:
+            # The first of several steps may have succeeded, and sending again would double rollouts still in flight.
+            if self.delays.landing_after_failure or self.ended_by_force(refused):
+                raise
+            lookup_result = await self.look_up(None)
+            if lookup_result.value is not None:
+                return lookup_result.value
+            if self._empty is None:
+                raise
+            id = await self._lab.prime.eval_push(self._folder, self._ref, self._name, into=self._empty)
+        return await self._require_complete(id)
+
+    async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Upload]:
+        """Find the evaluation by name. Raises PartlyDoneError if the platform holds a part that a second upload would
+        double."""
+        rows = await self._lab.prime.eval_list(name=self._name, environment=self._ref)
+        if not rows:
+            return Lookup(None)
+        id = str(rows[0].get("evaluation_id") or rows[0].get("id"))
+        if self._number and status_of(await self._lab.prime.eval_get(id)).samples == 0:
+            self._empty = id
+            return Lookup(None)
+        return Lookup(await self._require_complete(id))
+
+    async def _require_complete(self, id: str) -> Upload:
+        """Return the upload if the platform holds exactly the sent rollouts. Raises PartlyDoneError.
+
+        prime repeats a batch whose response was lost, so the platform may hold more.
+        """
+        status = status_of(await self._lab.prime.eval_get(id))
+        if status.samples != self._number or status.word != "COMPLETED":
+            raise PartlyDoneError(
+                f"evaluation {id} on the platform is {status.word} and holds {status.samples} rollouts, not the "
+                f"{self._number} of this one",
+                fix="Ask the user to delete it on its page, then make the same call again.",
+                code="upload-incomplete",
+            )
+        return Upload(id, status.url or "", self._ref, self._number, True)
+
+    def had_no_effect(self, error: LabError) -> bool:
+        return had_no_effect(error)
+
+    def ended_by_force(self, error: LabError) -> bool:
+        return ended_by_force(error)
+
+    def as_result(self, value: Upload) -> Mapping[str, Any]:
+        return {"id": value.id, "url": value.url, "samples": value.samples}
+
+    def from_result(self, result: Mapping[str, Any]) -> Upload:
+        return Upload(str(result["id"]), str(result["url"]), self._ref, int(result["samples"]), False)
+
+    def in_flight(self) -> LabError:
+        return PrimeError(
+            f"another server is uploading {self._name} right now",
+            fix="Make the same call again in a minute.",
             code="upload-outcome-unknown",
-        )  # fmt: skip
-    spec, folder = lab.evals.spec(job), lab.evals.files(job.id).root / "upload"
-    facts = {"prime_lab_eval": job.id, "source": job.source, "results_sha256": expected}
-    number = await anyio.to_thread.run_sync(upload_layout.write, spec, results, folder, ref, facts)
-    if claim.state == "sent" and (there := await _there(lab, folder, name, ref, number)) is not None:
-        return _settled(lab, key, there, sent=False)
-    try:
-        id = await lab.prime.eval_push(folder, ref, name)
-    except Refusal as refused:
-        # It has several steps, so that even a refusal may leave something behind.
-        there = await _there(lab, folder, name, ref, number, refused)
-        if there is None:
-            lab.ledger.release(key, lab.platform)
-            raise
-        return _settled(lab, key, there, sent=True)
-    return _settled(lab, key, await _whole(lab, id, ref, number), sent=True)
+        )
 
-
-def _settled(lab: Lab, key: str, found: Uploaded, *, sent: bool) -> Uploaded:
-    lab.ledger.settle(key, lab.platform, {"id": found.id, "url": found.url, "samples": found.samples})
-    return Uploaded(found.id, found.url, found.ref, found.samples, sent)
-
-
-async def _there(
-    lab: Lab, folder: Path, name: str, ref: str, number: int, refused: Refusal | None = None
-) -> Uploaded | None:
-    """What an earlier attempt left on the platform, made whole where it has no sample yet; None: nothing.
-
-    Raises PrimeError where it cannot be told, or holds a part that sending again would double.
-    """
-    try:
-        rows = await lab.prime.eval_list(name=name, environment=ref)
-    except LabError as error:
-        if refused is not None and refused.effect == "none":
-            raise refused from error  # the next call looks before it sends
-        raise PrimeError(
-            f"whether the upload {name} arrived is not known: {(refused or error).message}",
+    def unknown(self, why: str, seconds: float) -> LabError:
+        return PrimeError(
+            f"whether the upload {self._name} arrived is not known: {why}",
             fix="Make the same call again when the platform answers; it looks before it sends.",
             code="upload-outcome-unknown",
-        ) from error
-    if not rows:
-        return None
-    id = str(rows[0].get("evaluation_id") or rows[0].get("id"))
-    if number and status_of(await lab.prime.eval_get(id)).samples == 0:
-        await lab.prime.eval_push(folder, ref, name, into=id)
-    return await _whole(lab, id, ref, number)
-
-
-async def _whole(lab: Lab, id: str, ref: str, number: int) -> Uploaded:
-    """What the platform holds, once it is exactly what was sent: prime itself repeats a batch whose answer was lost."""
-    status = status_of(await lab.prime.eval_get(id))
-    if status.samples != number or status.word != "COMPLETED":
-        raise PrimeError(
-            f"evaluation {id} on the platform is {status.word} and holds {status.samples} rollouts, not the {number} "
-            "of this one",
-            fix="Ask the user to delete it on its page, then make the same call again.",
-            code="upload-incomplete",
         )
-    return Uploaded(id, status.url or "", ref, number, True)

@@ -1,7 +1,9 @@
-"""Models as the project knows them: size, architecture, renderer, and what was seen of them."""
+"""What the project knows about models: size, architecture, renderer, and evaluations on this machine."""
 
-from prime_lab_mcp.lab.models.known import Model, find
-from prime_lab_mcp.lab.models.points import Point
-from prime_lab_mcp.lab.models.readiness import in_words, readiness, verdict
+from prime_lab_mcp.lab.models.readiness import ReadinessPoint, readiness_points, readiness_verdict, readiness_words
+from prime_lab_mcp.lab.models.registry import KnownModel, find_model
 
-__all__ = ["Model", "Point", "find", "in_words", "readiness", "verdict"]
+__all__ = ["KnownModel", "ReadinessPoint", "find_model", "readiness_points", "readiness_verdict", "readiness_words"]
+
+ENTRY = ("memory", "page", "readiness", "registry", "search")
+"""Modules that other packages may import."""

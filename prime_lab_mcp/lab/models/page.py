@@ -1,18 +1,15 @@
-"""`lab://models`: the registry as a page, joined with the platform's live lists where they can be had."""
+"""The page `lab://models`: the registry, joined with the platform's live lists where these can be read."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
+from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.lab.models import listing, memory
-from prime_lab_mcp.lab.models.data import Registry, registry
-from prime_lab_mcp.lab.models.known import Model, find
-from prime_lab_mcp.lab.models.listing import Lists
-from prime_lab_mcp.lab.text import escape
+from prime_lab_mcp.lab.models.listing import LiveLists
+from prime_lab_mcp.lab.models.registry import KnownModel, ModelRegistry, find_model, load_registry
 
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.lab import Lab
@@ -20,27 +17,19 @@ if TYPE_CHECKING:
 TOPIC = "models"
 ABOUT = "Every model the project knows: size, architecture, renderer, tool parser, measured baselines, live prices."
 _SECONDS = 12.0
-"""For both live lists together: a page is read while somebody waits."""
-_KEEP_SECONDS = 60.0
-"""How long a page with both lists is shown again, so that its second half is of the same text."""
+"""Time limit for both live lists together, because a reader waits for the page."""
 _SERVED = 120
-"""Rows of the list of served models."""
-_KEPT: WeakKeyDictionary[Lab, tuple[float, str]] = WeakKeyDictionary()
+"""Rows that are shown of the served models."""
 
 
-async def page(lab: Lab) -> str:
-    """The page as it stands now. Never raises: without the platform it is the registry alone, and says so."""
-    kept = _KEPT.get(lab)
-    if kept is None or time.monotonic() - kept[0] >= _KEEP_SECONDS:
-        lists = await listing.ask(lab, _SECONDS)
-        kept = (time.monotonic(), text(lists, datetime.now(UTC), rehearsal=lab.settings.rehearsal))
-        if lists.offered is not None and lists.served is not None:
-            _KEPT[lab] = kept
-    return kept[1]
+async def models_page(lab: Lab) -> str:
+    """The present page. Never raises; without the platform it shows the registry alone and says so."""
+    lists = await listing.fetch_lists(lab, _SECONDS)
+    return page_text(lists, datetime.now(UTC), rehearsal=lab.settings.rehearsal)
 
 
-def text(lists: Lists, now: datetime, *, rehearsal: bool = False) -> str:
-    known = registry()
+def page_text(lists: LiveLists, now: datetime, *, rehearsal: bool = False) -> str:
+    known = load_registry()
     parts = [
         "# Models",
         _standing(lists, now, rehearsal=rehearsal),
@@ -48,21 +37,23 @@ def text(lists: Lists, now: datetime, *, rehearsal: bool = False) -> str:
         "## The registry",
         "Each fact has its date. Baselines are of one tool-calling environment and of few tasks: a hint where to look, "
         "no measurement of yours (`run_eval` makes that). Prices are those of the day named.",
-        "\n".join(_table(_HEAD, (_registered(find(row.name)) for row in known.rows))),
+        "\n".join(_table(_HEAD, (_registered(find_model(row.name)) for row in known.rows))),
         "## Remarks",
-        "\n".join(f"- `{row.name}`: {f.said}" for row in known.rows for f in row.facts if f.what in ("note", "fault")),
+        "\n".join(
+            f"- `{row.name}`: {f.summary}" for row in known.rows for f in row.facts if f.what in ("note", "fault")
+        ),
         *_closed(known),
         *_rendered(known),
         *_trained(known),
         "## Does it fit?",
         (memory.__doc__ or "").split("\n", 2)[2],
         "## Sources",
-        "\n".join(f"- {key}: {told['title']} ({told['date']})" for key, told in known.sources.items()),
+        "\n".join(f"- {key}: {source['title']} ({source['date']})" for key, source in known.sources.items()),
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def _standing(lists: Lists, now: datetime, *, rehearsal: bool) -> str:
+def _standing(lists: LiveLists, now: datetime, *, rehearsal: bool) -> str:
     day = f"{now:%Y-%m-%d %H:%M} UTC"
     whose = "the rehearsal platform (made-up prices)" if rehearsal else "the platform"
     if lists.offered is None and lists.served is None:
@@ -72,11 +63,11 @@ def _standing(lists: Lists, now: datetime, *, rehearsal: bool) -> str:
     return f"Live lists of {whose}, {day}; the registry with its own dates below.{lacking}"
 
 
-def _live(lists: Lists) -> Iterator[str]:
-    """Foreign text: model ids and GPU types are the platform's."""
+def _live(lists: LiveLists) -> Iterator[str]:
+    """Tables of the live lists. Model ids and GPU types are the platform's text, so they are escaped."""
     if lists.offered is not None:
         yield "## Trained by the platform now"
-        rows = [listing.row(name, lists, {}) for name in lists.trainable]
+        rows = [listing.model_row(name, lists, {}) for name in lists.trainable]
         yield "\n".join(_table(("model", "readiness", "on", "LoRA needs (GPUs)"), map(_trainable, rows))) or "None."
         offers = [
             (escape(o.gpu_type), _money(o.price_per_gpu_hour), _yes(o.available_now), _gib(o.gpu_type))
@@ -85,7 +76,7 @@ def _live(lists: Lists) -> Iterator[str]:
         yield "\n".join(_table(("rented by the hour", "$ per GPU-hour", "free now", "GiB"), offers))
     if lists.served:
         yield "## Served by the platform now"
-        rows = [listing.row(name, lists, {}) for name in list(lists.served)[:_SERVED]]
+        rows = [listing.model_row(name, lists, {}) for name in list(lists.served)[:_SERVED]]
         yield "\n".join(_table(("model", "$ in / out per million tokens", "context", "trainable"), map(_served, rows)))
         if len(lists.served) > _SERVED:
             yield f'… and {len(lists.served) - _SERVED} more: `search_hub(kind="model", query=...)` finds them.'
@@ -104,7 +95,7 @@ def _served(row: Mapping[str, Any]) -> tuple[str, ...]:
 _HEAD = ("model", "size", "architecture", "trainer", "renderer", "tool parser", "context", "baseline", "price")
 
 
-def _registered(model: Model) -> tuple[str, ...]:
+def _registered(model: KnownModel) -> tuple[str, ...]:
     return (
         _code(model.name),
         _last(model, "size") or (f"{model.parameters:g}B" if model.parameters else ""),
@@ -118,11 +109,11 @@ def _registered(model: Model) -> tuple[str, ...]:
     )
 
 
-def _last(model: Model, what: Any) -> str:
-    return next((f.said for f in model.told(what)), "")
+def _last(model: KnownModel, what: Any) -> str:
+    return next((f.summary for f in model.facts_about(what)), "")
 
 
-def _closed(known: Registry) -> Iterator[str]:
+def _closed(known: ModelRegistry) -> Iterator[str]:
     yield "## Closed, or for inference only"
     lines = [f"- {v.vendor} (closed, {v.date}): {', '.join(f'`{name}`' for name in v.listed)}" for v in known.closed]
     lines += [
@@ -133,12 +124,12 @@ def _closed(known: Registry) -> Iterator[str]:
     yield "\n".join(lines)
 
 
-def _rendered(known: Registry) -> Iterator[str]:
-    """The models that prime-rl renders by name and about which the registry has no facts of its own."""
+def _rendered(known: ModelRegistry) -> Iterator[str]:
+    """Models that prime-rl renders by name and for which the registry has no facts."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for name in known.renderers:
         if name.lower() not in known.by_name:
-            m = find(name)
+            m = find_model(name)
             trainer = {True: "native", False: "fallback", None: "unknown"}[m.native]
             alike.setdefault((m.architecture or "unknown", trainer, m.renderer or "", _parser(m)), []).append(name)
     yield "## Rendered by prime-rl besides"
@@ -146,14 +137,14 @@ def _rendered(known: Registry) -> Iterator[str]:
     yield "\n".join(_table(("models", "architecture", "trainer", "renderer", "tool parser"), rows))
 
 
-def _parser(model: Model) -> str:
+def _parser(model: KnownModel) -> str:
     return (model.tool_parser or "") + ("" if model.parser_found or not model.tool_parser else " (name it)")
 
 
-def _trained(known: Registry) -> Iterator[str]:
-    native = [a for a, told in known.trained.items() if told["native"]]
-    images = [a for a, told in known.trained.items() if told["images"]]
-    on_text = [a for a, told in known.trained.items() if told["text_of_vision"]]
+def _trained(known: ModelRegistry) -> Iterator[str]:
+    native = [a for a, support in known.trained.items() if support["native"]]
+    images = [a for a, support in known.trained.items() if support["images"]]
+    on_text = [a for a, support in known.trained.items() if support["text_of_vision"]]
     yield "## What prime-rl's trainer knows"
     yield "\n".join(
         (

@@ -1,5 +1,9 @@
-"""The door to the platform: `prime` as a subprocess, one function per verb used."""
+"""The driver of the platform: runs the program `prime`, with one method for each of its commands that the server
+uses."""
 
 from prime_lab_mcp.lab.prime.client import Prime
 
 __all__ = ["Prime"]
+
+ENTRY = ("answers", "client", "per_call", "pods", "refusals")
+"""Modules that other packages may import."""

@@ -1,4 +1,4 @@
-"""What the platform answers, as values, and the readers of what `prime` prints only as text."""
+"""The platform's answers as dataclasses, and parsers for the output that `prime` prints only as text."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who the key belongs to. `user` is the public name, None where none was chosen yet."""
+    """The owner of the API key. `user` is the public user name; None if the user has not chosen one."""
 
     user: str | None
     user_id: str
     name: str | None
     team: str | None
-    """Name of the team that pushes and runs are billed to; None: the personal account."""
+    """Name of the team that is billed for pushes and runs; None for the personal account."""
     team_id: str | None
     key_source: KeySource
     rights: Mapping[str, tuple[bool, bool]] = field(default_factory=dict)
-    """Scope to (may read, may write), where the platform tells."""
+    """(may read, may write) for each scope that the platform lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class Wallet:
-    """`balance` in `currency` (US dollars so far)."""
+    """The wallet of the account. `currency` is always USD so far."""
 
     balance: float
     currency: str
@@ -49,7 +49,7 @@ class Wallet:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What `prime env push` wrote down after a success."""
+    """The record that `prime env push` writes after a success."""
 
     owner: str
     name: str
@@ -61,7 +61,11 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class ValidateAnswer:
-    """`not-offered`: the platform has no validation. `unavailable`: it could not be asked; `problems` says why."""
+    """The answer of `prime train validate`.
+
+    `not-offered`: the platform has no validation. `unavailable`: the platform could not be asked, and `problems` says
+    why.
+    """
 
     outcome: Literal["valid", "invalid", "not-offered", "unavailable"]
     problems: tuple[str, ...] = ()
@@ -70,7 +74,7 @@ class ValidateAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A run that was created. Prices in US dollars; None where the platform names none (reserved clusters)."""
+    """A created run. Prices are in US dollars; None if the platform states none (reserved clusters)."""
 
     id: str
     price_per_gpu_hour: float | None
@@ -79,8 +83,8 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """GPUs that can be rented by the hour for a run."""
+class HostedGpuOffer:
+    """A GPU type that can be rented by the hour for a run."""
 
     gpu_type: str
     price_per_gpu_hour: float | None
@@ -89,14 +93,14 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
-    """What can be trained and on what: model name to GPU types of its clusters, and what is rented on demand."""
+class PlatformModels:
+    """The models that can be trained, each with the GPU types of its clusters, and the GPUs for rent on demand."""
 
     trainable: Mapping[str, tuple[str, ...]]
-    offers: tuple[Offer, ...]
+    offers: tuple[HostedGpuOffer, ...]
 
     def price(self, gpu_type: str | None) -> float | None:
-        """US dollars per GPU-hour of this type; without a type the highest that could be chosen."""
+        """US dollars per GPU-hour of this type; without a type, the highest price of any type."""
         prices = [
             o.price_per_gpu_hour
             for o in self.offers
@@ -106,13 +110,13 @@ class Models:
 
 
 def version_of(text: str) -> str | None:
-    """Of `Prime CLI version: 0.18.0`."""
-    found = _VERSION.search(text)
-    return found[1] if found else None
+    """Parse the version from `Prime CLI version: 0.18.0`."""
+    match = _VERSION.search(text)
+    return match[1] if match else None
 
 
 def account_of(text: str, key_source: KeySource) -> Account | None:
-    """Of the plain table of `prime whoami`; None where it holds no user."""
+    """Parse the plain table of `prime whoami`; None if it contains no user."""
     rows = {key: value for key, value in _ROW.findall(text) if value not in ("Unknown", "Not set")}
     if "User ID" not in rows:
         return None
@@ -129,8 +133,11 @@ def account_of(text: str, key_source: KeySource) -> Account | None:
 
 
 def hashes_of(text: str) -> dict[str, str]:
-    """Version to content hash ("" where it shows none), newest first, of `prime env version list --full-hashes`."""
-    found: dict[str, str] = {}
+    """Parse `prime env version list --full-hashes` to content hashes by version, newest first.
+
+    The hash is "" for a version without one.
+    """
+    hashes: dict[str, str] = {}
     lines = iter(text.splitlines())
     if any(re.match(r"\s*Version\s{2,}Created\b", line) for line in lines):
         for line in lines:
@@ -138,12 +145,12 @@ def hashes_of(text: str) -> dict[str, str]:
             if not version or line.startswith("Latest version"):
                 break
             digest = _HASH.search(line)
-            found.setdefault(version, digest[0] if digest else "")
-    return found
+            hashes.setdefault(version, digest[0] if digest else "")
+    return hashes
 
 
 def runtime_of(entry: Mapping[str, Any]) -> Runtime | None:
-    """The label the Hub keeps of the verifiers generation, wherever it puts it."""
+    """Return the Hub's label of the verifiers generation, which stands in the entry or in its latest version."""
     latest = entry.get("latest_version")
     holders = [entry, *([latest] if isinstance(latest, Mapping) else [])]
     for holder in holders:
@@ -155,7 +162,7 @@ def runtime_of(entry: Mapping[str, Any]) -> Runtime | None:
     return None
 
 
-def models_of(answer: Mapping[str, Any]) -> Models:
+def models_of(answer: Mapping[str, Any]) -> PlatformModels:
     trainable = {
         str(m.get("name")): tuple(
             sorted({str(c.get("gpu_type")) for c in m.get("clusters") or () if c.get("gpu_type")})
@@ -164,15 +171,15 @@ def models_of(answer: Mapping[str, Any]) -> Models:
         if m.get("name")
     }
     offers = tuple(
-        Offer(
+        HostedGpuOffer(
             str(o.get("gpu_type")),
-            number(o.get("price_per_gpu_hour")),
+            finite_number(o.get("price_per_gpu_hour")),
             o.get("available_now") if isinstance(o.get("available_now"), bool) else None,
             bool(o.get("is_beta")),
         )
         for o in answer.get("on_demand") or ()
     )
-    return Models(trainable, offers)
+    return PlatformModels(trainable, offers)
 
 
 def submitted_of(answer: Mapping[str, Any]) -> Submitted | None:
@@ -181,14 +188,14 @@ def submitted_of(answer: Mapping[str, Any]) -> Submitted | None:
         return None
     return Submitted(
         str(run["runId"]),
-        number(run.get("pricePerGpuHour")),
-        number(run.get("estimatedCostPerHour")),
+        finite_number(run.get("pricePerGpuHour")),
+        finite_number(run.get("estimatedCostPerHour")),
         str(run["gpuType"]) if run.get("gpuType") else None,
     )
 
 
-def number(value: Any) -> float | None:
-    """A number the platform sent, also as text; None for anything else."""
+def finite_number(value: Any) -> float | None:
+    """Convert a number from the platform, which may be text; None for anything else."""
     if isinstance(value, bool) or value is None:
         return None
     try:

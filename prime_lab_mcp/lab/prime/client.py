@@ -1,7 +1,7 @@
-"""One function per verb of `prime` 0.18.0 that the server uses. Knows flags and answers; knows no policy.
+"""One method for each command of `prime` 0.18.0 that the server uses. The module contains flags and parsing, no policy.
 
-Every function raises `Refusal` (refusals.py) with a distinct code and a fix. JSON is asked for without `--plain`
-(which mixes progress lines into it); `--plain` is for the verbs that print text only.
+Every method raises `PrimeRefusal` (refusals.py) with a distinct code and a fix. Commands that print JSON run without
+`--plain`, which mixes progress lines into the JSON; commands that print only text run with `--plain`.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.prime import answers, pods, refusals
 from prime_lab_mcp.lab.prime.answers import (
     Account,
     KeySource,
-    Models,
+    PlatformModels,
     Pushed,
     Submitted,
     Team,
     ValidateAnswer,
     Wallet,
 )
-from prime_lab_mcp.lab.prime.program import Program, Programs, parse
-from prime_lab_mcp.lab.prime.refusals import Refusal
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.prime.program import PrimeFinder, PrimeProgram, parse_json
+from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
 
 Visibility = Literal["PUBLIC", "PRIVATE"]
 KEEP_SECONDS = 60.0
-"""A program start costs most of a second; what hardly changes is asked once a minute."""
+"""How long answers that rarely change are reused. One start of `prime` takes most of a second."""
 _PAGE = 100
 _MAX_PAGES = 50
 _MACHINERY = re.compile(
@@ -42,51 +42,54 @@ _MACHINERY = re.compile(
     r"No API key|API key unauthorized|Payment required|HTTP 40[123]|No such file|not a dictionary|"
     r"schema provenance mismatch|Failed to parse local validation|No module named|cannot import name|Expecting value"
 )
-"""Words of `train validate` that blame the platform, the network or this machine, and not the config."""
+"""Output of `train validate` that points to the platform, the network or this machine instead of the config."""
 _EVALUATION_ID = re.compile(r"Evaluation ID:?\s+(\S+)")
 
 
 class Prime:
-    """The platform as this user sees it through `prime`."""
+    """The platform, accessed through `prime` as the logged-in user."""
 
     def __init__(
         self,
         settings: Settings,
-        toolchain: Programs,
+        toolchain: PrimeFinder,
         platform_variables: Callable[[], Awaitable[Mapping[str, str]]],
     ) -> None:
         self._settings = settings
-        self._program = Program(settings, toolchain, platform_variables)
+        self._program = PrimeProgram(settings, toolchain, platform_variables)
         self._account: tuple[float, Account] | None = None
-        self._models: tuple[float, Models] | None = None
+        self._models: tuple[float, PlatformModels] | None = None
+        self._served: tuple[float, list[dict[str, Any]]] | None = None
 
     async def version(self) -> str:
-        """Version of the `prime` in use, at least 0.18.0."""
+        """Version of the `prime` in use, which is at least 0.18.0."""
         return (await self._program.find())[1]
 
     async def frontend(self) -> str:
         """Address of the platform's pages, without a trailing slash."""
-        found = (await self._program.variables()).get("PRIME_FRONTEND_URL", "https://app.primeintellect.ai")
-        return found.rstrip("/")
+        url = (await self._program.variables()).get("PRIME_FRONTEND_URL", "https://app.primeintellect.ai")
+        return url.rstrip("/")
 
     async def inference_url(self) -> str:
         """Address of Prime Inference, without a trailing slash."""
-        known = (await self._program.variables()).get("PRIME_INFERENCE_URL", "https://api.pinference.ai/api/v1")
-        return known.rstrip("/")
+        url = (await self._program.variables()).get("PRIME_INFERENCE_URL", "https://api.pinference.ai/api/v1")
+        return url.rstrip("/")
 
     # The account
 
     async def whoami(self) -> Account:
-        """Ask the platform who the key belongs to; an answer means that it is really accepted."""
+        """Ask the platform for the owner of the key. An answer proves that the platform accepts the key."""
         text = await self._program.text(["--plain", "whoami"], timeout=30, doing="asking who is logged in")
-        found = answers.account_of(text, self._key_source)
-        if found is None:
-            raise refusals.of(refusals.GARBLED, "asking who is logged in", refusals.clean(text)[:200])
-        self._account = (time.monotonic(), found)
-        return found
+        account = answers.account_of(text, self._key_source)
+        if account is None:
+            raise refusals.refusal_of_kind(
+                refusals.GARBLED, "asking who is logged in", refusals.clean_output(text)[:200]
+            )
+        self._account = (time.monotonic(), account)
+        return account
 
     async def account(self) -> Account:
-        """`whoami`, or its answer of the last minute."""
+        """`whoami`, with an answer that is at most a minute old."""
         if self._account is not None and time.monotonic() - self._account[0] < KEEP_SECONDS:
             return self._account[1]
         return await self.whoami()
@@ -98,68 +101,73 @@ class Prime:
         return "PRIME_API_KEY" if os.environ.get("PRIME_API_KEY") else "prime login"
 
     async def teams(self) -> tuple[Team, ...]:
-        found = await self._program.json(["teams", "list", "-o", "json"], timeout=30, doing="listing the teams")
+        answer = await self._program.json(["teams", "list", "-o", "json"], timeout=30, doing="listing the teams")
         return tuple(
             Team(str(t.get("teamId")), str(t.get("slug")), str(t.get("name")), str(t.get("role")))
-            for t in found.get("teams") or ()
+            for t in answer.get("teams") or ()
         )
 
     async def wallet(self) -> Wallet:
-        found = await self._program.json(["wallet", "-n", "1", "-o", "json"], timeout=30, doing="reading the wallet")
-        return Wallet(answers.number(found.get("balance_usd")) or 0.0, str(found.get("currency") or "USD"))
+        answer = await self._program.json(["wallet", "-n", "1", "-o", "json"], timeout=30, doing="reading the wallet")
+        return Wallet(answers.finite_number(answer.get("balance_usd")) or 0.0, str(answer.get("currency") or "USD"))
 
     # The Hub
 
     async def env_status(self, ref: str) -> dict[str, Any]:
-        """Visibility and latest version (with content hash) of `owner/name`, as the Hub words it."""
+        """The Hub's JSON about `owner/name`: visibility and latest version with its content hash."""
         return await self._program.json(
-            ["env", "status", ref, "--output", "json"], timeout=40, doing=f"looking up {quote(_plain(ref), 120)}"
+            ["env", "status", ref, "--output", "json"], timeout=40, doing=f"looking up {quote(_require_name(ref), 120)}"
         )
 
     async def env_versions(self, ref: str) -> dict[str, str]:
-        """Version to content hash of `owner/name`, newest first."""
+        """Content hash of each version of `owner/name`, newest first."""
         text = await self._program.text(
             ["--plain", "env", "version", "list", ref, "--full-hashes"],
-            timeout=40, doing=f"listing the versions of {quote(_plain(ref), 120)}",
-        )  # fmt: skip
+            timeout=40,
+            doing=f"listing the versions of {quote(_require_name(ref), 120)}",
+        )
         return answers.hashes_of(text)
 
     async def env_list(self, search: str, limit: int = 20) -> list[dict[str, Any]]:
-        """Environments whose name or description holds the text."""
-        found = await self._program.json(
+        """Environments whose name or description contains the text."""
+        answer = await self._program.json(
             ["env", "list", "--search", search, "-n", str(limit), "--output", "json"],
-            timeout=40, doing="searching the Hub",
-        )  # fmt: skip
-        return [e for e in found.get("environments") or () if isinstance(e, dict)]
+            timeout=40,
+            doing="searching the Hub",
+        )
+        return [e for e in answer.get("environments") or () if isinstance(e, dict)]
 
     async def env_info(self, ref: str) -> str:
-        """What `prime env info` prints about `owner/name[@version]`."""
+        """The text that `prime env info` prints about `owner/name[@version]`."""
         return await self._program.text(
-            ["--plain", "env", "info", ref], timeout=40, doing=f"reading about {quote(_plain(ref), 120)}"
+            ["--plain", "env", "info", ref], timeout=40, doing=f"reading about {quote(_require_name(ref), 120)}"
         )
 
     async def env_inspect(self, ref: str, path: str | None = None) -> dict[str, Any]:
-        """A folder's entries or a file's content (up to 100,000 bytes) in the source of `owner/name[@version]`."""
+        """List a folder, or read a file up to 100,000 bytes, in the source of `owner/name[@version]`."""
         return await self._program.json(
             ["env", "inspect", ref, *([path] if path else []), "-o", "json"],
-            timeout=40, doing=f"reading the source of {quote(_plain(ref), 120)}",
-        )  # fmt: skip
+            timeout=40,
+            doing=f"reading the source of {quote(_require_name(ref), 120)}",
+        )
 
     async def env_secrets(self, ref: str) -> tuple[str, ...]:
         """Names of the secrets that are linked to `owner/name`."""
-        found = await self._program.json(
+        answer = await self._program.json(
             ["env", "secret", "list", ref, "-o", "json"],
-            timeout=40, doing=f"listing the secrets of {quote(_plain(ref), 120)}",
-        )  # fmt: skip
-        return tuple(str(s["name"]) for s in found.get("secrets") or () if isinstance(s, dict) and s.get("name"))
+            timeout=40,
+            doing=f"listing the secrets of {quote(_require_name(ref), 120)}",
+        )
+        return tuple(str(s["name"]) for s in answer.get("secrets") or () if isinstance(s, dict) and s.get("name"))
 
     async def env_variables(self, ref: str) -> tuple[str, ...]:
-        """Names of the plain variables that are set for `owner/name`."""
-        found = await self._program.json(
+        """Names of the non-secret variables that are set for `owner/name`."""
+        answer = await self._program.json(
             ["env", "var", "list", ref, "-o", "json"],
-            timeout=40, doing=f"listing the variables of {quote(_plain(ref), 120)}",
-        )  # fmt: skip
-        return tuple(str(v["name"]) for v in found.get("variables") or () if isinstance(v, dict) and v.get("name"))
+            timeout=40,
+            doing=f"listing the variables of {quote(_require_name(ref), 120)}",
+        )
+        return tuple(str(v["name"]) for v in answer.get("variables") or () if isinstance(v, dict) and v.get("name"))
 
     async def env_push(
         self,
@@ -170,7 +178,7 @@ class Prime:
         visibility: Visibility | None = None,
         runtime: answers.Runtime,
     ) -> Pushed:
-        """Build and publish a folder that may be written to. Never bumps: that rewrites every `version =`."""
+        """Build and publish a writable folder. Never uses prime's version bump, which rewrites every `version =`."""
         options = ["--path", str(folder), "--runtime", runtime]
         for flag, value in (("--owner", owner), ("--team", team), ("--visibility", visibility)):
             options += [flag, value] if value else []
@@ -178,159 +186,188 @@ class Prime:
             ["--plain", "env", "push", *options], timeout=600, doing="pushing the environment", cwd=folder
         )
         if "Successfully pushed" not in text:
-            raise refusals.of(refusals.GARBLED, "pushing the environment", refusals.clean(text)[-300:])
+            raise refusals.refusal_of_kind(
+                refusals.GARBLED, "pushing the environment", refusals.clean_output(text)[-300:]
+            )
         return await self._pushed(folder, text)
 
     async def _pushed(self, folder: Path, text: str) -> Pushed:
         try:
-            kept = json.loads((folder / ".prime" / ".env-metadata.json").read_text(encoding="utf-8"))
+            metadata = json.loads((folder / ".prime" / ".env-metadata.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            said = refusals.clean(text)[-200:]
-            raise refusals.of(refusals.GARBLED, "reading what the push wrote down", said) from error
-        owner, name = str(kept.get("owner")), str(kept.get("name"))
+            output = refusals.clean_output(text)[-200:]
+            raise refusals.refusal_of_kind(refusals.GARBLED, "reading what the push wrote down", output) from error
+        owner, name = str(metadata.get("owner")), str(metadata.get("name"))
         return Pushed(
-            owner, name, kept.get("version"), kept.get("wheel_sha256"), kept.get("environment_id"),
+            owner,
+            name,
+            metadata.get("version"),
+            metadata.get("wheel_sha256"),
+            metadata.get("environment_id"),
             f"{await self.frontend()}/dashboard/environments/{owner}/{name}",
-        )  # fmt: skip
+        )
 
     async def env_pull(self, ref: str, target: Path) -> None:
         """Unpack the source of `owner/name[@version]` into a folder."""
         await self._program.text(
             ["--plain", "env", "pull", ref, "--target", str(target)],
             timeout=300,
-            doing=f"pulling {quote(_plain(ref), 120)}",
+            doing=f"pulling {quote(_require_name(ref), 120)}",
         )
 
     # Models and GPUs
 
-    async def models(self) -> Models:
-        """What can be trained, on which GPUs, at which price, as of the last minute."""
+    async def models(self) -> PlatformModels:
+        """Trainable models with GPU types and prices, at most a minute old."""
         if self._models is None or time.monotonic() - self._models[0] >= KEEP_SECONDS:
-            told = await self._program.json(
+            answer = await self._program.json(
                 ["train", "models", "-o", "json"], timeout=40, doing="listing trainable models"
             )
-            self._models = (time.monotonic(), answers.models_of(told))
+            self._models = (time.monotonic(), answers.models_of(answer))
         return self._models[1]
 
     async def gpus(self) -> tuple[str, ...]:
-        found = await self._program.json(["train", "gpus", "-o", "json"], timeout=40, doing="listing GPU types")
-        return tuple(str(g) for g in found.get("gpuTypes") or ())
+        answer = await self._program.json(["train", "gpus", "-o", "json"], timeout=40, doing="listing GPU types")
+        return tuple(str(g) for g in answer.get("gpuTypes") or ())
 
     async def gpu_offers(self, gpus: int) -> tuple[pods.GpuOffer, ...]:
-        """Pods for rent with so many GPUs, cheapest first."""
+        """Offers of pods with this number of GPUs, cheapest first."""
         return await pods.gpu_offers(self._program, gpus)
 
     async def pods(self) -> tuple[pods.Pod, ...]:
-        """Pods of this account that are billed now."""
+        """Pods of this account that are currently billed."""
         return await pods.pods(self._program)
 
     async def inference_models(self) -> list[dict[str, Any]]:
-        """Models that Prime Inference serves, with prices in US dollars per million tokens."""
-        found = await self._program.json(
-            ["inference", "models", "-o", "json"], timeout=40, doing="listing inference models"
-        )
-        listed = found.get("data") or found.get("models") or ()
-        return [m for m in listed if isinstance(m, dict)]
+        """Models that Prime Inference serves, with prices in US dollars per million tokens, at most a minute old."""
+        if self._served is None or time.monotonic() - self._served[0] >= KEEP_SECONDS:
+            answer = await self._program.json(
+                ["inference", "models", "-o", "json"], timeout=40, doing="listing inference models"
+            )
+            listed = answer.get("data") or answer.get("models") or ()
+            self._served = (time.monotonic(), [m for m in listed if isinstance(m, dict)])
+        return self._served[1]
 
     # Training
 
     async def train_validate(self, path: Path) -> ValidateAnswer:
-        """Ask whether the platform's own schema accepts a config. Creates nothing; never raises for an answer.
+        """Ask whether the platform's schema accepts a config. Creates nothing. A rejected config raises nothing.
 
-        The first call for a prime-rl commit installs its schema (about 20 s and half a gigabyte, kept by prime).
+        The first call for a prime-rl commit installs its schema, which takes about 20 s and half a gigabyte; prime
+        keeps the schema for later calls.
         """
         doing = "validating the training config"
         try:
             done = await self._program.completed(
                 ["train", "validate", str(path), "-o", "json"], timeout=400, doing=doing, cwd=path.parent
             )
-            answer = parse(done.stdout, doing) if done.stdout.strip() else {"error": done.stderr}
-        except Refusal as refused:
+            answer = parse_json(done.stdout, doing) if done.stdout.strip() else {"error": done.stderr}
+        except PrimeRefusal as refused:
             return ValidateAnswer("unavailable", (refused.message,))
         error = answer.get("error")
         if done.returncode == 0 and error is None:
             return ValidateAnswer("valid", (), answer.get("schema_commit"))
-        return _validation(str(error or refusals.clean(done.stdout)))
+        return _parse_validation(str(error or refusals.clean_output(done.stdout)))
 
     async def train_submit(
         self, path: Path, *, resume_from: str | None = None, secrets: Mapping[str, str] | None = None
     ) -> Submitted:
-        """Create a run: this spends money. `secrets` are WANDB_API_KEY or HF_TOKEN, handed on by name."""
+        """Create a run, which costs money. `secrets` (WANDB_API_KEY, HF_TOKEN) are passed by name."""
         options = ["--resume-from", resume_from] if resume_from else []
         for name in secrets or {}:
             options += ["-e", name]
         doing = "submitting the training run"
         text = await self._program.text(
             ["train", "run", str(path), "-o", "json", "-y", *options],
-            timeout=300, doing=doing, cwd=path.parent, extra=secrets,
-        )  # fmt: skip
-        return _submitted(text, doing)
+            timeout=300,
+            doing=doing,
+            cwd=path.parent,
+            extra=secrets,
+        )
+        return _parse_submitted(text, doing)
 
     async def train_list(self, name: str | None = None, *, limit: int | None = None) -> list[dict[str, Any]]:
-        """Runs of the account, newest first: all, or the newest `limit`; with a name, those of exactly that name."""
+        """Runs of the account, newest first: all or the newest `limit`.
+
+        With a name, only runs with exactly that name.
+        """
         runs: list[dict[str, Any]] = []
         for page in range(1, _MAX_PAGES + 1):
-            found = await self._program.json(
+            answer = await self._program.json(
                 ["train", "list", "-n", str(_PAGE), "-p", str(page), "-o", "json"],
-                timeout=60, doing="listing training runs",
-            )  # fmt: skip
-            listed = [r for r in found.get("runs") or () if isinstance(r, dict)]
+                timeout=60,
+                doing="listing training runs",
+            )
+            listed = [r for r in answer.get("runs") or () if isinstance(r, dict)]
             runs += listed
-            if not listed or len(runs) >= min(int(found.get("total") or 0), limit or 10**9):
+            if not listed or len(runs) >= min(int(answer.get("total") or 0), limit or 10**9):
                 break
         return [r for r in runs[:limit] if name is None or r.get("name") == name]
 
     async def train_get(self, id: str) -> dict[str, Any]:
-        found = await self._program.json(["train", "get", id, "-o", "json"], timeout=40, doing=_about(id))
-        run = found.get("run")
-        return run if isinstance(run, dict) else found
+        answer = await self._program.json(["train", "get", id, "-o", "json"], timeout=40, doing=_reading_message(id))
+        run = answer.get("run")
+        return run if isinstance(run, dict) else answer
 
     async def train_progress(self, id: str) -> dict[str, Any]:
-        return await self._program.json(["train", "progress", id], timeout=40, doing=_about(id))
+        return await self._program.json(["train", "progress", id], timeout=40, doing=_reading_message(id))
 
     async def train_metrics(self, id: str, min_step: int | None = None) -> list[dict[str, Any]]:
         """One row per step, oldest first."""
         since = ["--min-step", str(min_step)] if min_step is not None else []
-        found = await self._program.json(["train", "metrics", id, *since], timeout=60, doing=_about(id))
-        rows = [r for r in found.get("metrics") or () if isinstance(r, dict)]
-        return sorted(rows, key=lambda row: answers.number(row.get("step")) or 0.0)
+        answer = await self._program.json(["train", "metrics", id, *since], timeout=60, doing=_reading_message(id))
+        rows = [r for r in answer.get("metrics") or () if isinstance(r, dict)]
+        return sorted(rows, key=lambda row: answers.finite_number(row.get("step")) or 0.0)
 
     async def train_distributions(self, id: str, kind: str | None = None, step: int | None = None) -> dict[str, Any]:
         options = ["-t", kind] if kind else []
         options += ["-s", str(step)] if step is not None else []
-        return await self._program.json(["train", "distributions", id, *options], timeout=60, doing=_about(id))
+        return await self._program.json(
+            ["train", "distributions", id, *options], timeout=60, doing=_reading_message(id)
+        )
 
     async def train_rollouts(self, id: str, step: int, page: int = 1, limit: int = 100) -> dict[str, Any]:
         return await self._program.json(
-            ["train", "rollouts", id, "-s", str(step), "-p", str(page), "-n", str(limit)], timeout=60, doing=_about(id)
+            ["train", "rollouts", id, "-s", str(step), "-p", str(page), "-n", str(limit)],
+            timeout=60,
+            doing=_reading_message(id),
         )
 
     async def train_checkpoints(self, id: str) -> list[dict[str, Any]]:
-        found = await self._program.json(["train", "checkpoints", id, "-o", "json"], timeout=40, doing=_about(id))
-        return [c for c in found.get("checkpoints") or () if isinstance(c, dict)]
+        answer = await self._program.json(
+            ["train", "checkpoints", id, "-o", "json"], timeout=40, doing=_reading_message(id)
+        )
+        return [c for c in answer.get("checkpoints") or () if isinstance(c, dict)]
 
     async def train_usage(self, id: str) -> dict[str, Any]:
-        return await self._program.json(["train", "usage", id, "-o", "json"], timeout=40, doing=_about(id))
+        return await self._program.json(["train", "usage", id, "-o", "json"], timeout=40, doing=_reading_message(id))
 
     async def train_logs(
-        self, id: str, component: str = "orchestrator", lines: int = 100, environment: str | None = None,
-        *, seconds: float = 60.0,
-    ) -> str:  # fmt: skip
-        """Newest log lines; those of `env-server` need the environment's name.
+        self,
+        id: str,
+        component: str = "orchestrator",
+        lines: int = 100,
+        environment: str | None = None,
+        *,
+        seconds: float = 60.0,
+    ) -> str:
+        """The newest log lines of a component. The component `env-server` needs the environment's name.
 
-        prime itself waits up to three minutes for a queued run; this gives up before.
+        prime waits up to three minutes for a queued run; this method gives up after `seconds`.
         """
-        of = ["--env", _plain(environment)] if environment else []
-        doing = f"reading the log of run {quote(_plain(id), 80)}"
+        options = ["--env", _require_name(environment)] if environment else []
+        doing = f"reading the log of run {quote(_require_name(id), 80)}"
         try:
             return await self._program.text(
-                ["--plain", "train", "logs", id, "-c", component, "-n", str(lines), *of],
-                timeout=seconds, doing=doing, limit=400_000,
-            )  # fmt: skip
-        except Refusal as refused:
+                ["--plain", "train", "logs", id, "-c", component, "-n", str(lines), *options],
+                timeout=seconds,
+                doing=doing,
+                limit=400_000,
+            )
+        except PrimeRefusal as refused:
             if refused.code != refusals.SLOW.code:
                 raise
-            raise Refusal(
+            raise PrimeRefusal(
                 f"{doing}: nothing came within {seconds:g} seconds; a run that has not started has no log yet",
                 fix="Call watch_run: it says whether the run has started. Then ask for the log again.",
                 code="platform-slow",
@@ -346,20 +383,22 @@ class Prime:
         return await self._control("restart", id, 120)
 
     async def _control(self, verb: str, id: str, timeout: float) -> str:
-        return refusals.clean(
+        return refusals.clean_output(
             await self._program.text(
-                ["--plain", "train", verb, id, "-f"], timeout=timeout, doing=f"{verb} of run {quote(_plain(id), 80)}"
+                ["--plain", "train", verb, id, "-f"],
+                timeout=timeout,
+                doing=f"{verb} of run {quote(_require_name(id), 80)}",
             )
         )
 
     async def train_resume(self, id: str, *, secrets: Mapping[str, str] | None = None) -> Submitted:
-        """Continue a PAUSED run as a new one: this spends money."""
+        """Continue a PAUSED run as a new run, which costs money."""
         options = [part for name in secrets or {} for part in ("-e", name)]
-        doing = f"resuming run {quote(_plain(id), 80)}"
+        doing = f"resuming run {quote(_require_name(id), 80)}"
         text = await self._program.text(
             ["train", "resume", id, "-o", "json", "-y", *options], timeout=300, doing=doing, extra=secrets
         )
-        return _submitted(text, doing)
+        return _parse_submitted(text, doing)
 
     # Hosted evaluations
 
@@ -377,70 +416,82 @@ class Prime:
         concurrency: int | None = None,
         timeout_minutes: int | None = None,
     ) -> str:
-        """Start a hosted evaluation of the LATEST published version (costs inference); returns its id."""
+        """Start a hosted evaluation of the latest published version, which costs inference, and return its id."""
         options: list[tuple[str, object | None]] = [
-            ("-m", model), ("-n", num_examples), ("-r", rollouts), ("--eval-name", name),
-            ("-a", json.dumps(dict(env_args)) if env_args else None), ("-t", max_tokens), ("-T", temperature),
-            ("-c", concurrency), ("--timeout-minutes", timeout_minutes),
-        ]  # fmt: skip
+            ("-m", model),
+            ("-n", num_examples),
+            ("-r", rollouts),
+            ("--eval-name", name),
+            ("-a", json.dumps(dict(env_args)) if env_args else None),
+            ("-t", max_tokens),
+            ("-T", temperature),
+            ("-c", concurrency),
+            ("--timeout-minutes", timeout_minutes),
+        ]
         flags = [part for flag, value in options if value is not None for part in (flag, str(value))]
-        doing = f"starting a hosted evaluation of {quote(_plain(ref), 120)}"
+        doing = f"starting a hosted evaluation of {quote(_require_name(ref), 120)}"
         text = await self._program.text(["--plain", "eval", "run", ref, "--hosted", *flags], timeout=180, doing=doing)
-        found = _EVALUATION_ID.search(text)
-        if found is None:
-            raise refusals.of(refusals.GARBLED, doing, refusals.clean(text)[-300:])
-        return found[1]
+        match = _EVALUATION_ID.search(text)
+        if match is None:
+            raise refusals.refusal_of_kind(refusals.GARBLED, doing, refusals.clean_output(text)[-300:])
+        return match[1]
 
     async def eval_list(self, name: str | None = None, environment: str | None = None) -> list[dict[str, Any]]:
-        """Evaluations of the account, newest first; with a name, those of exactly that name."""
-        of = ["-e", environment] if environment else []
-        found: list[dict[str, Any]] = []
+        """Evaluations of the account, newest first. With a name, only evaluations with exactly that name."""
+        options = ["-e", environment] if environment else []
+        evaluations: list[dict[str, Any]] = []
         for page in range(1, _MAX_PAGES + 1):
-            told = await self._program.json(
-                ["eval", "list", "-n", str(_PAGE), "-p", str(page), *of, "-o", "json"],
-                timeout=40, doing="listing evaluations",
-            )  # fmt: skip
-            listed = [e for e in told.get("evaluations") or told.get("data") or () if isinstance(e, dict)]
-            found += listed
-            same = [e for e in found if name is None or e.get("name") == name]
-            if not listed or len(found) >= int(told.get("total") or 0) or (same and name is not None):
+            answer = await self._program.json(
+                ["eval", "list", "-n", str(_PAGE), "-p", str(page), *options, "-o", "json"],
+                timeout=40,
+                doing="listing evaluations",
+            )
+            listed = [e for e in answer.get("evaluations") or answer.get("data") or () if isinstance(e, dict)]
+            evaluations += listed
+            matching = [e for e in evaluations if name is None or e.get("name") == name]
+            if not listed or len(evaluations) >= int(answer.get("total") or 0) or (matching and name is not None):
                 break
-        return same
+        return matching
 
     async def eval_get(self, id: str) -> dict[str, Any]:
-        return await self._program.json(["eval", "get", id, "-o", "json"], timeout=40, doing=_about(id, "evaluation"))
+        return await self._program.json(
+            ["eval", "get", id, "-o", "json"], timeout=40, doing=_reading_message(id, "evaluation")
+        )
 
     async def eval_samples(self, id: str, page: int = 1, limit: int = 100) -> dict[str, Any]:
         return await self._program.json(
             ["eval", "samples", id, "-p", str(page), "-n", str(limit), "-o", "json"],
-            timeout=60, doing=_about(id, "evaluation"),
-        )  # fmt: skip
+            timeout=60,
+            doing=_reading_message(id, "evaluation"),
+        )
 
     async def eval_push(self, folder: Path, ref: str, name: str, *, into: str | None = None) -> str:
-        """Upload metadata.json and results.jsonl of a folder, never publicly; returns the evaluation's id.
+        """Upload metadata.json and results.jsonl of a folder, never publicly, and return the evaluation's id.
 
-        `into`: an evaluation that is there already takes them.
+        `into`: id of an existing evaluation that receives the files.
         """
         options = ["-e", ref, "--name", name, *(["--eval", into] if into else [])]
-        doing = f"uploading an evaluation of {quote(_plain(ref), 120)}"
+        doing = f"uploading an evaluation of {quote(_require_name(ref), 120)}"
         text = await self._program.text(["eval", "push", str(folder), *options], timeout=600, doing=doing, cwd=folder)
-        found = _EVALUATION_ID.search(text)
-        if found is None:
-            raise refusals.of(refusals.GARBLED, doing, refusals.clean(text)[-300:])
-        return found[1]
+        match = _EVALUATION_ID.search(text)
+        if match is None:
+            raise refusals.refusal_of_kind(refusals.GARBLED, doing, refusals.clean_output(text)[-300:])
+        return match[1]
 
     async def eval_stop(self, id: str) -> str:
-        return refusals.clean(
-            await self._program.text(["--plain", "eval", "stop", id], timeout=60, doing=_about(id, "evaluation"))
+        return refusals.clean_output(
+            await self._program.text(
+                ["--plain", "eval", "stop", id], timeout=60, doing=_reading_message(id, "evaluation")
+            )
         )
 
 
-def _about(id: str, what: str = "run") -> str:
-    return f"reading {what} {quote(_plain(id), 80)}"
+def _reading_message(id: str, what: str = "run") -> str:
+    return f"reading {what} {quote(_require_name(id), 80)}"
 
 
-def _plain(name: str) -> str:
-    """A name or id that prime cannot take for an option. Raises BadInput."""
+def _require_name(name: str) -> str:
+    """Return a name or id unchanged. Raises BadInput if it is empty or prime would read it as an option."""
     if not name or name.startswith("-"):
         raise BadInput(
             f"{quote(name, 80)} is no name or id of anything on the platform",
@@ -449,19 +500,19 @@ def _plain(name: str) -> str:
     return name
 
 
-def _submitted(text: str, doing: str) -> Submitted:
-    found = answers.submitted_of(parse(text, doing))
-    if found is None:
-        raise refusals.of(refusals.GARBLED, doing, refusals.clean(text)[:200])
-    return found
+def _parse_submitted(text: str, doing: str) -> Submitted:
+    submitted = answers.submitted_of(parse_json(text, doing))
+    if submitted is None:
+        raise refusals.refusal_of_kind(refusals.GARBLED, doing, refusals.clean_output(text)[:200])
+    return submitted
 
 
-def _validation(said: str) -> ValidateAnswer:
-    """`train validate` says in text alone whether the config, the platform or this machine is at fault."""
-    if re.search(r"HTTP 40[45]", said):
-        return ValidateAnswer("not-offered", (said.strip()[:300],))
-    lines = tuple(line.strip(" -") for line in said.splitlines() if line.strip())
-    if _MACHINERY.search(said):
+def _parse_validation(output: str) -> ValidateAnswer:
+    """Tell from the text of `train validate` whether the config, the platform or this machine is at fault."""
+    if re.search(r"HTTP 40[45]", output):
+        return ValidateAnswer("not-offered", (output.strip()[:300],))
+    lines = tuple(line.strip(" -") for line in output.splitlines() if line.strip())
+    if _MACHINERY.search(output):
         return ValidateAnswer("unavailable", lines[:5])
     if lines and lines[0].rstrip(":") in ("Config validation failed", "Validation failed"):
         lines = lines[1:]

@@ -1,4 +1,4 @@
-"""GPUs for rent and pods that run, as `prime` 0.18.0 lists them. Nothing here rents, stops or ends one."""
+"""Lists GPUs for rent and running pods with `prime` 0.18.0. This module never rents, stops or terminates a pod."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 
 import anyio
 
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.prime import refusals
-from prime_lab_mcp.lab.prime.answers import number
-from prime_lab_mcp.lab.prime.program import Program, parse
-from prime_lab_mcp.lab.prime.refusals import Refusal
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.prime.answers import finite_number
+from prime_lab_mcp.lab.prime.program import PrimeProgram, parse_json
+from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
 
 _SECONDS = 40
 _PRICED = 5
-"""Pods asked for their price, each with a program start of its own; the list itself names none."""
+"""Number of pods whose price is asked. Each price takes one start of `prime`, because the list has no prices."""
 _MEMORY = re.compile(r"(\d+)\s*GB\b")
 _WORD = re.compile(r"[\w .:,+/()-]{1,60}")
-_OVER = frozenset({"TERMINATED", "TERMINATING"})
+_ENDED = frozenset({"TERMINATED", "TERMINATING"})
 
 
 @dataclass(frozen=True, slots=True)
 class GpuOffer:
-    """One row of `prime availability list`: what a pod of it would cost. `memory_gb` is of one GPU."""
+    """One row of `prime availability list`: a pod for rent. `memory_gb` is the memory of one GPU."""
 
     id: str
     gpu_type: str
     gpus: int
     memory_gb: int
     price_per_hour: float
-    """US dollars for all of its GPUs."""
+    """US dollars for all GPUs of the pod."""
     provider: str
     location: str
     stock: str
@@ -42,7 +42,7 @@ class GpuOffer:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that is not terminated, so it is billed. `price_per_hour` is None where it was not told."""
+    """A pod that is not terminated and therefore billed. `price_per_hour` is None if unknown."""
 
     id: str
     name: str
@@ -52,69 +52,72 @@ class Pod:
     price_per_hour: float | None = None
 
 
-async def gpu_offers(program: Program, gpus: int) -> tuple[GpuOffer, ...]:
-    """Priced offers of exactly so many GPUs, cheapest first. Raises Refusal."""
+async def gpu_offers(program: PrimeProgram, gpus: int) -> tuple[GpuOffer, ...]:
+    """Offers with a price and exactly this number of GPUs, cheapest first. Raises PrimeRefusal."""
     doing = "listing GPUs for rent"
     arguments = ["availability", "list", "--gpu-count", str(gpus), "--output", "json"]
     text = await program.text(arguments, timeout=_SECONDS, doing=doing)
-    if "Error fetching availability" in text:  # prime prints this, lists nothing, and ends with 0
-        raise refusals.of(refusals.GARBLED, doing, refusals.clean(text)[:200])
-    rows = parse(text, doing).get("gpu_resources") or ()
-    found = [offer for row in rows if isinstance(row, Mapping) and (offer := _offer(row)) is not None]
-    return tuple(sorted(found, key=lambda o: (o.price_per_hour, o.id)))
+    if "Error fetching availability" in text:  # prime prints this and still exits with 0
+        raise refusals.refusal_of_kind(refusals.GARBLED, doing, refusals.clean_output(text)[:200])
+    rows = parse_json(text, doing).get("gpu_resources") or ()
+    offers = [offer for row in rows if isinstance(row, Mapping) and (offer := _offer(row)) is not None]
+    return tuple(sorted(offers, key=lambda o: (o.price_per_hour, o.id)))
 
 
-async def pods(program: Program) -> tuple[Pod, ...]:
-    """Pods of this account that are not terminated, oldest first, the first few with their price. Raises Refusal."""
-    told = await program.json(["pods", "list", "--output", "json"], timeout=_SECONDS, doing="listing the pods")
-    found = [_pod(row) for row in told.get("pods") or () if isinstance(row, Mapping)]
-    found = [pod for pod in found if pod.status not in _OVER]
+async def pods(program: PrimeProgram) -> tuple[Pod, ...]:
+    """Pods of this account that are not terminated, oldest first; only the first few have a price.
+
+    Raises PrimeRefusal.
+    """
+    answer = await program.json(["pods", "list", "--output", "json"], timeout=_SECONDS, doing="listing the pods")
+    listed = [_pod(row) for row in answer.get("pods") or () if isinstance(row, Mapping)]
+    listed = [pod for pod in listed if pod.status not in _ENDED]
     prices: dict[str, float | None] = {}
 
     async def ask(id: str) -> None:
         try:
-            told = await program.json(
+            answer = await program.json(
                 ["pods", "status", id, "--output", "json"], timeout=_SECONDS, doing="asking what a pod costs"
             )
-        except Refusal:
+        except PrimeRefusal:
             return
-        prices[id] = number(told.get("cost_per_hour"))
+        prices[id] = finite_number(answer.get("cost_per_hour"))
 
     async with anyio.create_task_group() as asking:
-        for pod in found[:_PRICED]:
+        for pod in listed[:_PRICED]:
             asking.start_soon(ask, pod.id)
-    return tuple(Pod(p.id, p.name, p.gpu, p.status, p.created_at, prices.get(p.id)) for p in found)
+    return tuple(Pod(p.id, p.name, p.gpu, p.status, p.created_at, prices.get(p.id)) for p in listed)
 
 
 def _offer(row: Mapping[str, Any]) -> GpuOffer | None:
-    """None for a row without a price or a size."""
-    price, gpus = number(row.get("price_value")), number(row.get("gpu_count"))
+    """Parse a row of the list; None if it has no price, GPU count or memory size."""
+    price, gpus = finite_number(row.get("price_value")), finite_number(row.get("gpu_count"))
     kind = str(row.get("gpu_type") or "")
-    # The type's name states the memory of one GPU; what `gpu_memory` counts for several is not documented.
+    # The GPU type names the memory of one GPU. Whether `gpu_memory` is per GPU is not documented.
     stated = _MEMORY.search(kind)
-    memory = float(stated[1]) if stated else number(row.get("gpu_memory"))
+    memory = float(stated[1]) if stated else finite_number(row.get("gpu_memory"))
     if price is None or not math.isfinite(price) or not gpus or not memory:
         return None
     return GpuOffer(
-        id=_word(row.get("id")),
-        gpu_type=_word(kind),
+        id=_safe_name(row.get("id")),
+        gpu_type=_safe_name(kind),
         gpus=int(gpus),
         memory_gb=int(memory),
         price_per_hour=price,
-        provider=_word(row.get("provider")),
-        location=_word(row.get("location")),
-        stock=_word(row.get("stock_status")),
+        provider=_safe_name(row.get("provider")),
+        location=_safe_name(row.get("location")),
+        stock=_safe_name(row.get("stock_status")),
         spot=bool(row.get("is_spot")),
     )
 
 
 def _pod(row: Mapping[str, Any]) -> Pod:
     fields = ("id", "name", "gpu", "status", "created_at")
-    id, name, gpu, status, created = (_word(row.get(f)) for f in fields)
+    id, name, gpu, status, created = (_safe_name(row.get(f)) for f in fields)
     return Pod(id, name or id, gpu, status, created)
 
 
-def _word(value: object) -> str:
-    """A name as the platform has it, quoted where it is more than a name."""
+def _safe_name(value: object) -> str:
+    """Return a name of the platform, quoted if it contains unusual characters."""
     text = "" if value is None else str(value)
     return text if not text or _WORD.fullmatch(text) else quote(text, limit=60)

@@ -1,63 +1,71 @@
-"""Finding the user's `prime`, the variables it runs with, and one run of it."""
+"""Finds the user's `prime`, sets up its environment variables and runs it."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import anyio
 from packaging.version import InvalidVersion, Version
 
-from prime_lab_mcp.lab import process
-from prime_lab_mcp.lab.errors import ProcessError
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base.errors import ProcessError
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.versions import OLDEST_PRIME
 from prime_lab_mcp.lab.prime import refusals
 from prime_lab_mcp.lab.prime.answers import version_of
-from prime_lab_mcp.lab.settings import Settings
 
 _JSON_LIMIT = 32_000_000
 _PLATFORM_VARIABLE = re.compile(r"^PRIME_(?!LAB_|DISABLE_VERSION_CHECK$)[A-Z0-9_]+$")
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
 
-class Programs(Protocol):
-    """Where programs are (lab/toolchain.py)."""
+class PrimeFinder(Protocol):
+    """Finds installed programs (lab/toolchain.py implements it)."""
 
     def programs(self, name: str) -> tuple[Path, ...]:
-        """Every place that has this program, best first."""
+        """Every path of this program, in order of preference."""
 
 
-class Program:
-    """One `prime`: found once, then run. In rehearsal it sees the loopback platform and a scratch HOME only."""
+class PrimeProgram:
+    """One `prime` program, searched once. In rehearsal it knows only the loopback platform and a scratch HOME."""
 
     def __init__(
         self,
         settings: Settings,
-        toolchain: Programs,
+        toolchain: PrimeFinder,
         platform_variables: Callable[[], Awaitable[Mapping[str, str]]],
     ) -> None:
         self._settings = settings
         self._toolchain = toolchain
         self._platform_variables = platform_variables
         self._found: tuple[Path, str] | None = None
+        self._first_command = anyio.Lock()
+        self._used_homes: set[Path] = set()
 
     async def find(self) -> tuple[Path, str]:
-        """Path and version of the first `prime` that is new enough. Raises Refusal (prime-missing, prime-too-old)."""
+        """Return path and version of the first `prime` that is new enough.
+
+        Raises PrimeRefusal (`prime-missing`, `prime-too-old`).
+        """
         if self._found is not None and self._found[0].is_file():
             return self._found
         oldest: str | None = None
         for path in self._toolchain.programs("prime"):
             done = await self._start([str(path), "--version"], 30.0, {}, None, "asking prime for its version")
             version = version_of(done.stdout) if done.returncode == 0 else None
-            if version is not None and _new_enough(version):
+            if version is not None and _is_new_enough(version):
                 self._found = (path, version)
                 return self._found
             oldest = oldest or version or "unknown"
         if oldest is None:
-            raise refusals.of(refusals.MISSING, "looking for prime")
-        raise refusals.of(refusals.TOO_OLD, "looking for prime", f"version {oldest}")
+            raise refusals.refusal_of_kind(refusals.MISSING, "looking for prime")
+        raise refusals.refusal_of_kind(refusals.TOO_OLD, "looking for prime", f"version {oldest}")
 
     async def text(
         self,
@@ -69,15 +77,15 @@ class Program:
         extra: Mapping[str, str] | None = None,
         limit: int = _JSON_LIMIT,
     ) -> str:
-        """Standard output of a verb that succeeded. Raises Refusal."""
+        """Run a command and return its standard output. Raises PrimeRefusal if the command fails."""
         done = await self.completed(arguments, timeout=timeout, doing=doing, cwd=cwd, extra=extra, limit=limit)
         if done.returncode != 0:
             raise refusals.refusal(done, doing)
         return done.stdout
 
     async def json(self, arguments: Sequence[str], *, timeout: float, doing: str) -> dict[str, Any]:
-        """The JSON object that a verb printed, `-o json` or as it always does. Raises Refusal."""
-        return parse(await self.text(arguments, timeout=timeout, doing=doing), doing)
+        """Run a command and return the JSON object that it prints. Raises PrimeRefusal."""
+        return parse_json(await self.text(arguments, timeout=timeout, doing=doing), doing)
 
     async def completed(
         self,
@@ -88,30 +96,31 @@ class Program:
         cwd: Path | None = None,
         extra: Mapping[str, str] | None = None,
         limit: int = _JSON_LIMIT,
-    ) -> process.Completed:
-        """One run to its end, whatever its exit code. Raises Refusal when it does not end."""
+    ) -> process.CompletedProcess:
+        """Run a command to its end, with any exit code. Raises PrimeRefusal if it does not end in time."""
         path, _ = await self.find()
-        return await self._start([str(path), *arguments], timeout, dict(extra or {}), cwd, doing, limit)
+        async with self._alone_in_fresh_home(Path((await self.variables())["HOME"])):
+            return await self._start([str(path), *arguments], timeout, dict(extra or {}), cwd, doing, limit)
 
     async def variables(self) -> dict[str, str]:
-        """What a child sees: the user's PRIME_* variables, or in rehearsal those of the loopback platform alone."""
-        kept = process.installer_environment()
+        """Variables for a child: the user's PRIME_* variables, or in rehearsal only those of the loopback platform."""
+        variables = process.installer_environment()
         if "UV_PYTHON_DOWNLOADS" not in os.environ:
-            del kept["UV_PYTHON_DOWNLOADS"]  # the user's own prime may fetch a Python to build with, as always
+            del variables["UV_PYTHON_DOWNLOADS"]  # the user's prime may download a Python to build with
         if self._settings.rehearsal:
-            kept.update(_keeping_caches(kept))
-            kept["HOME"] = str(self._settings.rehearsal_dir / "home")
-            kept.update(await self._platform_variables())
+            variables.update(_uv_caches(variables))
+            variables["HOME"] = str(self._settings.rehearsal_dir / "home")
+            variables.update(await self._platform_variables())
             for name in ("NO_PROXY", "no_proxy"):
-                kept[name] = ",".join(filter(None, (kept.get(name), _LOOPBACK)))
+                variables[name] = ",".join(filter(None, (variables.get(name), _LOOPBACK)))
         else:
-            kept.update({k: v for k, v in os.environ.items() if _PLATFORM_VARIABLE.match(k)})
-        kept |= {"PRIME_DISABLE_VERSION_CHECK": "1", "NO_COLOR": "1", "COLUMNS": "1000", "TERM": "dumb"}
-        Path(kept["HOME"]).mkdir(parents=True, exist_ok=True)
-        return _with_uv(kept, self._toolchain)
+            variables.update({k: v for k, v in os.environ.items() if _PLATFORM_VARIABLE.match(k)})
+        variables |= {"PRIME_DISABLE_VERSION_CHECK": "1", "NO_COLOR": "1", "COLUMNS": "1000", "TERM": "dumb"}
+        Path(variables["HOME"]).mkdir(parents=True, exist_ok=True)
+        return _with_uv(variables, self._toolchain)
 
     def _scratch(self) -> Path:
-        """An empty folder to run in: prime looks at `.prime` and `environments` where it stands."""
+        """An empty working folder, because prime reads `.prime` and `environments` of its working folder."""
         folder = self._settings.state_dir / "prime"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -124,54 +133,67 @@ class Program:
         cwd: Path | None,
         doing: str,
         limit: int = 100_000,
-    ) -> process.Completed:
+    ) -> process.CompletedProcess:
         env = await self.variables() | dict(extra)
         try:
             return await process.run(argv, cwd=cwd or self._scratch(), env=env, timeout=timeout, output_limit=limit)
         except ProcessError as error:
             if error.code == "process-timeout":
-                raise refusals.of(refusals.SLOW, doing, f"no end after {timeout:g} seconds") from error
+                raise refusals.refusal_of_kind(refusals.SLOW, doing, f"no end after {timeout:g} seconds") from error
             if error.code == "program-missing":
-                raise refusals.of(refusals.MISSING, doing) from error
-            raise refusals.of(refusals.GARBLED, doing, error.message) from error
+                raise refusals.refusal_of_kind(refusals.MISSING, doing) from error
+            raise refusals.refusal_of_kind(refusals.GARBLED, doing, error.message) from error
+
+    @asynccontextmanager
+    async def _alone_in_fresh_home(self, home: Path) -> AsyncIterator[None]:
+        """Hold other commands back while the first command in a HOME writes the config file of `prime`.
+
+        prime 0.18 empties the file before it writes, so that a command beside the first one can read an empty file.
+        """
+        async with self._first_command:
+            if home not in self._used_homes and not (home / ".prime" / "config.json").exists():
+                yield
+                self._used_homes.add(home)  # also where this prime writes no such file
+                return
+        yield
 
 
-def parse(text: str, doing: str) -> dict[str, Any]:
-    """A JSON object, also where lines for people stand before it (`eval push`, `env secret create`)."""
+def parse_json(text: str, doing: str) -> dict[str, Any]:
+    """Parse a JSON object that may follow lines for people (`eval push`, `env secret create`)."""
     start = 0 if text.lstrip().startswith("{") else text.find("\n{")
     try:
-        found = json.loads(text[max(start, 0) :])
+        value = json.loads(text[max(start, 0) :])
     except ValueError as error:
-        raise refusals.of(refusals.GARBLED, doing, refusals.clean(text)[:200]) from error
-    if not isinstance(found, dict):
-        raise refusals.of(refusals.GARBLED, doing, refusals.clean(text)[:200])
-    return found
+        raise refusals.refusal_of_kind(refusals.GARBLED, doing, refusals.clean_output(text)[:200]) from error
+    if not isinstance(value, dict):
+        raise refusals.refusal_of_kind(refusals.GARBLED, doing, refusals.clean_output(text)[:200])
+    return value
 
 
-def _new_enough(version: str) -> bool:
+def _is_new_enough(version: str) -> bool:
     try:
-        return Version(version) >= Version(refusals.OLDEST)
+        return Version(version) >= Version(OLDEST_PRIME)
     except InvalidVersion:
         return False
 
 
-def _keeping_caches(kept: Mapping[str, str]) -> dict[str, str]:
-    """uv's cache and settings of the real HOME, so that a scratch one does not download everything again."""
-    home = Path(kept["HOME"])
-    found: dict[str, str] = {}
-    cache = Path(kept.get("XDG_CACHE_HOME") or home / ".cache") / "uv"
-    if "UV_CACHE_DIR" not in kept and cache.is_dir():
-        found["UV_CACHE_DIR"] = str(cache)
-    config = Path(kept.get("XDG_CONFIG_HOME") or home / ".config") / "uv" / "uv.toml"
-    if "UV_CONFIG_FILE" not in kept and config.is_file():
-        found["UV_CONFIG_FILE"] = str(config)
-    return found
+def _uv_caches(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables that point uv to the cache and settings of the real HOME, to avoid new downloads in a scratch HOME."""
+    home = Path(variables["HOME"])
+    caches: dict[str, str] = {}
+    cache = Path(variables.get("XDG_CACHE_HOME") or home / ".cache") / "uv"
+    if "UV_CACHE_DIR" not in variables and cache.is_dir():
+        caches["UV_CACHE_DIR"] = str(cache)
+    config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config") / "uv" / "uv.toml"
+    if "UV_CONFIG_FILE" not in variables and config.is_file():
+        caches["UV_CONFIG_FILE"] = str(config)
+    return caches
 
 
-def _with_uv(kept: dict[str, str], toolchain: Programs) -> dict[str, str]:
-    """prime builds wheels with the `uv` on PATH; where there is none, the server's own is put last."""
-    if process.which("uv", kept) is None:
+def _with_uv(variables: dict[str, str], toolchain: PrimeFinder) -> dict[str, str]:
+    """Append the server's `uv` to PATH if there is none, because prime builds wheels with the `uv` on PATH."""
+    if process.which("uv", variables) is None:
         places = toolchain.programs("uv")
         if places:
-            kept["PATH"] = os.pathsep.join(filter(None, (kept.get("PATH"), str(places[0].parent))))
-    return kept
+            variables["PATH"] = os.pathsep.join(filter(None, (variables.get("PATH"), str(places[0].parent))))
+    return variables

@@ -1,6 +1,7 @@
-"""What went wrong when `prime` ends with a failure, told from its text.
+"""Classifies failures of `prime` by its output.
 
-prime 0.18.0 exits with 1 for everything and prints errors on stdout (`-o json` too), so the text is all there is.
+prime 0.18.0 exits with 1 for every failure and prints errors on stdout, with `-o json` too. The text is therefore the
+only source of information.
 """
 
 from __future__ import annotations
@@ -9,45 +10,54 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from prime_lab_mcp.lab.errors import PrimeError
-from prime_lab_mcp.lab.process import Completed
-from prime_lab_mcp.lab.text import quote
-
-OLDEST = "0.18.0"
-"""First release with `train validate` and with prime-rl configs only."""
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.errors import LabError, PrimeError
+from prime_lab_mcp.lab.base.process import CompletedProcess
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.versions import OLDEST_PRIME
 
 Effect = Literal["none", "unknown"]
 
 _LOGIN = "Ask the user to run `prime login` in a terminal (on a machine without a browser: `prime login --headless`)"
 _NOISE = re.compile(r"^\W*(?:Upload failed|Unexpected error|Error|Aborted)?:? ?\d+\W*$|^\s*$")
-"""Lines that only repeat an exit code: `typer.Exit` caught by prime's own `except Exception`."""
+"""Lines that only repeat an exit code, because prime's `except Exception` catches `typer.Exit`."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _STATUS = re.compile(r"HTTP (\d{3})\b")
 _STORAGE = re.compile(r"(?:Client|Server) error '\d{3}\b")
-"""The file store behind an upload address refused: no right of the account and no file of the user's is at fault."""
+"""The file store behind an upload address failed. Neither the account's rights nor the user's files are the cause."""
 _PROBLEM = re.compile(r"^\s*- (.+)$", re.M)
 _COMPILED = re.compile(r"^([A-Za-z_][\w.\[\]-]*: .+)$", re.M)
 _UPLOAD = re.compile(r"https?://\S+/\S*(?:upload|X-Amz|Signature|token)\S*", re.I)
-"""An address that is itself the right to upload: it ends in a secret."""
+"""An upload address, which ends in a secret that grants the right to upload."""
 
 
-class Refusal(PrimeError):
-    """A verb of `prime` failed. `effect` says whether what it asked for may have happened all the same."""
+class PrimeRefusal(PrimeError):
+    """A command of `prime` failed. `effect` says whether the request may have had an effect anyway."""
 
     def __init__(
-        self, message: str, *, fix: str, code: str, effect: Effect = "none", problems: tuple[str, ...] = ()
+        self, message: str, *, fix: str, code: Code, effect: Effect = "none", problems: tuple[str, ...] = ()
     ) -> None:
         super().__init__(message, fix=fix, code=code)
         self.effect = effect
         self.problems = problems
-        """The platform's list of what it does not accept, as it words it."""
+        """The problems that the platform lists, in its words."""
+
+
+def had_no_effect(error: LabError) -> bool:
+    """True if a failure of `prime` proves that the request had no effect."""
+    return isinstance(error, PrimeRefusal) and error.effect == "none"
+
+
+def ended_by_force(error: LabError) -> bool:
+    """True if `prime` was killed after its time limit, so that its request may still be on its way."""
+    return error.code == SLOW.code
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One class of failure: `says` begins our sentence, the platform's words follow it quoted."""
+    """One class of failure. The message is `says`, followed by the quoted words of the platform."""
 
-    code: str
+    code: Code
     says: str
     fix: str
     effect: Effect = "none"
@@ -56,7 +66,7 @@ class _Kind:
 MISSING = _Kind("prime-missing", "prime is not installed", "Run preflight(install=true); it installs prime.")
 TOO_OLD = _Kind(
     "prime-too-old",
-    f"prime is older than {OLDEST}",
+    f"prime is older than {OLDEST_PRIME}",
     "Run preflight(install=true), or ask the user to upgrade prime (`uv tool upgrade prime`).",
 )
 SLOW = _Kind(
@@ -152,44 +162,57 @@ _BY_TEXT: tuple[tuple[str, _Kind], ...] = (
     ("Preparation schema commit", _UNCHECKED),
     ("Shared LoRA training", _REJECTED),
     ("content hash", _BY_STATUS[409]),
-    ("Failed to parse pyproject.toml", _Kind("push-unbuildable", "the package could not be built",
-                                             "Run check_environment and mend what it names.")),
-    ("Build failed!", _Kind("push-unbuildable", "the package could not be built",
-                            "Run check_environment and mend what it names.")),
-    ("Build tool not found", _Kind("uv-missing", "prime found no uv to build the package with",
-                                   "Run preflight(install=true).")),
-    ("Enter your desired username", _Kind(
-        "username-missing", "the account has no public user name yet, which publishing needs",
-        "Ask the user to run `prime env push` once in a terminal and choose one, or name a team as owner.")),
+    (
+        "Failed to parse pyproject.toml",
+        _Kind("push-unbuildable", "the package could not be built", "Run check_environment and mend what it names."),
+    ),
+    (
+        "Build failed!",
+        _Kind("push-unbuildable", "the package could not be built", "Run check_environment and mend what it names."),
+    ),
+    (
+        "Build tool not found",
+        _Kind("uv-missing", "prime found no uv to build the package with", "Run preflight(install=true)."),
+    ),
+    (
+        "Enter your desired username",
+        _Kind(
+            "username-missing",
+            "the account has no public user name yet, which publishing needs",
+            "Ask the user to run `prime env push` once in a terminal and choose one, or name a team as owner.",
+        ),
+    ),
     ("No such command", TOO_OLD),
     ("No such option", TOO_OLD),
-)  # fmt: skip
+)
 
 
-def refusal(completed: Completed, doing: str) -> Refusal:
-    """The failure of a program that ended with an exit code other than 0. `doing` names what was tried."""
-    text = clean(f"{completed.stdout}\n{completed.stderr}")
-    kind = _kind(text)
+def refusal(completed: CompletedProcess, doing: str) -> PrimeRefusal:
+    """Classify a program that ended with an exit code other than 0. `doing` names the attempted action."""
+    text = clean_output(f"{completed.stdout}\n{completed.stderr}")
+    kind = _classify(text)
     problems = tuple(_PROBLEM.findall(text) or _COMPILED.findall(text.partition("onfig validation failed:")[2]))
     problems = problems if kind is _REJECTED else ()
-    return of(kind, doing, _last_words(text), problems)
+    return refusal_of_kind(kind, doing, _last_message(text), problems)
 
 
-def of(kind: _Kind, doing: str, said: str = "", problems: tuple[str, ...] = ()) -> Refusal:
-    heard = f": {quote(said, limit=600 if problems else 300)}" if said else ", and gave no reason" * (kind is _FAILED)
-    return Refusal(
-        f"{doing}: {kind.says}{heard}", fix=kind.fix, code=kind.code, effect=kind.effect, problems=problems[:20]
+def refusal_of_kind(kind: _Kind, doing: str, output: str = "", problems: tuple[str, ...] = ()) -> PrimeRefusal:
+    reason = (
+        f": {quote(output, limit=600 if problems else 300)}" if output else ", and gave no reason" * (kind is _FAILED)
+    )
+    return PrimeRefusal(
+        f"{doing}: {kind.says}{reason}", fix=kind.fix, code=kind.code, effect=kind.effect, problems=problems[:20]
     )
 
 
-def clean(text: str) -> str:
-    """prime's words without colours, without addresses that are secrets and without lines that repeat an exit code."""
+def clean_output(text: str) -> str:
+    """prime's output without colours, upload addresses and lines that repeat an exit code."""
     lines = (line.rstrip() for line in _ANSI.sub("", text).splitlines())
     return _UPLOAD.sub("[upload address]", "\n".join(line for line in lines if not _NOISE.match(line)))
 
 
-def _kind(text: str) -> _Kind:
-    # A request that was made is the last thing said; ConnectError means that it never reached the platform.
+def _classify(text: str) -> _Kind:
+    # ConnectError means that the request never reached the platform.
     if "ConnectError" in text:
         return _Kind(_UNREACHABLE.code, _UNREACHABLE.says, _UNREACHABLE.fix, "none")
     if _STORAGE.search(text):
@@ -199,16 +222,17 @@ def _kind(text: str) -> _Kind:
             return kind
     if re.search(r"Expecting value|not a dictionary|Unexpected response|validation errors? for", text):
         return GARBLED
-    if found := _STATUS.findall(text):
-        status = int(found[-1])
+    if statuses := _STATUS.findall(text):
+        status = int(statuses[-1])
         return _BROKEN if status >= 500 else _BY_STATUS.get(status, _REJECTED)
     if re.search(r"Request (?:failed|timed out)|Connection error|Download failed|Failed to upload|timed out", text):
         return _UNREACHABLE
     return _FAILED
 
 
-def _last_words(text: str) -> str:
-    """From the last line that announces an error; a traceback's last line; else the end."""
+def _last_message(text: str) -> str:
+    """The last error message: from the line that announces an error, the last line of a traceback, or the last
+    lines."""
     lines = [line for line in text.splitlines() if not re.match(r"^[\s╭╰│─]*$", line)]
     if not lines:
         return ""
@@ -216,5 +240,5 @@ def _last_words(text: str) -> str:
         return lines[-1]
     starts = [i for i, line in enumerate(lines) if re.search(r"\b(?:[Ee]rror|[Ff]ailed)\b", line)]
     first = next((i for i in starts if "Unexpected error" not in lines[i]), starts[0] if starts else len(lines) - 3)
-    said = "\n".join(line for line in lines[max(0, first) :] if not line.startswith(("Tip:", "Alternatively")))
-    return re.sub(r"^(?:Unexpected error|Upload failed|API Error|Error): ?", "", said)
+    message = "\n".join(line for line in lines[max(0, first) :] if not line.startswith(("Tip:", "Alternatively")))
+    return re.sub(r"^(?:Unexpected error|Upload failed|API Error|Error): ?", "", message)

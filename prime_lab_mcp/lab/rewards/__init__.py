@@ -1,0 +1,21 @@
+"""Tests the reward of an environment: probes (completions of known quality), their scoring, and rules about the
+rewards that the probes earn.
+"""
+
+ENTRY = (
+    "cases",
+    "comparison",
+    "findings",
+    "judge_relay",
+    "observations",
+    "probes.answer_formats",
+    "probes.catalogue",
+    "rules.amounts",
+    "rules.answers",
+    "rules.judges",
+    "rules.rollouts",
+    "scripts",
+    "smells.hints",
+    "trial",
+)
+"""Modules that other packages may import."""

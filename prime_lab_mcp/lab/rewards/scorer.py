@@ -1,6 +1,9 @@
-"""Scores probes in growing portions, so that a reward that hangs or ends its process costs seconds, not an hour.
+"""Scores probes in growing portions, so that a reward that hangs or ends its process costs seconds instead of an hour.
 
-A worker itself leaves out what comes after too many slow cases of one request (worker/serve.py).
+Stress probes come last, because each may cost many seconds: completions that make a regular expression backtrack, a
+program that never ends, and a program that leaves a process behind.
+
+The worker applies limits of its own to the slow cases of one request (worker/child/request_loop.py).
 """
 
 from __future__ import annotations
@@ -8,36 +11,51 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from prime_lab_mcp.lab.worker.cases import Case, CaseError, Message, Scored
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe
+from prime_lab_mcp.lab.rewards.probes import programs
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft, Probe
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.worker.description import Message
 from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.problems import NOT_RUN, ProblemCode
+from prime_lab_mcp.lab.worker.scoring import Case, CaseError, Scored
 
-FATAL = frozenset({"timeout", "exited", "flood", "memory", "nonsense"})
+FATAL_ERRORS = frozenset(
+    {
+        ProblemCode.TIMEOUT,
+        ProblemCode.EXITED,
+        ProblemCode.FLOOD,
+        ProblemCode.MEMORY,
+        ProblemCode.NONSENSE,
+    }
+)
 """Problems that cost seconds each."""
 PATIENCE = 3
-"""Such cases after which no more are run: they tell as much as fifty would."""
+"""Number of cases with a fatal error after which scoring stops: more would not add information."""
 SLOW_MS = 2000.0
 SPENT_MS = 60_000.0
-"""What completions that take more than `SLOW_MS` may take together; the rest is not run."""
+"""Total time for completions slower than `SLOW_MS`; after that, scoring stops."""
 _WAITED_MS = 1000.0
 _PORTIONS = (1, 2, 16, 64)
 
 
 def _costs(scored: Scored) -> bool:
-    """Hung or broke its process, or waited in vain for a judge."""
-    waited = "judge-unreachable" in scored.problems and scored.ms > _WAITED_MS
-    return waited or bool(FATAL & set(scored.problems))
+    """Whether a case hung, broke its process, or waited in vain for a judge."""
+    waited = scored.has(ProblemCode.JUDGE_UNREACHABLE) and scored.ms > _WAITED_MS
+    return waited or scored.has(*FATAL_ERRORS)
 
 
 class Scorer:
-    """One trial's scoring. `gave_up` once too many cases hung, broke their process or were slow."""
+    """Scores the cases of one trial. `gave_up` is true after too many cases hung, broke their process or were slow."""
 
     def __init__(self, worker: Worker, *, case_timeout: float = 5) -> None:
         self.worker = worker
         self.case_timeout = case_timeout
         self.company: Mapping[int, Sequence[Sequence[Message]]] = {}
-        """By task: completions that a group reward sees beside each."""
+        """By task: the other completions of the group that a group reward gets."""
         self.faulty: list[tuple[Case, Scored]] = []
-        """Every case that hung or broke its process, whatever it was scored for."""
+        """Every case that hung or broke its process, including those of the calibration."""
         self._slow_ms = 0.0
         self._left_out = False
 
@@ -46,9 +64,9 @@ class Scorer:
         return self._left_out or len(self.faulty) >= PATIENCE or self._slow_ms >= SPENT_MS
 
     async def score(self, cases: Sequence[Case], *, patience: int | None = None) -> list[Scored]:
-        """One result per case, in order. What was not run any more has the problem `not-run`.
+        """Score cases, one result per case in order. A case that was left out has the problem `NOT_RUN`.
 
-        With `patience`, cases go one at a time until so many of them hung or broke their process.
+        With `patience`, cases run one at a time until that many of them hung or broke their process.
         """
         cases = [replace(c, company=self.company[c.row]) if c.row in self.company else c for c in cases]
         done: list[Scored] = []
@@ -61,8 +79,49 @@ class Scorer:
             found = await self.worker.score(asked, case_timeout=self.case_timeout)
             self.faulty += [(c, s) for c, s in zip(asked, found, strict=True) if _costs(s)]
             self._slow_ms += sum(s.ms for s in found if s.ms > SLOW_MS and not s.judges)
-            self._left_out = self._left_out or any("not-run" in s.problems for s in found)
+            self._left_out = self._left_out or any(s.has(ProblemCode.NOT_RUN) for s in found)
             done += found
             portion += 1
         told = CaseError("not-run", "earlier cases hung, ended their process or took too long", "")
-        return done + [Scored(case.id, None, errors=(told,), problems=("not-run",)) for case in cases[len(done) :]]
+        return done + [Scored(case.id, None, errors=(told,), problems=NOT_RUN) for case in cases[len(done) :]]
+
+
+STRESS_SECONDS = 30.0
+"""Seconds in which a reward must stop a program that never ends (docs/validation.md, Reward tests)."""
+_VARIANTS = {Family.LEAVES_PROCESS: "leaves a process", Family.NEVER_ENDS: "never ends"}
+_ENDLESS = "while True:\n    pass"
+
+
+def is_stress(probe: Probe) -> bool:
+    """Whether a probe is made to be slow."""
+    return probe.family is Family.BACKTRACKING
+
+
+async def score_stress(
+    scorer: Scorer, heavy: Sequence[Probe], style: AnswerStyle, gold: TaskGold
+) -> tuple[ScoredProbe, ...]:
+    """Score `heavy` probes until one hangs. Where golds are programs, then score a program that leaves a process behind
+    and one that never ends, for the task of `gold`.
+    """
+    shots: list[ScoredProbe] = []
+    if not scorer.gave_up:
+        for probe, scored in zip(heavy, await scorer.score([p.case for p in heavy], patience=1), strict=True):
+            shots.append(ScoredProbe(probe, scored))
+    if not style.programs or scorer.faulty:
+        return tuple(shots)
+    last = (
+        (Family.LEAVES_PROCESS, programs.program_that_leaves_process(style.answer_text(gold))),
+        (Family.NEVER_ENDS, _ENDLESS),
+    )
+    for family, program in last:
+        probe = Draft(family, style.wrapper.wrap(program), _VARIANTS[family]).probe(f"{gold.row}/{family}", gold.row)
+        (scored,) = await scorer.worker.score([probe.case], case_timeout=STRESS_SECONDS)
+        shots.append(ScoredProbe(probe, scored))
+        if _inside(scored):
+            break
+    return tuple(shots)
+
+
+def _inside(scored: Scored) -> bool:
+    """Whether a program ran in the reward's own process or broke it: an endless program would then hang the reward."""
+    return scored.has(ProblemCode.EVALUATED_OUTPUT, *FATAL_ERRORS)

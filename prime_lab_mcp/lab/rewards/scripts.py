@@ -1,45 +1,67 @@
-"""What a scripted model says in whole rollouts: the right answer, a wrong one, tool calls, faults, nothing.
+"""Scripts for a model in whole rollouts: the right answer, a wrong answer, tool calls, faults, or silence.
 
-Plain data for a worker (worker/rollouts.py). What a script must earn is not said here; checks/rollouts.py judges.
+A worker plays the scripts (worker/child/scripted_rollouts.py). The rules about their rewards are in rules/rollouts.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.rewards.gold import Gold
-from prime_lab_mcp.lab.rewards.probes import Style
-from prime_lab_mcp.lab.rewards.wrong import wrong_answers
-from prime_lab_mcp.lab.worker.rolled import Play, Rolled
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import wrong_answers
+from prime_lab_mcp.lab.worker.scripted_rollouts import Play, Rolled
 
-Part = Literal["gold", "wrong", "taken-back", "late", "faulty", "silent", "supplied"]
+ScriptPart = Literal["gold", "wrong", "taken-back", "late", "faulty", "silent", "supplied"]
+
+
+class Delivery(StrEnum):
+    """How the scripted model gives its answer."""
+
+    SPOKEN = "spoken"
+    """The model states the answer and calls no offered tool."""
+    TOOLS_FIRST = "tools-first"
+    """The model calls every offered tool and then states the answer."""
+    THROUGH_TOOLS = "through-tools"
+    """The model passes the answer to every tool that takes a text, and then states the answer."""
+
+
 CHATTER = "I am not sure yet. Let me think about this some more."
 _NO_TOOL = "no_such_tool"
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """`part`: what the model plays. `tools`: it calls every offered tool first."""
+class RolloutScript:
+    """The turns of a scripted model. `part` is the role that the model plays; `name` is for people only.
+
+    `data` is the script in the form that worker/child/scripted_rollouts.py plays.
+    """
 
     name: str
-    part: Part
+    part: ScriptPart
     data: Mapping[str, Any]
-    tools: bool = False
+    delivery: Delivery = Delivery.SPOKEN
+
+    @property
+    def tools(self) -> bool:
+        """Whether the model calls offered tools."""
+        return self.delivery is not Delivery.SPOKEN
 
 
 @dataclass(frozen=True, slots=True)
-class Performed:
-    """A script that was played on a task, and what came of it."""
+class PlayedScript:
+    """A script that was played on a task, with the resulting rollout."""
 
     row: int
-    script: Script
+    script: RolloutScript
     rolled: Rolled
 
     @property
     def scored(self) -> bool:
-        """It came to an end and was paid."""
+        """Whether the rollout ended and has a reward."""
         return self.rolled.end == "ended" and self.rolled.ok and self.rolled.reward is not None
 
     @property
@@ -47,57 +69,60 @@ class Performed:
         return self.rolled.end != "not-run" and bool(self.rolled.errors) and not self.rolled.ok
 
 
-def play(script: Script, row: int) -> Play:
+def as_play(script: RolloutScript, row: int) -> Play:
     return Play(row, script.data)
 
 
-def ordinary(style: Style | None, gold: Gold | None) -> Iterator[Script]:
-    """The scripts for one task, the most telling first. Without a gold: those that give no answer."""
+def usual_scripts(style: AnswerStyle | None, gold: TaskGold | None) -> Iterator[RolloutScript]:
+    """The scripts for one task, the most informative first; without a gold, only scripts that give no answer."""
     if style is not None and gold is not None:
-        said, text = style.said(gold), style.render(gold)
-        wrong = wrong_of(style, gold)
-        yield said_gold(text)
-        yield Script("calls every tool, then gives the right answer", "gold", _then({"tools": None}, text), tools=True)
-        yield said_wrong(style.carrier.wrap(wrong))
-        yield Script("gives the right answer, then a wrong one", "taken-back", _then(text, style.carrier.wrap(wrong)))
-        yield Script("gives a wrong answer, then the right one", "late", _then(style.carrier.wrap(wrong), text))
-        yield through_tools("wrong", wrong, style.carrier.wrap(wrong))
-        yield through_tools("gold", said, text)
+        said, text = style.answer_text(gold), style.render(gold)
+        wrong = wrong_answer_to(style, gold)
+        yield gold_script(text)
+        after_tools = _then({"tools": None}, text)
+        yield RolloutScript("calls every tool, then gives the right answer", "gold", after_tools, Delivery.TOOLS_FIRST)
+        yield wrong_script(style.wrapper.wrap(wrong))
+        yield RolloutScript(
+            "gives the right answer, then a wrong one", "taken-back", _then(text, style.wrapper.wrap(wrong))
+        )
+        yield RolloutScript("gives a wrong answer, then the right one", "late", _then(style.wrapper.wrap(wrong), text))
+        yield tool_script("wrong", wrong, style.wrapper.wrap(wrong))
+        yield tool_script("gold", said, text)
     else:
-        yield Script("calls every tool, then chatters", "faulty", _then({"tools": None}, CHATTER), tools=True)
+        chatter = _then({"tools": None}, CHATTER)
+        yield RolloutScript("calls every tool, then chatters", "faulty", chatter, Delivery.TOOLS_FIRST)
     faulty = {"calls": [[_NO_TOOL, "{not json"]]}
-    yield Script("makes a faulty tool call, then chatters", "faulty", _then(faulty, CHATTER))
-    yield silent()
+    yield RolloutScript("makes a faulty tool call, then chatters", "faulty", _then(faulty, CHATTER))
+    yield silent_script()
 
 
-def said_gold(text: str) -> Script:
-    return Script("gives the right answer in every turn", "gold", _then(text))
+def gold_script(text: str) -> RolloutScript:
+    return RolloutScript("gives the right answer in every turn", "gold", _then(text))
 
 
-def said_wrong(text: str) -> Script:
-    return Script("gives a wrong answer in every turn", "wrong", _then(text))
+def wrong_script(text: str) -> RolloutScript:
+    return RolloutScript("gives a wrong answer in every turn", "wrong", _then(text))
 
 
-def silent() -> Script:
-    return Script("says nothing", "silent", {"turns": [""], "then": "silence"})
+def silent_script() -> RolloutScript:
+    return RolloutScript("says nothing", "silent", {"turns": [""], "then": "silence"})
 
 
-def through_tools(part: Literal["gold", "wrong"], answer: str, text: str) -> Script:
-    """Gives the answer to every tool that takes a text, and then says it."""
+def tool_script(part: Literal["gold", "wrong"], answer: str, text: str) -> RolloutScript:
+    """A script that passes `answer` to every tool that takes a text, and then says `text`."""
     shown = "right" if part == "gold" else "wrong"
-    return Script(
-        f"gives every tool the {shown} answer, then says it", part, _then({"tools": answer}, text), tools=True
-    )
+    given = _then({"tools": answer}, text)
+    return RolloutScript(f"gives every tool the {shown} answer, then says it", part, given, Delivery.THROUGH_TOOLS)
 
 
-def replay(name: str, messages: Sequence[Mapping[str, Any]]) -> Script:
-    """The assistant's part of a conversation; everything else comes from the environment."""
+def replay_script(name: str, messages: Sequence[Mapping[str, Any]]) -> RolloutScript:
+    """A script with the assistant turns of a conversation; all other messages come from the environment."""
     turns = [_turn(m) for m in messages if m.get("role") == "assistant"]
-    return Script(name, "supplied", {"turns": turns, "then": "repeat" if turns else "silence"})
+    return RolloutScript(name, "supplied", {"turns": turns, "then": "repeat" if turns else "silence"})
 
 
-def wrong_of(style: Style, gold: Gold) -> str:
-    """A plainly wrong answer of the same kind."""
+def wrong_answer_to(style: AnswerStyle, gold: TaskGold) -> str:
+    """A clearly wrong answer in the answer format of the golds."""
     found = [w.answer for w in wrong_answers(style.golds, gold, style.form) if not w.near]
     return found[0] if found else "zzyzx quux"
 

@@ -1,31 +1,229 @@
-"""Carries out one trial of a reward: golds, probes, repetitions, supplied cases, all through one loaded worker."""
+"""Runs one trial of a reward: scores golds, probes, repetitions and supplied cases with one loaded worker.
+
+Where rewards ask a judge, the trial scores fewer completions, because each question takes seconds and may cost money.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from prime_lab_mcp.lab.rewards import enduring, judged, process_bound, properties, rollouts
-from prime_lab_mcp.lab.rewards.calibrate import Calibration, calibrate
-from prime_lab_mcp.lab.rewards.carriers import Carrier
-from prime_lab_mcp.lab.rewards.observed import Abroad, Expected, Shot, Supplied, Trial
-from prime_lab_mcp.lab.rewards.probes import Probe, Style, assistant, company
-from prime_lab_mcp.lab.rewards.scorer import Scorer
-from prime_lab_mcp.lab.rewards.scoring_tasks import Tried, score_tasks, shoot
-from prime_lab_mcp.lab.rewards.supplied import Wanted, place
-from prime_lab_mcp.lab.worker.cases import Case, Loaded, Rows, Scored
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
+from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate
+from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
+from prime_lab_mcp.lab.rewards.observations import (
+    Expected,
+    JudgeUse,
+    OtherProcessScore,
+    RepeatedScore,
+    ScoredCase,
+    ScoredProbe,
+    Trial,
+)
+from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
+from prime_lab_mcp.lab.rewards.probes.catalogue import (
+    AnswerStyle,
+    Probe,
+    assistant_message,
+    build_probes,
+    gold_probe,
+    group_by_task,
+)
+from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
+from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
+from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.pool import OTHER_SEED
+from prime_lab_mcp.lab.worker.problems import ProblemCode
+from prime_lab_mcp.lab.worker.scoring import Case, Scored
+
+JUDGED_CASE_SECONDS = 60.0
+"""Time limit for scoring one completion where a judge is asked."""
+JUDGED_GOLDS = 24
+"""Most golds that are scored where a judge is asked (docs/validation.md, Reward tests, requires 20)."""
+JUDGED_REPEATS = 24
+_LONGEST = 12_000
+"""Longest completion for a judge, in characters, since a judge costs money by the token."""
+_TASKS: dict[Kind, int] = {"gold": 8, "wrong": 8, "cross": 20, "verbose": 4, "half-right": 2}
+"""Number of tasks on which completions of a kind are tried with a judge; one for all other kinds."""
+_WRONGS = 2
+"""Wrong answers per task with a judge."""
+_PERSUASIONS = 3
+"""Tasks for the persuasions of a judge: with ten texts, more than the 20 pairs of docs/validation.md, Reward tests."""
+
+
+class RelayCounts(Protocol):
+    """The host, local address and refused questions of a relay to a judge."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def local(self) -> str: ...
+    @property
+    def capped(self) -> int: ...
+
+
+def asks_judge(loaded: Loaded, scored: Iterable[Scored] = ()) -> bool:
+    """Whether a reward asks a judge, by its configuration or in one of these scorings."""
+    return bool(loaded.judges) or any(s.judges or s.has(ProblemCode.JUDGE_UNREACHABLE) for s in scored)
+
+
+def probes_worth_asking(probes: Sequence[Probe]) -> list[Probe]:
+    """The probes to score with a judge: right and wrong answers of several tasks, all other kinds for one task each."""
+    tasks: dict[str, list[int]] = {}
+    taken: Counter[tuple[int, str]] = Counter()
+    found = []
+    for probe in probes:
+        if len(probe.completion) > _LONGEST:
+            continue
+        persuades = probe.family is Family.PERSUASION
+        allowed = _TASKS.get(probe.kind, 1)
+        if persuades:
+            allowed = 1 if probe.bare else _PERSUASIONS
+        group = f"{probe.kind}{'/persuasion' if persuades else ''}{'/bare' if persuades and probe.bare else ''}"
+        known = tasks.setdefault(group, [])
+        if probe.row not in known:
+            if len(known) >= allowed:
+                continue
+            known.append(probe.row)
+        taken[probe.row, probe.kind] += 1
+        if probe.kind == "wrong" and taken[probe.row, "wrong"] > _WRONGS:
+            continue
+        found.append(probe)
+    return found
+
+
+def judge_use(loaded: Loaded, shots: Iterable[ScoredProbe], stated: str, relay: RelayCounts | None) -> JudgeUse | None:
+    """The judges that were asked, and those that are configured and were not; None where no reward asks a judge.
+
+    `stated` is the text that may name a model: code and arguments.
+    """
+    seen = dict.fromkeys(j for s in shots for j in s.scored.judges)
+    failed = any(s.scored.has(ProblemCode.JUDGE_UNREACHABLE) for s in shots)
+    if not seen and not loaded.judges and not failed:
+        return None
+    models = {j.model for j in seen}
+    judges = [*seen, *(j for j in loaded.judges if j.model not in models)]
+    if relay is not None:
+        judges = [_through(j, relay) for j in judges]
+    named = frozenset(j.model for j in judges if j.model and j.model in stated)
+    through, capped = (None, 0) if relay is None else (relay.host, relay.capped)
+    return JudgeUse(tuple(judges), named, through, capped)
+
+
+def _through(judge: JudgeInfo, relay: RelayCounts) -> JudgeInfo:
+    """The judge with the host of the endpoint in place of the relay's address."""
+    host = relay.host if judge.host == relay.local else judge.host
+    return JudgeInfo(judge.name, judge.model, judge.temperature, host)
+
+
+_SECONDS = 10.0
+"""Time for scoring the golds; a slow reward gets a smaller sample, but at least `_FEW`."""
+_FEW = 24
+_REPEAT_MS = 3000.0
+"""Time for one repetition of ordinary completions; a slow reward gets fewer, but at least `_REPEATED`."""
+_REPEATED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScores:
+    """The scores of golds and probes. `picked` are the golds of the example tasks; `heavy` are probes to score last,
+    because they may hang a reward.
+    """
+
+    golds: tuple[ScoredProbe, ...] = ()
+    shots: tuple[ScoredProbe, ...] = ()
+    repeats: tuple[RepeatedScore, ...] = ()
+    picked: tuple[TaskGold, ...] = ()
+    heavy: tuple[Probe, ...] = ()
+
+
+async def score_tasks(
+    scorer: Scorer, found: Calibration, rows: Sequence[Row], *, examples: int, hacks: bool, sparing: bool
+) -> TaskScores:
+    """Score the golds of all tasks and the probes of `examples` tasks. `sparing`: each completion asks a judge."""
+    golds = await _golds(scorer, found, sparing)
+    picked = spread_over_answers(found.style.golds, examples, found.style.form)
+    probes = build_probes(found.style, picked, {row.index: row for row in rows}, hacks=hacks)
+    heavy = [p for p in probes if is_stress(p)]
+    shots, repeats = await _probe(scorer, [p for p in probes if p not in heavy], sparing)
+    if not scorer.company:  # In another group, a completion may rightly earn another reward.
+        repeats = (*_seen_before(found, golds), *repeats)
+    return TaskScores(golds, shots, repeats, tuple(picked), tuple(heavy))
+
+
+def _seen_before(found: Calibration, golds: Sequence[ScoredProbe]) -> list[RepeatedScore]:
+    """Repetitions of the golds that the calibration had already scored."""
+    later = {shot.probe.row: shot for shot in golds if not shot.scored.has(ProblemCode.NOT_RUN)}
+    earlier = [(later[case.row], scored) for case, scored in found.scored if case.row in later]
+    return [RepeatedScore(shot.probe, scored, shot.scored, shot.scored) for shot, scored in earlier]
+
+
+async def _golds(scorer: Scorer, found: Calibration, sparing: bool) -> tuple[ScoredProbe, ...]:
+    mean_ms = max(0.1, sum(s.ms for _, s in found.scored) / max(1, len(found.scored)))
+    affordable = max(_FEW, int(_SECONDS * 1000 / mean_ms))
+    if sparing and any(s.judges for _, s in found.scored):
+        affordable = JUDGED_GOLDS
+    golds: Sequence[TaskGold] = found.style.golds.golds
+    if len(golds) > affordable:
+        golds = spread_over_answers(found.style.golds, affordable, found.style.form)
+    return await score_probes(scorer, [gold_probe(found.style, gold) for gold in golds])
+
+
+async def _probe(
+    scorer: Scorer, probes: Sequence[Probe], sparing: bool
+) -> tuple[tuple[ScoredProbe, ...], tuple[RepeatedScore, ...]]:
+    shots = await score_probes(scorer, probes_worth_asking(probes) if sparing else probes)
+    plain = side_effects.mixed_probes(shots)
+    busy = sum(s.scored.ms for s in plain)
+    if busy > _REPEAT_MS:
+        plain = plain[: max(_REPEATED, int(len(plain) * _REPEAT_MS / busy))]
+    if scorer.gave_up:
+        return shots, ()
+    if sparing:
+        return shots, await _twice(scorer, shots)
+    again = await scorer.score([s.probe.case for s in plain])
+    reverse = (await scorer.score([s.probe.case for s in reversed(plain)]))[::-1]
+    passes = zip(plain, again, reverse, strict=True)
+    return shots, tuple(RepeatedScore(s.probe, s.scored, a, r) for s, a, r in passes if not r.has(ProblemCode.NOT_RUN))
+
+
+async def _twice(scorer: Scorer, shots: Sequence[ScoredProbe]) -> tuple[RepeatedScore, ...]:
+    """Score right and wrong completions again, and in reverse order those for which no judge was asked."""
+    kinds: dict[str, list[ScoredProbe]] = {}
+    for shot in shots:
+        if shot.probe.kind in ("gold", "wrong", "cross", "verbose"):
+            kinds.setdefault(shot.probe.kind, []).append(shot)
+    some = [s for of_kind in kinds.values() for s in of_kind[: JUDGED_REPEATS // max(1, len(kinds))]]
+    again = await scorer.score([s.probe.case for s in some])
+    pairs = [(s, a) for s, a in zip(some, again, strict=True) if not a.has(ProblemCode.NOT_RUN)]
+    plain = [(s, a) for s, a in pairs if not (s.scored.judges or a.judges)]
+    last = (await scorer.score([s.probe.case for s, _ in reversed(plain)]))[::-1]
+    third = {
+        id(s): reverse for (s, _), reverse in zip(plain, last, strict=True) if not reverse.has(ProblemCode.NOT_RUN)
+    }
+    return tuple(RepeatedScore(s.probe, s.scored, a, third.get(id(s), a)) for s, a in pairs)
+
+
+async def score_probes(scorer: Scorer, probes: Sequence[Probe]) -> tuple[ScoredProbe, ...]:
+    """Score probes, in order."""
+    scored = await scorer.score([p.case for p in probes])
+    return tuple(ScoredProbe(p, s) for p, s in zip(probes, scored, strict=True))
+
 
 GOLD_TASKS = 500
-"""Tasks whose gold is scored; of a larger taskset a seeded sample."""
+"""Most tasks whose gold is scored; a larger taskset is sampled with a seed."""
 _NOTHING = "I do not know."
 _RELOAD_SECONDS = 5.0
-"""Where loading takes longer, it is not done again in another process unless the code gives a reason to."""
-Cases = Callable[[Style | None], Sequence[Wanted]]
+"""If loading takes longer, no other process is started unless the source gives a reason (reward_source.py)."""
+Cases = Callable[[AnswerStyle | None], Sequence[SuppliedCase]]
 
 
-async def run(
+async def run_trial(
     worker: Worker,
     loaded: Loaded,
     sample: Rows,
@@ -34,86 +232,93 @@ async def run(
     examples: int,
     hacks: bool,
     cases: Cases,
-    carrier: Carrier | None = None,
-    relay: judged.Asked | None = None,
+    wrapper: AnswerWrapper | None = None,
+    relay: RelayCounts | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> Trial:
-    """Observe what the environment's reward pays. `source` is its code, searched for the tags it parses.
+    """Try the environment's reward on golds, probes and the caller's `cases`, and return all observations.
 
-    `carrier` replaces the search for how the environment wants a gold said. `relay` is the way to its judge, if any;
-    `arguments` are those that it was loaded with, and may name the judge.
+    `source` is the environment's code, which is searched for tags and listed words. `wrapper` replaces the calibration
+    of the wrapper. `relay` leads to the judge, if any. `arguments` of the environment may name the judge.
     """
-    sparing = judged.asks(loaded) or relay is not None
-    scorer = Scorer(worker, case_timeout=judged.CASE_SECONDS) if sparing else Scorer(worker)
+    sparing = asks_judge(loaded) or relay is not None
+    scorer = Scorer(worker, case_timeout=JUDGED_CASE_SECONDS) if sparing else Scorer(worker)
     rewards = tuple(loaded.rewards)
-    several = process_bound.reason(source) is not None
+    several = reward_source.process_dependence(source) is not None
     if several:
-        await properties.warm(worker)
+        await side_effects.warm_other_process(worker)
     grouped = any(r.kind == "group" for r in rewards)
     if grouped:
-        scorer.company = {row.index: (assistant(_NOTHING), assistant("")) for row in sample.rows}
-    found = await calibrate(scorer, sample.rows, source, carrier, sparing)
-    sparing = sparing or (found is not None and judged.asks(loaded, (s for _, s in found.scored)))
+        scorer.company = {row.index: (assistant_message(_NOTHING), assistant_message("")) for row in sample.rows}
+    found = await calibrate(scorer, sample.rows, source, wrapper, sparing)
+    sparing = sparing or (found is not None and asks_judge(loaded, (s for _, s in found.scored)))
     style = found.style if found is not None else None
     if style is not None and grouped:
-        scorer.company = company(style)
-    probes, unmatched = place(cases(style), sample.rows, style)
-    tried = Tried(golds=_first_tried(found))
+        scorer.company = group_by_task(style)
+    probes, unmatched = place_cases(cases(style), sample.rows, style)
+    tried = TaskScores(golds=_first_tried(found))
     if found is not None and found.mean is not None:
         tried = await score_tasks(scorer, found, sample.rows, examples=examples, hacks=hacks, sparing=sparing)
     golds, shots, repeats = tried.golds, tried.shots, tried.repeats
-    stage = await rollouts.perform(worker, loaded, style, sample.rows) if not scorer.gave_up else rollouts.Stage()
+    played = (
+        await scripted_rollouts.play_scripts(worker, loaded, style, sample.rows)
+        if not scorer.gave_up
+        else scripted_rollouts.PlayedRollouts()
+    )
     supplied = await _supplied(scorer, probes)
-    if stage.way is not None:
-        golds, shots = rollouts.shots(stage)
+    if played.deciding_script is not None:
+        golds, shots = scripted_rollouts.rollout_probes(played)
         repeats = ()
-    if supplied and stage.stateful and (stage.way is not None or not any(s.reward for s in golds)):
-        supplied = await rollouts.replayed(worker, supplied)
-    known = [] if stage.way is not None else [*shots, *(s.shot for s in supplied)]
+    if supplied and played.stateful and (played.deciding_script is not None or not any(s.reward for s in golds)):
+        supplied = await scripted_rollouts.replay_cases(worker, supplied)
+    known = [] if played.deciding_script is not None else [*shots, *(s.shot for s in supplied)]
     alive = bool(known) and not scorer.faulty and not sparing
-    behaviour = await properties.behave(worker, known) if alive else None
-    abroad: tuple[Abroad, ...] = ()
+    behaviour = await side_effects.observe_side_effects(worker, known) if alive else None
+    other_process: tuple[OtherProcessScore, ...] = ()
     if alive and not grouped and (several or loaded.seconds < _RELOAD_SECONDS):
-        abroad = await properties.abroad(worker, known, repeats, OTHER_SEED if several else None)
-    if style is not None and tried.picked and hacks and stage.way is None and not sparing:
-        shots = (*shots, *await enduring.endure(scorer, tried.heavy, style, tried.picked[0]))
-    if any("left-processes" in s.scored.problems for s in (*golds, *shots)):
-        await worker.close()  # a worker is kept for the next call, and with it what scoring left running
+        other_process = await side_effects.score_in_other_process(
+            worker, known, repeats, OTHER_SEED if several else None
+        )
+    if style is not None and tried.picked and hacks and played.deciding_script is None and not sparing:
+        shots = (*shots, *await score_stress(scorer, tried.heavy, style, tried.picked[0]))
+    if any(s.scored.has(ProblemCode.LEFT_PROCESSES) for s in (*golds, *shots)):
+        await worker.close()  # The pool reuses workers, and the processes that scoring left behind would live on.
     shown = [*golds, *shots, *(s.shot for s in supplied)]
     return Trial(
-        judging=judged.judging(loaded, shown, f"{source}\n{arguments}", relay),
+        judging=judge_use(loaded, shown, f"{source}\n{arguments}", relay),
         rewards=rewards,
         style=style,
-        asked=found is not None and found.asked,
+        form_requested=found is not None and found.requested,
         golds=golds,
         shots=shots,
         repeats=repeats,
         supplied=supplied,
         unmatched=tuple(unmatched),
         faults=tuple(_shot(case, scored) for case, scored in scorer.faulty),
-        behaviour=behaviour,
-        abroad=abroad,
-        rollouts=stage.performed,
-        no_rollouts=stage.unavailable,
-        rollouts_broke=stage.broken,
-        by_rollouts=stage.way is not None,
+        side_effects=behaviour,
+        other_process=other_process,
+        rollouts=played.rollouts,
+        no_rollouts=played.unavailable,
+        no_rollouts_by_design=played.by_design,
+        rollouts_broke=played.broken,
+        by_rollouts=played.deciding_script is not None,
         gave_up=scorer.gave_up,
         tasks=sample.total,
         renderings=found.tried if found is not None else 0,
     )
 
 
-def _first_tried(found: Calibration | None) -> tuple[Shot, ...]:
-    """What the likeliest rendering earned where none earned anything."""
+def _first_tried(found: Calibration | None) -> tuple[ScoredProbe, ...]:
+    """The scores of the calibration, as scored golds."""
     if found is None:
         return ()
     return tuple(_shot(case, scored) for case, scored in found.scored)
 
 
-def _shot(case: Case, scored: Scored) -> Shot:
-    return Shot(Probe(case.id, "gold", "gold", case.row, tuple(case.messages)), scored)
+def _shot(case: Case, scored: Scored) -> ScoredProbe:
+    return ScoredProbe(Probe(case.id, Family.GOLD, label_of(Family.GOLD), case.row, tuple(case.messages)), scored)
 
 
-async def _supplied(scorer: Scorer, probes: Sequence[tuple[Probe, Expected]]) -> tuple[Supplied, ...]:
-    shots = await shoot(scorer, [probe for probe, _ in probes])
-    return tuple(Supplied(shot, expected) for shot, (_, expected) in zip(shots, probes, strict=True))
+async def _supplied(scorer: Scorer, probes: Sequence[tuple[Probe, Expected]]) -> tuple[ScoredCase, ...]:
+    shots = await score_probes(scorer, [probe for probe, _ in probes])
+    return tuple(ScoredCase(shot, expected) for shot, (_, expected) in zip(shots, probes, strict=True))

@@ -1,7 +1,4 @@
-"""A socket that carries one JSON object per line, read with a limit.
-
-Apart because three conversations use it: with the zygote, with a child, with its supervisor.
-"""
+"""A socket that carries one JSON object per line, for the conversations with a zygote, a child and a supervisor."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Any
 import anyio
 
 LINE = 32 << 20
-"""Bytes in one reply; more is a flood (worker programs stop at 24 MiB)."""
+"""Largest line in bytes; a longer one is a flood (worker programs stop at 24 MiB)."""
 
 
 class ChannelClosed(Exception):
@@ -29,7 +26,7 @@ class ChannelGarbage(Exception):
 
 
 class Channel:
-    """The server's end. Not safe for two tasks at once."""
+    """The server's end of the socket. Only one task at a time may use a channel."""
 
     def __init__(self, end: socket.socket, limit: int = LINE) -> None:
         end.setblocking(False)
@@ -39,7 +36,7 @@ class Channel:
         self._searched = 0
 
     async def send(self, message: object, fds: tuple[int, ...] = ()) -> None:
-        """Raises ChannelClosed."""
+        """Send one message, with file descriptors if given. Raises ChannelClosed."""
         data = memoryview(json.dumps(message).encode() + b"\n")
         try:
             while data:
@@ -53,7 +50,7 @@ class Channel:
             raise ChannelClosed from error
 
     async def receive(self) -> dict[str, Any]:
-        """The next object. Raises ChannelClosed, ChannelFlood, ChannelGarbage."""
+        """Receive the next object. Raises ChannelClosed, ChannelFlood, ChannelGarbage."""
         while (end := self._buffer.find(b"\n", self._searched)) < 0:
             self._searched = len(self._buffer)
             if len(self._buffer) > self._limit:
@@ -85,7 +82,7 @@ class Channel:
 
     @property
     def silent(self) -> bool:
-        """True while the other end is open and has said nothing that was not read."""
+        """Whether the other end is open and has sent nothing that is still unread."""
         if self._buffer:
             return False
         try:
@@ -97,23 +94,23 @@ class Channel:
         return False
 
     async def wait(self, seconds: float) -> None:
-        """Until there is something to read, or the other end is gone, or the time is over."""
+        """Wait at most `seconds` until there is something to read or the other end closes."""
         with anyio.move_on_after(seconds), suppress(OSError, ValueError, anyio.ClosedResourceError):
             await anyio.wait_readable(self._end)
 
     def finish(self) -> None:
-        """Say that nothing more will be sent."""
+        """Shut down the sending side."""
         with suppress(OSError):
             self._end.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Safe while another task waits for it: that one gets ChannelClosed."""
+        """Close the socket. Another task that waits on this channel gets ChannelClosed."""
         if self._end.fileno() >= 0:
             anyio.notify_closing(self._end)
         self._end.close()
 
 
 def pair() -> tuple[Channel, socket.socket]:
-    """A channel and the other end, to be given away and closed."""
+    """Make a channel and its other end, which the caller passes to another process and closes."""
     ours, theirs = socket.socketpair()
     return Channel(ours), theirs

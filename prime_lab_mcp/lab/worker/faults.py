@@ -1,19 +1,59 @@
-"""What is said of a process of environment code that was stopped, ended itself or said too much."""
+"""Errors of a process that runs environment code: timeout, exit, too much output, memory, or an exception."""
 
 from __future__ import annotations
 
-from prime_lab_mcp.lab.errors import WorkerError
-from prime_lab_mcp.lab.text import quote
+import re
+
+from prime_lab_mcp.lab.base.errors import LabError, WorkerError
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.worker.problems import ProblemCode
 from prime_lab_mcp.lab.worker.zygote import Ended
 
 SIGKILL = 9
-PROBLEMS = {
-    "worker-timeout": "timeout",
-    "worker-exited": "exited",
-    "worker-flood": "flood",
-    "worker-memory": "memory",
-    "worker-nonsense": "nonsense",
+PROBLEMS: dict[str, ProblemCode] = {
+    "worker-timeout": ProblemCode.TIMEOUT,
+    "worker-exited": ProblemCode.EXITED,
+    "worker-flood": ProblemCode.FLOOD,
+    "worker-memory": ProblemCode.MEMORY,
+    "worker-nonsense": ProblemCode.NONSENSE,
 }
+
+_CREDENTIAL = re.compile(r"api_key|_KEY\b|_TOKEN\b|MissingKeyError|GatedRepo|\b401\b", re.I)
+_WITHOUT_CREDENTIAL = (
+    "Read the credential only when it is used; if loading needs it, a person restarts the server with --allow-env NAME."
+)
+
+
+class LoadFailed(LabError):
+    """The environment's own code raised while it was imported or loaded: a flaw of the environment.
+
+    `type`, `reason` and `traceback` are foreign text; the message quotes them.
+    """
+
+    default_code = "environment-load-failed"
+
+    def __init__(self, type: str, reason: str, traceback: str, where: str, doing: str = "loading") -> None:
+        place = f" at {where}" if where else ""
+        secret = _CREDENTIAL.search(f"{type} {reason}")
+        super().__init__(
+            f"the environment's code raised {type}{place} while {doing}: {quote(reason)}",
+            fix=_WITHOUT_CREDENTIAL if secret else "Mend the code that raises, then call check_environment.",
+            where=where or None,
+        )
+        self.type = type
+        self.reason = reason
+        self.lacks_openai_key = type == "OpenAIError" and "OPENAI_API_KEY" in reason
+        """Whether the openai library raised because a client (for instance of JudgeRubric) has no key."""
+        self.traceback = traceback
+
+
+def nonsense(what: str, reply: object) -> WorkerError:
+    """The error for a reply that is no message of the protocol."""
+    return WorkerError(
+        f"the process that runs the environment answered nonsense ({what}): {quote(reply)}",
+        fix="Keep the environment's code from writing to file descriptors that it did not open.",
+        code="worker-nonsense",
+    )
 
 
 def timed_out(doing: str, limit: float, output: str) -> WorkerError:

@@ -1,7 +1,7 @@
 """Runs environment code for the server: one environment, loaded in a child process.
 
-What hangs, dies or floods is killed with everything below it, reported, and replaced by a fresh child
-on the next request. Nothing here ever runs environment code in the server's process.
+A child that hangs, dies or floods is killed with all its descendants and reported; the next request starts a fresh
+child. The server's process never runs environment code.
 """
 
 from __future__ import annotations
@@ -14,58 +14,77 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.errors import WorkerError
+from prime_lab_mcp.lab.base.errors import WorkerError
 from prime_lab_mcp.lab.interpreter import Api
-from prime_lab_mcp.lab.worker import kept, rolled
-from prime_lab_mcp.lab.worker.cases import (
-    Case,
-    CaseError,
-    Component,
+from prime_lab_mcp.lab.worker import scripted_rollouts, stored_rollouts
+from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
+from prime_lab_mcp.lab.worker.child import protocol
+from prime_lab_mcp.lab.worker.description import (
     Loaded,
-    LoadFailed,
-    Manner,
+    Message,
     RewardInfo,
     Row,
     Rows,
-    Scored,
     Traits,
-)
-from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
-from prime_lab_mcp.lab.worker.decoding import (
     decode_loaded,
-    decode_manners,
     decode_rows,
-    decode_scored,
     decode_traits,
-    nonsense,
 )
-from prime_lab_mcp.lab.worker.faults import PROBLEMS, SIGKILL, exited, flooded, out_of_memory, timed_out
+from prime_lab_mcp.lab.worker.faults import (
+    PROBLEMS,
+    SIGKILL,
+    LoadFailed,
+    exited,
+    flooded,
+    nonsense,
+    out_of_memory,
+    timed_out,
+)
+from prime_lab_mcp.lab.worker.problems import NOT_RUN, Problem
+from prime_lab_mcp.lab.worker.scoring import (
+    Case,
+    CaseError,
+    Component,
+    Scored,
+    SideEffects,
+    decode_scored,
+    decode_side_effects,
+)
 from prime_lab_mcp.lab.worker.zygote import Ended, Seat, Zygote
 
 __all__ = [
-    "Case", "CaseError", "Component", "LoadFailed", "Loaded", "RewardInfo", "Row", "Rows", "Scored", "Worker",
-]  # fmt: skip
+    "Case",
+    "CaseError",
+    "Component",
+    "LoadFailed",
+    "Loaded",
+    "RewardInfo",
+    "Row",
+    "Rows",
+    "Scored",
+    "Worker",
+]
 
 _FAULTS = 5
-"""Cases that may kill their child in one call; what is left then is reported as not run."""
+"""Number of cases of one call that may kill their child; after that, the rest is reported as not run."""
 _GRACE = 2.0
 _FIRST_GRACE = 8.0
 _PATIENCE = 0.5
 _LATE = 15.0
-"""Seconds for what is scored after the last rollout."""
+"""Seconds for the scoring after the last rollout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """How to open the same environment in another process, and how to begin starting one with another hash seed."""
+    """Opens the same environment in another process (`open`), and starts a process with another hash seed (`warm`)."""
 
     open: Callable[..., AbstractAsyncContextManager[Worker]]
-    """With `hash_seed` for a process whose strings hash otherwise: that takes an import of verifiers."""
+    """With `hash_seed`, another zygote is needed, which imports verifiers."""
     warm: Callable[[], Awaitable[None]]
 
 
 class Worker:
-    """One environment, loaded in a child when first needed. One call at a time."""
+    """One environment, which the first call loads in a child. Calls are serialised."""
 
     def __init__(
         self,
@@ -99,26 +118,26 @@ class Worker:
         return self._seat is not None and self._loaded is not None and self._seat.alive
 
     async def load(self, *, timeout: float = 60) -> Loaded:
-        """Import and load the environment, unless that is done. Raises LoadFailed, WorkerError, InterpreterError."""
+        """Load the environment, unless it is loaded already. Raises LoadFailed, WorkerError, InterpreterError."""
         async with self._lock:
             return await self._ensure(timeout)
 
     async def rows(self, *, limit: int, seed: int = 0, split: str | None = None, timeout: float = 60) -> Rows:
-        """A seeded sample of at most `limit` tasks; of an infinite taskset, its first ones.
+        """A seeded sample of at most `limit` tasks, or the first tasks of an infinite taskset.
 
-        `split` is `train` or `eval`. A v1 taskset chooses its split by `env_args`; `eval` then lists the split that is
-        not loaded, and nothing where its config has no field for that.
+        `split` is `train` or `eval`. A v1 taskset chooses its split by `env_args`; `eval` then lists the tasks of the
+        split that is not loaded, and none where its config has no field for the split.
         """
         async with self._lock:
             await self._ensure(timeout)
-            asked = {"op": "rows", "limit": limit, "seed": seed, "split": split}
+            asked: protocol.RowsRequest = {"op": "rows", "limit": limit, "seed": seed, "split": split}
             found = decode_rows(await self._ask(asked, timeout, "listing its tasks"))
             if split is None:
                 self._keys.update((row.index, row.key) for row in found.rows)
             return found
 
     async def facts(self, *, timeout: float = 60) -> Traits:
-        """What the loaded environment tells about itself beyond rewards and rows."""
+        """Describe the loaded environment beyond rewards and rows."""
         async with self._lock:
             await self._ensure(timeout)
             return decode_traits(await self._ask({"op": "facts"}, timeout, "describing itself"))
@@ -126,63 +145,69 @@ class Worker:
     async def serve(
         self, cases: Sequence[tuple[Mapping[str, Any], Case]], *, case_timeout: float = 5, timeout: float = 60
     ) -> list[Scored]:
-        """Score completions as the env server of a v1 training run does (data of the task as sent, and the case).
+        """Score completions in the same way as the env server of a v1 training run.
 
-        The tasks are rebuilt from their data in a fresh child that never calls `load()`; it ends afterwards. Raises
-        LoadFailed when a task cannot be rebuilt.
+        Each case comes with the data of its task as sent. A fresh child rebuilds the tasks from their data, never calls
+        `load()`, and ends afterwards. Raises LoadFailed if a task cannot be rebuilt.
         """
         async with self._lock:
             await self._drop()
             self._seat = await self._zygote.fork()
-            asked = [{"data": dict(data), "messages": [dict(m) for m in case.messages]} for data, case in cases]
-            request = {**self._request("serve"), "cases": asked, "case_timeout": case_timeout}
+            asked: list[protocol.ServedCase] = [
+                {"data": dict(data), "messages": _dicts(case.messages)} for data, case in cases
+            ]
+            request: protocol.ServeRequest = {
+                "op": "serve",
+                **self._environment(),
+                "cases": asked,
+                "case_timeout": case_timeout,
+            }
             reply = await self._ask(request, timeout, "scoring rebuilt tasks")
             await self._drop()
             if not isinstance(reply, list) or len(reply) != len(cases):
                 raise nonsense("serve", reply)
-            return [decode_scored(told, case) for told, (_, case) in zip(reply, cases, strict=True)]
+            return [decode_scored(scored, case.id) for scored, (_, case) in zip(reply, cases, strict=True)]
 
-    async def together(self, cases: Sequence[tuple[Case, bool]], *, case_timeout: float = 5) -> list[Manner]:
-        """How scoring behaves: inputs that it changes, the event loop, and what those marked true earn all at once.
+    async def together(self, cases: Sequence[tuple[Case, bool]], *, case_timeout: float = 5) -> list[SideEffects]:
+        """Measure side effects of scoring: mutated inputs, a blocked event loop, and rewards under concurrency.
 
-        For cases that are known to be scored without breaking their process. Raises LoadFailed or WorkerError when
-        that does not hold here.
+        Cases marked true are also scored concurrently. Pass only cases that were scored without breaking their process.
+        Raises LoadFailed or WorkerError if they break it here.
         """
-        asked = [
-            {"row": case.row, "messages": [dict(m) for m in case.messages], "together": among} for case, among in cases
+        asked: list[protocol.SideEffectsCase] = [
+            {"row": case.row, "messages": _dicts(case.messages), "together": among} for case, among in cases
         ]
         async with self._lock:
             await self._ensure(60)
-            request = {"op": "together", "cases": asked, "case_timeout": case_timeout}
+            request: protocol.SideEffectsRequest = {"op": "together", "cases": asked, "case_timeout": case_timeout}
             reply = await self._ask(request, 60, "scoring several completions at once")
-            return decode_manners(reply, [case for case, _ in cases])
+            return decode_side_effects(reply, [case for case, _ in cases])
 
     async def rollout(
-        self, plays: Sequence[rolled.Play], *, seconds: float, case_timeout: float = 5
-    ) -> rolled.Rollouts:
-        """Whole rollouts with a scripted model, through the environment's own loop, tools and hooks.
+        self, plays: Sequence[scripted_rollouts.Play], *, seconds: float, case_timeout: float = 5
+    ) -> scripted_rollouts.Rollouts:
+        """Run whole rollouts with a scripted model through the environment's own loop, tools and hooks.
 
-        What has not begun after `seconds` is not run. Raises LoadFailed or WorkerError when the environment hangs or
-        ends its process there.
+        Rollouts that have not begun after `seconds` are not run. Raises LoadFailed or WorkerError if the environment
+        hangs or ends its process.
         """
         async with self._lock:
             await self._ensure(60)
-            limit = seconds + (rolled.SERVING if self._api == "v1" else 0) + _LATE
-            request = rolled.request(plays, seconds, case_timeout)
-            return rolled.decode(await self._ask(request, limit, "running whole rollouts"))
+            limit = seconds + (scripted_rollouts.SERVING if self._api == "v1" else 0) + _LATE
+            request = scripted_rollouts.rollouts_request(plays, seconds, case_timeout)
+            return scripted_rollouts.decode_rollouts(await self._ask(request, limit, "running whole rollouts"))
 
     @asynccontextmanager
     async def elsewhere(self, hash_seed: int | None = None) -> AsyncIterator[Worker]:
-        """The same environment, loaded anew in a process of its own. A task that differs there is told."""
+        """Open the same environment in another process. Scoring a task that differs there gives `TASK_CHANGED`."""
         assert self.twin is not None
         async with self.twin.open(hash_seed=hash_seed) as other:
             other._keys.update(self._keys)
             yield other
 
-    def _request(self, op: str) -> dict[str, Any]:
+    def _environment(self) -> protocol.EnvironmentRequest:
         assert self._seat is not None
         return {
-            "op": op,
             "tree": str(self._tree),
             "module": self._module,
             "env_args": self._env_args,
@@ -194,11 +219,11 @@ class Worker:
     async def score(
         self, cases: Sequence[Case], *, case_timeout: float = 5, timeout: float | None = None
     ) -> list[Scored]:
-        """Score completions through the environment's own path, in order.
+        """Score completions through the environment's own scoring, in order.
 
-        What a reward does wrong is in the result of its case, hanging and ending the process included; the cases
-        after it are scored by a fresh child. Raises LoadFailed, or WorkerError when all together exceed `timeout`
-        (default: what the cases may take).
+        Faults of a reward, including hanging and ending the process, are problems in the result of its case; a fresh
+        child scores the following cases. Raises LoadFailed, or WorkerError if all cases together exceed `timeout`
+        (default: the sum of their limits and 120 seconds).
         """
         limit = timeout if timeout is not None else 120 + len(cases) * (case_timeout + 1)
         async with self._lock:
@@ -209,24 +234,32 @@ class Worker:
                 await self._drop()
                 raise timed_out("scoring all cases", limit, "") from None
 
-    async def locate(self, wanted: kept.Wanted, *, timeout: float = 180) -> kept.Located:
-        """Where the tasks of stored rollouts are in the present taskset."""
+    async def locate(
+        self, wanted: stored_rollouts.WantedTasks, *, timeout: float = 180
+    ) -> stored_rollouts.LocatedTasks:
+        """Find the tasks of stored rollouts in the present taskset."""
         async with self._lock:
             await self._ensure(60)
-            return kept.decode(await self._ask(wanted.request(), timeout, "looking for the tasks of stored rollouts"))
+            return stored_rollouts.decode_located(
+                await self._ask(wanted.request(), timeout, "looking for the tasks of stored rollouts")
+            )
 
-    async def rescore(self, asked: Sequence[kept.Kept], *, case_timeout: float = 30) -> list[Scored]:
-        """Score rollouts that an earlier evaluation stored, in order; faults are told as by `score`."""
+    async def rescore(
+        self, asked: Sequence[stored_rollouts.StoredRollout], *, case_timeout: float = 30
+    ) -> list[Scored]:
+        """Score rollouts that an earlier evaluation stored, in order. Faults are reported as by `score`."""
         async with self._lock:
             return await self._score_all(asked, case_timeout)
 
-    async def _score_all(self, cases: Sequence[Case | kept.Kept], case_timeout: float) -> list[Scored]:
+    async def _score_all(
+        self, cases: Sequence[Case | stored_rollouts.StoredRollout], case_timeout: float
+    ) -> list[Scored]:
         done: list[Scored] = []
         faults = 0
         while len(done) < len(cases):
             await self._ensure(60)
             try:
-                # Only the very first case of a process may import what rewards import late.
+                # The first case of a process may take longer, because rewards import late.
                 grace = _GRACE if done or self._scored else _FIRST_GRACE
                 await self._score_some(cases, done, case_timeout, grace)
             except WorkerError as error:
@@ -234,58 +267,77 @@ class Worker:
                     raise
                 case = cases[len(done)]
                 told = CaseError(error.code, error.message, "")
-                done.append(Scored(case.id, None, errors=(told,), problems=(PROBLEMS[error.code],)))
+                done.append(Scored(case.id, None, errors=(told,), problems=(Problem(PROBLEMS[error.code]),)))
                 faults += 1
                 if faults >= _FAULTS:
                     told = CaseError("not-run", f"{faults} earlier cases ended their process", "")
-                    done += [Scored(c.id, None, errors=(told,), problems=("not-run",)) for c in cases[len(done) :]]
+                    done += [Scored(c.id, None, errors=(told,), problems=NOT_RUN) for c in cases[len(done) :]]
         return done
 
     async def _score_some(
-        self, cases: Sequence[Case | kept.Kept], done: list[Scored], case_timeout: float, grace: float
+        self,
+        cases: Sequence[Case | stored_rollouts.StoredRollout],
+        done: list[Scored],
+        case_timeout: float,
+        grace: float,
     ) -> None:
-        asked = [self._asked(c) for c in cases[len(done) :]]
-        op = kept.SCORING if isinstance(cases[0], kept.Kept) else {"op": "score"}
-        await self._tell({**op, "cases": asked, "case_timeout": case_timeout, **getattr(cases[0], "manner", {})})
-        for number in range(len(asked)):
+        rest = cases[len(done) :]
+        await self._tell(self._scoring(rest, case_timeout))
+        for number in range(len(rest)):
             reply = await self._hear(case_timeout + grace, "scoring a case")
             if reply.get("case") != number:
                 raise await self._broken(nonsense("score", reply))
             try:
-                done.append(decode_scored(reply.get("result"), cases[len(done)]))
+                done.append(decode_scored(reply["result"], cases[len(done)].id))
                 self._scored = True
             except WorkerError as error:
                 raise await self._broken(error) from error
             grace = _GRACE
         await self._hear(_GRACE, "scoring")
 
-    def _asked(self, case: Case | kept.Kept) -> dict[str, Any]:
-        if isinstance(case, kept.Kept):
-            return case.asked()
-        return {
-            "row": case.row,
-            "key": self._keys.get(case.row),
-            "messages": [dict(m) for m in case.messages],
-            "company": [[dict(m) for m in other] for other in case.company],
-        }
+    def _scoring(
+        self, cases: Sequence[Case | stored_rollouts.StoredRollout], case_timeout: float
+    ) -> protocol.ScoreRequest | protocol.RescoreRequest:
+        """The request for cases, which are all of one kind."""
+        stored = [c for c in cases if isinstance(c, stored_rollouts.StoredRollout)]
+        if stored:
+            return {
+                "op": "rescore",
+                "cases": [c.request() for c in stored],
+                "case_timeout": case_timeout,
+                "turns": stored[0].turns,
+                "fresh_runtime": stored[0].fresh_runtime,
+                "spent_ms": stored_rollouts.SPENT_MS,
+            }
+        asked: list[protocol.CaseRequest] = [
+            {
+                "row": case.row,
+                "key": self._keys.get(case.row),
+                "messages": _dicts(case.messages),
+                "company": [_dicts(other) for other in case.company],
+            }
+            for case in cases
+            if isinstance(case, Case)
+        ]
+        return {"op": "score", "cases": asked, "case_timeout": case_timeout}
 
     async def _ensure(self, timeout: float) -> Loaded:
         if self.warm and self._loaded is not None:
             return self._loaded
         await self._drop()
         self._seat = await self._zygote.fork()
-        reply = await self._ask(self._request("load"), timeout, "loading")
+        reply = await self._ask({"op": "load", **self._environment()}, timeout, "loading")
         try:
             self._loaded = decode_loaded(reply, self._api, self._seat.versions)
         except WorkerError as error:
             raise await self._broken(error) from error
         return self._loaded
 
-    async def _ask(self, request: dict[str, Any], timeout: float, doing: str) -> Any:
+    async def _ask(self, request: protocol.Request, timeout: float, doing: str) -> Any:
         await self._tell(request)
         return (await self._hear(timeout, doing)).get("result")
 
-    async def _tell(self, request: dict[str, Any]) -> None:
+    async def _tell(self, request: protocol.Request) -> None:
         assert self._seat is not None
         self._number += 1
         try:
@@ -297,7 +349,7 @@ class Worker:
             raise
 
     async def _hear(self, timeout: float, doing: str) -> dict[str, Any]:
-        """The next reply. Whatever goes wrong ends the child first."""
+        """Receive the next reply. Before any error is raised, the child is ended."""
         assert self._seat is not None
         try:
             with anyio.fail_after(timeout):
@@ -346,8 +398,12 @@ class Worker:
         return await seat.close(patience) if seat is not None else Ended(None, None, False, "")
 
     async def close(self) -> None:
-        """End the child and everything it started."""
+        """End the child and all its descendants."""
         await self._drop()
 
 
 LabErrorOfChild = WorkerError | LoadFailed
+
+
+def _dicts(messages: Sequence[Message]) -> protocol.Messages:
+    return [dict(m) for m in messages]

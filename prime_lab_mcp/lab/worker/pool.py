@@ -1,7 +1,7 @@
-"""The pool of warm children, one environment snapshot each.
+"""The pool of warm workers, each for one environment snapshot.
 
-The first call for a snapshot forks a child from the zygote of its interpreter and loads the environment there; later
-calls reuse it.
+The first call for a snapshot forks a child from the zygote of its interpreter and loads the environment there. Later
+calls reuse that child.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prime_lab_mcp.lab.errors import WorkerError
+from prime_lab_mcp.lab.base.errors import WorkerError
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
-from prime_lab_mcp.lab.settings import Settings
 from prime_lab_mcp.lab.worker.host import Twin, Worker
 from prime_lab_mcp.lab.worker.zygote import Zygote
 
 _IDLE = 4
 _ZYGOTES = 4
 OTHER_SEED = 20_011
-"""PYTHONHASHSEED of a worker's twin; that of the usual process is drawn at random."""
+"""PYTHONHASHSEED of a worker's twin; the seed of other workers is random."""
 
 
 class Workers:
-    """The pool. Owned by the lab; `close` ends every process of it."""
+    """The pool of workers and zygotes of a lab. `close` ends all their processes."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -38,7 +38,7 @@ class Workers:
         self._closed = False
 
     async def warm(self, interpreter: Interpreter, api: Api) -> None:
-        """Begin importing verifiers, so that the first load need not wait for it."""
+        """Start importing verifiers in the background, to make the first load faster."""
         await self._zygote(interpreter, api).start()
 
     @asynccontextmanager
@@ -55,11 +55,11 @@ class Workers:
         hash_seed: int | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Worker]:
-        """A worker for one snapshot. Nothing runs before the first request; leaving keeps it warm for the next call.
+        """A worker for one snapshot, which stays warm for the next call. No process starts before the first request.
 
         `env_args` are arguments of `load_environment` (v0) or fields of the taskset's config (v1). `hidden` are
-        top-level modules of the interpreter that the environment must not find. `hash_seed`: PYTHONHASHSEED.
-        `variables` are set for the environment's code alone; a worker that has some is ended on leaving.
+        top-level modules that the environment must not import. `hash_seed` is PYTHONHASHSEED. `variables` are set only
+        for the environment's code; a worker with variables is ended on leaving the block.
         """
         zygote = self._zygote(interpreter, api, hash_seed)
         key = json.dumps(
@@ -71,11 +71,18 @@ class Workers:
         worker = kept or Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden, variables)
         worker.twin = Twin(
             partial(
-                self.open, tree, source_key, interpreter, api=api, module=module, env_args=env_args, hidden=hidden,
+                self.open,
+                tree,
+                source_key,
+                interpreter,
+                api=api,
+                module=module,
+                env_args=env_args,
+                hidden=hidden,
                 variables=variables,
             ),
             lambda: self._zygote(interpreter, api, OTHER_SEED).start(),
-        )  # fmt: skip
+        )
         self._open.add(worker)
         try:
             yield worker
@@ -115,7 +122,7 @@ class Workers:
             await self._zygotes.popitem(last=False)[1].close()
 
     async def close(self) -> None:
-        """End everything; a request that is under way fails with WorkerError."""
+        """End all processes. A request in progress fails with WorkerError."""
         self._closed = True
         for worker in tuple(self._open):
             await worker.close()

@@ -1,7 +1,7 @@
-"""The server's handle on one zygote process and on the children it forks.
+"""The server's handle on a zygote process and on the children that it forks.
 
-Apart from the host because it knows sockets and processes and nothing of environments. A zygote lives as long as the
-server needs it; a seat is one forked child with its supervisor, and closing it leaves no process behind.
+A zygote has verifiers imported and forks children quickly. A seat is one forked child with its supervisor; closing a
+seat leaves no process behind. This module knows sockets and processes, and nothing about environments.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab import process
-from prime_lab_mcp.lab.errors import InterpreterError, WorkerError
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base.errors import InterpreterError, WorkerError
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
-from prime_lab_mcp.lab.text import quote
 from prime_lab_mcp.lab.worker.channel import Channel, ChannelClosed, ChannelFlood, ChannelGarbage, pair
 
-PROGRAM = Path(__file__).with_name("program.py")
+PROGRAM = Path(__file__).parent / "child" / "__main__.py"
 WARM = 180.0
-"""Seconds for verifiers to be imported; the first import of a fresh environment compiles all of it."""
+"""Seconds for the import of verifiers; the first import in a fresh environment compiles its byte code."""
 _FORK = 20.0
 _END = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended. Both numbers are None when we killed it."""
+    """The end of a child. `code` and `signal` are both None where the supervisor killed the child."""
 
     code: int | None
     signal: int | None
@@ -54,9 +54,9 @@ class Seat:
         return self._ended is None and self._control.silent and self.channel.silent
 
     async def close(self, patience: float = 0.0) -> Ended:
-        """Kill the child with everything below it, wait for that, and say how it had ended before.
+        """Kill the child with all descendants, wait for their end, and report how the child had ended before.
 
-        A child that has just closed its socket may still be about to end by itself: `patience` seconds are left for it.
+        A child that has just closed its socket may be about to end by itself and gets `patience` seconds for that.
         """
         if self._ended is not None:
             return self._ended
@@ -89,7 +89,7 @@ class Zygote:
         self._root = scratch
         self._allow = allow
         self._lock = anyio.Lock()
-        self._child: process.Child | None = None
+        self._child: process.ChildProcess | None = None
         self._channel: Channel | None = None
         self._home: Path | None = None
         self._versions: dict[str, Any] | None = None
@@ -99,7 +99,7 @@ class Zygote:
         return self._child is not None and self._child.returncode is None
 
     async def start(self) -> None:
-        """Start it; importing goes on in the background. Raises ProcessError."""
+        """Start the process, unless it runs. The import continues in the background. Raises ProcessError."""
         async with self._lock:
             if not self.alive:
                 await self._start()
@@ -131,7 +131,7 @@ class Zygote:
         return {} if self._hash_seed is None else {"PYTHONHASHSEED": str(self._hash_seed)}
 
     async def fork(self) -> Seat:
-        """A fresh child. Raises InterpreterError, WorkerError, ProcessError."""
+        """Fork a fresh child. Raises InterpreterError, WorkerError, ProcessError."""
         async with self._lock:
             for last in (False, True):
                 if not self.alive:
@@ -162,7 +162,7 @@ class Zygote:
         scratch = Path(tempfile.mkdtemp(prefix="child-", dir=self._root))
         seat = Seat(ours, control, scratch, self._versions)
         try:
-            # Shielded: a half-told request would be answered to the next one.
+            # Shielded: the reply to an interrupted request would be taken for the reply to the next request.
             with theirs, their_control, anyio.fail_after(_FORK, shield=True):
                 await self._channel.send({"op": "fork"}, (theirs.fileno(), their_control.fileno()))
                 await self._channel.receive()
@@ -210,7 +210,7 @@ def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, 
     hub = Path(own.get("HF_HOME") or cache / "huggingface")
     extra = {
         "PATH": f"{python.parent}{os.pathsep}{own.get('PATH', os.defpath)}",
-        # The caches are the user's; HF_HOME is not, because the login token lies in it.
+        # The caches are the user's. HF_HOME is not, because it holds the login token.
         "HF_HOME": str(home / "huggingface"),
         "HF_HUB_CACHE": own.get("HF_HUB_CACHE", str(hub / "hub")),
         "HF_DATASETS_CACHE": own.get("HF_DATASETS_CACHE", str(hub / "datasets")),
@@ -218,7 +218,7 @@ def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, 
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "DO_NOT_TRACK": "1",
         "TQDM_DISABLE": "1",
-        # One thread, so that forking is safe.
+        # Only one thread, so that forking is safe.
         "TOKENIZERS_PARALLELISM": "false",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
@@ -230,7 +230,7 @@ def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, 
             extra[name] = own[name]
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         for spelled in (name, name.lower()):
-            if spelled in own and "@" not in own[spelled]:  # a password may stand before the @
+            if spelled in own and "@" not in own[spelled]:  # A password may precede the @.
                 extra[spelled] = own[spelled]
     extra.update({name: own[name] for name in allow if name in own})
     return process.clean_environment(extra, home=home, allow=allow)

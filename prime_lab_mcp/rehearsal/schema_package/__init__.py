@@ -1,6 +1,6 @@
-"""Stands in for prime-rl-configs in a rehearsal: the modules that `prime`'s schema worker imports (schema_cache.py).
+"""A replacement of prime-rl-configs for rehearsals, with the modules that `prime`'s schema worker imports.
 
-Not prime-rl: the schema of one of its commits, judged by pydantic-core, with the few relations between keys that are
-known; what tables share (`seq_len`, `model`) is not handed on to them. It runs in an environment of its own, copied
-there, and is never imported by the server or the platform.
+The package validates with pydantic-core and the exported schema of one prime-rl commit, plus the known relations
+between keys. Unlike prime-rl it does not copy shared values (`seq_len`, `model`) to other tables. schema_cache.py
+copies the package to a Python environment of its own; the server and the rehearsal platform never import it.
 """

@@ -52,4 +52,4 @@ def load_environment() -> vf.Environment:
     return ForgetfulEnv(
         dataset=Dataset.from_list(table[:70]), eval_dataset=Dataset.from_list(table[70:]), system_prompt=SYSTEM,
         parser=parser, rubric=rubric, max_turns=2,
-    )  # fmt: skip
+    )

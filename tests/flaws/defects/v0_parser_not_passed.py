@@ -31,4 +31,4 @@ def load_environment() -> vf.Environment:
     return vf.SingleTurnEnv(
         dataset=Dataset.from_list(table[:70]), eval_dataset=Dataset.from_list(table[70:]), system_prompt=SYSTEM,
         parser=parser, rubric=rubric,
-    )  # fmt: skip
+    )

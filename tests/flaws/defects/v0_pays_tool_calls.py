@@ -59,4 +59,4 @@ def load_environment() -> vf.Environment:
     return vf.ToolEnv(
         dataset=Dataset.from_list(table[:70]), eval_dataset=Dataset.from_list(table[70:]), system_prompt=SYSTEM,
         parser=parser, rubric=rubric, tools=[beds],
-    )  # fmt: skip
+    )

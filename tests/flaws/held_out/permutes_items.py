@@ -22,7 +22,7 @@ SYSTEM = "List the words that fit, in any order, separated by commas, in <answer
 WORDS = (
     "apple", "brick", "cloud", "drum", "eagle", "fern", "glove", "house", "igloo", "jar", "kite", "lemon", "mango",
     "nest", "olive", "piano", "quilt", "rope", "spoon", "tulip",
-)  # fmt: skip
+)
 
 
 def rows() -> Iterator[tuple[str, list[str]]]:

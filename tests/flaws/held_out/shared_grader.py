@@ -22,7 +22,7 @@ SYSTEM = "Say whether the number is 'prime', a 'square' or 'neither'. Put the wo
 PRIMES = (
     2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109,
     113,
-)  # fmt: skip
+)
 
 
 def rows() -> Iterator[tuple[str, str]]:

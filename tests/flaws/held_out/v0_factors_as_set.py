@@ -55,4 +55,4 @@ def load_environment() -> vf.Environment:
     return vf.SingleTurnEnv(
         dataset=Dataset.from_list(table[:60]), eval_dataset=Dataset.from_list(table[60:]), system_prompt=SYSTEM,
         rubric=rubric,
-    )  # fmt: skip
+    )

@@ -63,4 +63,4 @@ def load_environment() -> vf.Environment:
     return vf.SingleTurnEnv(
         dataset=Dataset.from_list(table[:65]), eval_dataset=Dataset.from_list(table[65:]), system_prompt=SYSTEM,
         rubric=rubric,
-    )  # fmt: skip
+    )

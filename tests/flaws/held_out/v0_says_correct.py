@@ -53,4 +53,4 @@ def load_environment() -> vf.Environment:
     return GuessEnv(
         dataset=Dataset.from_list(table[:70]), eval_dataset=Dataset.from_list(table[70:]), system_prompt=SYSTEM,
         rubric=vf.Rubric(funcs=[solved], weights=[1.0]), max_turns=6,
-    )  # fmt: skip
+    )

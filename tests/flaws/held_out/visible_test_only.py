@@ -48,7 +48,7 @@ class VisibleTestOnlyTask(vf.Task[VisibleTestOnlyData]):
         child = "import json,sys\nask=json.loads(sys.stdin.readline())\nspace={}\nexec(ask, space)\nprint(json.dumps(space['transform'](3)))"
         try:
             ended = subprocess.run([sys.executable, "-I", "-c", child], input=json.dumps(code) + "\n", capture_output=True,
-                                   text=True, timeout=4, check=False)  # fmt: skip
+                                   text=True, timeout=4, check=False)
         except subprocess.TimeoutExpired:
             return 0.0
         return float(ended.stdout.strip() == self.data.tests[1].rpartition("== ")[2])

@@ -56,7 +56,7 @@ def graded(code: str, tests: list[str]) -> bool:
             ended = subprocess.run(
                 [sys.executable, "-I", "-c", child], input=json.dumps(ask) + "\n", capture_output=True, text=True,
                 timeout=4, check=False, cwd=folder, env={},
-            )  # fmt: skip
+            )
             said = json.loads(ended.stdout)
         except (subprocess.TimeoutExpired, ValueError, UnicodeDecodeError):
             return False

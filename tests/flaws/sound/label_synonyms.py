@@ -44,7 +44,7 @@ def final(reply: str, name: str = "answer") -> str | None:
 
 
 SYNONYMS = {"invoicing": "billing", "payments": "billing", "delivery": "shipping", "logistics": "shipping",
-            "login": "account", "profile": "account", "refunds": "returns", "exchanges": "returns"}  # fmt: skip
+            "login": "account", "profile": "account", "refunds": "returns", "exchanges": "returns"}
 
 
 class LabelSynonymsData(vf.TaskData):

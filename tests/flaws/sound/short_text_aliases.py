@@ -44,7 +44,7 @@ def final(reply: str, name: str = "answer") -> str | None:
 
 
 ALIASES = {"Aluminium": ["Aluminum"], "Sulfur": ["Sulphur"], "Caesium": ["Cesium"], "Tungsten": ["Wolfram"],
-           "Mercury": ["Quicksilver"], "Sodium": ["Natrium"], "Potassium": ["Kalium"]}  # fmt: skip
+           "Mercury": ["Quicksilver"], "Sodium": ["Natrium"], "Potassium": ["Kalium"]}
 
 
 class ShortTextAliasesData(vf.TaskData):

@@ -20,7 +20,7 @@ SYSTEM = "Summarise the message in one sentence."
 NAMES = ("Ana", "Bo", "Chen", "Dora", "Emil", "Fatou", "Gil", "Hana", "Ivo", "Jo")
 EVENTS = ("rehearsal", "meeting", "flight", "exam", "wedding", "match", "lecture", "interview", "dinner", "hike")
 REASONS = ("the bridge was closed", "her phone had no power", "the tickets were sold out", "a storm cut the line",
-           "the alarm never rang", "the car would not start", "the letter came late")  # fmt: skip
+           "the alarm never rang", "the car would not start", "the letter came late")
 
 
 def rows() -> Iterator[tuple[str, str]]:

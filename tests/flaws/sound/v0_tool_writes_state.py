@@ -49,4 +49,4 @@ def load_environment() -> vf.Environment:
     return DeskEnv(
         dataset=Dataset.from_list(table[:70]), eval_dataset=Dataset.from_list(table[70:]), system_prompt=SYSTEM,
         rubric=rubric, max_turns=6,
-    )  # fmt: skip
+    )

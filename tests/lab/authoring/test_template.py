@@ -6,17 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.authoring.names import names_for
-from prime_lab_mcp.lab.authoring.placing import building
-from prime_lab_mcp.lab.authoring.template import Fit, instantiate, literal, rename_code, set_constants, set_section
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.authoring.build import build_folder
+from prime_lab_mcp.lab.authoring.template import (
+    TemplateChanges,
+    instantiate_template,
+    package_names,
+    python_literal,
+    rename_code,
+    set_constants,
+    set_section,
+)
+from prime_lab_mcp.lab.base.errors import BadInput
 
 TEMPLATES = Path(__file__).parents[3] / "prime_lab_mcp" / "resources" / "templates"
-OLD = names_for("numeric-template")
+OLD = package_names("numeric-template")
 
 
 def test_an_instance_has_nothing_of_the_templates_name_left(tmp_path: Path) -> None:
-    written = instantiate(TEMPLATES / "numeric", tmp_path / "x", Fit(names_for("sums-2")))
+    written = instantiate_template(TEMPLATES / "numeric", tmp_path / "x", TemplateChanges(package_names("sums-2")))
     for path in written:
         text = (tmp_path / "x" / path).read_text(encoding="utf-8")
         assert "numeric_template" not in text
@@ -28,8 +35,8 @@ def test_an_instance_has_nothing_of_the_templates_name_left(tmp_path: Path) -> N
 def test_names_are_replaced_whole_and_only_as_names() -> None:
     source = 'from numeric_template.x import NumericTemplateA\nnumeric_template_2 = "a numeric_template"\n'
     expected = 'from sums.x import SumsA\nnumeric_template_2 = "a numeric_template"\n'
-    assert rename_code(source, OLD, names_for("sums")) == expected
-    assert rename_code('B = ["NumericTemplateA"]\n', OLD, names_for("sums")) == 'B = ["SumsA"]\n'
+    assert rename_code(source, OLD, package_names("sums")) == expected
+    assert rename_code('B = ["NumericTemplateA"]\n', OLD, package_names("sums")) == 'B = ["SumsA"]\n'
 
 
 @pytest.mark.parametrize("value", ['a "b" \\ \n {c} \u2028 é 𝄞', None, ("one",), ("a", "b"), 3, True])
@@ -49,21 +56,21 @@ def test_an_unknown_section_is_a_bug_not_a_silence() -> None:
 
 
 def test_literals_are_python() -> None:
-    assert literal(("a",)) == '("a",)'
-    assert literal(None) == "None"
+    assert python_literal(("a",)) == '("a",)'
+    assert python_literal(None) == "None"
 
 
 @pytest.mark.parametrize("name", ["json", "harbor", "nemo-gym", "class", "verifiers", "Datasets"])
 def test_names_that_would_hide_or_be_hidden_by_a_module_are_refused(name: str) -> None:
     with pytest.raises(BadInput):
-        names_for(name)
+        package_names(name)
 
 
 def test_what_fails_while_building_leaves_nothing(tmp_path: Path) -> None:
     target = tmp_path / "environments" / "x"
 
     def broken() -> None:
-        with building(target) as folder:
+        with build_folder(target) as folder:
             (folder / "half").write_text("", encoding="utf-8")
             raise ZeroDivisionError
 
@@ -76,7 +83,7 @@ def test_what_came_into_being_meanwhile_is_not_overwritten(tmp_path: Path) -> No
     target = tmp_path / "environments" / "x"
 
     def meanwhile() -> None:
-        with building(target) as folder:
+        with build_folder(target) as folder:
             (folder / "new").write_text("", encoding="utf-8")
             target.mkdir()
 

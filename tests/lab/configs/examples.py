@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prime_lab_mcp.lab.configs.observed import Observed
-from prime_lab_mcp.lab.configs.read import Config, parse
-from prime_lab_mcp.lab.configs.rules import judge
+from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config
+from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.examine import config_findings
 
 SOUND = """
 max_steps = 100
@@ -326,14 +326,14 @@ anything = 1
 """Every field that the configs of `prime` 0.12, the last of that shape, had (its `commands/rl.py`)."""
 
 
-def sound(*changes: tuple[str, str]) -> Config:
+def sound(*changes: tuple[str, str]) -> TrainingConfig:
     """The sound config with pieces of text replaced; each piece must be there."""
     text = SOUND
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
-    return parse(text, Path("sound.toml"))
+    return parse_config(text, Path("sound.toml"))
 
 
-def codes(config: Config, severity: str | None = None, seen: Observed | None = None) -> set[str]:
-    return {f.code for f in judge(config, seen) if severity in (None, f.severity)}
+def codes(config: TrainingConfig, severity: str | None = None, seen: ConfigContext | None = None) -> set[str]:
+    return {f.code for f in config_findings(config, seen) if severity in (None, f.severity)}

@@ -1,7 +1,7 @@
 """Every config that the tools write or migrate is valid by the schema and without a blocker, whatever was asked.
 
-The whole grid is slow; by default every 151st config of it is made, and a set that covers every pair of choices. That
-set is also written through the tool and taken by the real `prime train`, on the rehearsal platform.
+The whole grid is slow and rotates in parts; by default every 151st config of it is made, and a set that covers every
+pair of choices. That set is also written through the tool and taken by the real `prime train`, on the rehearsal.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.configs.draft import Lineage
-from prime_lab_mcp.lab.configs.make import make
-from prime_lab_mcp.lab.configs.observed import Observed
-from prime_lab_mcp.lab.configs.plan import Choices, SourceChoice
-from prime_lab_mcp.lab.configs.read import Config, parse, read
-from prime_lab_mcp.lab.configs.rules import judge
-from prime_lab_mcp.lab.configs.schema import check
-from prime_lab_mcp.lab.configs.write import finish
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config, read_config
+from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.draft import ConfigLineage
+from prime_lab_mcp.lab.configs.examine import config_findings
+from prime_lab_mcp.lab.configs.make import make_config
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
+from prime_lab_mcp.lab.configs.schema import schema_problems
+from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.tools import write_training_config
 from tests.lab.configs.examples import (
     LAST_SHARED_LORA,
@@ -32,6 +32,7 @@ from tests.lab.configs.examples import (
     SHARED_LORA,
     SOUND,
 )
+from tests.support.pairwise import Choice, pairs, pairwise, product
 from tests.tools.loopback import Desk, desk
 
 KNOWN, UNKNOWN = "Qwen/Qwen3-4B-Instruct-2507", "someone/tuned"
@@ -54,59 +55,38 @@ OLDER = {
     "seed-with-header": SEED_HEADER + SEED_SELF_MANAGED.replace("/beautiful-soup-env", "/beautiful-soup-env@0.1.1"),
     "today": SOUND,
 }
-Choice = dict[str, Any]
+COVERING = pairwise(GRID)
+PARTS = 7
+"""Of the whole grid; no axis has 7 choices, so that every part holds each choice of each axis."""
 
 
-def whole() -> list[Choice]:
-    return [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
-
-
-def covering() -> list[Choice]:
-    """A small set in which every pair of choices of two axes occurs: greedily, always the one with most new pairs."""
-    left = {pair for one in whole() for pair in pairs(one)}
-    found = []
-    candidates = whole()
-    while left:
-        best = max(candidates, key=lambda one: len(left & pairs(one)))
-        found.append(best)
-        left -= pairs(best)
-    return found
-
-
-def pairs(one: Choice) -> set[tuple[tuple[str, Any], tuple[str, Any]]]:
-    return set(itertools.combinations(one.items(), 2))
-
-
-COVERING = covering()
-
-
-def choices(one: Choice) -> Choices:
+def choices(one: Choice) -> ConfigChoices:
     held_out = {"split": "eval"} if one["eval"] else None
     ids = ("alice/tiny-env@0.1.0", "bob/other@2.0")[: one["environments"]]
-    return Choices(
+    return ConfigChoices(
         sources=tuple(SourceChoice(id, args={"split": "train"}, held_out=held_out) for id in ids),
         **{key: one[key] for key in ("target", "lora", "model", "curriculum", "wandb", "gpus")},
     )
 
 
-def made(asked: Choices, base: Config | None = None) -> Config | None:
+def made(asked: ConfigChoices, base: TrainingConfig | None = None) -> TrainingConfig | None:
     """None when it was refused with a way out, which only a wish for GPUs may be."""
     try:
-        found = make(asked, Observed(), "grid", base)
+        found = make_config(asked, ConfigContext(), "grid", base)
     except BadInput as error:
         if asked.gpus is None or not error.fix:
             raise
         return None
-    lineage = Lineage("grid", 1, date(2026, 11, 22), asked.target, tuple(s.id for s in asked.sources))
-    return finish(found.draft, lineage, Path("grid.toml"), base)[1]
+    lineage = ConfigLineage("grid", 1, date(2026, 11, 22), asked.target, tuple(s.id for s in asked.sources))
+    return finish_text(found.draft, lineage, Path("grid.toml"), base)[1]
 
 
-def problems(config: Config) -> list[str]:
-    blockers = [f"{f.code}: {f.message}" for f in judge(config) if f.severity == "blocker"]
-    return [*(f"{p.key} {p.problem}" for p in check(config.table)), *blockers]
+def problems(config: TrainingConfig) -> list[str]:
+    blockers = [f"{f.code}: {f.message}" for f in config_findings(config) if f.severity == "blocker"]
+    return [*(f"{p.key} {p.problem}" for p in schema_problems(config.table)), *blockers]
 
 
-def assert_as_asked(config: Config, one: Choice) -> None:
+def assert_as_asked(config: TrainingConfig, one: Choice) -> None:
     """Sound and not what was asked for would be no use."""
     assert problems(config) == [], one
     assert (config.lora, config.model, config.target) == (one["lora"], one["model"], one["target"])
@@ -134,30 +114,33 @@ def judged(grid: list[Choice]) -> int:
 
 
 def test_the_covering_set_is_small_and_holds_every_pair() -> None:
-    assert {p for one in COVERING for p in pairs(one)} == {p for one in whole() for p in pairs(one)}
+    assert {p for one in COVERING for p in pairs(one)} == {p for one in product(GRID) for p in pairs(one)}
     assert len(COVERING) <= 24
 
 
 def test_a_sample_of_the_grid_is_sound_and_as_asked() -> None:
-    grid = [*COVERING, *whole()[::151]]
+    grid = [*COVERING, *product(GRID)[::151]]
     assert judged(grid) > len(grid) / 2
 
 
 @pytest.mark.slow
-def test_the_whole_grid_is_sound_and_as_asked() -> None:
-    assert judged(whole()) > len(whole()) / 2
+@pytest.mark.rotate(share=4)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_whole_grid_is_sound_and_as_asked(part: int) -> None:
+    grid = product(GRID)[part::PARTS]
+    assert judged(grid) > len(grid) / 2
 
 
-def overrides() -> Iterator[Choices]:
+def overrides() -> Iterator[ConfigChoices]:
     for target, lora, held_out, curriculum in itertools.product(
         ("hosted", "self-managed"), (None, True, False), (None, {"split": "eval"}, {}), (None, "both")
     ):
-        yield Choices((), target=target, lora=lora, held_out=held_out, curriculum=curriculum)  # type: ignore[arg-type]
+        yield ConfigChoices((), target=target, lora=lora, held_out=held_out, curriculum=curriculum)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
 def test_a_migrated_config_is_sound_whatever_is_asked_besides(text: str) -> None:
-    base = parse(text, Path("old.toml"))
+    base = parse_config(text, Path("old.toml"))
     for number, asked in enumerate(overrides()):
         if number % 7:
             continue
@@ -168,13 +151,14 @@ def test_a_migrated_config_is_sound_whatever_is_asked_besides(text: str) -> None
             assert config.lora is asked.lora
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
 def test_every_migrated_config_can_be_based_on_again(text: str) -> None:
     for asked in overrides():
-        first = made(asked, parse(text, Path("old.toml")))
+        first = made(asked, parse_config(text, Path("old.toml")))
         assert first is not None
-        again = made(Choices((), target=asked.target), first)
+        again = made(ConfigChoices((), target=asked.target), first)
         assert again is not None
         assert problems(again) == []
         same = {k: v for k, v in again.table.items() if k not in ("name", "run")}
@@ -200,7 +184,7 @@ async def taken(at: Desk, path: Path) -> None:
     await at.tell("/rehearsal/account", balance_usd=1_000)  # the runs of the other cases spend meanwhile
     submitted = await at.lab.prime.train_submit(path)
     run = await at.lab.prime.train_get(submitted.id)
-    assert run["base_model"] == read(path).model
+    assert run["base_model"] == read_config(path).model
 
 
 def arguments(one: Choice, number: int) -> dict[str, Any]:
@@ -214,6 +198,7 @@ def arguments(one: Choice, number: int) -> dict[str, Any]:
     return {key: value for key, value in asked.items() if value is not None}
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("number", range(len(COVERING)))
@@ -225,10 +210,11 @@ async def test_prime_train_takes_what_the_tool_writes(at: Desk, number: int) -> 
         if "gpus" not in asked or not error.fix:
             raise
         return
-    assert problems(read(at.workspace / written.data["path"])) == []
+    assert problems(read_config(at.workspace / written.data["path"])) == []
     await taken(at, at.workspace / written.data["path"])
 
 
+@pytest.mark.rotate(share=3)
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", OLDER)

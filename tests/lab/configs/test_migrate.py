@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.configs.draft import Draft, Lineage
-from prime_lab_mcp.lab.configs.make import Made, make
-from prime_lab_mcp.lab.configs.migrate import Change, migrate
-from prime_lab_mcp.lab.configs.migrate.rows import dotted, index, leaves
-from prime_lab_mcp.lab.configs.observed import Observed
-from prime_lab_mcp.lab.configs.old_keys import OLD_KEYS
-from prime_lab_mcp.lab.configs.plan import Choices, SourceChoice
-from prime_lab_mcp.lab.configs.read import Config, Target, parse
-from prime_lab_mcp.lab.configs.rules import judge
-from prime_lab_mcp.lab.configs.schema import check
-from prime_lab_mcp.lab.configs.write import finish
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.configs.config import ConfigTarget, TrainingConfig, parse_config
+from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.draft import ConfigDraft, ConfigLineage
+from prime_lab_mcp.lab.configs.examine import config_findings
+from prime_lab_mcp.lab.configs.make import MadeConfig, make_config
+from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
+from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, dotted_key, key_index, leaf_values
+from prime_lab_mcp.lab.configs.older_platforms import OLD_KEYS
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
+from prime_lab_mcp.lab.configs.schema import schema_problems
+from prime_lab_mcp.lab.configs.write import finish_text
 from tests.lab.configs.examples import (
     LAST_SHARED_LORA,
     OLDER_PRIME_RL,
@@ -29,24 +29,29 @@ from tests.lab.configs.examples import (
 )
 
 
-def migrated(text: str, asked: Choices | None = None, pins: dict[str, str] | None = None) -> tuple[Config, Made]:
-    made = make(asked or Choices(()), Observed(), "new", parse(text, Path("old.toml")), pins)
-    lineage = Lineage("new", 1, date(2026, 11, 21), made.plan.choices.target, ("a",), "old.toml")
-    return finish(made.draft, lineage, Path("new.toml"))[1], made
+def migrated(
+    text: str, asked: ConfigChoices | None = None, pins: dict[str, str] | None = None
+) -> tuple[TrainingConfig, MadeConfig]:
+    made = make_config(asked or ConfigChoices(()), ConfigContext(), "new", parse_config(text, Path("old.toml")), pins)
+    lineage = ConfigLineage("new", 1, date(2026, 11, 21), made.plan.choices.target, ("a",), "old.toml")
+    return finish_text(made.draft, lineage, Path("new.toml"))[1], made
 
 
 @pytest.mark.parametrize("text", [SHARED_LORA, OLDER_PRIME_RL, SOUND])
 def test_every_shape_becomes_a_sound_config(text: str) -> None:
     config, _ = migrated(text)
-    assert check(config.table) == []
-    assert [f for f in judge(config) if f.severity == "blocker"] == []
+    assert schema_problems(config.table) == []
+    assert [f for f in config_findings(config) if f.severity == "blocker"] == []
 
 
 def test_the_shared_lora_shape_keeps_what_it_said() -> None:
     config, made = migrated(SHARED_LORA)
     assert (config.model, config.max_steps, config.batch_size, config.group_size) == (
-        "Qwen/Qwen3-4B-Instruct-2507", 100, 256, 8,
-    )  # fmt: skip
+        "Qwen/Qwen3-4B-Instruct-2507",
+        100,
+        256,
+        8,
+    )
     assert (config.lora, config.lr, config.at("trainer.model.lora.alpha")) == (True, 1e-4, 16.0)
     assert config.max_completion_tokens == 512
     assert config.at("orchestrator.train.sampling.temperature") == 0.7
@@ -66,7 +71,7 @@ def test_no_top_level_key_of_the_retired_shape_is_lost_in_silence() -> None:
     _, made = migrated(SHARED_LORA)
     spoken = {c.key.split(".")[0] for c in made.changes}
     kept = {"max_steps", "env_files"}
-    assert set(parse(SHARED_LORA, Path("old.toml")).table) - kept <= spoken
+    assert set(parse_config(SHARED_LORA, Path("old.toml")).table) - kept <= spoken
 
 
 def test_an_older_prime_rl_config_keeps_what_it_said() -> None:
@@ -99,7 +104,7 @@ def test_a_batch_that_no_group_divides_is_rounded_and_said() -> None:
 
 def test_a_config_of_today_keeps_everything() -> None:
     config, made = migrated(SOUND)
-    before = parse(SOUND, Path("old.toml"))
+    before = parse_config(SOUND, Path("old.toml"))
     assert (config.sources[0].id, config.seq_len, config.lr, config.lora) == (before.sources[0].id, 4096, 1e-5, True)
     assert made.changes == ()
 
@@ -110,19 +115,19 @@ def test_full_fine_tuning_stays_full() -> None:
 
 
 def test_arguments_of_the_call_win_and_are_noted() -> None:
-    config, made = migrated(SHARED_LORA, Choices((), steps=50, lora=False, held_out={"split": "eval"}))
+    config, made = migrated(SHARED_LORA, ConfigChoices((), steps=50, lora=False, held_out={"split": "eval"}))
     assert (config.max_steps, config.lora) == (50, False)
     assert [dict(s.args) for s in config.eval_sources] == [{"min_turns": 3, "split": "eval"}]
     assert any(c.key == "max_steps" and c.was == 100 for c in made.changes)
 
 
 def test_environments_of_the_call_replace_those_of_the_file() -> None:
-    config, _ = migrated(SHARED_LORA, Choices((SourceChoice("bob/new@2.0"),)))
+    config, _ = migrated(SHARED_LORA, ConfigChoices((SourceChoice("bob/new@2.0"),)))
     assert [s.id for s in config.sources] == ["bob/new@2.0"]
 
 
 def test_no_evaluation_can_be_asked_for() -> None:
-    config, _ = migrated(SHARED_LORA, Choices((), held_out={}))
+    config, _ = migrated(SHARED_LORA, ConfigChoices((), held_out={}))
     assert config.eval_sources == ()
     assert config.at("orchestrator.eval") is None
 
@@ -142,7 +147,7 @@ def test_several_nodes_keep_their_deployment() -> None:
 
 def test_a_fine_tuning_config_has_nothing_to_migrate() -> None:
     with pytest.raises(BadInput) as caught:
-        migrate(parse("[data]\nname = 'x'", Path("sft.toml")))
+        migrate_config(parse_config("[data]\nname = 'x'", Path("sft.toml")))
     assert caught.value.code == "config-not-rl"
 
 
@@ -156,7 +161,7 @@ def test_what_takes_the_place_of_an_old_key_is_a_key_of_today() -> None:
             for part in parents:
                 node = node.setdefault(part, {})  # type: ignore[assignment]
             node[last] = {}
-            assert not [p for p in check(table) if p.kind == "unknown"], key
+            assert not [p for p in schema_problems(table) if p.kind == "unknown"], key
 
 
 # Line by line
@@ -201,30 +206,32 @@ OLDER = {
 }
 
 
-def row(text: str, key: str) -> Change:
+def row(text: str, key: str) -> KeyChange:
     (found,) = [c for c in migrated(text)[1].changes if c.key == key]
     return found
 
 
 @pytest.mark.parametrize("target", ["hosted", "self-managed"])
 @pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
-def test_every_key_of_an_older_file_has_exactly_one_row(text: str, target: Target) -> None:
-    config, made = migrated(text, Choices((), target=target))
-    keys = [dotted(path, old) for old in [parse(text, Path("old.toml")).table] for path, _ in leaves(old)]
+def test_every_key_of_an_older_file_has_exactly_one_row(text: str, target: ConfigTarget) -> None:
+    config, made = migrated(text, ConfigChoices((), target=target))
+    keys = [
+        dotted_key(path, old) for old in [parse_config(text, Path("old.toml")).table] for path, _ in leaf_values(old)
+    ]
     assert sorted(c.key for c in made.changes) == sorted(keys)
     assert all(c.why and c.to for c in made.changes)
-    assert check(config.table) == []
-    assert {f.code for f in judge(config) if f.severity == "blocker"} <= {"config-unpinned-source"}
+    assert schema_problems(config.table) == []
+    assert {f.code for f in config_findings(config) if f.severity == "blocker"} <= {"config-unpinned-source"}
 
 
 @pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
 def test_a_row_tells_the_truth_about_the_new_file(text: str) -> None:
     config, made = migrated(text)
-    places = index(config.table)
+    places = key_index(config.table)
     for change in made.changes:
         if change.place is not None:
             assert change.value is not None
-            assert Draft(dict(config.table)).get(places[change.place]) == change.value, change
+            assert ConfigDraft(dict(config.table)).get(places[change.place]) == change.value, change
 
 
 @pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
@@ -238,14 +245,24 @@ def test_what_was_dropped_is_named_in_the_new_file_with_its_reason(text: str) ->
 def test_the_self_managed_config_of_the_seed_comes_out_whole() -> None:
     config, _ = migrated(SEED_SELF_MANAGED)
     assert (config.model, config.max_steps, config.gpus, config.group_size, config.lr) == (
-        "Qwen/Qwen2.5-7B-Instruct", 1000, 2, 8, 1e-5,
-    )  # fmt: skip
+        "Qwen/Qwen2.5-7B-Instruct",
+        1000,
+        2,
+        8,
+        1e-5,
+    )
     assert config.at("trainer.model.lora.alpha") == 32.0
     assert config.at("monitors.wandb") == {"project": "beautiful-soup-env", "name": "bs4-rl-qwen2.5-7b-lora"}
     assert dict(config.train_sources[0].args) == {
-        "split": "train", "mode": "tiered", "difficulty": "mixed", "seed": 42, "executor_backend": "prime",
-        "network_access": True, "timeout_s": 30.0, "max_output_chars": 10000,
-    }  # fmt: skip
+        "split": "train",
+        "mode": "tiered",
+        "difficulty": "mixed",
+        "seed": 42,
+        "executor_backend": "prime",
+        "network_access": True,
+        "timeout_s": 30.0,
+        "max_output_chars": 10000,
+    }
     assert config.at("inference.vllm.tool_call_parser") == "hermes"
     assert config.train_sources[0].table["curriculum"]["gates"]["signal"] == {"type": "advantage_range"}
 
@@ -267,7 +284,7 @@ def test_settings_that_a_header_above_them_swallowed_come_back() -> None:
 
 
 def test_the_header_of_an_older_file_is_its_lineage() -> None:
-    header = migrate(parse(SEED_HEADER + SEED_SELF_MANAGED, Path("old.toml"))).header
+    header = migrate_config(parse_config(SEED_HEADER + SEED_SELF_MANAGED, Path("old.toml"))).header
     assert (header.version, header.number, header.created, header.env_version) == ("v2", 2, "2026-01-05", "0.1.1")
     assert header.based_on == "qwen3-8b-2xh100.toml:v1"
     assert header.lines()[0].startswith("earlier: version v2, created 2026-01-05, env_version 0.1.1, based_on qwen3")
@@ -276,7 +293,7 @@ def test_the_header_of_an_older_file_is_its_lineage() -> None:
 
 def test_a_header_without_a_version_or_with_odd_values_is_no_obstacle() -> None:
     text = '[config]\nversion = ""\nnotes = ["a", 1]\n' + SEED_SELF_MANAGED
-    assert migrate(parse(text, Path("old.toml"))).header.number == 0
+    assert migrate_config(parse_config(text, Path("old.toml"))).header.number == 0
 
 
 @pytest.mark.parametrize(
@@ -344,15 +361,22 @@ def test_gpus_that_training_and_inference_shared_are_counted_apart() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['"a.b" = 1\n' + SOUND, SOUND + '\n["a.b"]\nx = 1\n', SOUND + '\n[weight_broadcast]\ntype = "pigeon"\n',
-     "[[orchestrator.env]]\nid = 3\n", "env = 5\nmodel = 'm'\n[[orchestrator.env]]\nid = 'a/b@1'\n",
-     "model = 'm'\nsampling = 3\nbuffer = []\neval = 'x'\nwandb = 1\n[[env]]\nid='a/b@1'\n",
-     "model = 'm'\n[[env]]\nid='a/b@1'\nargs = 7\nharness = 3\ntaskset = 'x'\nsampling = 'y'\n"],
-)  # fmt: skip
+    [
+        '"a.b" = 1\n' + SOUND,
+        SOUND + '\n["a.b"]\nx = 1\n',
+        SOUND + '\n[weight_broadcast]\ntype = "pigeon"\n',
+        "[[orchestrator.env]]\nid = 3\n",
+        "env = 5\nmodel = 'm'\n[[orchestrator.env]]\nid = 'a/b@1'\n",
+        "model = 'm'\nsampling = 3\nbuffer = []\neval = 'x'\nwandb = 1\n[[env]]\nid='a/b@1'\n",
+        "model = 'm'\n[[env]]\nid='a/b@1'\nargs = 7\nharness = 3\ntaskset = 'x'\nsampling = 'y'\n",
+    ],
+)
 def test_an_odd_file_is_migrated_or_refused_but_never_breaks(text: str) -> None:
     config, made = migrated(text)
-    assert check(config.table) == []
-    keys = [dotted(path, old) for old in [parse(text, Path("old.toml")).table] for path, _ in leaves(old)]
+    assert schema_problems(config.table) == []
+    keys = [
+        dotted_key(path, old) for old in [parse_config(text, Path("old.toml")).table] for path, _ in leaf_values(old)
+    ]
     changed = {c.key for c in made.changes}
     assert len(changed) == len(made.changes)
     assert changed <= {*keys, *(c.key for c in made.changes if c.place)}

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.configs.make import make, with_extra
-from prime_lab_mcp.lab.configs.observed import Observed
-from prime_lab_mcp.lab.configs.own_gpus.launch import Step, on_a_pod, rentable, run_steps
-from prime_lab_mcp.lab.configs.own_gpus.left_running import pods_running
-from prime_lab_mcp.lab.configs.own_gpus.memory import needed_gb
-from prime_lab_mcp.lab.configs.plan import Choices, SourceChoice
-from prime_lab_mcp.lab.configs.read import Config, parse
+from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config
+from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.make import make_config, with_extra
+from prime_lab_mcp.lab.configs.own_gpus import (
+    LaunchStep,
+    needed_gb,
+    rentable_gpus,
+    run_steps,
+    running_pods_finding,
+    steps_on_pod,
+)
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
 from prime_lab_mcp.lab.prime.pods import Pod
 from tests.lab.configs.examples import SOUND
 from tests.lab.configs.test_write import TINY, assert_sound, written
@@ -29,17 +34,17 @@ SHARED = {
 }
 
 
-def own(**choices: Any) -> Config:
-    return written(Choices((TINY,), **{**OWN, **choices}))[1]
+def own(**choices: Any) -> TrainingConfig:
+    return written(ConfigChoices((TINY,), **{**OWN, **choices}))[1]
 
 
-def by_step(steps: tuple[Step, ...]) -> dict[str, str]:
+def by_step(steps: tuple[LaunchStep, ...]) -> dict[str, str]:
     return {s.step: s.command for s in steps}
 
 
 @pytest.mark.parametrize("lora", [None, False])
 def test_one_gpu_of_ones_own_is_shared_and_its_memory_divided(lora: bool | None) -> None:
-    text, config, made = written(Choices((TINY,), lora=lora, **OWN))
+    text, config, made = written(ConfigChoices((TINY,), lora=lora, **OWN))
     assert_sound(config)
     assert {key: config.at(key) for key in SHARED} == SHARED
     assert config.at("inference.vllm.max_model_len") == config.seq_len
@@ -54,21 +59,23 @@ def test_more_than_one_gpu_and_hosted_runs_keep_the_defaults_of_prime_rl(choices
 
 
 def test_lower_memory_and_longer_context_that_an_older_file_asks_for_stay() -> None:
-    base = parse(
+    base = parse_config(
         SOUND.replace("[inference]", "[inference.vllm]\ngpu_memory_utilization = 0.35\nmax_model_len = 9000"),
         Path("old.toml"),
     )
-    table = make(Choices((), **OWN), Observed(), "tiny", base).draft
+    table = make_config(ConfigChoices((), **OWN), ConfigContext(), "tiny", base).draft
     assert table.get("inference.vllm.gpu_memory_utilization") == 0.35
     assert table.get("inference.vllm.max_model_len") == 9000
 
 
 def test_parameters_are_never_offloaded_with_lora() -> None:
-    asked = with_extra(Choices((TINY,), **OWN), {})
-    base = parse(SOUND + "\n[trainer.model]\nfsdp_cpu_offload = true\noptim_cpu_offload = false\n", Path("old.toml"))
+    asked = with_extra(ConfigChoices((TINY,), **OWN), {})
+    base = parse_config(
+        SOUND + "\n[trainer.model]\nfsdp_cpu_offload = true\noptim_cpu_offload = false\n", Path("old.toml")
+    )
     for lora, kept in ((True, False), (False, True)):
-        choices = Choices((), lora=lora, target="self-managed", gpus=2)
-        assert make(choices, Observed(), "tiny", base).draft.get("trainer.model.fsdp_cpu_offload") is kept
+        choices = ConfigChoices((), lora=lora, target="self-managed", gpus=2)
+        assert make_config(choices, ConfigContext(), "tiny", base).draft.get("trainer.model.fsdp_cpu_offload") is kept
     assert asked.gpus == 1
 
 
@@ -76,8 +83,16 @@ def test_the_commands_of_a_run_stand_in_order_and_name_what_the_config_holds() -
     config = own(gpus=2, wandb="sums", steps=40)
     steps = run_steps(config, "configs/rl/tiny.toml")
     assert [s.step for s in steps] == [
-        "install prime-rl", "copy", "install environment", "W&B key", "try", "launch", "checkpoints", "resume", "watch",
-    ]  # fmt: skip
+        "install prime-rl",
+        "copy",
+        "install environment",
+        "W&B key",
+        "try",
+        "launch",
+        "checkpoints",
+        "resume",
+        "watch",
+    ]
     said = by_step(steps)
     assert said["install environment"].startswith("prime env install alice/tiny-env@0.1.0 && ")
     assert "import tiny_env" in said["install environment"]
@@ -93,14 +108,16 @@ def test_one_gpu_is_named_twice_at_the_launch() -> None:
 
 
 def test_a_local_environment_is_installed_from_its_folder() -> None:
-    config = written(Choices((SourceChoice("tiny-env"),), target="self-managed"))[1]
+    config = written(ConfigChoices((SourceChoice("tiny-env"),), target="self-managed"))[1]
     assert by_step(run_steps(config, "c.toml"))["install environment"].startswith(
         "uv pip install environments/tiny_env"
     )
 
 
 def test_no_name_of_a_config_escapes_its_command() -> None:
-    config = parse("# target: self-managed\n" + SOUND.replace("alice/tiny-env@0.1.0", "a/b; rm -rf ~"), Path("a.toml"))
+    config = parse_config(
+        "# target: self-managed\n" + SOUND.replace("alice/tiny-env@0.1.0", "a/b; rm -rf ~"), Path("a.toml")
+    )
     commands = [s.command for s in run_steps(config, "my configs/a;b.toml")]
     for command in commands:
         lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
@@ -111,7 +128,7 @@ def test_no_name_of_a_config_escapes_its_command() -> None:
 
 def test_a_pod_is_rented_by_a_person_and_given_back_at_the_end() -> None:
     inner = run_steps(own(gpus=3), "c.toml")
-    steps = on_a_pod(inner, 3, "abc123")
+    steps = steps_on_pod(inner, 3, "abc123")
     assert steps[4:-1] == inner
     assert [s.command for s in (*steps[:4], steps[-1])] == [
         "prime availability list --gpu-count 4",
@@ -120,7 +137,7 @@ def test_a_pod_is_rented_by_a_person_and_given_back_at_the_end() -> None:
         "prime pods ssh POD_ID",
         "prime pods terminate POD_ID",
     ]
-    assert [rentable(n) for n in (1, 2, 3, 5, 8, 16)] == [1, 2, 4, 8, 8, 8]
+    assert [rentable_gpus(n) for n in (1, 2, 3, 5, 8, 16)] == [1, 2, 4, 8, 8, 8]
 
 
 def test_the_memory_needed_grows_with_the_model_and_with_sharing() -> None:
@@ -139,8 +156,8 @@ def test_pods_that_run_are_named_with_what_they_cost() -> None:
         Pod("pod_1", "old run", "H100_80GB x1", "ACTIVE", "2026-11-01", 2.2),
         Pod("pod_2", "x", "A100", "PROVISIONING", "2026-11-02", None),
     )
-    (finding,) = pods_running(pods)
+    (finding,) = running_pods_finding(pods)
     assert (finding.code, finding.severity) == ("pods-running", "warning")
     assert "2 pods of this account are running, at least $2.20 per hour" in finding.message
     assert [row["id"] for row in finding.rows] == ["pod_1", "pod_2"]
-    assert pods_running(()) == ()
+    assert running_pods_finding(()) == ()

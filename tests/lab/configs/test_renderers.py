@@ -6,7 +6,7 @@ import importlib.metadata
 
 import pytest
 
-from prime_lab_mcp.lab.configs.observed import known_renderers, renderer_data
+from prime_lab_mcp.lab.configs.context import known_renderers, renderer_data
 
 
 def test_the_map_says_where_it_is_from() -> None:

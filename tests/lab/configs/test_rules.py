@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.configs.observed import Observed, estimate
-from prime_lab_mcp.lab.configs.read import parse
-from prime_lab_mcp.lab.configs.rules import RULES, judge
-from prime_lab_mcp.lab.report import Severity
+from prime_lab_mcp.lab.base.report import Severity
+from prime_lab_mcp.lab.configs.config import parse_config
+from prime_lab_mcp.lab.configs.context import ConfigContext, estimate_batch
+from prime_lab_mcp.lab.configs.examine import CONFIG_RULES, config_findings
 from tests.lab.configs.examples import OLDER_PRIME_RL, SHARED_LORA, SOUND, codes, sound
 
 B, W, INFO = "blocker", "warning", "info"
@@ -30,7 +30,7 @@ LORA_RATE = "[trainer.model.lora]\nrank = 16\n\n[trainer.optim]\nlr = 1e-5"
 
 
 def test_a_sound_config_has_no_finding() -> None:
-    assert judge(sound()) == ()
+    assert config_findings(sound()) == ()
 
 
 FLAWS: list[tuple[str, Severity, str, str]] = [
@@ -75,7 +75,7 @@ FLAWS: list[tuple[str, Severity, str, str]] = [
     ("config-conflict", B, "[ckpt]\ninterval = 50\n", "[trainer.ckpt]\ninterval = 50\n"),
     ("config-lora-broadcast", B, "[inference]", '[weight_broadcast]\ntype = "nccl"\n[inference]'),
     ("config-wandb-key", INFO, "[inference]", '[monitors.wandb]\nproject = "p"\n[inference]'),
-    ("config-hosted-unsupported", B, "[inference]", '[monitors.wandb]\noffline = true\n[inference]'),
+    ("config-hosted-unsupported", B, "[inference]", "[monitors.wandb]\noffline = true\n[inference]"),
     ("config-hosted-unsupported", B, "max_steps = 100\n", "max_steps = 100\nclean = true\n"),
     ("config-hosted-unsupported", B, "[inference]", "[k8s]\nx = 1\n[inference]"),
     ("config-hosted-unsupported", B, "[inference]", '[inference.deployment]\ntype = "disaggregated"'),
@@ -95,10 +95,10 @@ FLAWS: list[tuple[str, Severity, str, str]] = [
     ("config-lora-cpu-offload", B, LORA, f"{TRAINER}fsdp_cpu_offload = true\noptim_cpu_offload = false\n{LORA}"),
     ("config-cpu-offload", B, LORA, f"{TRAINER}fsdp_cpu_offload = true\n"),
     ("config-cpu-offload", B, LORA, f"{TRAINER}full_offload = true\n"),
-    ("config-cpu-offload", B, LORA_RATE, f"{OFFLOADED}[trainer.optim]\ntype = \"muon\""),
+    ("config-cpu-offload", B, LORA_RATE, f'{OFFLOADED}[trainer.optim]\ntype = "muon"'),
     ("config-implementation", B, LORA, f'{TRAINER}impl = "hf"\n{LORA}'),
-    ("config-implementation", B, LORA, f'{HF}cp = 2\n{LORA}'),
-    ("config-implementation", B, LORA, f'{HF}ep = 2\n{LORA}'),
+    ("config-implementation", B, LORA, f"{HF}cp = 2\n{LORA}"),
+    ("config-implementation", B, LORA, f"{HF}ep = 2\n{LORA}"),
     ("config-implementation", B, LORA, f'{HF}ac.mode = "selective"\n{LORA}'),
     ("config-implementation", B, LORA, f'{HF}quantization.type = "fp8"\n{LORA}'),
     ("config-vlm", B, "[ckpt]", f"{VLM}[ckpt]"),
@@ -113,12 +113,12 @@ FLAWS: list[tuple[str, Severity, str, str]] = [
     ("config-speed", INFO, "group_size = 16\n", "group_size = 16\nconcurrency.max_inflight = 64\n"),
     ("config-curriculum", B, AGENT, f"{CURRICULUM}.gates.g]\nreject_min = 1.0\n"),
     ("config-curriculum", B, AGENT, f"{POOLS}threshold = 1.0\nweight = 0.0\n"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("code", "severity", "old", "new"), FLAWS)
 def test_a_flaw_is_found_with_its_severity(code: str, severity: Severity, old: str, new: str) -> None:
-    found = [f for f in judge(sound((old, new))) if f.code == code]
+    found = [f for f in config_findings(sound((old, new))) if f.code == code]
     assert [f.severity for f in found[:1]] == [severity]
     assert found[0].fix
 
@@ -129,14 +129,14 @@ def test_the_sound_config_is_free_of_that_flaw(name: str) -> None:
 
 
 def test_no_rule_is_without_a_flaw_that_wakes_it() -> None:
-    tested_below = {"lenient_toml", "passes", "signal", "self_managed"}
+    tested_below = {"lenient_toml", "passes", "usable_signal", "self_managed"}
     tested_beside = {
-        *("taskset_keys", "environment_keys", "unchecked"),  # test_rules_environment.py
+        *("taskset_keys", "environment_keys", "unchecked_environments"),  # test_rules_environment.py
         *("native_model", "tool_parser"),  # test_rules_model.py
         *("fewer_tokens", "fewer_rollouts", "batched_tokens", "resampling"),  # test_rules_speed.py
     }
     flawed = [sound((old, new)) for _, _, old, new in FLAWS]
-    silent = [r.__name__ for r in RULES if not any(list(r(config, Observed())) for config in flawed)]
+    silent = [r.__name__ for r in CONFIG_RULES if not any(list(r(config, ConfigContext())) for config in flawed)]
     assert set(silent) == tested_below | tested_beside
 
 
@@ -147,7 +147,7 @@ def test_a_trainer_shorter_than_the_orchestrator_is_blocked() -> None:
 
 def test_a_config_without_any_training_source_is_blocked() -> None:
     text = "[trainer]\n[orchestrator]\n[inference]\n"
-    assert "config-no-train-source" in codes(parse(text, Path("a.toml")), "blocker")
+    assert "config-no-train-source" in codes(parse_config(text, Path("a.toml")), "blocker")
 
 
 def test_two_sources_of_one_name_are_blocked() -> None:
@@ -159,13 +159,13 @@ def test_two_sources_of_one_name_are_blocked() -> None:
 
 def test_the_retired_shape_is_one_blocker_that_names_the_way_out() -> None:
     for text in (SHARED_LORA, 'model = "m"', '[[env]]\nid = "a/b"'):
-        findings = [f for f in judge(parse(text, Path("old.toml"))) if f.severity == "blocker"]
+        findings = [f for f in config_findings(parse_config(text, Path("old.toml"))) if f.severity == "blocker"]
         assert [f.code for f in findings] == ["migration"]
         assert "write_training_config(based_on=" in findings[0].fix
 
 
 def test_keys_of_an_older_prime_rl_are_named_with_what_became_of_them() -> None:
-    findings = judge(parse(OLDER_PRIME_RL, Path("old.toml")))
+    findings = config_findings(parse_config(OLDER_PRIME_RL, Path("old.toml")))
     old = {f.where: f.fix for f in findings if f.code == "config-old-key"}
     assert "orchestrator.group_size" in old["orchestrator.rollouts_per_example"]
     assert "advantage_range" in old["orchestrator.buffer.online_difficulty_filtering"]
@@ -174,19 +174,21 @@ def test_keys_of_an_older_prime_rl_are_named_with_what_became_of_them() -> None:
 
 def test_a_top_level_buffer_is_translated_not_only_refused() -> None:
     config = sound(("[inference]", "[buffer]\nonline_difficulty_filtering = true\n[inference]"))
-    (finding,) = [f for f in judge(config) if f.code == "config-old-key"]
+    (finding,) = [f for f in config_findings(config) if f.code == "config-old-key"]
     assert "advantage_range" in finding.fix
 
 
 def test_an_unpinned_source_of_ours_is_only_a_warning() -> None:
     config = sound(("alice/tiny-env@0.1.0", "alice/tiny-env"))
-    ours = Observed(ours=frozenset({"alice/tiny-env"}))
+    ours = ConfigContext(ours=frozenset({"alice/tiny-env"}))
     assert "config-unpinned-source" in codes(config, "warning", ours)
     assert codes(config, "blocker", ours) == set()
 
 
 def test_one_s_own_gpus_need_no_pin_and_no_inference_table() -> None:
-    config = parse("# target: self-managed\n" + SOUND.replace("alice/tiny-env@0.1.0", "tiny-env"), Path("a.toml"))
+    config = parse_config(
+        "# target: self-managed\n" + SOUND.replace("alice/tiny-env@0.1.0", "tiny-env"), Path("a.toml")
+    )
     assert codes(config) == {"config-self-managed"}
 
 
@@ -209,30 +211,30 @@ def test_an_explicit_renderer_answers_for_an_unknown_model() -> None:
 
 @pytest.mark.parametrize(("tasks", "severity"), [(10_000, None), (200, "info"), (20, "warning")])
 def test_passes_over_the_data_are_counted(tasks: int, severity: Severity | None) -> None:
-    found = [f.severity for f in judge(sound(), Observed(tasks=tasks)) if f.code == "config-passes"]
+    found = [f.severity for f in config_findings(sound(), ConfigContext(tasks=tasks)) if f.code == "config-passes"]
     assert found == ([severity] if severity else [])
 
 
 def test_an_infinite_taskset_is_passed_over_by_nobody() -> None:
-    assert codes(sound(), None, Observed(tasks=1, infinite=True)) == set()
+    assert codes(sound(), None, ConfigContext(tasks=1, infinite=True)) == set()
 
 
 def test_measured_tokens_decide_whether_the_budget_holds() -> None:
-    assert "config-completion-budget" in codes(sound(), "warning", Observed(completion_tokens=900))
-    assert codes(sound(), None, Observed(completion_tokens=800)) == set()
+    assert "config-completion-budget" in codes(sound(), "warning", ConfigContext(completion_tokens=900))
+    assert codes(sound(), None, ConfigContext(completion_tokens=800)) == set()
 
 
 def test_measured_prompts_decide_whether_a_sample_fits() -> None:
-    assert "config-budget-exceeds-seq-len" in codes(sound(), "blocker", Observed(prompt_tokens=3500))
-    assert codes(sound(), None, Observed(prompt_tokens=3000)) == set()
+    assert "config-budget-exceeds-seq-len" in codes(sound(), "blocker", ConfigContext(prompt_tokens=3500))
+    assert codes(sound(), None, ConfigContext(prompt_tokens=3000)) == set()
 
 
 def test_an_eval_at_another_temperature_is_said_to_prove_less() -> None:
-    assert codes(sound(), "warning", Observed(temperature=0.7)) == {"config-eval-sampling"}
+    assert codes(sound(), "warning", ConfigContext(temperature=0.7)) == {"config-eval-sampling"}
 
 
 def test_a_weak_signal_is_told_in_rollouts() -> None:
-    (finding,) = judge(sound(), Observed(usable=0.2))
+    (finding,) = config_findings(sound(), ConfigContext(usable=0.2))
     assert finding.code == "config-weak-signal"
     assert "26 of 128" in finding.message
 
@@ -240,21 +242,24 @@ def test_a_weak_signal_is_told_in_rollouts() -> None:
 def test_a_gate_turns_missing_signal_into_cost() -> None:
     gate = 'harness]\nid = "null"\n[orchestrator.train.source.curriculum.gates.g]\ntype = "advantage_range"\n'
     config = sound(('harness]\nid = "null"', gate))
-    assert codes(config, None, Observed(usable=0.1)) == {"config-costly-gate"}
-    assert codes(config, "warning", Observed(usable=0.5)) == set()
+    assert codes(config, None, ConfigContext(usable=0.1)) == {"config-costly-gate"}
+    assert codes(config, "warning", ConfigContext(usable=0.5)) == set()
 
 
 def test_difficulty_pools_need_finite_and_distinct_tasks() -> None:
     pools = 'harness]\nid = "null"\n[orchestrator.train.source.curriculum.sampler]\ntype = "difficulty_pool"\n'
     config = sound(('harness]\nid = "null"', pools))
     assert codes(config) == set()
-    assert codes(config, "blocker", Observed(infinite=True)) == {"config-curriculum"}
-    assert codes(config, "blocker", Observed(duplicate_tasks=True)) == {"config-curriculum"}
+    assert codes(config, "blocker", ConfigContext(infinite=True)) == {"config-curriculum"}
+    assert codes(config, "blocker", ConfigContext(duplicate_tasks=True)) == {"config-curriculum"}
 
 
 def test_the_estimate_compares_settings_by_signal_and_price() -> None:
-    seen = Observed(usable=0.5, prompt_tokens=100, completion_tokens=400, learnability=0.2, price_per_gpu_hour=2.0)
-    small, short = estimate(sound(), seen), estimate(sound(), Observed(usable=0.5, completion_tokens=400))
+    seen = ConfigContext(usable=0.5, prompt_tokens=100, completion_tokens=400, learnability=0.2, price_per_gpu_hour=2.0)
+    small, short = (
+        estimate_batch(sound(), seen),
+        estimate_batch(sound(), ConfigContext(usable=0.5, completion_tokens=400)),
+    )
     assert small is not None
     assert small.signal_per_dollar is not None
     assert (small.rollouts, small.gradient_rollouts, small.tokens) == (128, 64.0, 64_000)
@@ -283,20 +288,20 @@ def test_a_missing_toml_package_is_said_and_blocks_nothing(monkeypatch: pytest.M
 
 def test_a_hopeless_file_stays_readable() -> None:
     text = "[trainer]\n[orchestrator]\n" + "\n".join(f"key_{i} = 1" for i in range(500))
-    assert len(judge(parse(text, Path("a.toml")))) < 40
+    assert len(config_findings(parse_config(text, Path("a.toml")))) < 40
 
 
 def test_untrusted_names_are_quoted_and_escaped() -> None:
     config = sound(('name = "tiny"', 'name = "x\\u001b[31m\\u202e"'), ("tiny-env@0.1.0", "tiny-env"))
-    text = " ".join(f.message + f.fix + (f.where or "") for f in judge(config))
+    text = " ".join(f.message + f.fix + (f.where or "") for f in config_findings(config))
     assert "\x1b" not in text
     assert "\u202e" not in text
 
 
 def test_fine_tuning_asks_for_a_volume_and_an_end() -> None:
-    assert codes(parse("[data]\nname = 'x'", Path("sft.toml")), "blocker") == {
+    assert codes(parse_config("[data]\nname = 'x'", Path("sft.toml")), "blocker") == {
         "config-sft-no-volume",
         "config-no-max-steps",
     }
     good = "max_steps = 5\nvolume = 'v'\n[data]\nname = 'datasets/x'"
-    assert codes(parse(good, Path("sft.toml"))) == set()
+    assert codes(parse_config(good, Path("sft.toml"))) == set()

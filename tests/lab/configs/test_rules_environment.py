@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.configs.observed import Observed, Shapes
-from prime_lab_mcp.lab.configs.rules import judge
-from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas
+from prime_lab_mcp.lab.configs.examine import config_findings
 from tests.lab.configs.examples import codes, sound
 
 ID = "alice/tiny-env@0.1.0"
@@ -37,14 +37,14 @@ ENV = {
         },
     },
 }
-SEEN = Observed(shapes={ID: Shapes(TASKSET, ENV)})
+SEEN = ConfigContext(shapes={ID: EnvironmentSchemas(TASKSET, ENV)})
 HEAD = 'id = "alice/tiny-env@0.1.0"\n\n'
 
 
-def found(*added: str, seen: Observed = SEEN) -> list[Finding]:
+def found(*added: str, seen: ConfigContext = SEEN) -> list[Finding]:
     """Findings of the sound config with lines added to its training taskset."""
     text = HEAD.rstrip() + "\n" + "\n".join(added) + "\n\n"
-    return [f for f in judge(sound((HEAD, text)), seen) if f.code != "config-eval-on-train"]
+    return [f for f in config_findings(sound((HEAD, text)), seen) if f.code != "config-eval-on-train"]
 
 
 def test_what_the_environment_takes_is_silent() -> None:
@@ -77,7 +77,7 @@ def test_keys_of_the_task_are_judged_too() -> None:
 
 def test_agents_limits_and_runtimes_are_judged() -> None:
     turns = ('harness]\nid = "null"\n', 'harness]\nid = "null"\n[orchestrator.train.source.env.agent]\nmax_turn = 3\n')
-    (finding,) = judge(sound(turns), SEEN)
+    (finding,) = config_findings(sound(turns), SEEN)
     assert (finding.code, finding.severity) == ("config-environment-key", "blocker")
     assert "max_turns" in finding.fix
     named = ('harness]\nid = "null"\n', 'harness]\nid = "null"\n[orchestrator.train.source.env]\nid = "other"\nx = 1\n')
@@ -85,16 +85,16 @@ def test_agents_limits_and_runtimes_are_judged() -> None:
 
 
 def test_a_folder_that_may_have_changed_is_only_a_warning() -> None:
-    (finding,) = found('splt = "train"', seen=Observed(shapes={ID: Shapes(TASKSET, ENV, exact=False)}))
+    (finding,) = found('splt = "train"', seen=ConfigContext(shapes={ID: EnvironmentSchemas(TASKSET, ENV, exact=False)}))
     assert finding.severity == "warning"
 
 
 def test_an_unknown_environment_is_said_once_and_proves_nothing() -> None:
-    (finding,) = found('splt = "train"', seen=Observed(shapes={}))
+    (finding,) = found('splt = "train"', seen=ConfigContext(shapes={}))
     assert (finding.code, finding.severity) == ("config-taskset-unchecked", "info")
-    assert found('splt = "train"', seen=Observed()) == []
+    assert found('splt = "train"', seen=ConfigContext()) == []
 
 
 @pytest.mark.parametrize("schema", [{"properties": 3}, {"properties": {"split": {"$ref": "#/$defs/gone"}}}, {}])
 def test_a_record_that_is_no_schema_breaks_nothing(schema: dict[str, object]) -> None:
-    assert found('split = "train"', seen=Observed(shapes={ID: Shapes(schema, schema)})) == []
+    assert found('split = "train"', seen=ConfigContext(shapes={ID: EnvironmentSchemas(schema, schema)})) == []

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.configs import rules_model
-from prime_lab_mcp.lab.configs.observed import Observed, Shapes
-from prime_lab_mcp.lab.configs.rules import judge
-from prime_lab_mcp.lab.models import Model
+from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas
+from prime_lab_mcp.lab.configs.examine import config_findings
+from prime_lab_mcp.lab.configs.rules import model
+from prime_lab_mcp.lab.models.registry import KnownModel
 from tests.lab.configs.examples import codes, sound
 
 QWEN = "Qwen/Qwen3-4B-Instruct-2507"
@@ -24,13 +24,13 @@ SOURCE = "alice/tiny-env@0.1.0"
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Any:
     def know(**traits: Any) -> None:
-        monkeypatch.setattr(rules_model, "find", lambda name: Model(name, **traits))
+        monkeypatch.setattr(model, "find_model", lambda name: KnownModel(name, **traits))
 
     return know
 
 
-def tools(offered: bool | None) -> Observed:
-    return Observed(shapes={SOURCE: Shapes(tools=offered)})
+def tools(offered: bool | None) -> ConfigContext:
+    return ConfigContext(shapes={SOURCE: EnvironmentSchemas(tools=offered)})
 
 
 def test_a_vision_model_is_said_to_be_trained_on_text(known: Any) -> None:
@@ -56,7 +56,7 @@ def test_a_model_without_implementation_of_its_own_is_said_to_be_slower(known: A
 
 def test_tools_and_the_renderer_default_need_a_parser(known: Any) -> None:
     known(tool_parser="hermes")
-    (finding,) = judge(sound(DEFAULT), tools(True))
+    (finding,) = config_findings(sound(DEFAULT), tools(True))
     assert (finding.code, finding.severity) == ("config-tool-parser", "blocker")
     assert 'tool_parser = "hermes"' in finding.fix
     assert codes(sound(PARSED), None, tools(True)) == set()
@@ -65,5 +65,5 @@ def test_tools_and_the_renderer_default_need_a_parser(known: Any) -> None:
 
 
 def test_of_an_environment_that_is_not_known_the_parser_is_a_warning() -> None:
-    assert "config-tool-parser" in codes(sound(DEFAULT), "warning", Observed(shapes={}))
+    assert "config-tool-parser" in codes(sound(DEFAULT), "warning", ConfigContext(shapes={}))
     assert codes(sound(DEFAULT)) == set()

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from prime_lab_mcp.lab.configs.observed import Observed
-from prime_lab_mcp.lab.configs.rules import judge
-from prime_lab_mcp.lab.configs.speed import usable_at
+from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.examine import config_findings
+from prime_lab_mcp.lab.configs.rules.speed import usable_share_at
 from tests.lab.configs.examples import sound
 
 GATE = 'harness]\nid = "null"\n[orchestrator.train.source.curriculum.gates.g]\ntype = "advantage_range"\n'
@@ -18,7 +18,7 @@ VARIED = {"usable": 0.965, "usable_group": 16, "learnability": 0.2}
 
 
 def advice(*changes: tuple[str, str], **seen: object) -> list[str]:
-    found = judge(sound(*changes), Observed(**seen))  # type: ignore[arg-type]
+    found = config_findings(sound(*changes), ConfigContext(**seen))  # type: ignore[arg-type]
     assert {f.severity for f in found if f.code == "config-speed"} <= {"info"}
     return [f.message + " " + f.fix for f in found if f.code == "config-speed"]
 
@@ -100,5 +100,5 @@ def test_the_share_at_another_size_is_that_of_the_beta_behind_the_measurements(a
         return 1 - math.exp(beta(a + size, b) - beta(a, b)) - math.exp(beta(a, b + size) - beta(a, b))
 
     learnability = a * b / ((a + b) * (a + b + 1))
-    seen = Observed(usable=usable(16), usable_group=16, learnability=learnability)
-    assert usable_at(seen, group) == pytest.approx(usable(group), abs=1e-3)
+    seen = ConfigContext(usable=usable(16), usable_group=16, learnability=learnability)
+    assert usable_share_at(seen, group) == pytest.approx(usable(group), abs=1e-3)

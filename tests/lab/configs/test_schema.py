@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.configs.schema import SchemaProblem, check, homes
+from prime_lab_mcp.lab.configs.schema import SchemaProblem, schema_problems, tables_of_key
 from tests.lab.configs.examples import SOUND
 
 
 def problems(text: str, kind: Any = "rl") -> list[SchemaProblem]:
-    return check(tomllib.loads(text), kind)
+    return schema_problems(tomllib.loads(text), kind)
 
 
 def only(text: str) -> SchemaProblem:
@@ -89,4 +89,4 @@ def test_fine_tuning_has_a_schema_of_its_own() -> None:
 
 
 def test_a_misplaced_key_can_be_told_its_home() -> None:
-    assert homes("rl")["group_size"][0] == "orchestrator.group_size"
+    assert tables_of_key("rl")["group_size"][0] == "orchestrator.group_size"

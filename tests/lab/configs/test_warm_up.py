@@ -9,18 +9,22 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.configs.draft import render
-from prime_lab_mcp.lab.configs.plan import Choices
-from prime_lab_mcp.lab.configs.read import parse
-from prime_lab_mcp.lab.configs.rules import judge
-from prime_lab_mcp.lab.configs.schema import check
-from prime_lab_mcp.lab.configs.warm_up.compose import EPOCHS, compose, volume_name
-from prime_lab_mcp.lab.configs.warm_up.conversations import PER_TASK, Row, Solved, solved
-from prime_lab_mcp.lab.configs.warm_up.examples import Examples
-from prime_lab_mcp.lab.configs.warm_up.steps import hosted_steps
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.evals.results import Rollout
-from tests.lab.configs.test_write import DAY, Lineage
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.configs.config import parse_config
+from prime_lab_mcp.lab.configs.draft import ConfigLineage, render_draft
+from prime_lab_mcp.lab.configs.examine import config_findings
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
+from prime_lab_mcp.lab.configs.schema import schema_problems
+from prime_lab_mcp.lab.configs.warm_up.author import EPOCHS, compose_warm_up, hosted_steps, volume_name
+from prime_lab_mcp.lab.configs.warm_up.examples import (
+    PER_TASK,
+    ConversationRow,
+    SolvedRollouts,
+    WarmUpExamples,
+    solved_conversations,
+)
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+from tests.lab.configs.test_write import DAY
 from tests.lab.evals.records import ADD, call, result, said, v1
 
 GOOD = {"correct": 1.0, "answer_format": 1.0}
@@ -28,20 +32,21 @@ HALF = {"correct": 0.0, "answer_format": 1.0}
 MODEL = "Qwen/Qwen3-1.7B"
 
 
-def of(rollouts: Sequence[Rollout], held_out: Sequence[str] = ()) -> Solved:
+def of(rollouts: Sequence[Rollout], held_out: Sequence[str] = ()) -> SolvedRollouts:
     def each() -> Iterator[Rollout]:
         return iter(rollouts)
 
-    return solved(each, {}, frozenset(held_out))
+    return solved_conversations(each, {}, frozenset(held_out))
 
 
 def right(text: str, **changes: Any) -> Rollout:
     return v1([said(text)], GOOD, **changes)
 
 
-def rows(number: int, tokens: int = 400) -> tuple[Row, ...]:
+def rows(number: int, tokens: int = 400) -> tuple[ConversationRow, ...]:
     return tuple(
-        Row(json.dumps({"messages": [{"role": "assistant", "content": str(i)}]}), tokens) for i in range(number)
+        ConversationRow(json.dumps({"messages": [{"role": "assistant", "content": str(i)}]}), tokens)
+        for i in range(number)
     )
 
 
@@ -90,34 +95,41 @@ def test_calls_tools_and_reasoning_are_kept_as_the_trainer_reads_them() -> None:
 @pytest.mark.parametrize("target", ["hosted", "self-managed"])
 @pytest.mark.parametrize("lora", [None, True])
 @pytest.mark.parametrize("model", [MODEL, "Qwen/Qwen3-32B", "someone/tuned"])
-@pytest.mark.parametrize("found", [Examples(rows(200), "eval-1", "200"), Examples(None, "owner/set", "set")])
+@pytest.mark.parametrize(
+    "found", [WarmUpExamples(rows(200), "eval-1", "200"), WarmUpExamples(None, "owner/set", "set")]
+)
 def test_every_combination_is_valid_by_the_schema_and_has_no_blocker(
-    target: Any, lora: bool | None, model: str, found: Examples
+    target: Any, lora: bool | None, model: str, found: WarmUpExamples
 ) -> None:
-    draft = compose(Choices((), model=model, target=target, lora=lora, wandb="p"), found, "warm")
-    config = parse(render(draft, Lineage("warm", 1, DAY, target, ())), Path("warm.toml"))
-    assert check(config.table, "sft") == []
-    assert [f for f in judge(config) if f.severity == "blocker"] == []
+    draft = compose_warm_up(ConfigChoices((), model=model, target=target, lora=lora, wandb="p"), found, "warm")
+    config = parse_config(render_draft(draft, ConfigLineage("warm", 1, DAY, target, ())), Path("warm.toml"))
+    assert schema_problems(config.table, "sft") == []
+    assert [f for f in config_findings(config) if f.severity == "blocker"] == []
     assert config.shape == "sft"
     assert (config.batch_size or 0) % config.train_gpus == 0
     assert all(draft.reasons.values())
 
 
 def test_steps_follow_the_tokens_and_the_length_the_longest() -> None:
-    found = Examples(rows(400, tokens=600), "eval-1", "400")
-    draft = compose(Choices((), model=MODEL), found, "warm")
+    found = WarmUpExamples(rows(400, tokens=600), "eval-1", "400")
+    draft = compose_warm_up(ConfigChoices((), model=MODEL), found, "warm")
     batch, length, steps = (draft.get(k) for k in ("data.batch_size", "data.seq_len", "max_steps"))
     assert length == 640
     assert steps * batch * length == pytest.approx(EPOCHS * 400 * 600, rel=0.1)
-    asked = compose(Choices((), model=MODEL, steps=7, batch=16, lr=3e-6, gpus=2), found, "warm")
+    asked = compose_warm_up(ConfigChoices((), model=MODEL, steps=7, batch=16, lr=3e-6, gpus=2), found, "warm")
     assert [asked.get(k) for k in ("max_steps", "data.batch_size", "optim.lr", "deployment.num_train_gpus")] == [
-        7, 16, 3e-6, 2,
-    ]  # fmt: skip
+        7,
+        16,
+        3e-6,
+        2,
+    ]
 
 
 def test_data_lie_on_a_volume_for_the_platform_and_beside_the_config_for_ones_own_gpus() -> None:
-    found = Examples(rows(9), "eval-1", "9")
-    hosted, own = (compose(Choices((), model=MODEL, target=t), found, "My_warm") for t in ("hosted", "self-managed"))  # type: ignore[arg-type]
+    found = WarmUpExamples(rows(9), "eval-1", "9")
+    hosted, own = (
+        compose_warm_up(ConfigChoices((), model=MODEL, target=t), found, "My_warm") for t in ("hosted", "self-managed")
+    )  # type: ignore[arg-type]
     assert (hosted.get("data.name"), hosted.get("volume")) == ("datasets/My_warm", "my-warm")
     assert (own.get("data.name"), own.get("volume")) == ("configs/sft/My_warm", None)
     assert volume_name("___") == "warm-up"
@@ -125,18 +137,20 @@ def test_data_lie_on_a_volume_for_the_platform_and_beside_the_config_for_ones_ow
 
 @pytest.mark.parametrize("dataset", [None, "owner/set"])
 def test_the_platform_run_is_started_by_a_person_after_its_data_are_there(dataset: str | None) -> None:
-    draft = compose(Choices((), model=MODEL), Examples(None, "owner/set", "set"), "warm")
-    config = parse(render(draft, Lineage("warm", 1, DAY, "hosted", ())), Path("warm.toml"))
+    draft = compose_warm_up(ConfigChoices((), model=MODEL), WarmUpExamples(None, "owner/set", "set"), "warm")
+    config = parse_config(render_draft(draft, ConfigLineage("warm", 1, DAY, "hosted", ())), Path("warm.toml"))
     steps = hosted_steps(config, "configs/sft/warm.toml", dataset)
     commands = [s.command for s in steps]
-    moved = "hf download owner/set --repo-type dataset --local-dir datasets/warm" if dataset else (
-        "prime volumes put warm configs/sft/warm datasets/"
-    )  # fmt: skip
+    moved = (
+        "hf download owner/set --repo-type dataset --local-dir datasets/warm"
+        if dataset
+        else ("prime volumes put warm configs/sft/warm datasets/")
+    )
     assert commands.index(moved) < commands.index("prime train configs/sft/warm.toml --sft")
 
 
 def test_a_model_without_weights_is_not_warmed_up_by_guess() -> None:
-    found = Examples(rows(9), "eval-1", "9", model="openai/gpt-4.1-mini")
+    found = WarmUpExamples(rows(9), "eval-1", "9", model="openai/gpt-4.1-mini")
     with pytest.raises(BadInput) as caught:
-        compose(Choices(()), found, "warm")
+        compose_warm_up(ConfigChoices(()), found, "warm")
     assert caught.value.code == "sft-no-model"

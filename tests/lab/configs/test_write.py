@@ -11,42 +11,43 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prime_lab_mcp.lab.configs.draft import Lineage, plain, same_but_for_date
-from prime_lab_mcp.lab.configs.make import Made, make, with_extra
-from prime_lab_mcp.lab.configs.observed import Measured, Observed
-from prime_lab_mcp.lab.configs.plan import Choices, SourceChoice
-from prime_lab_mcp.lab.configs.plan.groups import usable_at
-from prime_lab_mcp.lab.configs.read import Config
-from prime_lab_mcp.lab.configs.rules import judge
-from prime_lab_mcp.lab.configs.schema import check
-from prime_lab_mcp.lab.configs.write import finish
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.prime.answers import Models, Offer
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
+from prime_lab_mcp.lab.configs.draft import ConfigLineage, safe_comment, same_but_for_date
+from prime_lab_mcp.lab.configs.examine import config_findings
+from prime_lab_mcp.lab.configs.make import MadeConfig, make_config, with_extra
+from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
+from prime_lab_mcp.lab.configs.schema import schema_problems
+from prime_lab_mcp.lab.configs.write import finish_text
+from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels
+from tests.support.pairwise import rotating
 
 TINY = SourceChoice("alice/tiny-env@0.1.0")
 HELD_OUT = SourceChoice("alice/tiny-env@0.1.0", args={"split": "train"}, held_out={"split": "eval"})
 DAY = date(2026, 11, 21)
-MARKET = Models(
+MARKET = PlatformModels(
     {"Qwen/Qwen3-4B-Instruct-2507": ("H200_141GB",)},
     (
-        Offer("H200_141GB", 3.5, True, True),
-        Offer("H100_80GB", 2.4, True, True),
-        Offer("A100_80GB", 1.4, False, True),
-        Offer("L4", 1.5, True, True),
+        HostedGpuOffer("H200_141GB", 3.5, True, True),
+        HostedGpuOffer("H100_80GB", 2.4, True, True),
+        HostedGpuOffer("A100_80GB", 1.4, False, True),
+        HostedGpuOffer("L4", 1.5, True, True),
     ),
 )
 
 
-def written(choices: Choices, seen: Observed | None = None) -> tuple[str, Config, Made]:
-    made = make(choices, seen or Observed(), "tiny")
-    lineage = Lineage("tiny", 1, DAY, choices.target, ("alice/tiny-env@0.1.0",))
-    text, config = finish(made.draft, lineage, Path("tiny.toml"))
+def written(choices: ConfigChoices, seen: ConfigContext | None = None) -> tuple[str, TrainingConfig, MadeConfig]:
+    made = make_config(choices, seen or ConfigContext(), "tiny")
+    lineage = ConfigLineage("tiny", 1, DAY, choices.target, ("alice/tiny-env@0.1.0",))
+    text, config = finish_text(made.draft, lineage, Path("tiny.toml"))
     return text, config, made
 
 
-def assert_sound(config: Config) -> None:
-    assert check(config.table) == []
-    assert [f for f in judge(config) if f.severity == "blocker"] == []
+def assert_sound(config: TrainingConfig) -> None:
+    assert schema_problems(config.table) == []
+    assert [f for f in config_findings(config) if f.severity == "blocker"] == []
 
 
 GRID: dict[str, list[Any]] = {
@@ -59,9 +60,14 @@ GRID: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("values", list(itertools.product(*GRID.values())))
-def test_every_combination_of_choices_is_sound(values: tuple[Any, ...]) -> None:
-    _, config, _ = written(Choices(**dict(zip(GRID, values, strict=True)), wandb="project"), Observed(models=MARKET))
+@pytest.mark.parametrize(tuple(GRID), rotating(GRID, share=4))
+def test_every_combination_of_choices_is_sound(
+    target: Any, lora: bool | None, curriculum: Any, group: int | None, model: str | None, sources: Any
+) -> None:
+    choices = ConfigChoices(
+        sources, target=target, lora=lora, curriculum=curriculum, group=group, model=model, wandb="project"
+    )
+    _, config, _ = written(choices, ConfigContext(models=MARKET))
     assert_sound(config)
 
 
@@ -80,23 +86,38 @@ def test_every_combination_of_choices_is_sound(values: tuple[Any, ...]) -> None:
     mean=st.none() | st.floats(0, 1),
 )
 def test_any_numbers_give_a_sound_config_or_a_refusal_with_a_fix(
-    batch: int | None, group: int | None, steps: int | None, max_tokens: int | None, gpus: int | None,
-    model: str | None, lora: bool | None, tasks: int | None, tokens: int | None, usable: float | None,
+    batch: int | None,
+    group: int | None,
+    steps: int | None,
+    max_tokens: int | None,
+    gpus: int | None,
+    model: str | None,
+    lora: bool | None,
+    tasks: int | None,
+    tokens: int | None,
+    usable: float | None,
     mean: float | None,
-) -> None:  # fmt: skip
-    choices = Choices(
+) -> None:
+    choices = ConfigChoices(
         (HELD_OUT,), batch=batch, group=group, steps=steps, max_tokens=max_tokens, gpus=gpus, lora=lora, model=model
     )
-    seen = Observed(
-        tasks=tasks, completion_tokens=tokens, prompt_tokens=tokens, longest=tokens, usable=usable, mean=mean,
+    seen = ConfigContext(
+        tasks=tasks,
+        completion_tokens=tokens,
+        prompt_tokens=tokens,
+        longest=tokens,
+        usable=usable,
+        mean=mean,
         models=MARKET,
-    )  # fmt: skip
+    )
     config = written_or_refused(choices, ("config-batch-group", "config-gpus"), seen)
     if config is not None:
         assert_sound(config)
 
 
-def written_or_refused(choices: Choices, codes: tuple[str, ...], seen: Observed | None = None) -> Config | None:
+def written_or_refused(
+    choices: ConfigChoices, codes: tuple[str, ...], seen: ConfigContext | None = None
+) -> TrainingConfig | None:
     """None when it was refused for a reason that is allowed."""
     try:
         return written(choices, seen)[1]
@@ -124,19 +145,21 @@ def written_or_refused(choices: Choices, codes: tuple[str, ...], seen: Observed 
 )
 def test_any_environment_arguments_come_back_as_given_or_are_refused(args: dict[str, Any]) -> None:
     args.pop("id", None)
-    config = written_or_refused(Choices((SourceChoice("alice/tiny-env@0.1.0", args=args),)), ("config-bad-value",))
+    config = written_or_refused(
+        ConfigChoices((SourceChoice("alice/tiny-env@0.1.0", args=args),)), ("config-bad-value",)
+    )
     if config is not None:
         assert dict(config.train_sources[0].args) == args
 
 
 def test_every_value_carries_its_reason() -> None:
-    text, _, _ = written(Choices((HELD_OUT,), curriculum="both", wandb="project"))
+    text, _, _ = written(ConfigChoices((HELD_OUT,), curriculum="both", wandb="project"))
     bare = [line for line in text.splitlines() if " = " in line and not line.startswith("#") and "  # " not in line]
     assert bare == []
 
 
 def test_the_header_tells_the_lineage() -> None:
-    text, config, _ = written(Choices((TINY,), target="self-managed"))
+    text, config, _ = written(ConfigChoices((TINY,), target="self-managed"))
     assert "# target: self-managed\n" in text
     assert "# created: 2026-11-21 by" in text
     assert "# environments: alice/tiny-env@0.1.0" in text
@@ -145,43 +168,43 @@ def test_the_header_tells_the_lineage() -> None:
 
 
 def test_two_texts_of_different_days_are_the_same_config() -> None:
-    text, _, _ = written(Choices((TINY,)))
+    text, _, _ = written(ConfigChoices((TINY,)))
     assert same_but_for_date(text, text.replace("2026-11-21", "2027-01-01"))
     assert not same_but_for_date(text, text.replace("max_steps = 200", "max_steps = 201"))
 
 
 def test_defaults_are_those_of_the_recipes() -> None:
-    _, config, _ = written(Choices((TINY,)))
+    _, config, _ = written(ConfigChoices((TINY,)))
     assert (config.max_steps, config.batch_size, config.group_size, config.lr) == (200, 128, 16, 1e-5)
-    _, full, _ = written(Choices((TINY,), lora=False))
+    _, full, _ = written(ConfigChoices((TINY,), lora=False))
     assert (full.lora, full.lr) == (False, 1e-6)
 
 
 def test_measurements_decide_sizes() -> None:
-    seen = Observed(tasks=100, completion_tokens=1000, prompt_tokens=500)
-    _, config, made = written(Choices((TINY,)), seen)
+    seen = ConfigContext(tasks=100, completion_tokens=1000, prompt_tokens=500)
+    _, config, made = written(ConfigChoices((TINY,)), seen)
     assert (config.max_completion_tokens, config.seq_len) == (1280, 2048)
     assert config.max_steps == 125
     assert "measured" in made.plan.max_tokens.why
 
 
 def test_the_group_divides_a_batch_that_was_asked_for() -> None:
-    _, config, _ = written(Choices((TINY,), batch=120))
+    _, config, _ = written(ConfigChoices((TINY,), batch=120))
     assert (config.batch_size, config.group_size) == (120, 8)
 
 
 @pytest.mark.parametrize(
     ("choices", "code"),
     [
-        (Choices(()), "config-no-train-source"),
-        (Choices((TINY,), batch=100, group=16), "config-batch-group"),
-        (Choices((TINY,), max_tokens=4096, seq_len=2048), "config-budget-exceeds-seq-len"),
-        (Choices((SourceChoice("a/b@1", args={"x": None}),)), "config-bad-value"),
-        (Choices((TINY,), extra={"orchestrator.batch_sice": 3}), "config-unknown-key"),
-        (Choices((TINY,), extra={"trainer..x": 3}), "config-unknown-key"),
+        (ConfigChoices(()), "config-no-train-source"),
+        (ConfigChoices((TINY,), batch=100, group=16), "config-batch-group"),
+        (ConfigChoices((TINY,), max_tokens=4096, seq_len=2048), "config-budget-exceeds-seq-len"),
+        (ConfigChoices((SourceChoice("a/b@1", args={"x": None}),)), "config-bad-value"),
+        (ConfigChoices((TINY,), extra={"orchestrator.batch_sice": 3}), "config-unknown-key"),
+        (ConfigChoices((TINY,), extra={"trainer..x": 3}), "config-unknown-key"),
     ],
 )
-def test_wishes_that_cannot_be_met_are_refused_with_a_fix(choices: Choices, code: str) -> None:
+def test_wishes_that_cannot_be_met_are_refused_with_a_fix(choices: ConfigChoices, code: str) -> None:
     with pytest.raises(BadInput) as caught:
         written(choices)
     assert caught.value.code == code
@@ -189,7 +212,7 @@ def test_wishes_that_cannot_be_met_are_refused_with_a_fix(choices: Choices, code
 
 
 def test_extra_keys_are_set_where_prime_rl_knows_them() -> None:
-    asked = with_extra(Choices((TINY,)), {"seq_len": 8192, "trainer.optim.weight_decay": 0.0})
+    asked = with_extra(ConfigChoices((TINY,)), {"seq_len": 8192, "trainer.optim.weight_decay": 0.0})
     _, config, _ = written(asked)
     assert (config.seq_len, config.at("trainer.optim.weight_decay")) == (8192, 0.0)
     assert_sound(config)
@@ -197,19 +220,19 @@ def test_extra_keys_are_set_where_prime_rl_knows_them() -> None:
 
 def test_an_extra_key_of_the_wrong_type_is_refused() -> None:
     with pytest.raises(BadInput):
-        with_extra(Choices((TINY,)), {"seq_len": "long"})
+        with_extra(ConfigChoices((TINY,)), {"seq_len": "long"})
 
 
 def test_an_unknown_model_gets_a_renderer_that_prime_rl_accepts() -> None:
-    _, config, made = written(Choices((TINY,), model="someone/tuned"))
+    _, config, made = written(ConfigChoices((TINY,), model="someone/tuned"))
     assert config.at("orchestrator.renderer.name") == "default"
     assert made.plan.renderer is not None
 
 
 @given(st.text(max_size=80))
 def test_a_comment_never_ends_early(text: str) -> None:
-    assert "\n" not in plain(text)
-    assert plain(text).isascii()
+    assert "\n" not in safe_comment(text)
+    assert safe_comment(text).isascii()
 
 
 # Group, batch, steps
@@ -227,36 +250,36 @@ def test_a_comment_never_ends_early(text: str) -> None:
     ],
 )
 def test_the_smallest_group_of_which_enough_are_usable(usable: float, at: int, mean: float, group: int) -> None:
-    _, config, made = written(Choices((TINY,)), Observed(usable=usable, usable_group=at, mean=mean))
+    _, config, made = written(ConfigChoices((TINY,)), ConfigContext(usable=usable, usable_group=at, mean=mean))
     assert config.group_size == group
     assert "%" in made.plan.group.why
 
 
 @given(st.floats(0.01, 0.99), st.floats(0, 1), st.sampled_from([4, 8, 16, 32]))
 def test_a_larger_group_is_never_less_usable(mean: float, share: float, at: int) -> None:
-    seen = Observed(usable=share, usable_group=at, mean=mean)
-    shares = [usable_at(seen, g) or 0.0 for g in (2, 4, 8, 16, 32, 64)]
+    seen = ConfigContext(usable=share, usable_group=at, mean=mean)
+    shares = [usable_share_at_group(seen, g) or 0.0 for g in (2, 4, 8, 16, 32, 64)]
     assert all(0 <= one <= other + 1e-9 <= 1 + 1e-8 for one, other in itertools.pairwise(shares))
-    assert usable_at(seen, at) == pytest.approx(share, abs=1e-9)
+    assert usable_share_at_group(seen, at) == pytest.approx(share, abs=1e-9)
 
 
 def test_the_batch_holds_enough_groups_with_a_gradient_up_to_that_of_the_recipes() -> None:
-    seen = Observed(usable=0.5, usable_group=16, mean=0.05)
-    _, config, made = written(Choices((TINY,)), seen)
-    share = usable_at(seen, config.group_size) or 0.0
+    seen = ConfigContext(usable=0.5, usable_group=16, mean=0.05)
+    _, config, made = written(ConfigChoices((TINY,)), seen)
+    share = usable_share_at_group(seen, config.group_size) or 0.0
     assert (config.batch_size or 0) * share >= 64
     assert (config.batch_size or 0) / config.group_size * share >= 8
     assert "gradient" in made.plan.batch.why
-    _, most, _ = written(Choices((TINY,)), Observed(usable=0.02, usable_group=16, mean=0.001))
+    _, most, _ = written(ConfigChoices((TINY,)), ConfigContext(usable=0.02, usable_group=16, mean=0.001))
     assert most.batch_size == 512
-    _, gated, _ = written(Choices((TINY,), curriculum="gate"), seen)
+    _, gated, _ = written(ConfigChoices((TINY,), curriculum="gate"), seen)
     assert gated.batch_size == 128
 
 
 def test_steps_follow_the_source_whose_tasks_come_round_first() -> None:
     sources = (SourceChoice("a/few@1.0", ratio=3), SourceChoice("a/many@1.0", ratio=1))
-    each = {"a/few@1.0": Measured(tasks=60), "a/many@1.0": Measured(tasks=10_000)}
-    _, config, made = written(Choices(sources), Observed(each=each))
+    each = {"a/few@1.0": SourceMeasurement(tasks=60), "a/many@1.0": SourceMeasurement(tasks=10_000)}
+    _, config, made = written(ConfigChoices(sources), ConfigContext(each=each))
     assert config.max_steps == 100  # 8 tasks a step, three quarters of them of 60, ten times
     assert "60 tasks of few" in made.plan.steps.why
 
@@ -266,16 +289,16 @@ def test_steps_follow_the_source_whose_tasks_come_round_first() -> None:
 
 def test_whole_rollouts_decide_the_sequence_and_turns_only_where_nothing_was_measured() -> None:
     turns = SourceChoice("a/game@1.0", turns=6)
-    _, guessed, _ = written(Choices((turns,)))
+    _, guessed, _ = written(ConfigChoices((turns,)))
     assert guessed.seq_len == 7168  # 1024 + 1024 x 6
-    seen = Observed(prompt_tokens=3000, completion_tokens=1000, longest=2500)
-    _, measured, made = written(Choices((turns,)), seen)
+    seen = ConfigContext(prompt_tokens=3000, completion_tokens=1000, longest=2500)
+    _, measured, made = written(ConfigChoices((turns,)), seen)
     assert (measured.max_completion_tokens, measured.seq_len) == (1280, 6144)  # 3000 + 2500
     assert "tool output" in made.plan.seq_len.why
 
 
 def test_an_eval_that_cut_rollouts_off_measured_its_own_limit() -> None:
-    _, config, made = written(Choices((TINY,)), Observed(completion_tokens=1024, truncated=0.3))
+    _, config, made = written(ConfigChoices((TINY,)), ConfigContext(completion_tokens=1024, truncated=0.3))
     assert config.max_completion_tokens == 2048
     assert "30%" in made.plan.max_tokens.why
 
@@ -285,11 +308,16 @@ def test_an_eval_that_cut_rollouts_off_measured_its_own_limit() -> None:
 
 @pytest.mark.parametrize(
     ("model", "lora", "steps", "lr"),
-    [(None, True, 200, 1e-5), (None, True, 99, 1.5e-5), (None, False, 200, 1e-6),
-     ("Qwen/Qwen3-0.6B", False, 200, 3e-6), ("Qwen/Qwen3-0.6B", True, 200, 3e-5)],
-)  # fmt: skip
+    [
+        (None, True, 200, 1e-5),
+        (None, True, 99, 1.5e-5),
+        (None, False, 200, 1e-6),
+        ("Qwen/Qwen3-0.6B", False, 200, 3e-6),
+        ("Qwen/Qwen3-0.6B", True, 200, 3e-5),
+    ],
+)
 def test_the_rate_follows_mode_length_and_size(model: str | None, lora: bool, steps: int, lr: float) -> None:
-    _, config, _ = written(Choices((TINY,), model=model, lora=lora, steps=steps))
+    _, config, _ = written(ConfigChoices((TINY,), model=model, lora=lora, steps=steps))
     assert config.lr == pytest.approx(lr)
 
 
@@ -311,7 +339,7 @@ def test_the_rate_follows_mode_length_and_size(model: str | None, lora: bool, st
 def test_gpus_follow_model_mode_and_type(
     model: str, lora: bool, gpu_type: str, train: int, infer: int, parallel: int | None
 ) -> None:
-    _, config, made = written(Choices((TINY,), model=model, lora=lora, gpu_type=gpu_type))
+    _, config, made = written(ConfigChoices((TINY,), model=model, lora=lora, gpu_type=gpu_type))
     assert (config.train_gpus, config.infer_gpus) == (train, infer)
     assert config.at("inference.vllm.tensor_parallel_size") == parallel
     assert config.at("deployment.type") == ("multi_node" if train + infer > 8 else None)
@@ -321,47 +349,47 @@ def test_gpus_follow_model_mode_and_type(
 
 def test_several_nodes_of_one_s_own_run_through_slurm_and_hosted_ones_do_not() -> None:
     large = "Qwen/Qwen3-235B-A22B-Instruct-2507"
-    _, own, _ = written(Choices((TINY,), model=large, target="self-managed"))
-    _, hosted, _ = written(Choices((TINY,), model=large))
+    _, own, _ = written(ConfigChoices((TINY,), model=large, target="self-managed"))
+    _, hosted, _ = written(ConfigChoices((TINY,), model=large))
     assert (own.at("slurm.job_name"), hosted.at("slurm")) == ("tiny", None)
     assert_sound(own)
 
 
 def test_gpus_that_do_not_hold_the_model_are_told() -> None:
-    _, _, few = written(Choices((TINY,), model="Qwen/Qwen3-32B", gpus=2, gpu_type="A100_40GB"))
+    _, _, few = written(ConfigChoices((TINY,), model="Qwen/Qwen3-32B", gpus=2, gpu_type="A100_40GB"))
     assert "are needed" in (few.plan.hardware.short or "")
-    _, _, huge = written(Choices((TINY,), model="x/Z-900B", gpu_type="H100_80GB"))
+    _, _, huge = written(ConfigChoices((TINY,), model="x/Z-900B", gpu_type="H100_80GB"))
     assert "however many train" in (huge.plan.hardware.short or "")
 
 
 def test_gpus_beyond_a_node_are_whole_nodes_and_one_gpu_is_only_one_s_own() -> None:
-    _, config, _ = written(Choices((TINY,), gpus=24))
+    _, config, _ = written(ConfigChoices((TINY,), gpus=24))
     assert (config.train_gpus, config.infer_gpus, config.at("deployment.num_infer_replicas")) == (8, 16, 2)
-    for wish in (Choices((TINY,), gpus=12), Choices((TINY,), gpus=1)):
+    for wish in (ConfigChoices((TINY,), gpus=12), ConfigChoices((TINY,), gpus=1)):
         with pytest.raises(BadInput) as caught:
             written(wish)
         assert caught.value.code == "config-gpus"
-    assert_sound(written(Choices((TINY,), gpus=1, target="self-managed"))[1])
+    assert_sound(written(ConfigChoices((TINY,), gpus=1, target="self-managed"))[1])
 
 
 def test_the_cheapest_type_that_fits_and_is_free_is_named() -> None:
-    _, config, _ = written(Choices((TINY,)), Observed(models=MARKET))
+    _, config, _ = written(ConfigChoices((TINY,)), ConfigContext(models=MARKET))
     assert config.gpu_type == "H100_80GB"  # A100 is taken, and L4 are cheap by the hour only
-    _, asked, _ = written(Choices((TINY,), gpu_type="A100_80GB"), Observed(models=MARKET))
+    _, asked, _ = written(ConfigChoices((TINY,), gpu_type="A100_80GB"), ConfigContext(models=MARKET))
     assert asked.gpu_type == "A100_80GB"
-    _, own, _ = written(Choices((TINY,), target="self-managed"), Observed(models=MARKET))
+    _, own, _ = written(ConfigChoices((TINY,), target="self-managed"), ConfigContext(models=MARKET))
     assert own.gpu_type is None
-    nothing = Models({}, (Offer("A100_80GB", 1.4, False, True),))
-    _, open_, made = written(Choices((TINY,)), Observed(models=nothing))
+    nothing = PlatformModels({}, (HostedGpuOffer("A100_80GB", 1.4, False, True),))
+    _, open_, made = written(ConfigChoices((TINY,)), ConfigContext(models=nothing))
     assert (open_.gpu_type, made.plan.gpu_type) == (None, None)
-    reserved = Models({"Qwen/Qwen3-4B-Instruct-2507": ("B200",)}, MARKET.offers)
-    assert written(Choices((TINY,)), Observed(models=reserved))[1].gpu_type == "B200"
+    reserved = PlatformModels({"Qwen/Qwen3-4B-Instruct-2507": ("B200",)}, MARKET.offers)
+    assert written(ConfigChoices((TINY,)), ConfigContext(models=reserved))[1].gpu_type == "B200"
 
 
 def test_long_samples_write_checkpointing_out() -> None:
-    _, config, _ = written(Choices((TINY,), seq_len=16_384))
+    _, config, _ = written(ConfigChoices((TINY,), seq_len=16_384))
     assert config.at("trainer.model.ac.freq") == 1
-    assert written(Choices((TINY,)))[1].at("trainer.model.ac") is None
+    assert written(ConfigChoices((TINY,)))[1].at("trainer.model.ac") is None
 
 
 # Sources
@@ -369,7 +397,7 @@ def test_long_samples_write_checkpointing_out() -> None:
 
 def test_sources_of_one_bare_name_are_told_apart() -> None:
     ids = ("alice/x@1.0", "bob/x@2.0", "bob/x@2.0", "c/agg@1.0", "d/y@1.0")
-    _, config, _ = written(Choices(tuple(SourceChoice(i, held_out={"split": "eval"}) for i in ids)))
+    _, config, _ = written(ConfigChoices(tuple(SourceChoice(i, held_out={"split": "eval"}) for i in ids)))
     assert [s.name for s in config.train_sources] == ["alice-x", "bob-x", "bob-x-2", "c-agg", "y"]
     assert len({s.name for s in config.eval_sources}) == len(ids)
     assert_sound(config)
@@ -380,9 +408,12 @@ def test_each_source_has_its_ratio_its_group_and_its_own_held_out_tasks() -> Non
         SourceChoice("a/one@1.0", ratio=3.0, held_out={"split": "eval"}),
         SourceChoice("a/two@1.0", ratio=1.0, held_out={"part": "test"}),
     )
-    easy, hard = Measured(usable=0.9, usable_group=16, mean=0.5), Measured(usable=0.36, usable_group=16, mean=0.03)
-    seen = Observed(usable=0.36, usable_group=16, mean=0.03, each={"a/one@1.0": easy, "a/two@1.0": hard})
-    text, config, _ = written(Choices(sources), seen)
+    easy, hard = (
+        SourceMeasurement(usable=0.9, usable_group=16, mean=0.5),
+        SourceMeasurement(usable=0.36, usable_group=16, mean=0.03),
+    )
+    seen = ConfigContext(usable=0.36, usable_group=16, mean=0.03, each={"a/one@1.0": easy, "a/two@1.0": hard})
+    text, config, _ = written(ConfigChoices(sources), seen)
     assert "ratio = 3.0  # as asked: 75% of the tasks" in text
     assert [config.group_of(s) for s in config.train_sources] == [16, 32]
     assert [dict(s.args) for s in config.eval_sources] == [{"split": "eval"}, {"part": "test"}]
@@ -390,5 +421,5 @@ def test_each_source_has_its_ratio_its_group_and_its_own_held_out_tasks() -> Non
 
 
 def test_secrets_are_named_and_never_written() -> None:
-    text, _, _ = written(Choices((SourceChoice("a/b@1.0", secrets=("SEARCH_KEY",)),)))
+    text, _, _ = written(ConfigChoices((SourceChoice("a/b@1.0", secrets=("SEARCH_KEY",)),)))
     assert "reads SEARCH_KEY, never to be written here" in text

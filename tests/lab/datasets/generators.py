@@ -7,15 +7,33 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from prime_lab_mcp.lab.datasets.findings import PlainRow
+from prime_lab_mcp.lab.datasets.tasks import TaskRow
 
 GSM8K = Path(__file__).parents[3] / "environments/gsm8k/gsm8k/data/sample.jsonl"
 NAMES = ["Tom", "Ann", "Maria", "James", "Wei", "Fatima", "Olga", "Luis"]
 THINGS = ["apples", "pencils", "books", "marbles", "stickers", "coins"]
 NOUNS = [
-    "cat", "dog", "house", "river", "mountain", "bread", "window", "teacher", "garden", "letter", "winter", "music",
-    "road", "friend", "morning", "bridge", "table", "ocean", "doctor", "candle",
-]  # fmt: skip
+    "cat",
+    "dog",
+    "house",
+    "river",
+    "mountain",
+    "bread",
+    "window",
+    "teacher",
+    "garden",
+    "letter",
+    "winter",
+    "music",
+    "road",
+    "friend",
+    "morning",
+    "bridge",
+    "table",
+    "ocean",
+    "doctor",
+    "candle",
+]
 VERBS = ["sees", "loves", "finds", "buys", "paints", "washes", "opens", "follows"]
 PLACES = [f"{a}{b}" for a in NOUNS for b in ("land", "stan", "ia", "burg")]
 Make = Callable[[random.Random], tuple[str, str]]
@@ -23,11 +41,16 @@ Make = Callable[[random.Random], tuple[str, str]]
 
 def story(r: random.Random) -> tuple[str, str]:
     a, b, name, thing = r.randint(3, 99), r.randint(3, 99), r.choice(NAMES), r.choice(THINGS)
-    text, gold = r.choice([
-        (f"{name} has {a} {thing} and buys {b} more. How many {thing} does {name} have now?", a + b),
-        (f"{name} packs {thing} into boxes of {a}. If there are {b} boxes, how many {thing} did {name} pack?", a * b),
-        (f"A shop sells {thing} for {a} dollars each. {name} buys {b} of them. What does {name} pay?", a * b),
-    ])  # fmt: skip
+    text, gold = r.choice(
+        [
+            (f"{name} has {a} {thing} and buys {b} more. How many {thing} does {name} have now?", a + b),
+            (
+                f"{name} packs {thing} into boxes of {a}. If there are {b} boxes, how many {thing} did {name} pack?",
+                a * b,
+            ),
+            (f"A shop sells {thing} for {a} dollars each. {name} buys {b} of them. What does {name} pay?", a * b),
+        ]
+    )
     return text, f"#### {gold}"
 
 
@@ -44,12 +67,18 @@ def translation(r: random.Random) -> tuple[str, str]:
 
 def ticket(r: random.Random) -> tuple[str, str]:
     thing = r.choice(["laptop", "phone", "printer", "router", "tablet", "monitor"])
-    fault, label = r.choice([
-        ("does not turn on", "hardware"), ("keeps losing its connection", "network"),
-        ("was delivered damaged", "delivery"), ("was charged twice", "billing"), ("makes a loud noise", "hardware"),
-        ("cannot find the wireless network", "network"), ("has not arrived", "delivery"),
-        ("is missing from my invoice", "billing"),
-    ])  # fmt: skip
+    fault, label = r.choice(
+        [
+            ("does not turn on", "hardware"),
+            ("keeps losing its connection", "network"),
+            ("was delivered damaged", "delivery"),
+            ("was charged twice", "billing"),
+            ("makes a loud noise", "hardware"),
+            ("cannot find the wireless network", "network"),
+            ("has not arrived", "delivery"),
+            ("is missing from my invoice", "billing"),
+        ]
+    )
     when = r.choice(["last week", "a month ago", "in March", "yesterday"])
     end = r.choice(["Please help.", "What should I do?", "I need it for work.", "I want my money back."])
     return (
@@ -101,7 +130,7 @@ KINDS: dict[str, tuple[Make, str]] = {
     "functions with tests": (function, "code_tests"),
     "natural language inference": (inference, "label"),
     "passages with a question": (passage, "short_text"),
-}  # fmt: skip
+}
 
 
 def distinct(make: Make, number: int, seed: int = 3) -> list[tuple[str, str]]:
@@ -123,5 +152,5 @@ def gsm8k() -> list[tuple[str, str]]:
     return [(row["question"], row["answer"]) for row in map(json.loads, lines)]
 
 
-def plain(pairs: list[tuple[str, str]]) -> list[PlainRow]:
-    return [PlainRow(prompt, gold, n) for n, (prompt, gold) in enumerate(pairs)]
+def plain(pairs: list[tuple[str, str]]) -> list[TaskRow]:
+    return [TaskRow(prompt, gold, n) for n, (prompt, gold) in enumerate(pairs)]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Report
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
@@ -127,7 +127,7 @@ JUDGED: dict[str, tuple[str, Callable[[], bytes], str | None]] = {
         None,
     ),
     "odd names of columns": ("x.jsonl", lambda: jsonl([{"": 1, "\n\u202e": "x", **row} for row in GOOD]), None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", JUDGED)

@@ -7,21 +7,23 @@ import random
 
 import pytest
 
-from prime_lab_mcp.lab.datasets import benchmarks_known, chi_square
-from prime_lab_mcp.lab.datasets.findings import PlainRow, Repeats, Tally, examine
-from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.base import statistics
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.datasets import findings
+from prime_lab_mcp.lab.datasets.findings import row_findings
+from prime_lab_mcp.lab.datasets.tasks import FlawTally, RepeatCounts, TaskRow
 
 
-def found(rows: list[PlainRow], format: str, **more: object) -> dict[str, Finding]:
-    return {f.code: f for f in examine(rows, format=format, **more)}  # type: ignore[arg-type]
+def found(rows: list[TaskRow], format: str, **more: object) -> dict[str, Finding]:
+    return {f.code: f for f in row_findings(rows, format=format, **more)}  # type: ignore[arg-type]
 
 
-def choice(n: int, right: int, options: int = 4) -> PlainRow:
+def choice(n: int, right: int, options: int = 4) -> TaskRow:
     texts = tuple(f"thing {n * 10 + k}" for k in range(options))
-    return PlainRow(f"Which one is it, number {n}?", "ABCDE"[right], n, offered=True, options=texts, gold_option=right)
+    return TaskRow(f"Which one is it, number {n}?", "ABCDE"[right], n, offered=True, options=texts, gold_option=right)
 
 
-def choices(*counts: int) -> list[PlainRow]:
+def choices(*counts: int) -> list[TaskRow]:
     """So many rows with each position right, in a mixed order."""
     rights = [k for k, number in enumerate(counts) for _ in range(number)]
     random.Random(1).shuffle(rights)
@@ -33,12 +35,12 @@ def choices(*counts: int) -> list[PlainRow]:
     [(3.841, 1, 0.05), (16.266, 3, 0.001), (9.488, 4, 0.05), (1.0, 4, 0.90980), (60.0, 3, 5.88e-13), (0.0, 3, 1.0)],
 )
 def test_the_survival_function_agrees_with_published_tables(statistic: float, freedom: int, expected: float) -> None:
-    assert chi_square.survival(statistic, freedom) == pytest.approx(expected, rel=2e-3)
+    assert statistics.chi_square_survival(statistic, freedom) == pytest.approx(expected, rel=2e-3)
 
 
 @pytest.mark.parametrize("x", [0.1, 1.0, 5.0, 40.0])
 def test_with_two_degrees_of_freedom_it_is_the_exponential(x: float) -> None:
-    assert chi_square.survival(x, 2) == pytest.approx(math.exp(-x / 2), rel=1e-9)
+    assert statistics.chi_square_survival(x, 2) == pytest.approx(math.exp(-x / 2), rel=1e-9)
 
 
 def test_options_right_equally_often_are_no_bias() -> None:
@@ -76,15 +78,13 @@ def test_few_rows_show_no_bias() -> None:
 
 
 def test_letters_without_known_options_are_judged_too() -> None:
-    rows = [PlainRow(f"Number {n}? (A) x{n} (B) y{n}", "A" if n % 10 else "B", n, offered=True) for n in range(200)]
+    rows = [TaskRow(f"Number {n}? (A) x{n} (B) y{n}", "A" if n % 10 else "B", n, offered=True) for n in range(200)]
     assert found(rows, "choice_letter")["position-bias"].severity == "blocker"
 
 
 def test_options_that_all_rows_share_are_classes_and_not_positions() -> None:
     rows = [
-        PlainRow(
-            f"Does {n} follow?", "A" if n % 10 < 6 else "B", n, options=("yes", "no"), gold_option=int(n % 10 >= 6)
-        )
+        TaskRow(f"Does {n} follow?", "A" if n % 10 < 6 else "B", n, options=("yes", "no"), gold_option=int(n % 10 >= 6))
         for n in range(300)
     ]
     seen = found(rows, "choice_letter")
@@ -93,7 +93,7 @@ def test_options_that_all_rows_share_are_classes_and_not_positions() -> None:
 
 
 def test_an_answer_that_names_no_option_is_unparseable() -> None:
-    stray = PlainRow("Which one?", "the last", 900, options=("a", "b", "c", "d"))
+    stray = TaskRow("Which one?", "the last", 900, options=("a", "b", "c", "d"))
     finding = found([*choices(50, 50, 50, 50), stray], "choice_index")
     assert "mixed-format" not in finding
     assert finding["gold-unparseable"].severity == "warning"
@@ -102,8 +102,10 @@ def test_an_answer_that_names_no_option_is_unparseable() -> None:
 
 def test_the_same_question_with_shuffled_options_repeats_and_does_not_conflict() -> None:
     rows = choices(50, 50, 50, 50)
-    again = [PlainRow(r.prompt, "?", 900 + n, options=r.options[::-1], gold_option=3 - (r.gold_option or 0))
-             for n, r in enumerate(rows[:10])]  # fmt: skip
+    again = [
+        TaskRow(r.prompt, "?", 900 + n, options=r.options[::-1], gold_option=3 - (r.gold_option or 0))
+        for n, r in enumerate(rows[:10])
+    ]
     seen = found(rows + again, "choice_index")
     assert seen["duplicate-prompt"].rows[0]["row"] == 900
     assert "conflicting-gold" not in seen
@@ -111,13 +113,13 @@ def test_the_same_question_with_shuffled_options_repeats_and_does_not_conflict()
 
 def test_the_same_stem_with_other_options_is_another_question() -> None:
     rows = [
-        PlainRow("Which statement is true?", "A", n, options=(f"s{n}", f"t{n}"), gold_option=n % 2) for n in range(100)
+        TaskRow("Which statement is true?", "A", n, options=(f"s{n}", f"t{n}"), gold_option=n % 2) for n in range(100)
     ]
     assert found(rows, "choice_letter") == {}
 
 
-def labelled(golds: list[str]) -> list[PlainRow]:
-    return [PlainRow(f"Review {n} says something of its own", gold, n) for n, gold in enumerate(golds)]
+def labelled(golds: list[str]) -> list[TaskRow]:
+    return [TaskRow(f"Review {n} says something of its own", gold, n) for n, gold in enumerate(golds)]
 
 
 def test_a_file_sorted_by_label_as_imdb_is_warns() -> None:
@@ -150,9 +152,9 @@ def test_a_share_that_a_small_set_reaches_by_chance_is_no_floor() -> None:
 
 
 def test_counts_over_all_rows_replace_those_of_the_sample() -> None:
-    rows = [PlainRow(f"Question number {n} of many", f"#### {n + 5000}", n) for n in range(200)]
-    tallies = [Tally(n, [{"row": 7, "value": '"shown"'}]) for n in (400_000, 20_000, 5)]
-    repeats = Repeats(1_000_000, 10_000, duplicates=tallies[0], conflicts=tallies[1], leaks=tallies[2])
+    rows = [TaskRow(f"Question number {n} of many", f"#### {n + 5000}", n) for n in range(200)]
+    tallies = [FlawTally(n, [{"row": 7, "value": '"shown"'}]) for n in (400_000, 20_000, 5)]
+    repeats = RepeatCounts(1_000_000, 10_000, duplicates=tallies[0], conflicts=tallies[1], leaks=tallies[2])
     seen = found(rows, "gsm8k_hash", eval_rows=rows[:3], repeats=repeats)
     assert seen["duplicate-prompt"].message.startswith("400,000 of 1,000,000 rows (40.0%)")
     assert seen["conflicting-gold"].message.startswith("20,000 of 1,000,000 rows (2.0%)")
@@ -161,31 +163,34 @@ def test_counts_over_all_rows_replace_those_of_the_sample() -> None:
 
 
 def test_a_sample_without_repetition_of_a_split_with_few_prompts_is_a_small_set() -> None:
-    rows = [PlainRow(f"Question number {n} of many", f"#### {n + 5000}", n) for n in range(50)]
-    none = Tally()
-    assert "small-set" in found(rows, "gsm8k_hash", repeats=Repeats(60, 0, none, none, none))
-    assert "small-set" not in found(rows, "gsm8k_hash", repeats=Repeats(6_000, 0, none, none, none))
+    rows = [TaskRow(f"Question number {n} of many", f"#### {n + 5000}", n) for n in range(50)]
+    none = FlawTally()
+    assert "small-set" in found(rows, "gsm8k_hash", repeats=RepeatCounts(60, 0, none, none, none))
+    assert "small-set" not in found(rows, "gsm8k_hash", repeats=RepeatCounts(6_000, 0, none, none, none))
 
 
 @pytest.mark.parametrize("format", ["free_text", "code_tests", "chat_messages"])
 def test_two_different_open_ended_answers_do_not_contradict(format: str) -> None:
-    rows = [PlainRow(f"Write about {n // 2}", f"assert text {n}", n) for n in range(200)]
+    rows = [TaskRow(f"Write about {n // 2}", f"assert text {n}", n) for n in range(200)]
     assert "conflicting-gold" not in found(rows, format)
 
 
 @pytest.mark.parametrize(
     ("dataset", "held", "expected"),
     [
-        ("HuggingFaceH4/MATH-500", 0, "is a public test set"), ("openai/openai_humaneval", 0, "is a public test set"),
-        ("Maxwell-Jia/AIME_2024", 0, "is a public test set"), ("openai/gsm8k", 3, "has a public test split"),
-        ("someone/GSM8K", 3, "has a public test split"), ("cais/mmlu", 3, "has a public test split"),
+        ("HuggingFaceH4/MATH-500", 0, "is a public test set"),
+        ("openai/openai_humaneval", 0, "is a public test set"),
+        ("Maxwell-Jia/AIME_2024", 0, "is a public test set"),
+        ("openai/gsm8k", 3, "has a public test split"),
+        ("someone/GSM8K", 3, "has a public test split"),
+        ("cais/mmlu", 3, "has a public test split"),
         ("EleutherAI/hendrycks_math", 3, "has a public test split"),
     ],
-)  # fmt: skip
+)
 def test_a_public_benchmark_as_held_out_set_warns(dataset: str, held: int, expected: str) -> None:
-    rows = [PlainRow(f"Question number {n} of many", f"#### {n + 5000}", n) for n in range(100)]
+    rows = [TaskRow(f"Question number {n} of many", f"#### {n + 5000}", n) for n in range(100)]
     finding = found(
-        rows, "gsm8k_hash", eval_rows=[PlainRow(f"Other {n}", "#### 1", n) for n in range(held)], benchmark=dataset
+        rows, "gsm8k_hash", eval_rows=[TaskRow(f"Other {n}", "#### 1", n) for n in range(held)], benchmark=dataset
     )
     assert expected in finding["contaminated-benchmark"].message
     assert finding["contaminated-benchmark"].severity == "warning"
@@ -193,9 +198,9 @@ def test_a_public_benchmark_as_held_out_set_warns(dataset: str, held: int, expec
 
 @pytest.mark.parametrize("dataset", ["me/gsm8k-synthetic", "me/math", "my-company/support-tickets", "data/train.jsonl"])
 def test_other_datasets_are_no_benchmark(dataset: str) -> None:
-    assert benchmarks_known.known(dataset) is None
+    assert findings.known_benchmark(dataset) is None
 
 
 def test_only_training_on_the_training_split_of_a_benchmark_is_fine() -> None:
-    rows = [PlainRow(f"Question number {n} of many", f"#### {n + 5000}", n) for n in range(100)]
+    rows = [TaskRow(f"Question number {n} of many", f"#### {n + 5000}", n) for n in range(100)]
     assert found(rows, "gsm8k_hash", benchmark="openai/gsm8k") == {}

@@ -7,25 +7,26 @@ import time
 
 import pytest
 
-from prime_lab_mcp.lab.datasets import suspicious
-from prime_lab_mcp.lab.datasets.findings import Budget, PlainRow, examine
-from prime_lab_mcp.lab.datasets.tokens import estimate
-from prime_lab_mcp.lab.report import Finding
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import estimate_tokens
+from prime_lab_mcp.lab.datasets import suspicious_text
+from prime_lab_mcp.lab.datasets.findings import row_findings
+from prime_lab_mcp.lab.datasets.tasks import TaskRow, TokenBudget
 from tests.lab.datasets.generators import distinct, inference, passage, plain, story, ticket, trivia
 
 MB = 1_000_000
 
 
-def clean(number: int = 200) -> list[PlainRow]:
-    return [PlainRow(f"Sum up case {n:04d}x please", f"#### {n + 50_000}", n) for n in range(number)]
+def clean(number: int = 200) -> list[TaskRow]:
+    return [TaskRow(f"Sum up case {n:04d}x please", f"#### {n + 50_000}", n) for n in range(number)]
 
 
-def found(rows: list[PlainRow], format: str = "gsm8k_hash", **more: object) -> dict[str, Finding]:
-    return {f.code: f for f in examine(rows, format=format, **more)}  # type: ignore[arg-type]
+def found(rows: list[TaskRow], format: str = "gsm8k_hash", **more: object) -> dict[str, Finding]:
+    return {f.code: f for f in row_findings(rows, format=format, **more)}  # type: ignore[arg-type]
 
 
 def with_prompt(text: str, gold: str = "#### 7") -> dict[str, Finding]:
-    return found([*clean(), PlainRow(text, gold, 800)])
+    return found([*clean(), TaskRow(text, gold, 800)])
 
 
 # --- length ----------------------------------------------------------------------------------------------------------
@@ -35,11 +36,11 @@ def with_prompt(text: str, gold: str = "#### 7") -> dict[str, Finding]:
     ("text", "tokens"), [("", 0), ("word " * 400, 500), ("漢字" * 100, 200), ("слово" * 40, 100), ("ab漢", 2)]
 )
 def test_tokens_are_estimated_by_script(text: str, tokens: int) -> None:
-    assert estimate(text) == tokens
+    assert estimate_tokens(text) == tokens
 
 
 def test_prompts_beyond_the_default_budget_warn_and_the_estimate_is_said() -> None:
-    rows = [*clean(), *(PlainRow(f"{n} " + "word " * 2_000, "#### 7", 500 + n) for n in range(40))]
+    rows = [*clean(), *(TaskRow(f"{n} " + "word " * 2_000, "#### 7", 500 + n) for n in range(40))]
     finding = found(rows)["prompt-too-long"]
     assert finding.severity == "warning"
     assert "prime-rl's default seq_len 2,048" in finding.message
@@ -49,16 +50,16 @@ def test_prompts_beyond_the_default_budget_warn_and_the_estimate_is_said() -> No
 
 @pytest.mark.parametrize(("long", "severity"), [(5, "warning"), (40, "blocker")])
 def test_prompts_beyond_a_budget_that_was_chosen_block_above_a_twentieth(long: int, severity: str) -> None:
-    rows = [*clean(), *(PlainRow(f"{n} " + "word " * 2_000, "#### 7", 500 + n) for n in range(long))]
-    assert found(rows, budget=Budget(2_048, 1_024))["prompt-too-long"].severity == severity
-    assert "prompt-too-long" not in found(rows, budget=Budget(8_192, 1_024))
+    rows = [*clean(), *(TaskRow(f"{n} " + "word " * 2_000, "#### 7", 500 + n) for n in range(long))]
+    assert found(rows, budget=TokenBudget(2_048, 1_024))["prompt-too-long"].severity == severity
+    assert "prompt-too-long" not in found(rows, budget=TokenBudget(8_192, 1_024))
 
 
 def test_worked_answers_that_hardly_fit_warn() -> None:
-    rows = [PlainRow(f"Case {n}", "so we see that " * 500 + f"#### {n + 5_000}", n) for n in range(100)]
+    rows = [TaskRow(f"Case {n}", "so we see that " * 500 + f"#### {n + 5_000}", n) for n in range(100)]
     assert found(rows)["budget-tight"].severity == "warning"
-    assert "512 completion tokens" in found(rows, budget=Budget(8_192, 512))["budget-tight"].message
-    assert "budget-tight" not in found(rows, budget=Budget(8_192, 4_096))
+    assert "512 completion tokens" in found(rows, budget=TokenBudget(8_192, 512))["budget-tight"].message
+    assert "budget-tight" not in found(rows, budget=TokenBudget(8_192, 4_096))
 
 
 # --- injection -------------------------------------------------------------------------------------------------------
@@ -110,12 +111,12 @@ def test_ordinary_text_does_not(text: str) -> None:
 
 
 def test_answer_tags_that_most_prompts_have_are_their_format() -> None:
-    rows = [PlainRow(f"Case {n:04d}x. Answer in <answer> tags.", f"#### {n + 50_000}", n) for n in range(100)]
+    rows = [TaskRow(f"Case {n:04d}x. Answer in <answer> tags.", f"#### {n + 50_000}", n) for n in range(100)]
     assert "injection" not in found(rows)
 
 
 def test_thoughts_in_open_ended_answers_are_in_place() -> None:
-    rows = [PlainRow(f"Tell about {n}", f"<think>hm {n}</think> well {n * 7}", n) for n in range(100)]
+    rows = [TaskRow(f"Tell about {n}", f"<think>hm {n}</think> well {n * 7}", n) for n in range(100)]
     assert "injection" not in found(rows, "free_text")
 
 
@@ -172,7 +173,7 @@ def test_addresses_are_told_and_masked() -> None:
 
 @pytest.mark.parametrize("gold", ["1\u00a0200 m", "ﬁne", "cafe\u0301", "Ã©tÃ©", "\uff11\uff12", "a\u200bb"])
 def test_answers_that_equal_others_only_to_the_eye_warn(gold: str) -> None:
-    rows = [*trivia_rows(), PlainRow("And what else?", gold, 900)]
+    rows = [*trivia_rows(), TaskRow("And what else?", gold, 900)]
     finding = found(rows, "short_text")["unicode"]
     assert finding.severity == "warning"
     assert finding.rows[0]["row"] == 900
@@ -180,7 +181,7 @@ def test_answers_that_equal_others_only_to_the_eye_warn(gold: str) -> None:
 
 @pytest.mark.parametrize("gold", ["Zürich", "東京都", "naïve – yes", "Δx", "Москва", "niño’s"])
 def test_answers_in_other_scripts_are_fine(gold: str) -> None:
-    assert found([*trivia_rows(), PlainRow("And what else?", gold, 900)], "short_text") == {}
+    assert found([*trivia_rows(), TaskRow("And what else?", gold, 900)], "short_text") == {}
 
 
 def test_mojibake_in_prompts_is_told_and_portuguese_is_not() -> None:
@@ -188,7 +189,7 @@ def test_mojibake_in_prompts_is_told_and_portuguese_is_not() -> None:
     assert with_prompt("IRMÃO e AMANHÃ em SÃO PAULO ² ½ ＡＢ") == {}
 
 
-def trivia_rows() -> list[PlainRow]:
+def trivia_rows() -> list[TaskRow]:
     return plain(distinct(trivia, 200))
 
 
@@ -196,62 +197,66 @@ def trivia_rows() -> list[PlainRow]:
 
 
 def test_an_answer_that_is_no_number_or_an_empty_list_of_spans_is_empty() -> None:
-    nan = [PlainRow(f"Case {n:04d}x", "nan", n, raw=float("nan")) for n in range(3)]
-    numbers = [PlainRow(f"Value {n:04d}x", str(n + 500), n) for n in range(200)]
+    nan = [TaskRow(f"Case {n:04d}x", "nan", n, raw=float("nan")) for n in range(3)]
+    numbers = [TaskRow(f"Value {n:04d}x", str(n + 500), n) for n in range(200)]
     assert found([*numbers, *nan], "numeric")["empty-gold"].message.startswith("3 of 203")
-    spans = [PlainRow(f"Case {n}", "x", n, raw={"text": [f"word {n}"], "answer_start": [1]}) for n in range(200)]
-    none = PlainRow("Unanswerable", "", 900, raw={"text": [], "answer_start": []})
+    spans = [TaskRow(f"Case {n}", "x", n, raw={"text": [f"word {n}"], "answer_start": [1]}) for n in range(200)]
+    none = TaskRow("Unanswerable", "", 900, raw={"text": [], "answer_start": []})
     assert found([*spans, none], "multi_answer")["empty-gold"].rows[0]["row"] == 900
 
 
 def test_none_as_a_rare_short_answer_warns_and_as_a_label_is_one() -> None:
-    rare = [*trivia_rows(), PlainRow("How so?", "None", 900)]
+    rare = [*trivia_rows(), TaskRow("How so?", "None", 900)]
     assert found(rare, "short_text")["empty-gold"].severity == "warning"
-    labels = [PlainRow(f"Mood of text {n}", ["none", "joy", "fear"][n % 3], n) for n in range(150)]
+    labels = [TaskRow(f"Mood of text {n}", ["none", "joy", "fear"][n % 3], n) for n in range(150)]
     assert found(labels, "label") == {}
 
 
 def test_floats_that_print_as_people_write_them_are_fine() -> None:
-    rows = [PlainRow(f"Case {n:04d}x", f"{n}.5", n, raw=n + 0.5) for n in range(100, 200)]
+    rows = [TaskRow(f"Case {n:04d}x", f"{n}.5", n, raw=n + 0.5) for n in range(100, 200)]
     assert found(rows, "numeric") == {}
 
 
 def test_an_answer_behind_a_cue_in_long_prompts_blocks_and_a_searched_text_is_told() -> None:
     rows = distinct(passage, 200)
-    assert [f.severity for f in examine(plain(rows), format="short_text") if f.code == "gold-in-prompt"] == ["info"]
+    assert [f.severity for f in row_findings(plain(rows), format="short_text") if f.code == "gold-in-prompt"] == [
+        "info"
+    ]
     given = [(f"{q}\nAnswer: {a}", a) for q, a in rows]
     assert found(plain(given), "short_text")["gold-in-prompt"].severity == "blocker"
 
 
 def test_small_numbers_that_stand_in_prompts_by_chance_give_nothing_away() -> None:
     r = random.Random(1)
-    rows = [PlainRow(f"Case {n:03d}x: " + " ".join(str(r.randint(1, 12)) for _ in range(6)), str(r.randint(1, 12)), n)
-            for n in range(300)]  # fmt: skip
+    rows = [
+        TaskRow(f"Case {n:03d}x: " + " ".join(str(r.randint(1, 12)) for _ in range(6)), str(r.randint(1, 12)), n)
+        for n in range(300)
+    ]
     assert "gold-in-prompt" not in found(rows, "numeric")
 
 
 # --- sound sets ------------------------------------------------------------------------------------------------------
 
 
-def sound_choices() -> list[PlainRow]:
+def sound_choices() -> list[TaskRow]:
     r = random.Random(1)
     made = []
     for n, (prompt, gold) in enumerate(distinct(trivia, 200)):
         options = [gold, *(f"{gold[:-1]}{end}" for end in "xyz")]
         r.shuffle(options)
         right = options.index(gold)
-        made.append(PlainRow(prompt, "ABCD"[right], n, offered=True, options=tuple(options), gold_option=right))
+        made.append(TaskRow(prompt, "ABCD"[right], n, offered=True, options=tuple(options), gold_option=right))
     return made
 
 
-def squad() -> list[PlainRow]:
+def squad() -> list[TaskRow]:
     rows = distinct(passage, 200)
-    return [PlainRow(q, a, n, raw={"text": [a], "answer_start": [q.find(a)]}) for n, (q, a) in enumerate(rows)]
+    return [TaskRow(q, a, n, raw={"text": [a], "answer_start": [q.find(a)]}) for n, (q, a) in enumerate(rows)]
 
 
-def mbpp() -> list[PlainRow]:
+def mbpp() -> list[TaskRow]:
     return [
-        PlainRow(f"Write a function that does thing {n} to a list.", "", n, raw=[f"assert f{n}([1, 2]) == {n * 7}"] * 3)
+        TaskRow(f"Write a function that does thing {n} to a list.", "", n, raw=[f"assert f{n}([1, 2]) == {n * 7}"] * 3)
         for n in range(150)
     ]
 
@@ -267,15 +272,15 @@ def mbpp() -> list[PlainRow]:
         (plain(distinct(story, 300)), "gsm8k_hash"),
         (plain(distinct(trivia, 200)), "short_text"),
         (
-            [PlainRow(f"Is case {n} of {n * 3} so?", str(n * 7 % 4 > 1), n, raw=n * 7 % 4 > 1) for n in range(200)],
+            [TaskRow(f"Is case {n} of {n * 3} so?", str(n * 7 % 4 > 1), n, raw=n * 7 % 4 > 1) for n in range(200)],
             "boolean",
         ),
     ],
     ids=["choices", "tickets", "code", "extractive", "inference", "word problems", "trivia", "boolean"],
 )
-def test_sound_sets_have_no_finding_with_a_clean_held_out_part(rows: list[PlainRow], format: str) -> None:
+def test_sound_sets_have_no_finding_with_a_clean_held_out_part(rows: list[TaskRow], format: str) -> None:
     held = len(rows) // 5
-    assert examine(rows[held:], format=format, eval_rows=rows[:held]) == []
+    assert row_findings(rows[held:], format=format, eval_rows=rows[:held]) == []
 
 
 # --- speed -----------------------------------------------------------------------------------------------------------
@@ -285,9 +290,9 @@ def test_20_000_rows_like_gsm8k_are_examined_in_a_second_or_so() -> None:
     rows = []
     for n, (question, answer) in enumerate(distinct(story, 2_000) * 10):
         solution = f"First take {n} and then add the rest of it, which gives <<{n}+1={n + 1}>>{n + 1}.\n" * 3
-        rows.append(PlainRow(f"{question} It is case {n}, told to {n % 97} people in a row.", solution + answer, n))
+        rows.append(TaskRow(f"{question} It is case {n}, told to {n % 97} people in a row.", solution + answer, n))
     began = time.process_time()
-    examine(rows, format="gsm8k_hash")
+    row_findings(rows, format="gsm8k_hash")
     assert time.process_time() - began < 5.0  # 1 s on an idle core; machines in CI are shared
 
 
@@ -320,12 +325,12 @@ def test_20_000_rows_like_gsm8k_are_examined_in_a_second_or_so() -> None:
 )
 def test_no_cell_of_a_megabyte_slows_the_scans(text: str) -> None:
     began = time.process_time()
-    looked = suspicious.window(text)
-    suspicious.acting(looked)
-    suspicious.credential(looked)
-    suspicious.email(looked)
-    suspicious.mojibake(looked)
+    looked = suspicious_text.scanned_window(text)
+    suspicious_text.acting_text(looked)
+    suspicious_text.credential(looked)
+    suspicious_text.email_address(looked)
+    suspicious_text.mojibake(looked)
     scans = time.process_time() - began
-    examine([PlainRow(text, "#### 4", 0)], format="gsm8k_hash")
+    row_findings([TaskRow(text, "#### 4", 0)], format="gsm8k_hash")
     assert scans < 0.05
     assert time.process_time() - began < 0.5

@@ -11,27 +11,41 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prime_lab_mcp.lab.datasets.findings import Repeats, Tally
-from prime_lab_mcp.lab.datasets.inspection import Inspection, judge, plain_rows
-from prime_lab_mcp.lab.datasets.recommending import NONE, TEMPLATES, recommend
-from prime_lab_mcp.lab.datasets.rules import RULES, Format
-from prime_lab_mcp.lab.datasets.table import Request, Scanned, Table
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.datasets.formats import FORMAT_RULES, AnswerFormat
+from prime_lab_mcp.lab.datasets.inspection import (
+    NO_TEMPLATE,
+    TEMPLATES,
+    Inspection,
+    inspect_table,
+    recommend_reward,
+    task_rows,
+)
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedDataset, ScannedSplit
+from prime_lab_mcp.lab.datasets.tasks import FlawTally, RepeatCounts
 
 Row = dict[str, Any]
 
 
-def table(rows: Sequence[Row], held: Sequence[Row] = (), features: Any = None) -> Table:
-    def scanned(name: str, of: Sequence[Row]) -> Scanned:
-        return Scanned(name, tuple(enumerate(of)), len(of), True, "0" * 64)
+def table(rows: Sequence[Row], held: Sequence[Row] = (), features: Any = None) -> ScannedDataset:
+    def scanned(name: str, of: Sequence[Row]) -> ScannedSplit:
+        return ScannedSplit(name, tuple(enumerate(of)), len(of), True, "0" * 64)
 
     splits = (("train", len(rows)), ("test", len(held)))
-    return Table("d", "files", None, None, splits, scanned("train", rows), scanned("test", held) if held else None,
-                 features or {})  # fmt: skip
+    return ScannedDataset(
+        "d",
+        "files",
+        None,
+        None,
+        splits,
+        scanned("train", rows),
+        scanned("test", held) if held else None,
+        features or {},
+    )
 
 
 def judged(rows: Sequence[Row], **named: Any) -> Inspection:
-    return judge(table(rows), Request("d"), **named)
+    return inspect_table(table(rows), DatasetRequest("d"), **named)
 
 
 def codes(found: Inspection) -> dict[str, str]:
@@ -40,11 +54,16 @@ def codes(found: Inspection) -> dict[str, str]:
 
 def sums(number: int = 100) -> list[Row]:
     return [
-        {"note": f"Note {n} about it.", "question": f"What is {n} plus {n + 1000}?", "solution": f"It is "
-        f"{2 * n + 1000}.",
-         "answer": str(2 * n + 1000), "same": 4, "extra": {"deep": {"question": f"And what is {n} here?"}}}
+        {
+            "note": f"Note {n} about it.",
+            "question": f"What is {n} plus {n + 1000}?",
+            "solution": f"It is {2 * n + 1000}.",
+            "answer": str(2 * n + 1000),
+            "same": 4,
+            "extra": {"deep": {"question": f"And what is {n} here?"}},
+        }
         for n in range(number)
-    ]  # fmt: skip
+    ]
 
 
 def test_several_prompt_columns_and_paths_are_named_with_commas() -> None:
@@ -89,9 +108,13 @@ def test_a_doubtful_column_of_the_caller_is_taken_and_said(named: dict[str, str]
 
 
 def test_a_prompt_that_holds_the_whole_answer_is_never_guessed_and_blocks_when_named() -> None:
-    rows = [{"text": f"Q: task {n}? A: the long answer number {n} of them", "response": f"the long answer "
-    f"number {n} of them"}
-            for n in range(80)]  # fmt: skip
+    rows = [
+        {
+            "text": f"Q: task {n}? A: the long answer number {n} of them",
+            "response": f"the long answer number {n} of them",
+        }
+        for n in range(80)
+    ]
     guessed = judged(rows)
     assert guessed.prompt is None
     assert codes(guessed) == {"no-prompt-column": "blocker"}
@@ -99,9 +122,14 @@ def test_a_prompt_that_holds_the_whole_answer_is_never_guessed_and_blocks_when_n
 
 
 def test_text_that_is_no_part_of_the_task_is_mentioned() -> None:
-    rows = [{"tale": f"In the village number {n} a man was seen at the gate.", "question": f"Who was it in case "
-    f"{n} here?",
-             "answer": f"man {n}"} for n in range(80)]  # fmt: skip
+    rows = [
+        {
+            "tale": f"In the village number {n} a man was seen at the gate.",
+            "question": f"Who was it in case {n} here?",
+            "answer": f"man {n}",
+        }
+        for n in range(80)
+    ]
     found = judged(rows)
     assert codes(found)["context-unused"] == "info"
     assert "context-unused" not in codes(judged(rows, prompt_column="tale,question"))
@@ -110,11 +138,13 @@ def test_text_that_is_no_part_of_the_task_is_mentioned() -> None:
 def test_counts_over_all_rows_are_asked_for_the_chosen_columns_and_replace_those_of_the_sample() -> None:
     asked: list[tuple[tuple[str, ...], str | None]] = []
 
-    def repeats_of(prompt: Sequence[str], answer: str | None) -> Repeats:
+    def repeats_of(prompt: Sequence[str], answer: str | None) -> RepeatCounts:
         asked.append((tuple(prompt), answer))
-        return Repeats(1000, 0, Tally(400, [{"row": 7, "value": '"x"', "first_row": 1}]), Tally(), Tally())
+        return RepeatCounts(
+            1000, 0, FlawTally(400, [{"row": 7, "value": '"x"', "first_row": 1}]), FlawTally(), FlawTally()
+        )
 
-    found = judge(table(sums()), Request("d"), repeats_of=repeats_of)
+    found = inspect_table(table(sums()), DatasetRequest("d"), repeats_of=repeats_of)
     assert asked == [(("question",), "answer")]
     assert codes(found)["duplicate-prompt"] == "blocker"
     assert "duplicate-prompt" not in codes(judged(sums()))
@@ -133,7 +163,7 @@ def test_rows_with_options_carry_them_and_the_right_one() -> None:
         {"question": f"Case {n}?", "choices": {"text": ["x", "y"], "label": ["1", "2"]}, "answerKey": "2"}
         for n in range(3)
     ]
-    first = next(plain_rows(table(rows).main, ("question",), "answerKey", "choice_letter", ("choices",)))
+    first = next(task_rows(table(rows).main, ("question",), "answerKey", "choice_letter", ("choices",)))
     assert (first.prompt, first.options, first.gold_option, first.raw) == ("Case 0?", ("x", "y"), 1, "B")
 
 
@@ -145,14 +175,20 @@ def test_a_conversation_that_the_caller_names_is_asked_up_to_its_last_reply() ->
     found = judged(rows, prompt_column="log", answer_column="log")
     assert (found.format, found.recommended and found.recommended.kind) == ("chat_messages", "free_text")
     assert "column-doubtful" not in codes(found)
-    first = next(plain_rows(found.table.main, ("log",), "log", found.format))
+    first = next(task_rows(found.table.main, ("log",), "log", found.format))
     assert (first.prompt, first.answer) == ("Ask 0", "Told 0")
 
 
 def test_the_report_ranks_guesses_and_gives_the_rule() -> None:
-    rows = [{"problem": f"Find the value of f at {n}.", "query": f"Some other text number {n}.",
-        "answer": rf"\frac{{{n}}}{{7}}",
-             "final_answer": "none" if n == 3 else str(n + 1)} for n in range(80)]  # fmt: skip
+    rows = [
+        {
+            "problem": f"Find the value of f at {n}.",
+            "query": f"Some other text number {n}.",
+            "answer": rf"\frac{{{n}}}{{7}}",
+            "final_answer": "none" if n == 3 else str(n + 1),
+        }
+        for n in range(80)
+    ]
     shown = judged(rows).as_json()
     assert shown["prompt"]["others"][0]["columns"] == ["query"]
     other = shown["answer"]["others"][0]
@@ -168,19 +204,19 @@ def test_the_report_ranks_guesses_and_gives_the_rule() -> None:
 
 
 def test_every_format_has_a_reward_with_its_rule_or_says_what_to_do() -> None:
-    formats: list[Format] = [rule.format for rule in RULES]
+    formats: list[AnswerFormat] = [rule.format for rule in FORMAT_RULES]
     for format in (*formats, "label", "short_text", "free_text", "instruction_constraints"):
-        told = recommend(format)
-        assert told.kind == TEMPLATES.get(format, NONE)
+        told = recommend_reward(format)
+        assert told.kind == TEMPLATES.get(format, NO_TEMPLATE)
         assert len(told.why) > 60
-    assert {recommend(f).kind for f in ("procedural", "instruction_constraints")} == {NONE}
-    assert "counted from 1" in recommend("choice_index", index_base=1).why
-    assert "all of the golds" in recommend("multi_answer", any_of=False).why
+    assert {recommend_reward(f).kind for f in ("procedural", "instruction_constraints")} == {NO_TEMPLATE}
+    assert "counted from 1" in recommend_reward("choice_index", index_base=1).why
+    assert "all of the golds" in recommend_reward("multi_answer", any_of=False).why
 
 
 def test_class_names_come_from_both_splits_and_from_a_column_that_spells_them() -> None:
     rows = [{"text": f"Note number {n} here.", "intent": ("pay", "ask")[n % 2]} for n in range(80)]
-    found = judge(table(rows, [{"text": "Late one of them.", "intent": "end"}]), Request("d"))
+    found = inspect_table(table(rows, [{"text": "Late one of them.", "intent": "end"}]), DatasetRequest("d"))
     assert found.labels == ("ask", "end", "pay")
     spelt = [{"text": r["text"], "label": n % 2, "label_text": ("no", "yes")[n % 2]} for n, r in enumerate(rows)]
     assert judged(spelt).labels == ("no", "yes")
@@ -202,20 +238,27 @@ def test_no_rows_are_refused() -> None:
 
 def test_twenty_thousand_rows_are_judged_in_a_moment() -> None:
     rows = [
-        {"question": f"{'Natalia sold clips to many of her friends in April, and then ' * 4}{n} more. How many?",
-         "answer": f"{'She sold half as many in May as in April. ' * 5}\n#### {n * 7:,}"}
+        {
+            "question": f"{'Natalia sold clips to many of her friends in April, and then ' * 4}{n} more. How many?",
+            "answer": f"{'She sold half as many in May as in April. ' * 5}\n#### {n * 7:,}",
+        }
         for n in range(20_000)
-    ]  # fmt: skip
+    ]
     whole = table(rows)
     started = time.process_time()
-    judge(whole, Request("d"))
+    inspect_table(whole, DatasetRequest("d"))
     assert time.process_time() - started < 5  # a third of it is usual; the rest is for slow machines
 
 
 _LEAF = st.one_of(
-    st.none(), st.booleans(), st.integers(-5, 5), st.integers(), st.floats(), st.text(max_size=8),
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
     st.sampled_from(["A", "²", "#### 4", r"\boxed{1", "[1]", "{", "yes", "a ) 1 , b ) 2", "a text of some words"]),
-)  # fmt: skip
+)
 _KEYS = (
     "role",
     "content",
@@ -232,16 +275,36 @@ _KEYS = (
 )
 _VALUE = st.recursive(
     _LEAF,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(_KEYS), inner, max_size=3)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(_KEYS), inner, max_size=3)),
     max_leaves=5,
-)  # fmt: skip
+)
 _NAMES = (
-    "question", "answer", "choices", "label", "options", "A", "B", "C", "messages", "a.b", "a", "target", "nums",
-    "label_text", "context", "distractor1", "distractor2", "correct_answer", "instruction_id_list", "kwargs", "x y", "",
-    "test", "answers", "reward_model",
-)  # fmt: skip
+    "question",
+    "answer",
+    "choices",
+    "label",
+    "options",
+    "A",
+    "B",
+    "C",
+    "messages",
+    "a.b",
+    "a",
+    "target",
+    "nums",
+    "label_text",
+    "context",
+    "distractor1",
+    "distractor2",
+    "correct_answer",
+    "instruction_id_list",
+    "kwargs",
+    "x y",
+    "",
+    "test",
+    "answers",
+    "reward_model",
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -256,7 +319,9 @@ def test_rows_of_any_shape_are_judged_or_refused_but_never_raise(
 ) -> None:
     features = {"label": {"dtype": "class_label", "names": ["a", "b"]}}
     try:
-        found = judge(table(rows * times, rows[:2], features), Request("d"), prompt_column=prompt, answer_column=answer)
+        found = inspect_table(
+            table(rows * times, rows[:2], features), DatasetRequest("d"), prompt_column=prompt, answer_column=answer
+        )
     except BadInput:
         return
     shown = found.as_json()

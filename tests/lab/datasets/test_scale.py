@@ -15,13 +15,12 @@ import anyio
 import pytest
 
 from benchmarks import dataset_scan
-from prime_lab_mcp.lab.datasets import reading
-from prime_lab_mcp.lab.datasets.inspecting import inspect
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.datasets import dataset_program, reading
 from prime_lab_mcp.lab.datasets.inspection import Inspection
-from prime_lab_mcp.lab.datasets.table import Request
-from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.datasets.reading import inspect_source
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.worker import dataset_program
 
 pytestmark = pytest.mark.anyio
 
@@ -55,9 +54,9 @@ def message(found: Inspection, code: str) -> str:
 async def test_the_program_judges_as_this_process_does(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     write(lab, "set/train.jsonl", [*gsm8k(0, 300), *gsm8k(0, 9, add=1), {"question": "Q?", "answer": None}])
     write(lab, "set/test.jsonl", gsm8k(290, 320))
-    here = await inspect(lab, Request("set"))
+    here = await inspect_source(lab, DatasetRequest("set"))
     monkeypatch.setattr(reading, "IN_PROCESS", 0)
-    there = await inspect(lab, Request("set"))
+    there = await inspect_source(lab, DatasetRequest("set"))
     assert there.table.main.rows == ()
     assert there.as_json() == here.as_json()
     assert there.findings == here.findings
@@ -70,7 +69,7 @@ async def test_a_choice_of_columns_is_refused_by_the_program_as_by_this_process(
     monkeypatch.setattr(reading, "IN_PROCESS", 0)
     write(lab, "x.jsonl", gsm8k(0, 80))
     with pytest.raises(LabError) as refused:
-        await inspect(lab, Request("x.jsonl"), answer_column="total")
+        await inspect_source(lab, DatasetRequest("x.jsonl"), answer_column="total")
     assert refused.value.code == "unknown-column"
 
 
@@ -80,7 +79,7 @@ import runpy, sys
 program = runpy.run_path(sys.argv[1])
 program["lend"](sys.argv[2])
 import importlib
-for name in ("datasets.scanning", "worker.hub_dataset"):
+for name in ("datasets.file_scans", "datasets.hub_dataset"):
     importlib.import_module("prime_lab_mcp.lab." + name)
 ours = {"pydantic", "anyio", "mcp", "tomlkit", "platformdirs", "orjson", "httpx", "packaging"}
 print(sorted(ours & sys.modules.keys()))
@@ -97,14 +96,14 @@ async def test_rows_to_be_copied_come_back_whole_and_only_some_are_judged(
     rows = gsm8k(0, 300)
     rows[7]["question"] = "x" * 50_000
     write_parquet(lab, "x.parquet", rows)
-    found = await inspect(lab, Request("x.parquet", max_rows=200_000, whole=True))
+    found = await inspect_source(lab, DatasetRequest("x.parquet", max_rows=200_000, whole=True))
     assert [row for _, row in found.table.main.rows] == rows
     assert found.as_json()["rows_judged"] == 300
 
 
 async def test_repetitions_outside_of_the_sample_are_counted(lab: Lab) -> None:
     write_parquet(lab, "x.parquet", [*gsm8k(0, 30_000), *gsm8k(0, 600), *gsm8k(600, 900, add=2)])
-    found = await inspect(lab, Request("x.parquet", max_rows=500))
+    found = await inspect_source(lab, DatasetRequest("x.parquet", max_rows=500))
     assert found.as_json()["rows_judged"] == 500
     assert message(found, "duplicate-prompt").startswith("900 of 30,900 rows")
     assert message(found, "conflicting-gold").startswith("300 of 30,900 rows")
@@ -114,7 +113,7 @@ async def test_repetitions_outside_of_the_sample_are_counted(lab: Lab) -> None:
 async def test_leaks_outside_of_the_sample_are_counted_and_shown(lab: Lab) -> None:
     write(lab, "set/train.jsonl", gsm8k(0, 10_000))
     write(lab, "set/test.jsonl", gsm8k(9_990, 10_400))
-    found = await inspect(lab, Request("set", max_rows=200))
+    found = await inspect_source(lab, DatasetRequest("set", max_rows=200))
     leak = next(f for f in found.findings if f.code == "leak-exact")
     assert leak.message.startswith("10 of 410 rows")
     assert all(row["train_row"] == 9_990 + row["row"] for row in leak.rows)
@@ -128,7 +127,7 @@ async def test_progress_tells_rows_as_they_are_read(lab: Lab, monkeypatch: pytes
     async def progress(done: float, total: float | None, said: str) -> None:
         told.append((done, said))
 
-    await inspect(lab, Request("x.parquet", max_rows=200), progress=progress)
+    await inspect_source(lab, DatasetRequest("x.parquet", max_rows=200), progress=progress)
     assert told
     assert [n for n, _ in told] == sorted({n for n, _ in told})
     assert all(re.fullmatch(r'read [\d,]+ rows of "train"', said) for _, said in told)
@@ -143,7 +142,7 @@ async def test_cancelling_ends_the_program_and_leaves_nothing(lab: Lab, monkeypa
         async def progress(done: float, total: float | None, said: str) -> None:
             scope.cancel()
 
-        await inspect(lab, Request("x.parquet"), progress=progress)
+        await inspect_source(lab, DatasetRequest("x.parquet"), progress=progress)
         ended = True
     assert not ended
     assert list(lab.settings.state_dir.glob("dataset-*")) == []
@@ -164,6 +163,7 @@ def _running(text: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(share=4, group="large sizes")
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     peaks = []
     for rows in (21_000, 80_000):

@@ -10,22 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prime_lab_mcp.lab.datasets import digests, golds, scan, value_keys
-from prime_lab_mcp.lab.datasets.counting import count_repeats, gold_keys, task_keys
-from prime_lab_mcp.lab.datasets.observing import observe
-from prime_lab_mcp.lab.datasets.options import offered, option_columns
-from prime_lab_mcp.lab.datasets.paths import compose, pluck
-from prime_lab_mcp.lab.datasets.plain import PlainRow
-from prime_lab_mcp.lab.datasets.rules import Format
-from prime_lab_mcp.lab.datasets.scan import Scan, Texts
-from prime_lab_mcp.lab.datasets.table import Scanned
-from prime_lab_mcp.lab.datasets.value_keys import EMPTY
+from prime_lab_mcp.lab.datasets import digests, golds, scan
+from prime_lab_mcp.lab.datasets.digests import EMPTY_DIGEST, count_repeats, row_gold_keys, row_task_keys
+from prime_lab_mcp.lab.datasets.formats import AnswerFormat
+from prime_lab_mcp.lab.datasets.observation import observe_rows
+from prime_lab_mcp.lab.datasets.options import option_columns, options_of_row
+from prime_lab_mcp.lab.datasets.scan import ColumnTexts, ScannedSplit, SplitScan
+from prime_lab_mcp.lab.datasets.tasks import TaskRow
+from prime_lab_mcp.lab.datasets.values import compose_prompt, value_at
 
 Row = Mapping[str, Any]
 
 
-def scanned(rows: Sequence[Row], keep: int = 1000, **more: Any) -> Scan:
-    found = Scan("train", keep, 7, **more)
+def scanned(rows: Sequence[Row], keep: int = 1000, **more: Any) -> SplitScan:
+    found = SplitScan("train", keep, 7, **more)
     for row in rows:
         found.take(dict(row), 10)
     found.done()
@@ -33,7 +31,7 @@ def scanned(rows: Sequence[Row], keep: int = 1000, **more: Any) -> Scan:
 
 
 def fingerprint(rows: Sequence[Row]) -> str:
-    found = Scan("train", 10, 7)
+    found = SplitScan("train", 10, 7)
     for row in rows:
         found.take(dict(row), 10)
     return found.done().fingerprint
@@ -44,7 +42,7 @@ ROWS = [{"q": f"what is {n}?", "a": n, "c": None if n % 3 else [n, "x"]} for n i
 
 @pytest.mark.parametrize("step", [1, 7, 1024, 5000])
 def test_the_fingerprint_does_not_depend_on_how_the_rows_come(step: int) -> None:
-    by_columns = Scan("train", 10, 7)
+    by_columns = SplitScan("train", 10, 7)
     for start in range(0, len(ROWS), step):
         part = ROWS[start : start + step]
         by_columns.take_columns({name: [row[name] for row in part] for name in ROWS[0]}, len(part))
@@ -79,7 +77,7 @@ def test_a_column_that_comes_late_is_null_before(monkeypatch: pytest.MonkeyPatch
 
 def test_the_sample_is_seeded_of_the_asked_size_and_spread_over_all() -> None:
     rows = [{"n": n} for n in range(20_000)]
-    first, second = Scan("t", 500, 7), Scan("t", 500, 7)
+    first, second = SplitScan("t", 500, 7), SplitScan("t", 500, 7)
     for row in rows:
         first.take(dict(row), 1)
         second.take(dict(row), 1)
@@ -91,7 +89,7 @@ def test_the_sample_is_seeded_of_the_asked_size_and_spread_over_all() -> None:
 
 def test_a_class_with_one_row_in_many_is_in_the_sample() -> None:
     rows = [{"text": f"row {n}", "label": "rare" if n == 14_321 else "common"} for n in range(20_000)]
-    found = Scan("t", 100, 7)
+    found = SplitScan("t", 100, 7)
     for row in rows:
         found.take(dict(row), 1)
     kept = found.done().rows
@@ -100,9 +98,9 @@ def test_a_class_with_one_row_in_many_is_in_the_sample() -> None:
 
 
 def test_the_sample_stays_within_its_characters_and_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "KEPT", 50_000)
+    monkeypatch.setattr(scan, "SAMPLED_ROWS", 50_000)
     rows = [{"text": f"{n} " + "x" * 100} for n in range(20_000)]
-    found = Scan("t", 5_000, 7)
+    found = SplitScan("t", 5_000, 7)
     for row in rows:
         found.take(dict(row), 1)
     kept = [index for index, _ in found.done().rows]
@@ -112,8 +110,8 @@ def test_the_sample_stays_within_its_characters_and_uniform(monkeypatch: pytest.
 
 def test_long_texts_are_cut_unless_rows_are_to_be_copied() -> None:
     row = {"q": "a" * 50_000 + "#### 42"}
-    cut = Scan("t", 10, 7)
-    whole = Scan("t", 10, 7, whole=True)
+    cut = SplitScan("t", 10, 7)
+    whole = SplitScan("t", 10, 7, whole=True)
     cut.take(dict(row), 1)
     whole.take(dict(row), 1)
     assert whole.done().rows[0][1] == row
@@ -129,10 +127,10 @@ TEXTS = st.text(st.sampled_from("aA bB\t\n\r\x1c\u00a0\u2003\u3000\u2028ﬁß…
 
 @given(st.lists(TEXTS, min_size=2, max_size=6))
 def test_texts_have_one_digest_exactly_when_they_are_the_same_prompt(values: list[str]) -> None:
-    keys = value_keys.prompt_keys(Texts(values))
+    keys = digests.prompt_keys(ColumnTexts(values))
     for first, one in zip(values, keys, strict=True):
         for second, other in zip(values, keys, strict=True):
-            assert (one == other) == (golds.normalised(first) == golds.normalised(second)), (first, second)
+            assert (one == other) == (golds.normalised_text(first) == golds.normalised_text(second)), (first, second)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +151,9 @@ def test_texts_have_one_digest_exactly_when_they_are_the_same_prompt(values: lis
 )
 def test_golds_have_one_digest_when_they_say_the_same(one: Any, other: Any, same: bool) -> None:
     def key(value: Any) -> int:
-        column = Texts([value])
-        found = value_keys.gold_keys(column)
-        return (value_keys.prompt_keys(column) if found is None else found)[0]
+        column = ColumnTexts([value])
+        found = digests.gold_keys(column)
+        return (digests.prompt_keys(column) if found is None else found)[0]
 
     assert (key(one) == key(other)) is same
 
@@ -170,24 +168,24 @@ LONG = "word " * 20
 @pytest.mark.parametrize("beside", ["7", LONG + "x", "#### 1", "\\boxed{1}", "[1]", None, 7, ["a"]])
 def test_a_gold_has_the_same_digest_whatever_stands_beside_it(value: str, beside: Any) -> None:
     def key(values: list[Any]) -> int:
-        column = Texts(values)
-        found = value_keys.gold_keys(column)
-        return (value_keys.prompt_keys(column) if found is None else found)[0]
+        column = ColumnTexts(values)
+        found = digests.gold_keys(column)
+        return (digests.prompt_keys(column) if found is None else found)[0]
 
     assert key([value, beside]) == key([value])
 
 
 @pytest.mark.parametrize("value", [None, "", " ", "n/a", [], [""], {}])
 def test_no_gold_has_the_digest_of_none(value: Any) -> None:
-    assert (value_keys.gold_keys(Texts([value, "x"])) or [None])[0] == EMPTY
+    assert (digests.gold_keys(ColumnTexts([value, "x"])) or [None])[0] == EMPTY_DIGEST
 
 
 def counted(rows: Sequence[Row], prompt: Sequence[str], answer: str, held: Sequence[Row] = ()) -> tuple[int, int, int]:
     main, other = scanned(rows).digests, scanned(held).digests
-    keys = task_keys(main, prompt)
+    keys = row_task_keys(main, prompt)
     assert keys is not None
-    asked = task_keys(other, prompt) if held else None
-    found = count_repeats(keys, gold_keys(main, answer), asked, text=lambda _: None, held_text=lambda _: None)
+    asked = row_task_keys(other, prompt) if held else None
+    found = count_repeats(keys, row_gold_keys(main, answer), asked, text=lambda _: None, held_text=lambda _: None)
     return found.duplicates.total, found.conflicts.total, found.leaks.total
 
 
@@ -237,20 +235,20 @@ def test_a_field_of_an_object_is_an_answer_too() -> None:
 
 
 def test_a_column_without_digests_is_not_counted_rather_than_guessed() -> None:
-    assert task_keys(scanned(ROWS).digests, ["nothing"]) is None
+    assert row_task_keys(scanned(ROWS).digests, ["nothing"]) is None
 
 
 def test_a_column_of_answers_beside_one_that_asks_has_digests_of_answers_only() -> None:
     rows = [{"question": f"Q{n}", "answer": f"x\n#### {n}"} for n in range(20)]
-    assert task_keys(scanned(rows).digests, ["answer"]) is None
-    assert task_keys(scanned(rows, named=("answer",)).digests, ["answer"]) is not None
+    assert row_task_keys(scanned(rows).digests, ["answer"]) is None
+    assert row_task_keys(scanned(rows, named=("answer",)).digests, ["answer"]) is not None
 
 
 def test_digests_beyond_their_bytes_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(digests, "MOST_BYTES", 1000)
     found = scanned(ROWS).digests
     assert found.dropped
-    assert task_keys(found, ["q"]) is None
+    assert row_task_keys(found, ["q"]) is None
 
 
 def test_counting_by_parts_counts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +261,7 @@ def test_counting_by_parts_counts_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         return found.duplicates.total, found.conflicts.total, found.leaks.total, found.leaks.shown
 
     whole = count()
-    monkeypatch.setattr("prime_lab_mcp.lab.datasets.counting.PART", 90)
+    monkeypatch.setattr("prime_lab_mcp.lab.datasets.digests.PART", 90)
     assert count() == whole
     assert whole[:3] == (300, 100, 10)
     assert whole[3][0] == {"row": 0, "value": '"held 0"', "train_row": 690}
@@ -274,7 +272,7 @@ def _letters(n: int) -> dict[str, Any]:
     return {"question": f"Which thing is {n}?", "choices": options[n % 3 :] + options[: n % 3], "answer": "ABC"[n % 3]}
 
 
-SHAPES: Mapping[str, tuple[tuple[str, ...], str, Format, list[Row]]] = {
+SHAPES: Mapping[str, tuple[tuple[str, ...], str, AnswerFormat, list[Row]]] = {
     "gsm8k": (
         ("question",),
         "answer",
@@ -311,20 +309,20 @@ SHAPES: Mapping[str, tuple[tuple[str, ...], str, Format, list[Row]]] = {
 def test_counts_over_all_rows_are_those_of_the_findings_where_every_row_is_judged(name: str) -> None:
     prompt, answer, form, rows = SHAPES[name]
     held = rows[100:]
-    train = Scanned("train", tuple(enumerate(rows[:100])), 100, True, "")
-    other = Scanned("test", tuple(enumerate(held)), len(held), True, "")
+    train = ScannedSplit("train", tuple(enumerate(rows[:100])), 100, True, "")
+    other = ScannedSplit("test", tuple(enumerate(held)), len(held), True, "")
     options = option_columns(rows)
 
-    def plain(scanned: Scanned) -> list[PlainRow]:
+    def plain(scanned: ScannedSplit) -> list[TaskRow]:
         found = []
         for index, row in scanned.rows:
-            texts, place = offered(row, options, answer) if options else ((), None)
-            gold = pluck(row, answer)
-            asked = compose(row, prompt)
-            found.append(PlainRow(asked, golds.as_text(gold), index, gold, options=texts, gold_option=place))
+            texts, place = options_of_row(row, options, answer) if options else ((), None)
+            gold = value_at(row, answer)
+            asked = compose_prompt(row, prompt)
+            found.append(TaskRow(asked, golds.gold_text(gold), index, gold, options=texts, gold_option=place))
         return found
 
-    seen = observe(plain(train), form, plain(other))
+    seen = observe_rows(plain(train), form, plain(other))
     judged = (seen.duplicates.total, seen.conflicts.total, seen.leaks.total)
     assert counted(rows[:100], prompt, answer, held) == judged
     assert judged[0] > 0

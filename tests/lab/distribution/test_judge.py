@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from prime_lab_mcp.lab.distribution import Distribution, judge
-from prime_lab_mcp.lab.evals.results import Rollout
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 
 def rollout(task: int | str, reward: float | None, **more: object) -> Rollout:
@@ -34,7 +35,7 @@ def codes(found: Distribution) -> set[str]:
 
 
 def test_a_healthy_distribution_passes_with_all_five_checks() -> None:
-    found = judge(binary(0.4))
+    found = judge_rollouts(binary(0.4))
 
     assert (found.status, blockers(found)) == ("passed", [])
     assert [c.name for c in found.checks] == ["sample-count", "not-all-zero", "not-all-one", "variance", "format"]
@@ -47,7 +48,7 @@ def test_half_always_and_half_never_passes_the_five_checks_and_fails_all_the_sam
             for _ in range(4):
                 yield rollout(task, **parts(float(task % 2), 1.0))  # type: ignore[arg-type]
 
-    found = judge(rows())
+    found = judge_rollouts(rows())
 
     assert all(c.passed for c in found.checks)
     assert found.zero_variance_share == 1.0
@@ -56,14 +57,14 @@ def test_half_always_and_half_never_passes_the_five_checks_and_fails_all_the_sam
 
 @pytest.mark.parametrize(("tasks", "r"), [(29, 8), (50, 3), (5, 4)])
 def test_too_few_tasks_or_rollouts_never_pass(tasks: int, r: int) -> None:
-    found = judge(binary(0.5, tasks, r))
+    found = judge_rollouts(binary(0.5, tasks, r))
 
     assert found.status == "inconclusive"
     assert "distribution-too-small" in blockers(found)
 
 
 def test_twenty_zeros_decide_nothing_and_four_hundred_do() -> None:
-    few, many = judge(binary(0.0, 5, 4)), judge(binary(0.0, 50, 8))
+    few, many = judge_rollouts(binary(0.0, 5, 4)), judge_rollouts(binary(0.0, 50, 8))
 
     assert few.status == "inconclusive"
     assert many.status == "failed"
@@ -72,7 +73,7 @@ def test_twenty_zeros_decide_nothing_and_four_hundred_do() -> None:
 
 
 def test_what_is_always_solved_fails() -> None:
-    found = judge(binary(1.0))
+    found = judge_rollouts(binary(1.0))
 
     assert found.status == "failed"
     assert {"distribution-all-one", "distribution-too-easy"} <= set(blockers(found))
@@ -80,7 +81,7 @@ def test_what_is_always_solved_fails() -> None:
 
 
 def test_an_interval_across_a_threshold_is_inconclusive_and_says_how_many_tasks_decide() -> None:
-    found = judge(binary(0.05, 40, 4, seed=3))
+    found = judge_rollouts(binary(0.05, 40, 4, seed=3))
 
     assert found.status == "inconclusive"
     unclear = [f for f in found.findings if f.code == "distribution-unclear"]
@@ -91,26 +92,26 @@ def test_an_interval_across_a_threshold_is_inconclusive_and_says_how_many_tasks_
 def test_errors_are_no_wrong_answers() -> None:
     rows = binary(0.5)
     broken = [rollout(t, None, error="503") for t in range(50)]
-    with_errors, without = judge([*rows, *broken[:20]]), judge(rows)
+    with_errors, without = judge_rollouts([*rows, *broken[:20]]), judge_rollouts(rows)
 
     assert with_errors.mean == without.mean
     assert with_errors.error_rate == pytest.approx(20 / 420)
     assert with_errors.status == "passed"
-    assert "eval-errors" in blockers(judge([*rows, *broken]))
+    assert "eval-errors" in blockers(judge_rollouts([*rows, *broken]))
 
 
 def test_only_errors_is_inconclusive_and_has_no_mean() -> None:
-    found = judge([rollout(t, None, error="503") for t in range(50)])
+    found = judge_rollouts([rollout(t, None, error="503") for t in range(50)])
 
     assert (found.status, blockers(found), found.mean) == ("inconclusive", ["eval-all-errors"], None)
 
 
 def test_nothing_at_all_is_inconclusive() -> None:
-    assert judge([]).status == "inconclusive"
+    assert judge_rollouts([]).status == "inconclusive"
 
 
 def test_a_reward_that_is_no_number_fails() -> None:
-    found = judge([*binary(0.5), rollout(0, None, nonfinite=True)])
+    found = judge_rollouts([*binary(0.5), rollout(0, None, nonfinite=True)])
     assert blockers(found) == ["distribution-nonfinite"]
 
 
@@ -118,7 +119,7 @@ def test_a_reward_that_is_no_number_fails() -> None:
 def test_truncation_is_judged_by_its_share(share: float, severity: str | None) -> None:
     rng = random.Random(0)
     rows = [rollout(r.task, r.reward, truncated=rng.random() < share) for r in binary(0.5)]
-    found = {f.code: f.severity for f in judge(rows).findings}
+    found = {f.code: f.severity for f in judge_rollouts(rows).findings}
 
     assert found.get("distribution-truncated") == severity
 
@@ -126,7 +127,7 @@ def test_truncation_is_judged_by_its_share(share: float, severity: str | None) -
 def test_rewards_are_normalised_by_what_is_attainable() -> None:
     rng = random.Random(0)
     rows = [rollout(t, **parts(float(rng.random() < 0.5), 1.0)) for t in range(50) for _ in range(8)]  # type: ignore[arg-type]
-    found = judge(rows)
+    found = judge_rollouts(rows)
 
     assert found.attainable == pytest.approx(1.2)
     assert found.attainable_from == "weights"
@@ -143,7 +144,7 @@ def test_weights_of_a_v0_environment_come_from_the_environment() -> None:
             correct = float(rng.random() < 0.5)
             known = {"correct": (correct, None), "form": (1.0, None), "tool_calls": (3.0, None)}
             rows.append(rollout(task, correct + 0.2, components=known))
-    found = judge(rows, weights={"correct": 1.0, "form": 0.2})
+    found = judge_rollouts(rows, weights={"correct": 1.0, "form": 0.2})
 
     assert found.attainable == pytest.approx(1.2)
     assert {c.name: c.weight for c in found.components} == {"correct": 1.0, "form": 0.2}
@@ -151,7 +152,7 @@ def test_weights_of_a_v0_environment_come_from_the_environment() -> None:
 
 def test_scores_above_the_weights_raise_what_is_attainable() -> None:
     rows = [rollout(t, 5.0 * (n % 2), components={"points": (5.0 * (n % 2), 1.0)}) for t in range(40) for n in range(4)]
-    found = judge(rows)
+    found = judge_rollouts(rows)
 
     assert (found.attainable, found.attainable_from) == (5.0, "observed")
 
@@ -163,7 +164,7 @@ def test_shares_of_components_inside_tasks_sum_to_one() -> None:
         for t in range(50)
         for _ in range(8)
     ]
-    found = {c.name: c.within_task_share or 0.0 for c in judge(rows).components}
+    found = {c.name: c.within_task_share or 0.0 for c in judge_rollouts(rows).components}
 
     assert sum(found.values()) == pytest.approx(1.0)
     assert found["correct"] > 0.9
@@ -172,7 +173,7 @@ def test_shares_of_components_inside_tasks_sum_to_one() -> None:
 def test_a_run_that_could_only_learn_the_format_fails() -> None:
     rng = random.Random(2)
     rows = [rollout(t, **parts(0.0, float(rng.random() < 0.6), 1.0)) for t in range(50) for _ in range(8)]  # type: ignore[arg-type]
-    assert "distribution-format-dominates" in blockers(judge(rows))
+    assert "distribution-format-dominates" in blockers(judge_rollouts(rows))
 
 
 def test_a_model_that_ignores_the_format_fails_the_format_check() -> None:
@@ -182,7 +183,7 @@ def test_a_model_that_ignores_the_format_fails_the_format_check() -> None:
         for t in range(50)
         for _ in range(8)
     ]
-    found = judge(rows)
+    found = judge_rollouts(rows)
 
     assert "distribution-format-low" in blockers(found)
     assert [c.passed for c in found.checks if c.name == "format"] == [False]
@@ -190,7 +191,7 @@ def test_a_model_that_ignores_the_format_fails_the_format_check() -> None:
 
 def test_pass_at_k_is_the_unbiased_estimate() -> None:
     rows = [rollout(t, float(n < 2)) for t in range(30) for n in range(4)]
-    found = judge(rows).pass_at_k
+    found = judge_rollouts(rows).pass_at_k
 
     assert found == {1: pytest.approx(0.5), 2: pytest.approx(1 - 1 / 6), 4: pytest.approx(1.0)}
 
@@ -202,7 +203,7 @@ def test_length_that_pays_is_warned_of() -> None:
         for _ in range(8):
             reward = float(rng.random() < 0.5)
             rows.append(rollout(task, reward, completion_tokens=int(100 + 100 * reward + rng.random() * 50)))
-    found = judge(rows)
+    found = judge_rollouts(rows)
 
     assert found.length_correlation is not None
     assert found.length_correlation.rho > 0.7
@@ -211,19 +212,19 @@ def test_length_that_pays_is_warned_of() -> None:
 
 
 def test_a_model_no_better_than_a_trivial_policy_fails() -> None:
-    assert "distribution-at-floor" in blockers(judge(binary(0.5), floor=0.5))
-    assert judge(binary(0.5), floor=0.1).status == "passed"
+    assert "distribution-at-floor" in blockers(judge_rollouts(binary(0.5), floor=0.5))
+    assert judge_rollouts(binary(0.5), floor=0.1).status == "passed"
 
 
 def test_rewards_that_differ_by_nothing_worth_naming_fail() -> None:
     rng = random.Random(5)
     rows = [rollout(t, 0.5 + 0.001 * rng.random()) for t in range(50) for _ in range(8)]
-    assert blockers(judge(rows)) == ["distribution-constant"]
+    assert blockers(judge_rollouts(rows)) == ["distribution-constant"]
 
 
 def test_continuous_rewards_are_judged() -> None:
     rng = random.Random(6)
-    found = judge([rollout(t, rng.random()) for t in range(50) for _ in range(8)])
+    found = judge_rollouts([rollout(t, rng.random()) for t in range(50) for _ in range(8)])
 
     assert found.status == "passed"
     assert found.usable_groups.share == pytest.approx(1.0, abs=0.01)
@@ -238,7 +239,7 @@ def test_rollouts_stream_by_in_one_pass_and_none_is_kept() -> None:
 
     tracemalloc.start()
     try:
-        found = judge(rows())
+        found = judge_rollouts(rows())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -251,7 +252,7 @@ def test_every_blocker_has_a_fix_and_the_public_form_holds_only_plain_values() -
     import json
 
     for rows in (binary(0.0), binary(1.0), binary(0.05, 40, 4), binary(0.5, 5, 2), []):
-        found = judge(rows)
+        found = judge_rollouts(rows)
         assert all(f.fix for f in found.findings)
         assert found.status == "passed" or blockers(found)
         assert len(json.dumps(found.as_json())) < 4000

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from prime_lab_mcp.lab.distribution import Distribution, golds_of, judge
-from prime_lab_mcp.lab.distribution.decide import next_calls
-from prime_lab_mcp.lab.distribution.intervals import clustered
-from prime_lab_mcp.lab.evals.results import Rollout
+from prime_lab_mcp.lab.base.statistics import clustered_interval
+from prime_lab_mcp.lab.distribution.floor import sampled_golds
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.distribution.rules import next_calls
+from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 Part = Callable[[random.Random], float]
 
@@ -39,19 +41,19 @@ def check(found: Distribution, name: str) -> bool | None:
 
 
 def test_a_format_score_of_zero_is_a_zero_and_no_missing_value() -> None:
-    found = judge(scored(coin(0.5), lambda _: 0.0))
+    found = judge_rollouts(scored(coin(0.5), lambda _: 0.0))
 
     assert check(found, "format") is False
     assert severities(found)["distribution-format-low"] == "blocker"
     assert found.status == "failed"
-    assert check(judge(Rollout(str(t), float(n % 2)) for t in range(40) for n in range(8)), "format") is None
+    assert check(judge_rollouts(Rollout(str(t), float(n % 2)) for t in range(40) for n in range(8)), "format") is None
 
 
 def test_a_form_that_is_only_measured_counts_and_a_penalty_is_no_form() -> None:
     rng = random.Random(1)
     plain = [(str(t), float(rng.random() < 0.5)) for t in range(50) for _ in range(8)]
-    measured = judge(Rollout(t, r, {"correct": (r, 1.0)}, {"format": 0.0}) for t, r in plain)
-    penalty = judge(Rollout(t, r, {"correct": (r, 1.0), "format_penalty": (0.0, -1.0)}) for t, r in plain)
+    measured = judge_rollouts(Rollout(t, r, {"correct": (r, 1.0)}, {"format": 0.0}) for t, r in plain)
+    penalty = judge_rollouts(Rollout(t, r, {"correct": (r, 1.0), "format_penalty": (0.0, -1.0)}) for t, r in plain)
 
     assert check(measured, "format") is False
     assert check(penalty, "format") is None
@@ -61,13 +63,13 @@ def test_a_form_that_is_only_measured_counts_and_a_penalty_is_no_form() -> None:
 def test_unparsed_completions_are_judged_by_their_share_less_those_cut_off(broken: float, severity: str | None) -> None:
     rows = scored(coin(0.5), coin(1 - broken))
 
-    assert severities(judge(rows)).get("distribution-unparsed") == severity
+    assert severities(judge_rollouts(rows)).get("distribution-unparsed") == severity
     cut = [Rollout(r.task, r.reward, r.components, truncated=True) for r in rows]
-    assert "distribution-unparsed" not in severities(judge(cut))
+    assert "distribution-unparsed" not in severities(judge_rollouts(cut))
 
 
 def test_the_form_is_crossed_with_what_was_solved() -> None:
-    form = judge(scored(coin(0.5), coin(0.8))).form
+    form = judge_rollouts(scored(coin(0.5), coin(0.8))).form
     assert form is not None
     assert form.kept_solved + form.kept_unsolved + form.broken_solved + form.broken_unsolved == 400
     assert form.solved_if_kept == pytest.approx(0.5, abs=0.08)
@@ -77,13 +79,13 @@ def test_the_form_is_crossed_with_what_was_solved() -> None:
 def test_a_narrow_range_of_rewards_warns(width: float, severity: str | None) -> None:
     rng = random.Random(2)
     rows = [Rollout(str(t), 0.4 + width * (rng.random() < 0.5)) for t in range(50) for _ in range(8)]
-    assert severities(judge(rows)).get("distribution-narrow-range") == severity
+    assert severities(judge_rollouts(rows)).get("distribution-narrow-range") == severity
 
 
 def test_negative_rewards_and_scores_above_one_are_told() -> None:
     rng = random.Random(2)
     rows = [Rollout(str(t), rng.choice([-1.0, 1.0, 2.0])) for t in range(50) for _ in range(8)]
-    assert severities(judge(rows))["distribution-out-of-range"] == "warning"
+    assert severities(judge_rollouts(rows))["distribution-out-of-range"] == "warning"
 
 
 def labelled(accuracy: float, labels: int = 2) -> list[Rollout]:
@@ -98,32 +100,32 @@ def labelled(accuracy: float, labels: int = 2) -> list[Rollout]:
 
 def test_the_floor_is_what_always_giving_the_most_frequent_answer_earns() -> None:
     guessing, able = labelled(0.5), labelled(0.8)
-    at_floor = judge(guessing, golds=golds_of(guessing))
+    at_floor = judge_rollouts(guessing, golds=sampled_golds(guessing))
 
     assert at_floor.as_json()["floor"] == {"policy": "always-the-most-frequent-answer", "reward": 0.5}
     assert severities(at_floor)["distribution-at-floor"] == "blocker"
-    assert judge(able, golds=golds_of(able)).status == "passed"
+    assert judge_rollouts(able, golds=sampled_golds(able)).status == "passed"
 
 
 def test_golds_that_are_all_different_are_no_labels_and_free_form_is_a_floor() -> None:
-    found = judge(scored(lambda _: 0.0, lambda _: 1.0), golds={str(n): f"answer {n}" for n in range(50)})
+    found = judge_rollouts(scored(lambda _: 0.0, lambda _: 1.0), golds={str(n): f"answer {n}" for n in range(50)})
     assert found.as_json()["floor"] == {"policy": "right-form-wrong-answer", "reward": 0.0909}
 
 
 def test_tasks_that_are_nearly_always_solved_are_left_out_of_a_second_share() -> None:
     rng = random.Random(4)
     rows = [Rollout(str(t), float(t % 2 or rng.random() < 0.5)) for t in range(60) for _ in range(8)]
-    found = judge(rows)
+    found = judge_rollouts(rows)
     assert (found.usable_without_easy or 0) > 0.95 > (found.usable_groups.share or 0)
 
 
 def test_what_was_not_cut_off_has_a_mean_of_its_own() -> None:
     rows = [Rollout(str(t), float(n % 2), truncated=n % 2 == 0) for t in range(40) for n in range(8)]
-    assert judge(rows).mean_complete == 1.0
+    assert judge_rollouts(rows).mean_complete == 1.0
 
 
 def test_a_mean_beyond_zero_and_one_keeps_its_interval() -> None:
-    found, _ = clustered([-1.0, 2.0, -1.0, 2.0], 16)
+    found, _ = clustered_interval([-1.0, 2.0, -1.0, 2.0], 16)
     assert found.low < 0.5 < found.high
 
 
@@ -137,5 +139,5 @@ def test_a_mean_beyond_zero_and_one_keeps_its_interval() -> None:
     ],
 )
 def test_every_verdict_leads_to_the_call_that_brings_further(rows: list[Rollout], tool: str, view: str | None) -> None:
-    first = next_calls(judge(rows), "gsm8k", "eval-1")[0]
+    first = next_calls(judge_rollouts(rows), "gsm8k", "eval-1")[0]
     assert (first.tool, (first.arguments or {}).get("view")) == (tool, view)

@@ -28,6 +28,7 @@ def at_least(repeats: int, coverage: float = 0.95, chance: float = 1e-3) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(share=3)
 @pytest.mark.parametrize("name", [WIDE, HARD, ALIKE, FORMED, SMOOTH])
 def test_intervals_hold_the_truth_and_no_verdict_is_its_opposite(name: str) -> None:
     found = row(name)
@@ -47,6 +48,7 @@ def test_what_is_always_or_never_solved_fails_in_every_sample() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rotate(share=4, group="large sizes")
 def test_what_is_claimed_holds_on_populations_that_were_held_out() -> None:
     assert main(["--set", "held_out", "--repeats", "2"]) == 0
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.evals.spec import Endpoint, EvalSpec
+from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.relay.endpoints import Endpoint
 
 TASKSET = """
 import json, os, re
@@ -70,12 +71,24 @@ async def specified(lab: Lab) -> Specified:
 
     def specify(url: str, *, tasks: int = 4, rollouts: int = 2, **changes: object) -> EvalSpec:
         values = {
-            "environment": snapshot.name, "source": snapshot.source, "content": snapshot.content,
-            "tree": snapshot.tree, "api": "v1", "module": "sums_v1", "python": Path(sys.executable),
-            "program": Path(sys.executable).parent / "vf-eval", "verifiers": "0.4.0", "model": "scripted",
-            "endpoint": Endpoint("url", url, "MODEL_KEY"), "num_examples": tasks, "rollouts": rollouts, "tasks": 40,
-            "max_tokens": 64, "deadline_s": 120.0, "weights": {"correct": 1.0, "format_reward": 0.2},
-        }  # fmt: skip
+            "environment": snapshot.name,
+            "source": snapshot.source,
+            "content": snapshot.content,
+            "tree": snapshot.tree,
+            "api": "v1",
+            "module": "sums_v1",
+            "python": Path(sys.executable),
+            "program": Path(sys.executable).parent / "vf-eval",
+            "verifiers": "0.4.0",
+            "model": "scripted",
+            "endpoint": Endpoint("url", url, "MODEL_KEY"),
+            "num_examples": tasks,
+            "rollouts": rollouts,
+            "tasks": 40,
+            "max_tokens": 64,
+            "deadline_s": 120.0,
+            "weights": {"correct": 1.0, "format_reward": 0.2},
+        }
         return EvalSpec(**(values | changes))  # type: ignore[arg-type]
 
     return specify

@@ -11,18 +11,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prime_lab_mcp.lab.evals.attempt import file_sha256
-from prime_lab_mcp.lab.evals.program import RUN
-from prime_lab_mcp.lab.evals.spec import Endpoint, EvalSpec
+from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
+from prime_lab_mcp.lab.evals.runner.command import RUN_FOLDER
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.records import Job
+from prime_lab_mcp.lab.relay.endpoints import Endpoint
+from prime_lab_mcp.lab.state.ledger.rows import Job
 
 SPEC = EvalSpec(
-    environment="sums_v1", source="a" * 64, content="b" * 64, tree=Path("/nowhere"), api="v1", module="sums_v1",
-    python=Path(sys.executable), program=Path(sys.executable), verifiers="0.4.0", model="scripted",
-    endpoint=Endpoint("url", "http://127.0.0.1:9/v1"), num_examples=40, rollouts=4, tasks=40, max_tokens=64,
+    environment="sums_v1",
+    source="a" * 64,
+    content="b" * 64,
+    tree=Path("/nowhere"),
+    api="v1",
+    module="sums_v1",
+    python=Path(sys.executable),
+    program=Path(sys.executable),
+    verifiers="0.4.0",
+    model="scripted",
+    endpoint=Endpoint("url", "http://127.0.0.1:9/v1"),
+    num_examples=40,
+    rollouts=4,
+    tasks=40,
+    max_tokens=64,
     weights={"correct": 1.0},
-)  # fmt: skip
+)
 
 
 _NUMBER = itertools.count()
@@ -32,16 +46,21 @@ def episode(task: int, reward: float | None, said: str = "four", **changes: Any)
     """One rollout of one task; a reward of None is a rollout that failed."""
     failed = [{"type": "ProviderError", "message": "down", "status_code": 503}] if reward is None else []
     trace = {
-        "id": f"t{task}-{next(_NUMBER)}", "task": {"key": f"k{task}", "data": {"idx": task, "answer": "four"}},
+        "id": f"t{task}-{next(_NUMBER)}",
+        "task": {"key": f"k{task}", "data": {"idx": task, "answer": "four"}},
         "agent": {"name": "agent", "trainable": True},
         "nodes": [
             {"message": {"role": "user", "content": "2+2?"}, "sampled": False},
             {"message": {"role": "assistant", "content": said}, "sampled": True},
         ],
-        "calls": [{"finish_reason": "stop"}], "errors": failed, "ok": not failed, "stop_condition": "agent_completed",
+        "calls": [{"finish_reason": "stop"}],
+        "errors": failed,
+        "ok": not failed,
+        "stop_condition": "agent_completed",
         "rewards": {} if failed else {"correct": {"score": reward, "weight": 1.0}},
-        "num_input_tokens": 7, "num_output_tokens": 2,
-    }  # fmt: skip
+        "num_input_tokens": 7,
+        "num_output_tokens": 2,
+    }
     return {"id": f"e{task}", "task": {"key": f"k{task}"}, "traces": [trace | changes], "errors": [], "ok": not failed}
 
 
@@ -58,14 +77,25 @@ def mixed(tasks: int = 40, rollouts: int = 4, said: str = "four") -> list[dict[s
 def finished(lab: Lab, episodes: Sequence[dict[str, Any]], id: str = "eval-00000001", **changes: Any) -> Job:
     """The job in the ledger of `lab`, with these episodes as its results. `changes` are the specification's."""
     spec = dataclasses.replace(SPEC, **changes)
-    path = lab.evals.files(id).output / RUN / "traces.jsonl"
+    path = EvaluationJobs(lab).files(id).output / RUN_FOLDER / "traces.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("".join(json.dumps(e) + "\n" for e in episodes), encoding="utf-8")
     now = time.time()
     progress = {"completed": len(episodes), "planned": len(episodes), "results_sha256": file_sha256(path), "cost": 0.25}
     job = Job(
-        id=id, workspace=lab.key, environment=spec.environment, source=spec.source, content=spec.content,
-        intent=spec.intent, state="finished", pid=None, lease=now, deadline=now + 60, platform=None,
-        spec=spec.as_json(), progress=progress, at=now,
-    )  # fmt: skip
+        id=id,
+        workspace=lab.key,
+        environment=spec.environment,
+        source=spec.source,
+        content=spec.content,
+        intent=spec.intent,
+        state="finished",
+        pid=None,
+        lease=now,
+        deadline=now + 60,
+        platform=None,
+        spec=spec.as_json(),
+        progress=progress,
+        at=now,
+    )
     return lab.ledger.create_job(job)

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prime_lab_mcp.lab.evals.results import Layout, Rollout, parse
+from prime_lab_mcp.lab.rollouts.reading import Layout, parse_record
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 PROMPT = "What is 1+2? Put it in <answer></answer>."
 PARAMETERS = {
@@ -51,11 +52,20 @@ def v1(
         nodes.append({"message": turn["message"], "sampled": "finish" in turn})
     scores = {"correct": 0.0, "answer_format": 1.0} if rewards is None else rewards
     trace = {
-        "id": "t1", "task": {"key": "k1", "data": {"idx": 0}}, "agent": {"name": "agent", "trainable": True},
-        "nodes": nodes, "calls": calls, "tools": list(tools), "metrics": {}, "info": {}, "ok": True, "errors": [],
+        "id": "t1",
+        "task": {"key": "k1", "data": {"idx": 0}},
+        "agent": {"name": "agent", "trainable": True},
+        "nodes": nodes,
+        "calls": calls,
+        "tools": list(tools),
+        "metrics": {},
+        "info": {},
+        "ok": True,
+        "errors": [],
         "rewards": {name: {"score": score, "weight": 1.0} for name, score in scores.items()},
-        "stop_condition": "agent_completed", "num_output_tokens": sum(t.get("tokens", 0) for t in turns),
-    } | changes  # fmt: skip
+        "stop_condition": "agent_completed",
+        "num_output_tokens": sum(t.get("tokens", 0) for t in turns),
+    } | changes
     return _only({"id": "e1", "task": {"key": "k1"}, "traces": [trace], "errors": [], "ok": True}, "v1")
 
 
@@ -76,12 +86,19 @@ def v0(
         completion.append(message)
     scores = {"correct": 0.0, "answer_format": 1.0} if metrics is None else dict(metrics)
     row = {
-        "example_id": 3, "prompt": [{"role": "user", "content": prompt}], "completion": completion, "answer": "3",
-        "reward": scores.get("correct", 0.0), "error": None, "timing": {"total": 1.5},
-        "is_truncated": any(t.get("finish") == "length" for t in turns), "stop_condition": "no_tools_called",
-        "metrics": scores, "tool_defs": list(tools),
+        "example_id": 3,
+        "prompt": [{"role": "user", "content": prompt}],
+        "completion": completion,
+        "answer": "3",
+        "reward": scores.get("correct", 0.0),
+        "error": None,
+        "timing": {"total": 1.5},
+        "is_truncated": any(t.get("finish") == "length" for t in turns),
+        "stop_condition": "no_tools_called",
+        "metrics": scores,
+        "tool_defs": list(tools),
         "token_usage": {"input_tokens": 9, "output_tokens": sum(t.get("tokens", 0) for t in turns)},
-    } | changes  # fmt: skip
+    } | changes
     return _only(row, "v0")
 
 
@@ -92,5 +109,5 @@ def document(text: str, **changes: Any) -> Rollout:
 
 
 def _only(record: dict[str, Any], layout: Layout) -> Rollout:
-    [rollout] = parse(record, layout)
+    [rollout] = parse_record(record, layout)
     return rollout

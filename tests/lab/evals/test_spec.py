@@ -8,16 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.evals import program
-from prime_lab_mcp.lab.evals.golds import final
-from prime_lab_mcp.lab.evals.spec import Endpoint, EvalSpec, Price
+from prime_lab_mcp.lab.evals.rehearsal_answers import final_answer
+from prime_lab_mcp.lab.evals.runner import command
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
 
 SPEC = EvalSpec(
-    environment="sums", source="s", content="c", tree=Path("/t"), api="v1", module="sums", python=Path("/p/python"),
-    program=Path("/p/vf-eval"), verifiers="0.4.0", model="m", endpoint=Endpoint("url", "http://127.0.0.1:1/v1"),
-    num_examples=50, rollouts=8, tasks=20, max_tokens=64, env_args={"split": "train"}, weights={"correct": 1.0},
-    price=Price(1.0, 2.0), seed=7,
-)  # fmt: skip
+    environment="sums",
+    source="s",
+    content="c",
+    tree=Path("/t"),
+    api="v1",
+    module="sums",
+    python=Path("/p/python"),
+    program=Path("/p/vf-eval"),
+    verifiers="0.4.0",
+    model="m",
+    endpoint=Endpoint("url", "http://127.0.0.1:1/v1"),
+    num_examples=50,
+    rollouts=8,
+    tasks=20,
+    max_tokens=64,
+    env_args={"split": "train"},
+    weights={"correct": 1.0},
+    price=Price(1.0, 2.0),
+    seed=7,
+)
 
 
 def test_a_specification_survives_json() -> None:
@@ -39,8 +55,8 @@ def test_a_small_taskset_bounds_the_plan() -> None:
 
 
 def test_v1_gets_a_seeded_shuffle_and_our_harness(tmp_path: Path) -> None:
-    files = program.JobFiles(tmp_path)
-    argv = program.command(SPEC, files, "http://127.0.0.1:5/v1")
+    files = command.JobFiles(tmp_path)
+    argv = command.eval_command(SPEC, files, "http://127.0.0.1:5/v1")
     config = json.loads(files.config.read_text())
 
     assert argv == ["/p/python", "/p/vf-eval", "@", str(files.config), "--clean"]
@@ -53,14 +69,14 @@ def test_v1_gets_a_seeded_shuffle_and_our_harness(tmp_path: Path) -> None:
 
 def test_an_endless_taskset_is_shuffled_within_a_bound(tmp_path: Path) -> None:
     spec = dataclasses.replace(SPEC, infinite=True, tasks=None)
-    program.command(spec, program.JobFiles(tmp_path), "http://127.0.0.1:5/v1")
+    command.eval_command(spec, command.JobFiles(tmp_path), "http://127.0.0.1:5/v1")
 
     assert json.loads((tmp_path / "eval.json").read_text())["select"]["include"] == {"idx": ["0:500"]}
 
 
 def test_another_harness_is_passed_through(tmp_path: Path) -> None:
     spec = dataclasses.replace(SPEC, harness="bash")
-    program.command(spec, program.JobFiles(tmp_path), "http://127.0.0.1:5/v1")
+    command.eval_command(spec, command.JobFiles(tmp_path), "http://127.0.0.1:5/v1")
 
     assert json.loads((tmp_path / "eval.json").read_text())["env"]["agent"]["harness"] == {"id": "bash"}
     assert spec.harness_name == "bash"
@@ -71,7 +87,7 @@ def test_another_harness_is_passed_through(tmp_path: Path) -> None:
 )
 def test_v0_shuffles_where_its_program_can(tmp_path: Path, version: str, order: str, shuffled: bool) -> None:
     spec = dataclasses.replace(SPEC, api="v0", verifiers=version)
-    argv = program.command(spec, program.JobFiles(tmp_path), "http://127.0.0.1:5/v1")
+    argv = command.eval_command(spec, command.JobFiles(tmp_path), "http://127.0.0.1:5/v1")
 
     assert spec.order == order
     assert ("--shuffle" in argv) is shuffled
@@ -81,7 +97,7 @@ def test_v0_shuffles_where_its_program_can(tmp_path: Path, version: str, order: 
 def test_vf_eval_sees_no_key_but_the_relays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PRIME_API_KEY", "OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "a-real-secret")
-    found = program.environment(SPEC, program.JobFiles(tmp_path), "http://127.0.0.1:5/v1", "relay-secret", ())
+    found = command.eval_environment(SPEC, command.JobFiles(tmp_path), "http://127.0.0.1:5/v1", "relay-secret", ())
 
     assert "a-real-secret" not in found.values()
     assert found["OPENAI_API_KEY"] == found["PRIME_API_KEY"] == "relay-secret"
@@ -90,7 +106,9 @@ def test_vf_eval_sees_no_key_but_the_relays(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_key_that_a_person_allowed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "for-the-judge")
-    found = program.environment(SPEC, program.JobFiles(tmp_path), "http://x/v1", "relay-secret", ("OPENAI_API_KEY",))
+    found = command.eval_environment(
+        SPEC, command.JobFiles(tmp_path), "http://x/v1", "relay-secret", ("OPENAI_API_KEY",)
+    )
 
     assert found["OPENAI_API_KEY"] == "for-the-judge"
 
@@ -98,9 +116,15 @@ def test_a_key_that_a_person_allowed_stays(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("answer", "plain"),
     [
-        ("3+4=7\n#### 7", "7"), (r"so \boxed{\frac{1}{2}}", r"\frac{1}{2}"), ("B", "B"), (42, "42"),
-        (True, "yes"), (["a", "b"], "a"), ({"x": 1}, ""), (None, ""),
+        ("3+4=7\n#### 7", "7"),
+        (r"so \boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        ("B", "B"),
+        (42, "42"),
+        (True, "yes"),
+        (["a", "b"], "a"),
+        ({"x": 1}, ""),
+        (None, ""),
     ],
-)  # fmt: skip
+)
 def test_golds_are_the_plain_final_answer(answer: object, plain: str) -> None:
-    assert final(answer) == plain
+    assert final_answer(answer) == plain

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.errors import LabError
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.evals import upload
-from prime_lab_mcp.lab.evals.attempt import file_sha256
-from prime_lab_mcp.lab.records import Job
-from prime_lab_mcp.lab.report import Outcome
+from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools import push_environment
 from prime_lab_mcp.tools.run_eval import TOOL
 from tests.tools.loopback import Desk, desk
@@ -41,31 +42,56 @@ def trace(task: int, score: float) -> dict[str, Any]:
         {"message": {"role": "assistant", "content": f"<answer>{task + 1}</answer>"}, "sampled": True},
     ]
     return {
-        "id": f"t{task}-{score}", "ok": True, "nodes": messages, "metrics": {"length": float("nan")},
-        "rewards": {"correct": {"score": score, "weight": 1.0}}, "errors": [],
+        "id": f"t{task}-{score}",
+        "ok": True,
+        "nodes": messages,
+        "metrics": {"length": float("nan")},
+        "rewards": {"correct": {"score": score, "weight": 1.0}},
+        "errors": [],
         "task": {"key": f"k{task}", "data": {"idx": task, "prompt": "?", "answer": str(task + 1)}},
-    }  # fmt: skip
+    }
 
 
 async def finished(at: Desk, id: str) -> Job:
     """A finished job of the published environment with six rollouts of three tasks."""
     taken = await at.lab.snapshot("uploads")
-    files = at.lab.evals.files(id)
+    files = EvaluationJobs(at.lab).files(id)
     results = files.output / "run" / "traces.jsonl"
     results.parent.mkdir(parents=True)
     rows = [{"traces": [trace(n, s)], "task": trace(n, s)["task"]} for n in range(3) for s in (0.0, 1.0)]
     results.write_text("".join(json.dumps(r) + "\n" for r in [*rows, {"traces": [], "job": id}]), encoding="utf-8")
     spec = {
-        "environment": "uploads", "source": taken.source, "content": taken.content, "tree": str(taken.tree),
-        "api": "v1", "module": "uploads", "python": "python", "program": "vf-eval", "verifiers": "0.4.0",
-        "model": "some/model", "endpoint": {"preset": "url", "url": "http://localhost:1/v1"}, "num_examples": 3,
+        "environment": "uploads",
+        "source": taken.source,
+        "content": taken.content,
+        "tree": str(taken.tree),
+        "api": "v1",
+        "module": "uploads",
+        "python": "python",
+        "program": "vf-eval",
+        "verifiers": "0.4.0",
+        "model": "some/model",
+        "endpoint": {"preset": "url", "url": "http://localhost:1/v1"},
+        "num_examples": 3,
         "rollouts": 2,
-    }  # fmt: skip
+    }
     row = Job(
-        id=id, workspace=at.lab.key, environment="uploads", source=taken.source, content=taken.content, intent=id,
-        state="finished", pid=None, lease=0.0, deadline=0.0, platform=None, spec=spec,
-        progress={"results_sha256": file_sha256(results)}, judged=True, at=time.time(),
-    )  # fmt: skip
+        id=id,
+        workspace=at.lab.key,
+        environment="uploads",
+        source=taken.source,
+        content=taken.content,
+        intent=id,
+        state="finished",
+        pid=None,
+        lease=0.0,
+        deadline=0.0,
+        platform=None,
+        spec=spec,
+        progress={"results_sha256": file_sha256(results)},
+        judged=True,
+        at=time.time(),
+    )
     return at.lab.ledger.create_job(row)
 
 
@@ -76,11 +102,11 @@ async def held(at: Desk) -> list[dict[str, Any]]:
 async def test_what_is_uploaded_is_every_rollout_privately_under_the_published_name_and_once(at: Desk) -> None:
     before = len(await held(at))
     job = await finished(at, "eval-0000000a")
-    ref = await upload.target(at.lab, await at.lab.snapshot("uploads"))
+    ref = await upload.upload_target(at.lab, await at.lab.snapshot("uploads"))
     assert ref == REF
 
-    sent = await upload.upload(at.lab, job, ref)
-    again = await upload.upload(at.lab, job, ref)
+    sent = await upload.upload_results(at.lab, job, ref)
+    again = await upload.upload_results(at.lab, job, ref)
 
     assert (sent.sent, again.sent, again.id, sent.samples) == (True, False, sent.id, 7)
     assert sent.url.endswith(sent.id)
@@ -97,6 +123,7 @@ async def test_what_is_uploaded_is_every_rollout_privately_under_the_published_n
     assert (samples[0]["answer"], samples[0]["metrics"]["correct"]) == ("1", 0.0)
 
 
+@pytest.mark.rotate(share=2)
 @pytest.mark.parametrize(
     ("id", "method", "path"),
     [
@@ -115,11 +142,11 @@ async def test_an_answer_lost_at_any_step_leaves_one_whole_evaluation_or_says_wh
         # The samples arrived, and prime sent them again by itself: that is said and not hidden.
         for _ in range(2):
             with pytest.raises(LabError) as caught:
-                await upload.upload(at.lab, job, REF)
+                await upload.upload_results(at.lab, job, REF)
             assert caught.value.code == "upload-incomplete"
             assert "14 rollouts, not the 7" in caught.value.message
     else:
-        sent = await upload.upload(at.lab, job, REF)
+        sent = await upload.upload_results(at.lab, job, REF)
         assert (await at.lab.prime.eval_get(sent.id))["total_samples"] == 7
     assert len(await held(at)) == before + 1
 
@@ -128,9 +155,9 @@ async def test_a_refused_upload_takes_nothing_from_the_evaluation_and_may_be_tri
     before = len(await held(at))
     job = await finished(at, "eval-0000000e")
     await at.fault("402", "/evaluations/$", method="POST")
-    kept = await upload.reported(at.lab, job, REF, Outcome("passed", "fine", data={"id": job.id}))
+    kept = await upload.outcome_with_upload(at.lab, job, REF, Outcome("passed", "fine", data={"id": job.id}))
     assert (kept.status, [f.code for f in kept.findings], "upload" in kept.data) == ("passed", ["upload-failed"], False)
-    done = await upload.reported(at.lab, job, REF, Outcome("passed", "fine", data={"id": job.id}))
+    done = await upload.outcome_with_upload(at.lab, job, REF, Outcome("passed", "fine", data={"id": job.id}))
     assert (done.data["upload"]["environment"], done.data["upload"]["deduplicated"]) == (REF, False)
     assert len(await held(at)) == before + 1
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import platformdirs
-
-from prime_lab_mcp.lab.interpreter import Interpreter, Interpreters
-from prime_lab_mcp.lab.settings import Settings
+from prime_lab_mcp.lab.interpreter import Interpreter
+from tests.support.interpreters import shared
 
 VERSIONS = ("0.1.14", "0.2.1", "0.3.1")
 MODULE = """
@@ -43,12 +41,8 @@ def load_environment(size: int = 40, group: bool = False) -> vf.Environment:
 
 
 async def interpreter(version: str) -> Interpreter:
-    """Kept in the user's cache folder between runs."""
-    kept = platformdirs.user_cache_path("prime-lab-mcp-tests")
-    kept.mkdir(parents=True, exist_ok=True)
-    made = Interpreters(Settings(workspace=kept, state_dir=kept))
     needed = [f"verifiers=={version}", "datasets>=3.0,<4.7"]
-    return await made.for_package({"project": {"dependencies": needed}}, api="v0")
+    return await shared().for_package({"project": {"dependencies": needed}}, api="v0")
 
 
 def write(workspace: Path) -> None:

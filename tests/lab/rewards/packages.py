@@ -6,25 +6,14 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.report import Outcome, Report
-from prime_lab_mcp.lab.snapshot import Snapshot
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools import check_environment, test_reward
 from prime_lab_mcp.tools.tool import Call
+from tests.support.packages import pyproject
 
-PYPROJECT = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "{name}"
-version = "0.1.0"
-description = "Sums of marbles."
-requires-python = ">=3.11"
-tags = ["single-turn"]
-dependencies = ["{verifiers}"]
-"""
 README = (
     "# Marbles\n\nThe data set holds sums. Format: a number in answer tags. Reward: 1 when right. Usage: vf-eval.\n"
 )
@@ -83,13 +72,17 @@ def reward(code: str, *, name: str = "correct", weight: float = 1.0, kind: str =
 SOUND = reward("return sound(reply, gold)")
 
 
+def project(name: str, verifiers: str) -> str:
+    return pyproject(name, description="Sums of marbles.", dependencies=[verifiers], tags=["single-turn"])
+
+
 def write(lab: Lab, name: str, body: str, *, verifiers: str = "verifiers>=0.4.0,<0.5", **files: str) -> Path:
     """An environment package in the lab's workspace. `files` replaces or adds files (`README_md`, `pyproject_toml`)."""
     folder = lab.workspace.environments / name
     folder.mkdir(parents=True)
     contents = {
         f"{name}.py": MODULE.format(body=body),
-        "pyproject.toml": PYPROJECT.format(name=name, verifiers=verifiers),
+        "pyproject.toml": project(name, verifiers),
         "README.md": README,
     }
     for path, text in contents.items():
@@ -123,7 +116,8 @@ async def check(lab: Lab, name: str) -> Outcome:
 
 
 async def try_reward(lab: Lab, name: str, **arguments: Any) -> Outcome:
-    return await test_reward.run(await call(lab, name), test_reward.Args(environment=name, **arguments))
+    args, made = test_reward.Args(environment=name, **arguments), await call(lab, name)
+    return await test_reward.run(made, await test_reward.plan(made, args))
 
 
 def codes(outcome: Outcome, severity: str = "blocker") -> set[str]:

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.worker.host import Case, Worker
+from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.pool import Workers
+from prime_lab_mcp.lab.worker.scoring import Case
 
 OWN = Interpreter(Path(sys.executable), "0.4.0", "own")
 

@@ -10,11 +10,12 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from prime_lab_mcp.lab.interpreter import Interpreters
-from prime_lab_mcp.lab.rewards.canary import EXPRESSION, PROGRAM
-from prime_lab_mcp.lab.settings import Settings
-from prime_lab_mcp.lab.worker.audit import CANARY, REFUSED
-from prime_lab_mcp.lab.worker.host import Scored
+from prime_lab_mcp.lab.rewards.probes.programs import CANARY_EXPRESSION, CANARY_PROGRAM
+from prime_lab_mcp.lab.worker.child.audit import REFUSED
+from prime_lab_mcp.lab.worker.child.protocol import CANARY
+from prime_lab_mcp.lab.worker.scoring import Scored
+from tests.support.interpreters import shared
+from tests.support.scoring import problems
 
 from .conftest import Opened, Write, running, said
 
@@ -33,20 +34,20 @@ async def scored(write: Write, opened: Opened, reward: str, text: str = "2", top
 @pytest.mark.parametrize(
     ("reward", "text"),
     [
-        ("eval(trace.last_reply)", EXPRESSION),
-        ("exec(trace.last_reply, {})", PROGRAM),
-        ("await asyncio.to_thread(eval, trace.last_reply)", EXPRESSION),
-        ("eval(compile(f'int({trace.last_reply})', '', 'eval'))", EXPRESSION),
+        ("eval(trace.last_reply)", CANARY_EXPRESSION),
+        ("exec(trace.last_reply, {})", CANARY_PROGRAM),
+        ("await asyncio.to_thread(eval, trace.last_reply)", CANARY_EXPRESSION),
+        ("eval(compile(f'int({trace.last_reply})', '', 'eval'))", CANARY_EXPRESSION),
     ],
 )
 async def test_text_that_is_run_in_the_process_is_seen(write: Write, opened: Opened, reward: str, text: str) -> None:
     guarded = f"try: {reward}\nexcept Exception: pass"
-    assert (await scored(write, opened, guarded, text)).problems == ("evaluated-output",)
+    assert problems(await scored(write, opened, guarded, text)) == ("evaluated-output",)
 
 
 async def test_an_evaluation_without_builtins_is_seen_although_it_fails(write: Write, opened: Opened) -> None:
     reward = "try: eval(trace.last_reply, {'__builtins__': {}})\nexcept Exception: pass"
-    assert (await scored(write, opened, reward, EXPRESSION)).problems == ("evaluated-output",)
+    assert problems(await scored(write, opened, reward, CANARY_EXPRESSION)) == ("evaluated-output",)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ async def test_an_evaluation_without_builtins_is_seen_although_it_fails(write: W
     ],
 )
 async def test_a_program_run_elsewhere_or_only_read_is_none(write: Write, opened: Opened, reward: str) -> None:
-    assert (await scored(write, opened, reward, PROGRAM)).problems == ()
+    assert (await scored(write, opened, reward, CANARY_PROGRAM)).problems == ()
 
 
 async def test_nothing_is_seen_while_the_environment_loads(write: Write, opened: Opened, tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ async def test_connections_are_refused_and_named_and_the_number_stands(
     found = await scored(write, opened, f"try: {reach}\nexcept OSError as error: assert {REFUSED!r} in str(error)")
     assert found.reward == 2.0
     assert len(found.problems) == 1
-    assert re.fullmatch(r"opened-network:(verdict\.example|192\.0\.2\.1)", found.problems[0])
+    assert re.fullmatch(r"opened-network:(verdict\.example|192\.0\.2\.1)", problems(found)[0])
 
 
 async def test_a_refused_connection_that_is_not_caught_says_why(write: Write, opened: Opened) -> None:
@@ -102,7 +103,7 @@ async def test_connections_to_this_machine_are_let_through(write: Write, opened:
 async def test_a_proxy_on_this_machine_is_the_network(write: Write, opened: Opened) -> None:
     top = LISTENER + "os.environ['HTTPS_PROXY'] = f'http://127.0.0.1:{listener.getsockname()[1]}'"
     reward = "try: __import__('socket').create_connection(listener.getsockname(), timeout=5)\nexcept OSError: pass"
-    assert (await scored(write, opened, reward, top=top)).problems == ("opened-network:127.0.0.1",)
+    assert problems(await scored(write, opened, reward, top=top)) == ("opened-network:127.0.0.1",)
 
 
 @pytest.mark.parametrize(
@@ -120,12 +121,12 @@ async def test_files_elsewhere_are_named(write: Write, opened: Opened, write_it:
     path = f"/var/tmp/audit-{uuid4().hex}"
     remove = f"\nos.rmdir({path!r}) if os.path.isdir({path!r}) else os.remove({path!r})"
     found = await scored(write, opened, write_it.replace("PATH", repr(path)) + remove)
-    assert (found.reward, found.problems) == (2.0, (f"wrote-files:{path}",))
+    assert (found.reward, problems(found)) == (2.0, (f"wrote-files:{path}",))
 
 
 async def test_a_file_of_the_package_is_named_relative_to_it(write: Write, opened: Opened) -> None:
     found = await scored(write, opened, "open(os.path.join(os.path.dirname(__file__), 'scores.tsv'), 'w').close()")
-    assert found.problems == ("wrote-files:scores.tsv",)
+    assert problems(found) == ("wrote-files:scores.tsv",)
 
 
 @pytest.mark.parametrize(
@@ -141,13 +142,13 @@ async def test_a_file_of_the_package_is_named_relative_to_it(write: Write, opene
 async def test_temporary_files_of_ones_own_are_none(write: Write, opened: Opened, harmless: str) -> None:
     async with opened(write(reward=harmless)) as worker:
         found = await worker.score([said(1, "2"), said(1, "2"), said(2, "3")])
-    assert [s.problems for s in found] == [(), (), ()]
+    assert [problems(s) for s in found] == [(), (), ()]
 
 
 async def test_one_file_for_different_completions_is_named(write: Write, opened: Opened) -> None:
     async with opened(write(reward="open('program.py', 'w').close()")) as worker:
         found = await worker.score([said(1, "2"), said(1, "2"), said(1, "3")])
-    assert [s.problems for s in found] == [(), (), ("reused-file:program.py",)]
+    assert [problems(s) for s in found] == [(), (), ("reused-file:program.py",)]
 
 
 LEFT = """
@@ -171,7 +172,7 @@ async def test_a_process_left_running_is_told_and_gone_when_the_worker_is(
     reward = f"if trace.last_reply == '4':\n{textindent(start.format(mark=mark, session=False))}"
     async with opened(write(reward=reward)) as worker:
         found = await worker.score([said(1, "2"), said(2, "4"), said(1, "2")])
-        assert [s.problems for s in found] == [(), ("left-processes",), ()]
+        assert [problems(s) for s in found] == [(), ("left-processes",), ()]
         assert [s.reward for s in found] == [2.0, 2.0, 2.0]
         assert len(running(f"MARK={mark}")) == 1
         await worker.close()
@@ -205,7 +206,7 @@ async def test_scratch_files_are_gone_when_the_worker_is(write: Write, opened: O
 async def test_a_score_that_comes_too_late_is_a_timeout(write: Write, opened: Opened) -> None:
     async with opened(write(reward="time.sleep(0.4 if trace.last_reply == 'slow' else 0)")) as worker:
         found = await worker.score([said(1, "2"), said(1, "slow"), said(1, "2")], case_timeout=0.2)
-    assert [s.problems for s in found] == [(), ("timeout",), ()]
+    assert [problems(s) for s in found] == [(), ("timeout",), ()]
     assert [s.reward for s in found] == [2.0, None, 2.0]
 
 
@@ -213,8 +214,8 @@ async def test_after_three_late_scores_the_rest_is_not_run(write: Write, opened:
     started = time.perf_counter()
     async with opened(write(reward="time.sleep(0.4)")) as worker:
         found = await worker.score([said(1, "2")] * 40, case_timeout=0.2)
-    assert [s.problems for s in found[1:4]] == [("timeout",)] * 3
-    assert {s.problems for s in found[4:]} == {("not-run",)}
+    assert [problems(s) for s in found[1:4]] == [("timeout",)] * 3
+    assert {problems(s) for s in found[4:]} == {("not-run",)}
     assert time.perf_counter() - started < 20
 
 
@@ -225,7 +226,7 @@ from datasets import Dataset
 
 def correct(completion, answer) -> float:
     text = completion[-1]["content"]
-    if text == "EVAL": eval({EXPRESSION!r})
+    if text == "EVAL": eval({CANARY_EXPRESSION!r})
     if text == "FILE":
         open("/var/tmp/audit-v0", "w").close(); os.remove("/var/tmp/audit-v0")
     if text == "NET":
@@ -242,19 +243,20 @@ def load_environment():
 
 
 @pytest.mark.slow
-async def test_v0_rewards_are_watched_too(
-    write: Write, opened: Opened, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    root = tmp_path_factory.mktemp("interpreters")
-    interpreters = Interpreters(Settings(workspace=root, state_dir=root))
+async def test_v0_rewards_are_watched_too(write: Write, opened: Opened) -> None:
     needed = {"project": {"dependencies": ["verifiers>=0.1.14,<0.2"]}}
-    interpreter = await interpreters.for_package(needed, api="v0")
+    interpreter = await shared().for_package(needed, api="v0")
     tree = write(V0)
     texts = ["a", "EVAL", "FILE", "NET", "LEFT", "LATE", "a"]
     async with opened(tree, interpreter=interpreter, api="v0") as worker:
         found = await worker.score([said(0, text) for text in texts], case_timeout=1)
-    assert [s.problems for s in found] == [
-        (), ("evaluated-output",), ("wrote-files:/var/tmp/audit-v0",), ("opened-network:192.0.2.1",),
-        ("left-processes",), ("timeout",), (),
-    ]  # fmt: skip
+    assert [problems(s) for s in found] == [
+        (),
+        ("evaluated-output",),
+        ("wrote-files:/var/tmp/audit-v0",),
+        ("opened-network:192.0.2.1",),
+        ("left-processes",),
+        ("timeout",),
+        (),
+    ]
     assert [s.reward for s in found] == [1.0, 0.0, 0.0, 0.0, 0.0, None, 1.0]

@@ -1,71 +1,188 @@
-"""One migration from its first step to its last."""
+"""Runs one migration from its first step to its last, and keeps a person's comments behind moved values.
+
+`choices_of_file` returns what a migrated file decides as choices, so that a new plan does not change it.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prime_lab_mcp.lab.configs.draft import Draft
-from prime_lab_mcp.lab.configs.inherit import inherit
-from prime_lab_mcp.lab.configs.migrate.comments import remarks
-from prime_lab_mcp.lab.configs.migrate.environments import move_environments
-from prime_lab_mcp.lab.configs.migrate.header import Header, read_header
-from prime_lab_mcp.lab.configs.migrate.leftovers import drop_leftovers
-from prime_lab_mcp.lab.configs.migrate.rows import KEPT, Change, Rows, index, leaves, told
-from prime_lab_mcp.lab.configs.migrate.shared import share
-from prime_lab_mcp.lab.configs.migrate.tables import move_tables
-from prime_lab_mcp.lab.configs.plan import Choices, Curriculum
-from prime_lab_mcp.lab.configs.read import Config, Target
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.configs.config import ConfigTarget, TrainingConfig, taskset_identity
+from prime_lab_mcp.lab.configs.draft import ConfigDraft
+from prime_lab_mcp.lab.configs.migrate.rows import (
+    UNCHANGED,
+    KeyChange,
+    LineageHeader,
+    MigrationRows,
+    dotted_key,
+    key_index,
+    key_with_value,
+    leaf_values,
+    read_header,
+)
+from prime_lab_mcp.lab.configs.migrate.steps import drop_leftovers, move_environments, move_tables, share_settings
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
+from prime_lab_mcp.lab.distribution.sample import Curriculum
+
+
+def value_comments(text: str, table: Any) -> dict[str, str]:
+    """The comment behind each value, by dotted key. Comments on their own lines stay in the older file."""
+    import tomlkit  # not needed until a config is written
+
+    try:
+        document = tomlkit.parse(text)
+    except Exception:  # tomllib has read it; tomlkit need not agree on every corner
+        return {}
+    found = {}
+    for path, item in _items(document, ()):
+        said = str(getattr(getattr(item, "trivia", None), "comment", "")).lstrip("# ").strip()
+        if said:
+            found[dotted_key(path, table)] = said
+    return found
+
+
+def _items(container: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    from tomlkit.items import AoT, InlineTable, Table
+
+    for key in list(container):
+        item = container.item(key) if hasattr(container, "item") else container[key]
+        here = (*path, str(key))
+        if isinstance(item, AoT):
+            for index, entry in enumerate(item):
+                yield from _items(entry, (*here, index))
+        elif isinstance(item, Table) or (hasattr(item, "keys") and not isinstance(item, InlineTable)):
+            yield from _items(item, here)
+        else:
+            yield here, item
+
+
+INHERITED_FIELDS: Mapping[str, tuple[str, type]] = {
+    "model": ("model.name", str),
+    "steps": ("max_steps", int),
+    "batch": ("orchestrator.batch_size", int),
+    "group": ("orchestrator.group_size", int),
+    "max_tokens": ("orchestrator.train.sampling.max_completion_tokens", int),
+    "seq_len": ("seq_len", int),
+    "temperature": ("orchestrator.train.sampling.temperature", float),
+    "lora_rank": ("trainer.model.lora.rank", int),
+    "lora_alpha": ("trainer.model.lora.alpha", float),
+    "lr": ("trainer.optim.lr", float),
+    "gpu_type": ("gpu_type", str),
+    "renderer": ("orchestrator.renderer.name", str),
+    "wandb": ("monitors.wandb.project", str),
+    "eval_interval": ("orchestrator.eval.interval", int),
+    "eval_tasks": ("orchestrator.eval.num_examples", int),
+    "ckpt_interval": ("ckpt.interval", int),
+}
+
+
+def choices_of_file(draft: ConfigDraft, file: str, target: ConfigTarget, lora: bool | None = None) -> ConfigChoices:
+    """The choices that a migrated file makes. `lora` is implied by an older shape; None reads it from the file."""
+    values: dict[str, Any] = {}
+    for field, (path, kind) in INHERITED_FIELDS.items():
+        found = draft.get(path)
+        if kind is float and isinstance(found, int) and not isinstance(found, bool):
+            found = float(found)
+        unfit = found == "None" or (kind is int and field != "eval_tasks" and isinstance(found, int) and found < 1)
+        if isinstance(found, kind) and not isinstance(found, bool) and not unfit:
+            values[field] = found
+    because = {
+        field: draft.reasons.get(tuple(INHERITED_FIELDS[field][0].split(".")), f"from {file}") for field in values
+    }
+    train, infer = draft.get("deployment.num_train_gpus"), draft.get("deployment.num_infer_gpus")
+    if isinstance(train, int) or isinstance(infer, int):
+        values["train_gpus"] = max(1, train if isinstance(train, int) else 1)
+        values["gpus"] = values["train_gpus"] + max(1, infer if isinstance(infer, int) else 1)
+        because["gpus"] = f"from {file}"
+    if draft.get("deployment.type") == "multi_node" or values.get("gpus", 2) > 8:
+        values = {k: v for k, v in values.items() if k not in ("gpus", "train_gpus")}
+    if "group" in values and values["group"] < 2:
+        values.pop("group")  # a group of one has no advantage: let the plan choose
+    values["lora"] = isinstance(draft.get("trainer.model.lora"), Mapping) if lora is None else lora
+    if values.get("renderer") == "auto":
+        values.pop("renderer")
+    return ConfigChoices(sources=draft_sources(draft), target=target, because=because, **values)
+
+
+def draft_sources(draft: ConfigDraft) -> tuple[SourceChoice, ...]:
+    """The training sources of a draft."""
+    found = draft.get("orchestrator.train.source")
+    return tuple(_source(entry) for entry in found if isinstance(entry, Mapping)) if isinstance(found, list) else ()
+
+
+def _source(entry: Mapping[str, Any]) -> SourceChoice:
+    env = entry.get("env")
+    taskset = env.get("taskset") if isinstance(env, Mapping) else None
+    args = dict(taskset) if isinstance(taskset, Mapping) else {}
+    id = str(args.pop("id", "") or (env.get("id", "") if isinstance(env, Mapping) else ""))
+    agent = env.get("agent") if isinstance(env, Mapping) else None
+    parts = {key: agent.get(key) for key in ("harness", "runtime")} if isinstance(agent, Mapping) else {}
+    named = {key: part for key, part in parts.items() if isinstance(part, Mapping)}
+    return SourceChoice(
+        id=id,
+        args=args,
+        name=str(entry.get("name") or taskset_identity(id)[1]),
+        harness=_text(named.get("harness", {}).get("id")),
+        runtime=_text(named.get("runtime", {}).get("type")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
-    """`draft` holds the old file's settings in today's shape; `choices` the same as far as a plan decides on them.
+class ConfigMigration:
+    """A finished migration. `draft` holds the old settings in the present shape; `choices` those that a plan decides
+    on.
 
-    `rows` has one for every key of the old file; `moved` is False when the file was of today's shape already.
+    `rows` has one row for every key of the old file. `moved` is False when the file had the present shape already.
     """
 
-    draft: Draft
-    choices: Choices
-    rows: tuple[Change, ...]
-    header: Header
+    draft: ConfigDraft
+    choices: ConfigChoices
+    rows: tuple[KeyChange, ...]
+    header: LineageHeader
     moved: bool
 
     @property
-    def changes(self) -> tuple[Change, ...]:
-        """The rows of keys that did not stay as they were."""
-        return tuple(row for row in self.rows if row.to != KEPT)
+    def changes(self) -> tuple[KeyChange, ...]:
+        """The rows of keys that changed."""
+        return tuple(row for row in self.rows if row.to != UNCHANGED)
 
 
-def migrate(config: Config, target: Target = "hosted") -> Migration:
-    """Raises BadInput for a config of supervised fine-tuning, which has no environments."""
+def migrate_config(config: TrainingConfig, target: ConfigTarget = "hosted") -> ConfigMigration:
+    """Migrate a config. Raises BadInput for a config of supervised fine-tuning, which has no environments."""
     if config.shape == "sft":
         raise BadInput(
             f"{config.path.name} is a config for supervised fine-tuning; there is nothing in it to migrate",
             fix="Edit it directly, or write an RL config with environments=[...].",
             code="config-not-rl",
         )
-    mover = Mover(config, target)
+    mover = ConfigMover(config, target)
     header = mover.move()
-    choices = inherit(mover.draft, config.path.name, target, lora=True if config.shape == "shared-lora" else None)
+    choices = choices_of_file(
+        mover.draft, config.path.name, target, lora=True if config.shape == "shared-lora" else None
+    )
     rows = mover.rows.all(mover.draft)
-    moved = any(row.to != KEPT for row in rows)
-    return Migration(mover.draft, replace(choices, curriculum=mover.kind), rows, header, moved)
+    moved = any(row.to != UNCHANGED for row in rows)
+    return ConfigMigration(mover.draft, replace(choices, curriculum=mover.kind), rows, header, moved)
 
 
-class Mover:
-    """One migration in progress. Steps use `place` and `drop`, which write the rows."""
+class ConfigMover:
+    """One migration in progress. Steps call `place` and `drop`, which write the rows."""
 
-    def __init__(self, config: Config, target: Target) -> None:
-        self.draft = Draft(copy.deepcopy(dict(config.table)))
-        self.rows = Rows(config.table)
+    def __init__(self, config: TrainingConfig, target: ConfigTarget) -> None:
+        self.draft = ConfigDraft(copy.deepcopy(dict(config.table)))
+        self.rows = MigrationRows(config.table)
         self.target = target
         self.name = config.path.name
         self.curriculum: set[str] = set()
-        self._remarks = remarks(config.text, config.table)
+        self._remarks = value_comments(config.text, config.table)
 
     @property
     def kind(self) -> Curriculum | None:
@@ -73,24 +190,26 @@ class Mover:
             return "both"
         return "gate" if "gate" in self.curriculum else "pools" if "pools" in self.curriculum else None
 
-    def move(self) -> Header:
+    def move(self) -> LineageHeader:
         header = self._header()
         if isinstance(self.draft.get("model"), str):
             self.to("model", "model.name", "the model is a table now")
         move_tables(self)
         move_environments(self)
-        share(self)
+        share_settings(self)
         drop_leftovers(self)
-        for path, _ in leaves(self.draft.table):
+        for path, _ in leaf_values(self.draft.table):
             self.draft.reasons.setdefault(path, f"from {self.name}")
         self._travel()
         return header
 
     def place(self, old: str, new: str, value: Any, why: str, was: Any = None) -> None:
-        """Put a value that is out of its old place already into its new one; what stands there stays."""
+        """Put a value that was removed from its old key under its new key. An existing value stays."""
         present = self.draft.get(new)
         if present is not None and not (isinstance(present, dict) and isinstance(value, dict)):
-            self.rows.dropped(old, value if was is None else was, why, f"dropped ({told(new, present)} stands)")
+            self.rows.dropped(
+                old, value if was is None else was, why, f"dropped ({key_with_value(new, present)} stands)"
+            )
             return
         if isinstance(value, dict) and value:
             for key, inner in value.items():
@@ -105,9 +224,9 @@ class Mover:
     def drop(self, key: str, value: Any, why: str) -> None:
         self.rows.dropped(key, value, why)
 
-    def _header(self) -> Header:
+    def _header(self) -> LineageHeader:
         if not isinstance(self.draft.get("config"), Mapping):
-            return Header()
+            return LineageHeader()
         table = self.draft.pop("config")
         header, swallowed = read_header(table)
         for key, value in table.items():
@@ -123,8 +242,8 @@ class Mover:
         return header
 
     def _travel(self) -> None:
-        """A person's remark behind an old value goes with the value."""
-        places = index(self.draft.table)
+        """Move a person's comment behind an old value with the value."""
+        places = key_index(self.draft.table)
         for row in self.rows.all(self.draft):
             if (said := self._remarks.get(row.key)) and row.place in places:
                 path = places[row.place]

@@ -1,4 +1,7 @@
-"""One row for every key of an older file, whatever its value went through on the way to its present place."""
+"""Records what became of every key of an older file, across all moves of its value.
+
+`LineageHeader` is the `[config]` table that older instructions put at the top of every config.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prime_lab_mcp.lab.configs.draft import Draft, KeyPath
-from prime_lab_mcp.lab.text import clip, escape, quote, redact
+from prime_lab_mcp.lab.base.text import clip, escape, quote, redact
+from prime_lab_mcp.lab.configs.draft import ConfigDraft, KeyPath
 
-KEPT = "kept"
+UNCHANGED = "kept"
 _NAMES = ("name", "run.name", "monitors.wandb.name")
-"""Every written file gets a name of its own, which is no change to tell."""
+"""Keys of names. Every written file gets a new name, which is not reported as a change."""
 _SECRET = re.compile(r"(^|[._])(key|token|secret|password)s?$", re.I)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What became of one key. `to` is the new place and value, "kept" or "dropped".
+class KeyChange:
+    """What became of one key. `to` is the new key and value, "kept" or "dropped".
 
-    `place` and `value` are the new dotted key and what stands there, where one took its place.
+    `place` and `value` are the new dotted key and its value, if there is one.
     """
 
     key: str
@@ -32,7 +35,7 @@ class Change:
 
     def as_json(self) -> dict[str, Any]:
         secret = isinstance(self.was, str) and bool(_SECRET.search(self.key))
-        to = "dropped" if secret and self.to != KEPT else escape(clip(redact(self.to), 200))
+        to = "dropped" if secret and self.to != UNCHANGED else escape(clip(redact(self.to), 200))
         shown: dict[str, Any] = {"key": escape(clip(self.key, 120)), "to": to, "why": self.why}
         if self.was is not None:
             plain = isinstance(self.was, (bool, int, float))
@@ -40,99 +43,104 @@ class Change:
         return shown
 
 
-class Rows:
+class MigrationRows:
     """The rows of one migration, by the key as the older file spells it.
 
-    A value may move twice (`eval.x` to `orchestrator.eval.x` to a source): `_origin` remembers where it started.
+    A value may move twice (`eval.x` to `orchestrator.eval.x` to a source): `_origin` maps its present key to its first
+    key.
     """
 
     def __init__(self, table: Mapping[str, Any]) -> None:
-        self._old = {dotted(path, table): value for path, value in leaves(table)}
-        self._rows: dict[str, Change] = {}
+        self._old = {dotted_key(path, table): value for path, value in leaf_values(table)}
+        self._rows: dict[str, KeyChange] = {}
         self._origin: dict[str, str] = {}
 
     def moved(self, old: str, new: str, value: Any, why: str, was: Any = None) -> None:
-        """Also for a whole table: then each of its keys has its row."""
+        """Record a move. When a whole table moves, each of its keys gets a row."""
         inner = _inner(value)
         for below, leaf in inner:
             key = self.origin(old + below)
             self._origin.pop(old + below, None)
             self._origin[new + below] = key
             first = leaf if was is None or below else was
-            self._rows[key] = Change(key, told(new + below, leaf), why, first, new + below, leaf)
+            self._rows[key] = KeyChange(key, key_with_value(new + below, leaf), why, first, new + below, leaf)
 
     def dropped(self, old: str, value: Any, why: str, to: str = "dropped") -> None:
         for below, leaf in _inner(value):
             key = self.origin(old + below)
-            self._rows[key] = Change(key, to, why, leaf)
+            self._rows[key] = KeyChange(key, to, why, leaf)
 
     def origin(self, place: str) -> str:
-        """The key of the older file that a present place was filled from."""
+        """The key of the older file from which a present key was filled."""
         return self._origin.get(place, place)
 
-    def all(self, draft: Draft) -> tuple[Change, ...]:
-        """In the order of the older file. What nobody touched is kept, which is looked up and not assumed."""
-        places = index(draft.table)
+    def all(self, draft: ConfigDraft) -> tuple[KeyChange, ...]:
+        """All rows, in the order of the older file. An untouched key counts as kept only if the new file has it."""
+        places = key_index(draft.table)
         for key, value in self._old.items():
             if key in self._rows:
                 continue
             if draft.get(places.get(key, ("",))) == value:
-                self._rows[key] = Change(key, KEPT, "the same key today", value, key, value)
+                self._rows[key] = KeyChange(key, UNCHANGED, "the same key today", value, key, value)
             else:
-                self._rows[key] = Change(key, "dropped", "another key of this file has its place", value)
+                self._rows[key] = KeyChange(key, "dropped", "another key of this file has its place", value)
         order = {key: number for number, key in enumerate(self._old)}
         return tuple(sorted(self._rows.values(), key=lambda row: order.get(row.key, len(order))))
 
 
-def settled(rows: Iterable[Change], later: Iterable[Change], draft: Draft, moved: bool) -> tuple[Change, ...]:
-    """Rows as the finished file has them. `later`: what planning changed; `moved`: the file was of an older shape.
+def final_changes(
+    rows: Iterable[KeyChange], later: Iterable[KeyChange], draft: ConfigDraft, moved: bool
+) -> tuple[KeyChange, ...]:
+    """The rows for the finished file. `later`: changes by planning; `moved`: the file had an older shape.
 
-    A value that planning made another is told in the row of the key that it came from. Kept keys of a file that
-    needed no migration are not worth a row.
+    A value that planning changed is reported in the row of the key that it came from. Kept keys of a file that needed
+    no migration are left out.
     """
     reasons = {change.key: change.why for change in later}
-    places = index(draft.table)
-    found: dict[str, Change] = {}
+    places = key_index(draft.table)
+    found: dict[str, KeyChange] = {}
     for row in rows:
         if row.place is None:
             found[row.key] = row
         elif moved or row.place not in _NAMES:
             settled_row = _settled(row, places.get(row.place), draft, reasons.get(row.place))
-            if moved or settled_row.to != KEPT:
+            if moved or settled_row.to != UNCHANGED:
                 found[row.key] = settled_row
     told_of = {*found, *(row.place for row in found.values())}
     return (*found.values(), *(change for change in later if change.key not in told_of))
 
 
-def _settled(row: Change, path: KeyPath | None, draft: Draft, asked: str | None) -> Change:
+def _settled(row: KeyChange, path: KeyPath | None, draft: ConfigDraft, asked: str | None) -> KeyChange:
     now = None if path is None else draft.get(path)
     if path is None or now is None:
         return replace(row, to="dropped", why=asked or "this call replaced it", place=None)
     if now == row.value:
         return row
-    return replace(row, to=told(row.place or row.key, now), why=asked or draft.reasons.get(path) or row.why, value=now)
+    return replace(
+        row, to=key_with_value(row.place or row.key, now), why=asked or draft.reasons.get(path) or row.why, value=now
+    )
 
 
-def told(key: str, value: Any) -> str:
-    """A key with its value, where that is short."""
+def key_with_value(key: str, value: Any) -> str:
+    """A key with its value where the value is short."""
     return f"{key} = {value}" if not isinstance(value, (dict, list)) else key if value else f"[{key}]"
 
 
-def leaves(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Every value and every empty table, arrays of tables followed."""
+def leaf_values(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Every value and every empty table, including those in arrays of tables."""
     for key, value in table.items():
         here = (*path, key)
         if isinstance(value, Mapping) and value:
-            yield from leaves(value, here)
+            yield from leaf_values(value, here)
         elif isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
             for index, entry in enumerate(value):
-                yield from leaves(entry, (*here, index))
+                yield from leaf_values(entry, (*here, index))
         else:
             yield here, value
 
 
-def dotted(path: KeyPath, table: Mapping[str, Any]) -> str:
-    """`orchestrator.env[1].args.seed`; the index of an only entry is left out, as a person would."""
+def dotted_key(path: KeyPath, table: Mapping[str, Any]) -> str:
+    """`orchestrator.env[1].args.seed`. The index of an only entry is left out."""
     shown = ""
     node: Any = table
     for part in path:
@@ -144,12 +152,12 @@ def dotted(path: KeyPath, table: Mapping[str, Any]) -> str:
     return shown
 
 
-def index(table: Mapping[str, Any]) -> dict[str, KeyPath]:
-    """Every dotted key of a table to its path, with and without the index of an only entry; also of tables."""
+def key_index(table: Mapping[str, Any]) -> dict[str, KeyPath]:
+    """Path by dotted key for every key and table, with and without the index of an only entry."""
     found: dict[str, KeyPath] = {}
     for path in _nodes(table):
-        found.setdefault(indexed(path), path)
-        found.setdefault(dotted(path, table), path)
+        found.setdefault(indexed_path(path), path)
+        found.setdefault(dotted_key(path, table), path)
     return found
 
 
@@ -166,8 +174,8 @@ def _nodes(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:
                     yield from _nodes(entry, (*here, index))
 
 
-def indexed(path: KeyPath) -> str:
-    """A path as `orchestrator.env[0].id`, with every index."""
+def indexed_path(path: KeyPath) -> str:
+    """A path such as `orchestrator.env[0].id`, with every index."""
     shown = ""
     for part in path:
         shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else part
@@ -175,10 +183,52 @@ def indexed(path: KeyPath) -> str:
 
 
 def _inner(value: Any) -> list[tuple[str, Any]]:
-    """Suffixes of the keys below a value; the value itself where it is none or an empty table."""
+    """Suffixes of the keys below a value, with the value itself where it is no table or an empty one."""
     if isinstance(value, Mapping) and value:
-        return [(f".{dotted(path, value)}", leaf) for path, leaf in leaves(value)]
+        return [(f".{dotted_key(path, value)}", leaf) for path, leaf in leaf_values(value)]
     if isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
         held = {"_": value}
-        return [(dotted(path, held)[1:], leaf) for path, leaf in leaves(held)]
+        return [(dotted_key(path, held)[1:], leaf) for path, leaf in leaf_values(held)]
     return [("", value)]
+
+
+_FIELDS = ("version", "created", "env_version", "based_on", "notes")
+_NUMBER = re.compile(r"v?(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class LineageHeader:
+    """The lineage that an older file states. `version` is as written (`v2`)."""
+
+    version: str | None = None
+    created: str | None = None
+    env_version: str | None = None
+    based_on: str | None = None
+    notes: str | None = None
+
+    @property
+    def number(self) -> int:
+        """The version as a number, from which the next one follows; 0 without a version."""
+        found = _NUMBER.match(self.version or "")
+        return min(int(found[1]), 9_999) if found else 0
+
+    def lines(self) -> tuple[str, ...]:
+        """The header as comment lines for the new file."""
+        fields = ("version", "created", "env_version", "based_on")
+        parts = [f"{name} {value}" for name in fields if (value := getattr(self, name))]
+        return (
+            *([f"earlier: {', '.join(parts)}"] if parts else ()),
+            *([f"earlier notes: {self.notes}"] if self.notes else ()),
+        )
+
+
+def read_header(table: Any) -> tuple[LineageHeader, dict[str, Any]]:
+    """The header, and the other keys that follow it.
+
+    In TOML, keys that follow the header belong to it. A header pasted above `max_steps = 1000` therefore took that key
+    from the run.
+    """
+    if not isinstance(table, Mapping):
+        return LineageHeader(), {}
+    values = {name: str(table[name]) for name in _FIELDS if table.get(name) not in (None, "", {}, [])}
+    return LineageHeader(**values), {key: value for key, value in table.items() if key not in _FIELDS}

@@ -1,18 +1,23 @@
-"""Chooses every value of a new config and says why: from what the caller asked, what evals measured, and recipes."""
+"""Chooses every value of a new config with its reason, from the request, from evaluations, and from recipes."""
 
-from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, Choices, SourceChoice, Value, refuse_name
-from prime_lab_mcp.lab.configs.plan.decide import Plan, plan
-from prime_lab_mcp.lab.configs.plan.renderer import near_models
-from prime_lab_mcp.lab.distribution.pools import Curriculum
+from prime_lab_mcp.lab.configs.plan.choices import (
+    DEFAULT_MODEL,
+    ChosenValue,
+    ConfigChoices,
+    SourceChoice,
+    require_config_name,
+)
+from prime_lab_mcp.lab.configs.plan.decide import ConfigPlan, near_models, plan_config
+from prime_lab_mcp.lab.distribution.sample import Curriculum
 
 __all__ = [
     "DEFAULT_MODEL",
-    "Choices",
+    "ChosenValue",
+    "ConfigChoices",
+    "ConfigPlan",
     "Curriculum",
-    "Plan",
     "SourceChoice",
-    "Value",
     "near_models",
-    "plan",
-    "refuse_name",
+    "plan_config",
+    "require_config_name",
 ]

@@ -1,7 +1,11 @@
-"""Group size, batch size and steps.
+"""Chooses group size, batch size and steps, and estimates the share of usable groups at another group size.
 
-Recipes are prime-rl's own example configs at 559b4477 (21 August 2026): alphabet-sort, wordle 128 x 8, wiki-search,
-reverse-text 128 x 16, 200 steps; 512 x 16 on eight GPUs. What a step should hold at least: MIN_GROUPS and MIN_BATCH.
+The estimate fits a beta-binomial to the measured mean and the measured share, which are the two numbers in the ledger;
+lab/distribution fits the same form to single rollouts. Partial credit makes more groups usable than estimated.
+
+Recipes are prime-rl's example configs at 559b4477 (21 August 2026): alphabet-sort, wordle 128 x 8, wiki-search,
+reverse-text 128 x 16, 200 steps; 512 x 16 on eight GPUs. MIN_GROUPS and MIN_BATCH are the least that a step should
+hold.
 """
 
 from __future__ import annotations
@@ -10,26 +14,56 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from prime_lab_mcp.lab.configs.observed import MIN_BATCH, MIN_GROUPS, Measured, Observed
-from prime_lab_mcp.lab.configs.plan.choices import Choices, SourceChoice, Value
-from prime_lab_mcp.lab.configs.plan.groups import EVALUATED_GROUP, usable_at
-from prime_lab_mcp.lab.configs.rules_course import MANY_PASSES
-from prime_lab_mcp.lab.distribution.advice import USABLE_WARN
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.statistics import LOG_HIGH, LOG_LOW
+from prime_lab_mcp.lab.configs.context import MIN_BATCH, MIN_GROUPS, ConfigContext, SourceMeasurement
+from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, SourceChoice
+from prime_lab_mcp.lab.configs.rules.course import MANY_PASSES
+from prime_lab_mcp.lab.distribution.rules import USABLE_WARN
+from prime_lab_mcp.lab.distribution.signal import expected_power
+
+EVALUATED_GROUP = 16
+"""Group size of a measured share whose evidence names none; the default of an evaluation."""
+_HALVINGS = 60
+
+
+def usable_share_at_group(context: ConfigContext, group: int) -> float | None:
+    """Expected usable share of the hardest environment; None without a measurement."""
+    share, at = context.usable, context.usable_group or EVALUATED_GROUP
+    if share is None or context.mean is None or at == group or not 0 < share < 1:
+        return share
+    mean = min(max(context.mean, 1e-3), 1 - 1e-3)
+    concentration = math.exp(_fitted(mean, at, share))
+    here = _mixed(concentration, mean, at)
+    return min(1.0, _mixed(concentration, mean, group) * share / here) if here > 0 else share
+
+
+def _fitted(mean: float, group: int, share: float) -> float:
+    """Logarithm of the concentration that gives this share, by bisection. The share grows with the concentration."""
+    low, high = LOG_LOW, LOG_HIGH
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _mixed(math.exp(middle), mean, group) < share else (low, middle)
+    return (low + high) / 2
+
+
+def _mixed(concentration: float, mean: float, group: int) -> float:
+    return 1.0 - expected_power(concentration, mean, group) - expected_power(concentration, 1 - mean, group)
+
 
 DEFAULT_STEPS, DEFAULT_BATCH, DEFAULT_GROUP = 200, 128, 16
 LARGEST_BATCH = 512
-"""Of the recipes: beyond it a step costs more than the tasks are worth mending for."""
-SIZES = (8, 16, 32)
-"""Group sizes that are chosen among: 8 is the least that prime-rl's docs advise."""
+"""The largest batch of the recipes. A larger step costs more than it improves the estimate of the gradient."""
+GROUP_SIZES_TRIED = (8, 16, 32)
+"""Group sizes to choose among. prime-rl's docs advise at least 8."""
 _DIVISORS = (16, 8, 32, 12, 10, 6, 5, 4, 3, 2)
 FEWEST_STEPS = 20
 
 
-def batching(choices: Choices, seen: Observed) -> tuple[Value, Value]:
-    """(group, batch), both in rollouts. Raises BadInput for a batch that no useful group divides."""
-    group = _group(choices, seen)
-    batch = _batch(choices, seen, int(group.value))
+def choose_batching(choices: ConfigChoices, context: ConfigContext) -> tuple[ChosenValue, ChosenValue]:
+    """Group and batch size, both in rollouts. Raises BadInput for a batch that no useful group size divides."""
+    group = _group(choices, context)
+    batch = _batch(choices, context, int(group.value))
     if not group.value or batch.value % group.value:
         near = max(1, round(batch.value / (group.value or DEFAULT_GROUP))) * (group.value or DEFAULT_GROUP)
         raise BadInput(
@@ -41,16 +75,16 @@ def batching(choices: Choices, seen: Observed) -> tuple[Value, Value]:
     return group, batch
 
 
-def own_groups(choices: Choices, seen: Observed, shared: int, batch: int) -> dict[int, Value]:
-    """Group sizes of single sources where their own evaluation asks for another than the shared one."""
-    found: dict[int, Value] = {}
+def own_group_sizes(choices: ConfigChoices, context: ConfigContext, shared: int, batch: int) -> dict[int, ChosenValue]:
+    """Group sizes of single sources whose own evaluation needs another size than the shared one."""
+    found: dict[int, ChosenValue] = {}
     for index, source in enumerate(choices.sources if choices.group is None and len(choices.sources) > 1 else ()):
-        measured = seen.each.get(source.id)
+        measured = context.each.get(source.id)
         if measured is None or measured.usable is None or measured.mean is None:
             continue
         own = _by_share(
             replace(
-                seen,
+                context,
                 usable=measured.usable,
                 usable_group=measured.usable_group,
                 mean=measured.mean,
@@ -62,94 +96,100 @@ def own_groups(choices: Choices, seen: Observed, shared: int, batch: int) -> dic
     return found
 
 
-def _group(choices: Choices, seen: Observed) -> Value:
+def _group(choices: ConfigChoices, context: ConfigContext) -> ChosenValue:
     if choices.group is not None:
-        return Value(choices.group, choices.because.get("group", "as asked"))
-    chosen = _by_share(seen)
+        return ChosenValue(choices.group, choices.because.get("group", "as asked"))
+    chosen = _by_share(context)
     if choices.batch is None:
         return chosen
     if choices.batch % int(chosen.value) == 0:
-        return Value(chosen.value, f"{chosen.why}; divides the batch")
+        return ChosenValue(chosen.value, f"{chosen.why}; divides the batch")
     divisor = next((g for g in _DIVISORS if choices.batch % g == 0), 0)
-    return Value(divisor, "enough rollouts of one task to compare, divides the batch")
+    return ChosenValue(divisor, "enough rollouts of one task to compare, divides the batch")
 
 
-def _by_share(seen: Observed) -> Value:
-    """The smallest group of which enough are usable: a larger one costs more rollouts for each.
+def _by_share(context: ConfigContext) -> ChosenValue:
+    """The smallest group size with enough usable groups, because each larger group costs more rollouts.
 
-    None below what was judged: a verdict on groups of 16 does not speak for smaller ones, and a submission with them
-    would be sent back for another.
+    None below the size that was judged: a verdict on groups of 16 does not hold for smaller groups, and a submission
+    with smaller groups would be refused.
     """
-    if seen.usable is None:
-        return Value(DEFAULT_GROUP, "enough rollouts of one task to compare; not measured: run_eval tells the share")
-    told = f" ({seen.told})" if seen.told else ""
-    if seen.mean is None:
-        return Value(DEFAULT_GROUP, f"{seen.usable:.0%} of groups are usable{told}; no mean to judge other sizes by")
-    judged = seen.usable_group or EVALUATED_GROUP
-    for size in (s for s in SIZES if s >= judged):
-        share = usable_at(seen, size) or 0.0
+    if context.usable is None:
+        return ChosenValue(
+            DEFAULT_GROUP, "enough rollouts of one task to compare; not measured: run_eval tells the share"
+        )
+    evidence = f" ({context.evidence_summary})" if context.evidence_summary else ""
+    if context.mean is None:
+        return ChosenValue(
+            DEFAULT_GROUP, f"{context.usable:.0%} of groups are usable{evidence}; no mean to judge other sizes by"
+        )
+    judged = context.usable_group or EVALUATED_GROUP
+    for size in (s for s in GROUP_SIZES_TRIED if s >= judged):
+        share = usable_share_at_group(context, size) or 0.0
         if share >= USABLE_WARN:
             smallest = "as judged" if size == judged else f"smaller ones stay below {USABLE_WARN:.0%}"
-            return Value(size, f"about {share:.0%} of such groups have a gradient{told}; {smallest}")
-    share = usable_at(seen, SIZES[-1]) or 0.0
-    return Value(
+            return ChosenValue(size, f"about {share:.0%} of such groups have a gradient{evidence}; {smallest}")
+    share = usable_share_at_group(context, GROUP_SIZES_TRIED[-1]) or 0.0
+    return ChosenValue(
         DEFAULT_GROUP,
-        f"even groups of 32 are usable in about {share:.0%} only{told}: the tasks have to change, not the group",
+        f"even groups of 32 are usable in about {share:.0%} only{evidence}: the tasks have to change, not the group",
     )
 
 
-def _batch(choices: Choices, seen: Observed, group: int) -> Value:
+def _batch(choices: ConfigChoices, context: ConfigContext, group: int) -> ChosenValue:
     if choices.batch is not None:
-        return Value(choices.batch, choices.because.get("batch", "as asked; rollouts a step"))
+        return ChosenValue(choices.batch, choices.because.get("batch", "as asked; rollouts a step"))
     if not group:
-        return Value(DEFAULT_BATCH, "rollouts a step")
+        return ChosenValue(DEFAULT_BATCH, "rollouts a step")
     least = max(1, round(DEFAULT_BATCH / group)) * group
     least = max(least, math.ceil(MIN_BATCH / group) * group)
-    share = usable_at(seen, group)
+    share = usable_share_at_group(context, group)
     resampled = choices.curriculum in ("gate", "both")
     if share is None or resampled:
         full = max(least, MIN_GROUPS * group) if resampled else least
         kept = "; the gate keeps it full" if resampled else ""
-        return Value(full, f"rollouts a step: the default size of prime-rl, a multiple of the group{kept}")
+        return ChosenValue(full, f"rollouts a step: the default size of prime-rl, a multiple of the group{kept}")
     needed = max(MIN_GROUPS * group, MIN_BATCH) / max(share, 1e-3)
     wanted = max(least, math.ceil(needed / group) * group)
     most = max(least, LARGEST_BATCH // group * group)
     if wanted > most:
-        return Value(
+        return ChosenValue(
             most,
             f"rollouts a step: the largest of the recipes; {MIN_GROUPS} groups with a gradient would take {wanted}",
         )
-    return Value(
+    return ChosenValue(
         wanted,
         f"rollouts a step, of which about {wanted * share:.0f} in {wanted / group * share:.0f} groups have a gradient "
         f"(at least {MIN_BATCH} in {MIN_GROUPS} wanted)",
     )
 
 
-def steps(choices: Choices, seen: Observed, groups: int) -> Value:
-    """`groups` is how many tasks one step takes."""
+def choose_steps(choices: ConfigChoices, context: ConfigContext, groups: int) -> ChosenValue:
+    """The number of steps. `groups` is the number of tasks in one step."""
     if choices.steps is not None:
-        return Value(choices.steps, choices.because.get("steps", "as asked"))
-    most = _most_steps(choices.sources, seen, groups)
+        return ChosenValue(choices.steps, choices.because.get("steps", "as asked"))
+    most = _most_steps(choices.sources, context, groups)
     if most is not None and most[0] < DEFAULT_STEPS:
-        return Value(max(FEWEST_STEPS, most[0]), f"about {MANY_PASSES} passes over {most[1]}, not more")
-    return Value(DEFAULT_STEPS, "length of the small recipes of prime-rl; look at step 50 whether the reward rises")
+        return ChosenValue(max(FEWEST_STEPS, most[0]), f"about {MANY_PASSES} passes over {most[1]}, not more")
+    return ChosenValue(
+        DEFAULT_STEPS, "length of the small recipes of prime-rl; look at step 50 whether the reward rises"
+    )
 
 
-def _most_steps(sources: Sequence[SourceChoice], seen: Observed, groups: int) -> tuple[int, str] | None:
-    """Steps after which the tasks that come round first have been passed over MANY_PASSES times."""
-    if seen.infinite and len(sources) < 2:
+def _most_steps(sources: Sequence[SourceChoice], context: ConfigContext, groups: int) -> tuple[int, str] | None:
+    """Steps after which the tasks have been seen MANY_PASSES times."""
+    if context.infinite and len(sources) < 2:
         return None
     total = sum(s.ratio or 1.0 for s in sources)
     found = []
     for source in sources if len(sources) > 1 else ():
-        known = seen.each.get(source.id, Measured())
+        known = context.each.get(source.id, SourceMeasurement())
         if known.tasks and not known.infinite:
             share = (source.ratio or 1.0) / total
             name = source.id.rpartition("/")[2]
             found.append((int(MANY_PASSES * known.tasks / (groups * share)), f"the {known.tasks} tasks of {name}"))
     if found:
         return min(found)
-    if seen.tasks and not seen.infinite:
-        return MANY_PASSES * seen.tasks // groups, f"the {seen.tasks} tasks"
+    if context.tasks and not context.infinite:
+        return MANY_PASSES * context.tasks // groups, f"the {context.tasks} tasks"
     return None

@@ -1,4 +1,4 @@
-"""What was asked for, before anything is decided."""
+"""The request before anything is decided, and the form of a decision: a value with its reason."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from prime_lab_mcp.lab.configs.read import Target
-from prime_lab_mcp.lab.distribution.pools import Curriculum
-from prime_lab_mcp.lab.errors import BadInput
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import ConfigTarget
+from prime_lab_mcp.lab.distribution.sample import Curriculum
 
 DEFAULT_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceChoice:
-    """An environment to train on as its taskset id; `args` are keys of its taskset, `held_out` of its eval source."""
+    """An environment to train on. `args` are keys of its taskset, `held_out` of its eval source."""
 
     id: str
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -28,16 +28,17 @@ class SourceChoice:
     harness: str | None = "null"
     runtime: str | None = "subprocess"
     secrets: tuple[str, ...] = ()
-    """Environment variables that its code reads and that have no default."""
+    """Environment variables without a default that its code reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """What was asked for. None: to be chosen. `because` gives the reason of a value that came from another file."""
+class ConfigChoices:
+    """The requested values; None leaves a value to the plan. `because` has the reason of each value from
+    another file."""
 
     sources: tuple[SourceChoice, ...]
     model: str | None = None
-    target: Target = "hosted"
+    target: ConfigTarget = "hosted"
     steps: int | None = None
     batch: int | None = None
     group: int | None = None
@@ -59,23 +60,23 @@ class Choices:
     ckpt_interval: int | None = None
     because: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further prime-rl keys by dotted path, which no plan decides on."""
+    """Further prime-rl keys by dotted path that no plan decides on."""
     env_args: Mapping[str, Any] = field(default_factory=dict)
     """Taskset keys for every training source that an older file names."""
     held_out: Mapping[str, Any] | None = None
-    """The same for eval sources; empty: no evaluation."""
+    """Taskset keys for eval sources; an empty mapping means no evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """One chosen value and its reason."""
+class ChosenValue:
+    """A chosen value and its reason."""
 
     value: Any
     why: str
 
 
-def refuse_name(name: str) -> None:
-    """A config's name becomes a file name and the name of a run. Raises BadInput."""
+def require_config_name(name: str) -> None:
+    """Check a config's name, which becomes a file name and the name of a run. Raises BadInput."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise BadInput(
             f"{quote(name)} cannot name a config",
@@ -84,6 +85,6 @@ def refuse_name(name: str) -> None:
         )
 
 
-def up(number: int, step: int) -> int:
+def round_up(number: int, step: int) -> int:
     """The next multiple of `step`."""
     return -(-number // step) * step

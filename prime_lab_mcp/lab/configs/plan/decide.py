@@ -1,65 +1,195 @@
-"""Puts the decisions together: those that rest on others come after them."""
+"""Combines the decisions of a plan in their order of dependence.
+
+This module decides learning rate, LoRA, renderer, completion budget and sequence length. Sources: prime-rl's recipes
+(1e-5 with LoRA at 4B, 1e-6 full at 1.5B and more, 3e-6 full at 0.6B) and LoRA Without Regret (ten times the full rate,
+fifteen times in a run of fewer than 100 steps).
+
+The completion budget is 1.25 times the measured 95th percentile (docs/validation.md, Training configs). An evaluation
+counts all turns of a rollout together, and tool output among its prompt tokens, so its measurement covers the whole
+sample.
+"""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.configs.observed import Observed
-from prime_lab_mcp.lab.configs.plan.batching import batching, own_groups, steps
-from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, Choices, Value
-from prime_lab_mcp.lab.configs.plan.hardware import Hardware
-from prime_lab_mcp.lab.configs.plan.market import placed
-from prime_lab_mcp.lab.configs.plan.rates import adapter, rate
-from prime_lab_mcp.lab.configs.plan.renderer import renderer
-from prime_lab_mcp.lab.configs.plan.tokens import budget, seq_len
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.configs.context import ConfigContext
+from prime_lab_mcp.lab.configs.plan.batching import choose_batching, choose_steps, own_group_sizes
+from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ChosenValue, ConfigChoices, round_up
+from prime_lab_mcp.lab.configs.plan.hardware import Hardware, choose_gpu_type
+from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
+from prime_lab_mcp.lab.models.registry import find_model
+
+SHORT_RUN_STEPS = 100
+"""Steps below which a run is short."""
+SMALL_MODEL_SIZE = 1.0
+"""Billions of parameters up to which the learning rate of the 0.6B recipe applies (our judgement)."""
+
+
+def choose_learning_rate(choices: ConfigChoices, lora: bool, model: str, steps: int) -> ChosenValue:
+    """The value of trainer.optim.lr, for which prime-rl's default is 1e-6 even with LoRA."""
+    if choices.lr is not None:
+        return ChosenValue(choices.lr, choices.because.get("lr", "as asked"))
+    size = find_model(model).parameters
+    small = size is not None and size <= SMALL_MODEL_SIZE
+    full = 3e-6 if small else 1e-6
+    of = "for a model this small (reverse-text recipe)" if small else "of full fine-tuning (recipes from 1.5B on)"
+    if not lora:
+        return ChosenValue(full, f"the rate {of}")
+    times = 15 if steps < SHORT_RUN_STEPS else 10
+    why = f"{times} times {full:g}, the rate {of}: LoRA wants that" + (
+        f" below {SHORT_RUN_STEPS} steps" if times == 15 else ""
+    )
+    return ChosenValue(float(f"{times * full:.6g}"), why)
+
+
+def choose_lora(choices: ConfigChoices) -> tuple[ChosenValue, ChosenValue]:
+    """Rank and alpha of LoRA."""
+    why = choices.because
+    rank = choices.lora_rank or 16
+    return (
+        ChosenValue(rank, why.get("lora_rank", "as asked" if choices.lora_rank else "8 to 32 is enough for RL")),
+        ChosenValue(
+            float(choices.lora_alpha or 2 * rank),
+            why.get("lora_alpha", "as asked" if choices.lora_alpha else "twice the rank, as in the recipes"),
+        ),
+    )
+
+
+def choose_renderer(choices: ConfigChoices, context: ConfigContext, model: str) -> ChosenValue | None:
+    """The renderer; None for a model that prime-rl renders without a setting."""
+    if choices.renderer is not None:
+        return ChosenValue(choices.renderer, choices.because.get("renderer", "as asked"))
+    if model in context.renderers:
+        return None
+    if known := find_model(model).renderer:
+        return ChosenValue(known, "prime-rl does not know the model by this name; this is the renderer of its family")
+    return ChosenValue(
+        "default", "the model is not among those prime-rl knows: its own chat template is used, without tools"
+    )
+
+
+def near_models(model: str, context: ConfigContext) -> list[str]:
+    """Known models that a misspelt name may mean."""
+    folded = {name.lower(): name for name in context.renderers}
+    return [folded[m] for m in difflib.get_close_matches(model.lower(), list(folded), n=3, cutoff=0.75)]
+
+
+ASSUMED_PROMPT = 1024
+"""Tokens reserved for a prompt without a measurement."""
+TRUNCATED_SHARE = 0.05
+"""Share of truncated rollouts from which the measured percentile is the evaluation's own limit."""
+_THINKING, _PLAIN = 4096, 1024
+
+
+def choose_completion_budget(choices: ConfigChoices, context: ConfigContext, model: str) -> ChosenValue:
+    """The value of max_completion_tokens, within the context that the prompt leaves."""
+    if choices.max_tokens is not None:
+        return ChosenValue(choices.max_tokens, choices.because.get("max_tokens", "as asked"))
+    known = find_model(model)
+    chosen = _measured(context) if context.completion_tokens else None
+    if chosen is None:
+        kind = (_THINKING, "a model that thinks first") if known.thinks else (_PLAIN, "a short derivation")
+        chosen = ChosenValue(kind[0], f"not measured: room for {kind[1]}; run_eval tells")
+    if known.context is None:
+        return chosen
+    room = known.context - (context.prompt_tokens or ASSUMED_PROMPT)
+    if chosen.value <= room:
+        return chosen
+    return ChosenValue(
+        max(1, room),
+        f"what the context of {known.context} tokens leaves beside the prompt; {chosen.value} were wanted",
+    )
+
+
+def _measured(context: ConfigContext) -> ChosenValue:
+    tokens = context.completion_tokens or 0
+    evidence = f", {context.evidence_summary}" if context.evidence_summary else ""
+    if context.truncated is not None and context.truncated > TRUNCATED_SHARE:
+        return ChosenValue(
+            round_up(2 * tokens, 128),
+            f"twice the {tokens} tokens (p95) of the eval{evidence}: it cut {context.truncated:.0%} of rollouts off, "
+            "so that is its limit and no length",
+        )
+    size = round_up(int(COMPLETION_MARGIN * tokens) + 1, 128)
+    return ChosenValue(size, f"{COMPLETION_MARGIN} times the {tokens} tokens (p95) that the eval measured{evidence}")
+
+
+def choose_sequence_length(choices: ConfigChoices, context: ConfigContext, budget: int, model: str) -> ChosenValue:
+    """Tokens of a whole sample. Raises BadInput where a requested length cannot hold the budget."""
+    prompt = context.prompt_tokens or ASSUMED_PROMPT
+    measured = bool(context.prompt_tokens and context.completion_tokens)
+    turns = max(s.turns for s in choices.sources)
+    longest = max(budget, context.longest or 0) if measured else budget * turns
+    needed = prompt + longest
+    if choices.seq_len is not None:
+        if choices.seq_len < budget + (context.prompt_tokens or 0):
+            raise BadInput(
+                f"seq_len {choices.seq_len} does not hold {budget} completion tokens beside the prompt",
+                fix=f"Pass seq_len={round_up(needed, 1024)} or a smaller max_tokens.",
+                code="config-budget-exceeds-seq-len",
+            )
+        return ChosenValue(choices.seq_len, choices.because.get("seq_len", "as asked"))
+    kind = "p99 of the eval, with tool output" if context.prompt_tokens else "assumed"
+    times = f" x {turns} turns" if turns > 1 and not measured else ", all turns together" if measured else ""
+    completion = f"{longest}{times}" if not measured or longest == budget else f"{longest} (p99{times})"
+    size = max(2048, round_up(needed, 1024))
+    longest_context = find_model(model).context
+    if longest_context is not None and size > longest_context >= prompt + budget:
+        return ChosenValue(
+            longest_context, f"the context of the model; {prompt} + {completion} tokens would take {size}"
+        )
+    return ChosenValue(size, f"{prompt} prompt tokens ({kind}) + {completion}, rounded up")
+
 
 EVAL_TASKS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything that goes into the file."""
+class ConfigPlan:
+    """Every value of the file."""
 
-    choices: Choices
-    model: Value
-    steps: Value
-    batch: Value
-    group: Value
-    own_groups: Mapping[int, Value]
-    """By index of the training source, where its evaluation asks for another group than the shared one."""
-    max_tokens: Value
-    seq_len: Value
-    temperature: Value
-    lora_rank: Value | None
-    lora_alpha: Value | None
-    lr: Value
-    gpu_type: Value | None
-    """None: the platform chooses, or the GPUs are one's own."""
+    choices: ConfigChoices
+    model: ChosenValue
+    steps: ChosenValue
+    batch: ChosenValue
+    group: ChosenValue
+    own_groups: Mapping[int, ChosenValue]
+    """Group sizes by index of the training source, where its evaluation needs another than the shared one."""
+    max_tokens: ChosenValue
+    seq_len: ChosenValue
+    temperature: ChosenValue
+    lora_rank: ChosenValue | None
+    lora_alpha: ChosenValue | None
+    lr: ChosenValue
+    gpu_type: ChosenValue | None
+    """The GPU type; None where the platform chooses or the GPUs are self-managed."""
     hardware: Hardware
-    renderer: Value | None
-    eval_interval: Value
-    eval_tasks: Value
-    ckpt_interval: Value
+    renderer: ChosenValue | None
+    eval_interval: ChosenValue
+    eval_tasks: ChosenValue
+    ckpt_interval: ChosenValue
 
     @property
-    def train_gpus(self) -> Value:
+    def train_gpus(self) -> ChosenValue:
         return self.hardware.train
 
     @property
-    def infer_gpus(self) -> Value:
+    def infer_gpus(self) -> ChosenValue:
         return self.hardware.infer
 
     @property
-    def told(self) -> str:
+    def hardware_summary(self) -> str:
         """The hardware in a few words, for the registry."""
         of = f" {self.gpu_type.value}" if self.gpu_type else ""
         return f"{self.hardware.gpus}{of} GPUs: {self.train_gpus.value} train, {self.infer_gpus.value} generate"
 
 
-def plan(choices: Choices, seen: Observed) -> Plan:
-    """Raises BadInput for wishes that exclude each other."""
+def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
+    """Plan a config. Raises BadInput for requests that exclude each other."""
     if not choices.sources:
         raise BadInput(
             "no environment was named to train on",
@@ -69,36 +199,36 @@ def plan(choices: Choices, seen: Observed) -> Plan:
     why = choices.because
     model = choices.model or DEFAULT_MODEL
     lora = True if choices.lora is None else choices.lora
-    group, batch = batching(choices, seen)
-    length = steps(choices, seen, int(batch.value) // int(group.value))
-    completion = budget(choices, seen, model)
-    sample = seq_len(choices, seen, int(completion.value), model)
-    gpu_type, hardware = placed(choices, seen, model, lora, int(sample.value))
-    rank, alpha = adapter(choices)
+    group, batch = choose_batching(choices, context)
+    length = choose_steps(choices, context, int(batch.value) // int(group.value))
+    completion = choose_completion_budget(choices, context, model)
+    sample = choose_sequence_length(choices, context, int(completion.value), model)
+    gpu_type, hardware = choose_gpu_type(choices, context, model, lora, int(sample.value))
+    rank, alpha = choose_lora(choices)
     named = "as asked" if choices.model else "the model of two LoRA recipes of prime-rl"
-    return Plan(
+    return ConfigPlan(
         choices=choices,
-        model=Value(model, why.get("model", named)),
+        model=ChosenValue(model, why.get("model", named)),
         steps=length,
         batch=batch,
         group=group,
-        own_groups=own_groups(choices, seen, int(group.value), int(batch.value)),
+        own_groups=own_group_sizes(choices, context, int(group.value), int(batch.value)),
         max_tokens=completion,
         seq_len=sample,
-        temperature=Value(
+        temperature=ChosenValue(
             1.0 if choices.temperature is None else choices.temperature,
             why.get("temperature", "samples of the policy itself, as the gradient assumes"),
         ),
         lora_rank=rank if lora else None,
         lora_alpha=alpha if lora else None,
-        lr=rate(choices, lora, model, int(length.value)),
+        lr=choose_learning_rate(choices, lora, model, int(length.value)),
         gpu_type=gpu_type,
         hardware=hardware,
-        renderer=renderer(choices, seen, model),
+        renderer=choose_renderer(choices, context, model),
         eval_interval=_interval(
             choices.eval_interval, int(length.value), 10, why.get("eval_interval"), "ten points a run"
         ),
-        eval_tasks=Value(
+        eval_tasks=ChosenValue(
             choices.eval_tasks or EVAL_TASKS, why.get("eval_tasks", "about one training batch of rollouts each time")
         ),
         ckpt_interval=_interval(
@@ -107,7 +237,7 @@ def plan(choices: Choices, seen: Observed) -> Plan:
     )
 
 
-def _interval(asked: int | None, steps: int, parts: int, because: str | None, reason: str) -> Value:
+def _interval(asked: int | None, steps: int, parts: int, because: str | None, reason: str) -> ChosenValue:
     if asked is not None:
-        return Value(min(asked, steps), because or "as asked")
-    return Value(max(1, steps // parts), reason)
+        return ChosenValue(min(asked, steps), because or "as asked")
+    return ChosenValue(max(1, steps // parts), reason)

@@ -1,1 +1,1 @@
-"""Supervised fine-tuning before RL, for a model that solves nothing yet: its conversations and its config."""
+"""Supervised fine-tuning (warm-up) before RL, for a model that solves no task yet: its conversations and its config."""

@@ -1,88 +1,285 @@
-"""Writes `configs/sft/NAME.toml`, and its conversations beside it; nothing that exists is overwritten."""
+"""Writes `configs/sft/NAME.toml` with its conversations beside it, and overwrites nothing.
+
+Every value has its reason. `hosted_steps` lists what a person runs to fine-tune on the platform.
+
+Recipes: prime-rl 559b4477, examples/basic: reverse-text (Qwen3-0.6B, lr 2e-5, 32 x 4096 tokens, 100 steps) and wordle
+(Qwen3-1.7B, lr 1e-5, 64 x 1024 tokens, 20 steps), both before RL. LoRA at ten times the full rate: docs/validation.md,
+Training configs. Commands and rules are those of prime 0.18.0 (`prime volumes`, `prime train --sft`), where volumes are
+in closed beta.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.json_values import positive_int_or_none
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs import registry
-from prime_lab_mcp.lab.configs.author import Wish
-from prime_lab_mcp.lab.configs.draft import Draft, Lineage, plain, same_but_for_date
-from prime_lab_mcp.lab.configs.plan import refuse_name
-from prime_lab_mcp.lab.configs.read import Config, parse, read
-from prime_lab_mcp.lab.configs.schema import check
-from prime_lab_mcp.lab.configs.warm_up.compose import compose
-from prime_lab_mcp.lab.configs.warm_up.examples import Examples, examples
-from prime_lab_mcp.lab.configs.write import finish
-from prime_lab_mcp.lab.errors import BadInput
+from prime_lab_mcp.lab.configs.author import ConfigRequest
+from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config, read_config
+from prime_lab_mcp.lab.configs.context import known_renderers
+from prime_lab_mcp.lab.configs.draft import ConfigDraft, ConfigLineage, safe_comment, same_but_for_date
+from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, require_config_name
+from prime_lab_mcp.lab.configs.schema import schema_problems
+from prime_lab_mcp.lab.configs.warm_up.examples import WarmUpExamples, warm_up_examples
+from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.models import memory
+from prime_lab_mcp.lab.models.registry import find_model
 
-FOLDER = "configs/sft"
-DATA = "train.jsonl"
-"""The name by which a folder of files has a split `train`, which the trainer loads."""
+EPOCHS = 3
+"""Passes over few conversations: enough to learn a form, too few to memorise them."""
+_LEAST_STEPS = 4
+_WANTED_STEPS = 20
+_RECIPE_BATCH, _RECIPE_SEQ, _RECIPE_STEPS = 32, 4096, 100
+_BATCHES = (64, 32, 16, 8, 4, 2, 1)
+_GPU_GB = 80.0
+"""Gigabytes of a GPU of unknown type, as of A100 and H100."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpSize:
+    """Values that depend on each other: GPUs, sequences per step, tokens per sequence, steps."""
+
+    gpus: int
+    batch: int
+    seq_len: int
+    steps: int
+    why_steps: str
+
+
+def compose_warm_up(choices: ConfigChoices, examples: WarmUpExamples, stem: str) -> ConfigDraft:
+    """A draft of `configs/sft/STEM.toml`. Raises BadInput where the batch does not divide among the GPUs."""
+    draft, model = ConfigDraft(), warm_up_model(choices, examples)
+    hosted = choices.target == "hosted"
+    lora = bool(choices.lora)
+    draft.put("name" if hosted else "run.name", stem, "name of the run")
+    if hosted:
+        draft.put("volume", volume_name(stem), "hosted fine-tuning reads its data from a volume and writes there")
+        if choices.gpu_type:
+            draft.put("gpu_type", choices.gpu_type, "as asked")
+    sized = size_warm_up(choices, examples, model, lora)
+    draft.put("max_steps", sized.steps, sized.why_steps)
+    draft.put("model.name", model, "as asked" if choices.model else "the model that was evaluated")
+    if lora:
+        draft.put("model.lora.rank", choices.lora_rank or 16, "8 to 32 is enough")
+        draft.put("model.lora.alpha", float(choices.lora_alpha or 32), "twice the rank")
+    if model not in known_renderers():
+        draft.put("renderer.name", "default", "prime-rl does not know the model: its own chat template is used")
+    draft.put("deployment.num_train_gpus", sized.gpus, _why_gpus(choices, model))
+    draft.put("data.name", data_name(choices, examples, stem), examples.source_summary)
+    draft.put("data.seq_len", sized.seq_len, _why_seq_len(examples))
+    draft.put("data.batch_size", sized.batch, f"sequences of {sized.seq_len} tokens a step, filled with conversations")
+    if choices.lr is not None:
+        draft.put("optim.lr", choices.lr, "as asked")
+    elif lora:
+        draft.put("optim.lr", 1e-4, "LoRA wants ten times the full rate")
+    else:
+        draft.put("optim.lr", 1e-5, "as the warm-up of wordle; reverse-text has 2e-5")
+    draft.put("ckpt.keep_last", 1, "one checkpoint, at the end: RL begins from it")
+    if choices.wandb:
+        draft.put("monitors.wandb.project", choices.wandb, "the key is passed beside this file, as WANDB_API_KEY")
+    for path, value in choices.extra.items():
+        draft.put(path, value, "as asked")
+    return draft
+
+
+def warm_up_model(choices: ConfigChoices, examples: WarmUpExamples) -> str:
+    """The model to fine-tune. Raises BadInput where the request names no model with published weights."""
+    model = choices.model or examples.model
+    if model is None or (choices.model is None and find_model(model).parameters is None):
+        said = f"{quote(model, limit=100)} is not known to have weights to train" if model else "no model was named"
+        raise BadInput(
+            f"{said}, so it is open which model is to be warmed up",
+            fix='Pass model="OWNER/NAME" of Hugging Face: the model that RL will train.',
+            code="sft-no-model",
+        )
+    return model
+
+
+def size_warm_up(choices: ConfigChoices, examples: WarmUpExamples, model: str, lora: bool) -> WarmUpSize:
+    """Choose GPUs, batch, sequence length and steps."""
+    extra = choices.extra
+    seq_len = choices.seq_len or positive_int_or_none(extra.get("data.seq_len")) or _seq_len(examples)
+    gpus = choices.gpus or _gpus(model, lora, seq_len)
+    if examples.rows is None:
+        batch = choices.batch or _RECIPE_BATCH
+        why = "as the warm-up of reverse-text; its length should follow the dataset"
+        steps, why = (choices.steps, "as asked") if choices.steps else (_RECIPE_STEPS, why)
+    else:
+        sequences = EPOCHS * examples.tokens / seq_len
+        batch = choices.batch or next((b for b in _BATCHES if sequences / b >= _WANTED_STEPS), 1)
+        batch = batch if choices.batch else -(-batch // gpus) * gpus
+        steps = choices.steps or max(_LEAST_STEPS, round(sequences / batch))
+        passes = steps * batch * seq_len / max(1, examples.tokens)
+        why = "as asked" if choices.steps else f"about {passes:.0f} passes over {examples.tokens:,} tokens"
+    if batch % gpus:
+        raise BadInput(
+            f"a batch of {batch} sequences does not divide among {gpus} GPUs",
+            fix=f"Pass batch={-(-batch // gpus) * gpus}.",
+            code="config-batch-group",
+        )
+    return WarmUpSize(gpus, batch, seq_len, steps, why)
+
+
+def data_name(choices: ConfigChoices, examples: WarmUpExamples, stem: str) -> str:
+    """The value of `data.name`: a folder with train.jsonl, on the volume or beside the config, or else the dataset."""
+    if choices.target == "hosted":
+        return f"datasets/{stem}"
+    return examples.name if examples.rows is None else f"configs/sft/{stem}"
+
+
+def volume_name(stem: str) -> str:
+    """A valid volume name: lowercase letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "warm-up"
+
+
+def _gpus(model: str, lora: bool, seq_len: int) -> int:
+    known = find_model(model)
+    if known.parameters is None:
+        return 1
+    state = "lora" if lora else "offloaded"
+    return memory.fewest_gpus(known.parameters, known.active, _GPU_GB, seq_len=seq_len, state=state) or 8
+
+
+def _why_gpus(choices: ConfigChoices, model: str) -> str:
+    if choices.gpus:
+        return "as asked"
+    known = find_model(model).parameters
+    return f"judged by {known:g}B parameters on GPUs of 80 GB" if known else "the size is not known"
+
+
+def _seq_len(examples: WarmUpExamples) -> int:
+    if examples.rows is None:
+        return _RECIPE_SEQ
+    return min(32_768, -(-examples.longest // 128) * 128)
+
+
+def _why_seq_len(examples: WarmUpExamples) -> str:
+    if examples.rows is None:
+        return "as the warm-up of reverse-text; longer conversations are cut off"
+    return f"the longest conversation has about {examples.longest:,} tokens; longer ones would be cut off"
+
+
+def hosted_steps(config: TrainingConfig, path: str, dataset: str | None) -> tuple[LaunchStep, ...]:
+    """The steps of a person who fine-tunes on the platform.
+
+    `dataset` is the name on Hugging Face. None: the conversations are in a folder of the config's name beside the
+    config.
+    """
+    volume, target = shlex.quote(str(config.at("volume"))), shlex.quote(str(config.at("data.name")))
+    file = shlex.quote(path)
+    return (
+        LaunchStep(
+            "volume", f"prime volumes create {volume} --size 50Gi", "where data and checkpoints lie; closed beta"
+        ),
+        *(_uploaded(volume, path) if dataset is None else _downloaded(volume, dataset, target)),
+        LaunchStep("look", f"prime volumes ls {volume} {target}", "train.jsonl or Parquet files must be there"),
+        LaunchStep("judge", f"prime train validate {file} --sft", "no run is created"),
+        LaunchStep("start", f"prime train {file} --sft", "a person runs it: it names the price and asks"),
+        LaunchStep(
+            "fetch", f"prime volumes get {volume} runs/RUN_ID .", "once `prime train get RUN_ID` says COMPLETED"
+        ),
+    )
+
+
+def _uploaded(volume: str, path: str) -> tuple[LaunchStep, ...]:
+    folder = shlex.quote(path.removesuffix(".toml"))
+    return (LaunchStep("upload", f"prime volumes put {volume} {folder} datasets/", "the run reads files only there"),)
+
+
+def _downloaded(volume: str, dataset: str, target: str) -> tuple[LaunchStep, ...]:
+    get = f"hf download {shlex.quote(dataset)} --repo-type dataset --local-dir {target}"
+    return (
+        LaunchStep("open volume", f"prime volumes ssh {volume} --read-write", "a session on the volume"),
+        LaunchStep("download", get, "in that session, as the trainer downloads nothing; then leave it"),
+    )
+
+
+WARM_UP_FOLDER = "configs/sft"
+DATA_FOLDER = "train.jsonl"
+"""File name by which a folder of files has a split `train`, which the trainer loads."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """A config on disk and the conversations it trains on. `data` is their folder, None for a dataset by name."""
+    """A config on disk and its conversations. `data` is their folder, None for a dataset by name."""
 
-    config: Config
+    config: TrainingConfig
     relative: str
     version: int
     existed: bool
-    examples: Examples
+    examples: WarmUpExamples
     data: str | None
 
 
-def warm_up(lab: Lab, wish: Wish, source: str, today: date) -> WarmUp:
-    """Raises BadInput for wishes that cannot be met; then nothing is written."""
-    _refuse_rl_only(wish)
-    registry.load(lab.workspace.resolve(registry.REGISTRY))
-    found = examples(lab, source, wish.held_out)
-    name = wish.name or _name(found, wish)
-    refuse_name(name)
-    choices = replace(wish.choices, extra={**wish.choices.extra, **wish.extra})
+def write_warm_up(lab: Lab, request: ConfigRequest, source: str, today: date) -> WarmUp:
+    """Write a warm-up. Raises BadInput for a request that cannot be met, and then writes nothing."""
+    _refuse_rl_only(request)
+    registry.load_registry(lab.workspace.resolve(registry.REGISTRY))
+    found = warm_up_examples(lab, source, request.held_out)
+    name = request.name or _name(found, request)
+    require_config_name(name)
+    choices = replace(request.choices, extra={**request.choices.extra, **request.extra})
     version = 0
     while True:
         version += 1
         stem = name if version == 1 else f"{name}-v{version}"
-        path = lab.workspace.resolve(f"{FOLDER}/{stem}.toml")
-        draft = compose(choices, found, stem)
+        path = lab.workspace.resolve(f"{WARM_UP_FOLDER}/{stem}.toml")
+        draft = compose_warm_up(choices, found, stem)
         _refuse_unknown(draft)
-        text, config = _text(draft, Lineage(stem, version, today, choices.target, _environments(found), source), path)
-        data = path.with_suffix("") / DATA
+        text, config = _text(
+            draft, ConfigLineage(stem, version, today, choices.target, _environments(found), source), path
+        )
+        data = path.with_suffix("") / DATA_FOLDER
         if not path.exists() and not data.exists():
             break
         if _same(path, text) and _same_rows(data, found):
-            return _warm_up(lab, read(path), path, version, True, found)
+            return _warm_up(lab, read_config(path), path, version, True, found)
     if found.rows is not None:
-        registry.replace(data, _lines(found))
-    registry.replace(path, text)
+        registry.replace_text(data, _lines(found))
+    registry.replace_text(path, text)
     relative = path.relative_to(lab.workspace.root).as_posix()
-    entry = registry.Entry(
-        name=f"sft/{name}", version=version, path=relative, created=today.isoformat(), model=config.model,
-        target=choices.target, environments=_environments(found), sha256=config.sha256, based_on=None,
-        notes=f"warm-up on {found.said}",
-    )  # fmt: skip
-    registry.add(lab.workspace.resolve(registry.REGISTRY), entry)
+    entry = registry.RegistryEntry(
+        name=f"sft/{name}",
+        version=version,
+        path=relative,
+        created=today.isoformat(),
+        model=config.model,
+        target=choices.target,
+        environments=_environments(found),
+        sha256=config.sha256,
+        based_on=None,
+        notes=f"warm-up on {found.source_summary}",
+    )
+    registry.add_entry(lab.workspace.resolve(registry.REGISTRY), entry)
     return _warm_up(lab, config, path, version, False, found)
 
 
-def _warm_up(lab: Lab, config: Config, path: Path, version: int, existed: bool, found: Examples) -> WarmUp:
+def _warm_up(
+    lab: Lab, config: TrainingConfig, path: Path, version: int, existed: bool, found: WarmUpExamples
+) -> WarmUp:
     relative = path.relative_to(lab.workspace.root).as_posix()
     data = relative.removesuffix(".toml") if found.rows is not None else None
     return WarmUp(config, relative, version, existed, found, data)
 
 
-def _refuse_rl_only(wish: Wish) -> None:
-    choices = wish.choices
+def _refuse_rl_only(request: ConfigRequest) -> None:
+    choices = request.choices
     given = {
-        "environments": wish.environments, "env_args": wish.env_args, "based_on": wish.based_on, "group": choices.group,
-        "max_tokens": choices.max_tokens, "curriculum": choices.curriculum,
-    }  # fmt: skip
+        "environments": request.environments,
+        "env_args": request.env_args,
+        "based_on": request.based_on,
+        "group": choices.group,
+        "max_tokens": choices.max_tokens,
+        "curriculum": choices.curriculum,
+    }
     if named := [name for name, value in given.items() if value]:
         raise BadInput(
             f"{', '.join(named)} says nothing about supervised fine-tuning, which plays no environment",
@@ -91,8 +288,8 @@ def _refuse_rl_only(wish: Wish) -> None:
         )
 
 
-def _refuse_unknown(draft: Draft) -> None:
-    for problem in check(draft.table, "sft"):
+def _refuse_unknown(draft: ConfigDraft) -> None:
+    for problem in schema_problems(draft.table, "sft"):
         raise BadInput(
             f"{quote(problem.key, limit=120)} {problem.problem}",
             fix=f"Did you mean {problem.near}?"
@@ -102,28 +299,28 @@ def _refuse_unknown(draft: Draft) -> None:
         )
 
 
-def _text(draft: Draft, lineage: Lineage, path: Path) -> tuple[str, Config]:
-    text, _ = finish(draft, lineage, path)
+def _text(draft: ConfigDraft, lineage: ConfigLineage, path: Path) -> tuple[str, TrainingConfig]:
+    text, _ = finish_text(draft, lineage, path)
     how = (
         "a person starts it with `prime train this-file --sft`"
         if lineage.target == "hosted"
         else "run it with `uv run sft @ this-file` where prime-rl is installed"
     )
-    first = "# " + plain(f"{lineage.name}: a prime-rl config for supervised fine-tuning before RL; {how}.")
+    first = "# " + safe_comment(f"{lineage.name}: a prime-rl config for supervised fine-tuning before RL; {how}.")
     text = "\n".join([first, *text.split("\n")[1:]])
-    return text, parse(text, path)
+    return text, parse_config(text, path)
 
 
-def _environments(found: Examples) -> tuple[str, ...]:
+def _environments(found: WarmUpExamples) -> tuple[str, ...]:
     return (found.environment,) if found.environment else ()
 
 
-def _name(found: Examples, wish: Wish) -> str:
+def _name(found: WarmUpExamples, request: ConfigRequest) -> str:
     stem = found.environment or Path(found.name).stem
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem.replace("_", "-")).strip("-._")[:50] or "warm-up"
 
 
-def _lines(found: Examples) -> str:
+def _lines(found: WarmUpExamples) -> str:
     return "".join(row.line + "\n" for row in found.rows or ())
 
 
@@ -134,7 +331,7 @@ def _same(path: Path, text: str) -> bool:
         return False
 
 
-def _same_rows(data: Path, found: Examples) -> bool:
+def _same_rows(data: Path, found: WarmUpExamples) -> bool:
     if found.rows is None:
         return True
     try:

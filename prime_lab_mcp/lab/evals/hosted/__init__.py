@@ -1,5 +1,5 @@
-"""Evaluations that run on the platform, as jobs like those of this machine: asked for, followed, read and stopped here.
+"""Evaluations that run on the platform: requested, followed, read and stopped like those of this machine.
 
-The platform runs the latest published version and nothing else. What is started is recorded before the call goes out
-and named after its intent, so that an unknown outcome is looked up and never sent twice.
+The platform runs only the latest published version. A start is recorded before the request goes out, and the evaluation
+is named after its intent. If the outcome is unknown, the evaluation is looked up by name and never started twice.
 """

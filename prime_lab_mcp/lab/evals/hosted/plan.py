@@ -1,4 +1,7 @@
-"""From what a caller asked to one hosted evaluation: its specification, its price, and whether it exists already."""
+"""The plan of a hosted evaluation: what would run, whether that version is what was pushed, its price and its state.
+
+`hosted_notes` says what a finished hosted evaluation does not prove.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,195 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.hosted.notes import FOREIGN
-from prime_lab_mcp.lab.evals.hosted.platform import OVER
-from prime_lab_mcp.lab.evals.hosted.subject import Subject, require
-from prime_lab_mcp.lab.evals.jobs import LIVE
-from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, Wanted
-from prime_lab_mcp.lab.evals.spec import Endpoint, EvalSpec, Price
+import anyio
+
+from prime_lab_mcp.lab.base.errors import BadInput, EvalError, PrimeError
+from prime_lab_mcp.lab.base.report import Finding, Unmet
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.evals.hosted.platform import ENDED_WITHOUT_RESULT
+from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, EvalRequest
+from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.hub import lookup
+from prime_lab_mcp.lab.hub.lookup import HubEntry
+from prime_lab_mcp.lab.hub.ownership import is_ours, push_records
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.prime.answers import number
-from prime_lab_mcp.lab.records import Job
-from prime_lab_mcp.lab.snapshot import Snapshot
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.prime.answers import finite_number
+from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
+from prime_lab_mcp.lab.state.ledger.rows import Job, Push
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.workspace import HUB_NAME
+
+FOREIGN = "hub:"
+"""Prefix of the fingerprint of an environment that is not proven to be files of this machine."""
+
+
+def hosted_notes(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
+    """Return findings on what the evaluation does not prove, a blocker first if another version may have run."""
+    if spec.source.startswith(FOREIGN):
+        return (
+            Finding(
+                "distribution-not-evidence",
+                "info",
+                f"what ran is {spec.hosted} as the Hub holds it, which is not known to be files of this workspace: it "
+                "opens no gate",
+                "For evidence, push an environment of this workspace, or evaluate it on this machine.",
+            ),
+        )
+    moved = job.progress.get("moved")
+    if moved is False:
+        return ()
+    reason = (
+        "the Hub's latest version changed while it started"
+        if moved
+        else "the Hub did not say which version is its latest"
+    )
+    return (
+        Finding(
+            "hosted-version-moved",
+            "blocker",
+            f"{reason}, so it is not known that {spec.hosted} is what ran",
+            "Run run_eval(hosted=true) again; push_environment first if the Hub's latest version is not yours.",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HostedEnvironment:
+    """One published environment. `push` is our push of exactly the version that will run, None if it is not ours."""
+
+    entry: HubEntry
+    version: str
+    push: Push | None = None
+    requested_version: str | None = None
+    """The version that the caller named. The platform runs the latest version in any case."""
+
+    @property
+    def ref(self) -> str:
+        return self.entry.ref
+
+    @property
+    def pinned(self) -> str:
+        return f"{self.ref}@{self.version}"
+
+    @property
+    def proves(self) -> bool:
+        """Whether the Hub itself confirms that it holds the files that were proven here."""
+        return self.push is not None and self.entry.content_hash == self.push.cli_hash
+
+
+@dataclass(frozen=True, slots=True)
+class HostedLookup:
+    """Result of a look-up. `subject` is None if the evaluation is refused; `unmet` then says why."""
+
+    subject: HostedEnvironment | None
+    unmet: tuple[Unmet, ...] = ()
+
+
+async def look_up_hosted(
+    lab: Lab, environment: str, snapshot: Snapshot | None, platform: PlatformReader | None = None
+) -> HostedLookup:
+    """Find what `environment` (a folder's `snapshot`, else `owner/name[@version]`) means on the Hub.
+
+    `platform` answers for the present call. Raises PrimeError if the Hub cannot be asked or has no such environment,
+    and BadInput if the text is no name.
+    """
+    prime = platform or lab.prime
+    return await (
+        _look_up_local(lab, prime, snapshot) if snapshot is not None else _look_up_named(lab, prime, environment)
+    )
+
+
+async def require_hosted(
+    lab: Lab, environment: str, snapshot: Snapshot | None, platform: PlatformReader | None = None
+) -> HostedEnvironment:
+    """Return the environment of a call that passed its gate. Raises LabError."""
+    lookup_result = await look_up_hosted(lab, environment, snapshot, platform)
+    if lookup_result.subject is None:
+        reason = lookup_result.unmet[0].detail if lookup_result.unmet else "it was not pushed"
+        raise BadInput(
+            f"{quote(environment, 120)} cannot be evaluated on the platform: {reason}",
+            fix="Call push_environment; it publishes what was proven.",
+            code="hosted-unpublished",
+        )
+    return lookup_result.subject
+
+
+async def _look_up_local(lab: Lab, prime: PlatformReader, snapshot: Snapshot) -> HostedLookup:
+    pushes = lab.ledger.pushes(source=snapshot.source, platform=lab.platform)
+    if not pushes:
+        return _refused("never-run", f"{snapshot.name} as it is now was not pushed to {_hub_name(lab)}")
+    entry = await _require_entry(prime, pushes[0].owner, pushes[0].name)
+    if not entry.exists or entry.version is None:
+        return _refused("stale", f"the Hub no longer holds {entry.ref}")
+    own_pushes = [p for p in pushes if (p.owner, p.name) == (entry.owner, entry.name)]
+    push = _latest_push(own_pushes, entry)
+    return (
+        _other_latest_version(own_pushes[0], entry)
+        if push is None
+        else HostedLookup(HostedEnvironment(entry, entry.version, push))
+    )
+
+
+async def _look_up_named(lab: Lab, prime: PlatformReader, environment: str) -> HostedLookup:
+    name = HUB_NAME.match(environment)
+    if name is None:
+        raise BadInput(
+            f"{quote(environment, 120)} is neither a folder of the workspace nor owner/name on the Hub",
+            fix="Name a folder under environments/, or owner/name; search_hub finds them.",
+            code="environment-not-found",
+        )
+    entry = await _require_entry(prime, name["owner"], name["name"])
+    if not entry.exists or entry.version is None:
+        raise PrimeError(
+            f"the Hub holds no published version of {entry.ref}",
+            fix="Check the name with search_hub; publish one of your own with push_environment.",
+            code="platform-not-found",
+        )
+    pushes = lab.ledger.pushes(owner=entry.owner, name=entry.name, platform=lab.platform)
+    records = await anyio.to_thread.run_sync(push_records, lab)
+    if not is_ours(lab, entry.ref, entry.content_hash, pushes, records):
+        return HostedLookup(HostedEnvironment(entry, entry.version, None, name["version"]))
+    push = _latest_push(pushes, entry)
+    if push is not None:
+        return HostedLookup(HostedEnvironment(entry, entry.version, push, name["version"]))
+    if pushes:
+        return _other_latest_version(pushes[0], entry)
+    return _refused("never-run", f"{entry.ref} is of files of this machine, but was not pushed through this server")
+
+
+async def _require_entry(prime: PlatformReader, owner: str, name: str) -> HubEntry:
+    entry = await lookup.look_up_environment(prime, owner, name)
+    if entry.exists is None:
+        raise entry.problem or PrimeError("the Hub could not be asked", fix="Call again.", code="platform-unreachable")
+    return entry
+
+
+def _latest_push(pushes: list[Push], entry: HubEntry) -> Push | None:
+    """Return the push whose version, and content hash if the Hub states one, are the Hub's latest."""
+    same = (p for p in pushes if p.version == entry.version)
+    return next((p for p in same if entry.content_hash in (None, p.cli_hash)), None)
+
+
+def _other_latest_version(push: Push, entry: HubEntry) -> HostedLookup:
+    how = "with other content than was pushed" if entry.version == push.version else f"not {push.version}"
+    return _refused(
+        "stale",
+        f"hosted evaluations run the latest version of {entry.ref}, and the Hub's latest is {entry.version}, {how}",
+    )
+
+
+def _refused(why: str, detail: str) -> HostedLookup:
+    return HostedLookup(None, (Unmet("push_environment", "never-run" if why == "never-run" else "stale", detail),))
+
+
+def _hub_name(lab: Lab) -> str:
+    return "the rehearsal Hub" if lab.settings.rehearsal else "the Hub"
+
 
 HEADROOM = 4.0
-"""What is counted against the cap over the estimate for one turn: no relay of ours ends a hosted evaluation."""
+"""Amount that counts against the cap, as a multiple of the one-turn estimate: no relay limits a hosted evaluation."""
 _MINUTES = 60.0
 _SECONDS_EACH = 60.0
 _LEAST_SECONDS, _MOST_SECONDS = 3600.0, 6 * 3600.0
@@ -33,60 +210,69 @@ State = Literal["fresh", "live", "resumes", "known"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """`fresh`: nothing of this intent exists (`job`, if any, never got there). `live`: a job follows it.
-    `resumes`: it may exist on the platform, and no job follows it. `known`: it finished; `job` holds its results.
+class HostedStanding:
+    """State of an intent.
+
+    `fresh`: no evaluation exists, or its job never reached the platform. `live`: a job follows the evaluation.
+    `resumes`: the evaluation may exist on the platform, and no job follows it. `known`: it finished, and `job` has its
+    results.
     """
 
     state: State
     key: str
     name: str
-    """On the platform; ends in eight hex digits of `key`."""
+    """Name on the platform; ends in eight hex digits of `key`."""
     job: Job | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """`estimate` and `bound` in US dollars, for one turn a rollout and at most; None where no price is known."""
+class HostedPlan:
+    """A planned evaluation. `estimate` (one turn a rollout) and `bound` (at most) are US dollars, None
+    without a price."""
 
-    subject: Subject
+    subject: HostedEnvironment
     spec: EvalSpec
-    standing: Standing
+    standing: HostedStanding
     estimate: float | None
     bound: float | None
 
 
-async def prepare(lab: Lab, environment: str, snapshot: Snapshot | None, wanted: Wanted) -> Planned:
-    """What would run and cost. Raises LabError: not published, no such model, the platform cannot be asked."""
-    subject = await require(lab, environment, snapshot)
-    price = await _price(lab, wanted.model)
-    # The rehearsal's port is another one after every start, and the intent must stay the same.
+async def plan_hosted(
+    lab: Lab, environment: str, snapshot: Snapshot | None, request: EvalRequest, platform: PlatformReader | None = None
+) -> HostedPlan:
+    """Plan what would run and its cost. `platform` answers for the present call.
+
+    Raises LabError if the environment is not published, the model does not exist or the platform cannot be asked.
+    """
+    subject = await require_hosted(lab, environment, snapshot, platform)
+    price = await _price(lab, request.model, platform or lab.prime)
+    # The rehearsal's port changes with every start, but the intent must stay the same.
     url = "http://rehearsal" if lab.settings.rehearsal else await lab.prime.inference_url()
-    spec = _spec(lab, subject, wanted, price, url)
-    estimate = wanted.estimate(price) if price is not None else None
+    spec = _spec(lab, subject, request, price, url)
+    estimate = request.estimate(price) if price is not None else None
     bound = None if estimate is None else round(estimate * HEADROOM, 4)
-    return Planned(subject, spec, standing(lab, spec), estimate, bound)
+    return HostedPlan(subject, spec, hosted_standing(lab, spec), estimate, bound)
 
 
-def standing(lab: Lab, spec: EvalSpec) -> Standing:
-    """Where the intent stands, by the jobs of this workspace."""
-    lab.evals.reconcile()
-    same = [j for j in lab.ledger.jobs(lab.key, environment=spec.environment) if j.intent == spec.intent]
-    over = [j for j in same if j.state == "finished" or j.progress.get("ended") in OVER]
-    key = _key(lab, spec, len(over) + 1)
+def hosted_standing(lab: Lab, spec: EvalSpec) -> HostedStanding:
+    """Return the state of the intent, from the jobs of this workspace."""
+    EvaluationJobs(lab).reconcile()
+    same_intent = [j for j in lab.ledger.jobs(lab.key, environment=spec.environment) if j.intent == spec.intent]
+    ended = [j for j in same_intent if j.state == "finished" or j.progress.get("ended") in ENDED_WITHOUT_RESULT]
+    key = _key(lab, spec, len(ended) + 1)
     name = _name(spec, key)
-    if not same:
-        return Standing("fresh", key, name)
-    job = same[0]
-    if job.state in LIVE:
-        return Standing("live", key, name, job)
+    if not same_intent:
+        return HostedStanding("fresh", key, name)
+    job = same_intent[0]
+    if job.state in LIVE_STATES:
+        return HostedStanding("live", key, name, job)
     if job.state == "finished":
-        return Standing("known", key, name, job)
-    if job in over:
-        return Standing("fresh", key, name)
+        return HostedStanding("known", key, name, job)
+    if job in ended:
+        return HostedStanding("fresh", key, name)
     sent = lab.ledger.intent(key, lab.platform)
     nothing_sent = sent is None or sent.state == "open"
-    return Standing("fresh" if nothing_sent else "resumes", key, name, job)
+    return HostedStanding("fresh" if nothing_sent else "resumes", key, name, job)
 
 
 def _key(lab: Lab, spec: EvalSpec, attempt: int) -> str:
@@ -98,12 +284,12 @@ def _name(spec: EvalSpec, key: str) -> str:
     return f"{stem[:48] or 'eval'}-{key[:8]}"
 
 
-async def _price(lab: Lab, model: str) -> Price | None:
-    """What Prime Inference lists for the model; None where it lists no price. Raises EvalError for an unknown one."""
-    listed = {str(m.get("id")): m for m in await lab.prime.inference_models()}
+async def _price(lab: Lab, model: str, prime: PlatformReader) -> Price | None:
+    """Return the price that Prime Inference lists, or None without one. Raises EvalError for an unknown model."""
+    listed = {str(m.get("id")): m for m in await prime.inference_models()}
     row = listed.get(model)
     if row is None:
-        # The scripted model of a rehearsal is there at every skill, and listed at some.
+        # A rehearsal serves its scripted model at every skill, but lists only some of them.
         if lab.settings.rehearsal or not listed:
             return None
         raise EvalError(
@@ -113,15 +299,18 @@ async def _price(lab: Lab, model: str) -> Price | None:
         )
     pricing = row.get("pricing")
     pricing = pricing if isinstance(pricing, Mapping) else {}
-    prompt, completion = number(pricing.get("input_usd_per_mtok")), number(pricing.get("output_usd_per_mtok"))
+    prompt, completion = (
+        finite_number(pricing.get("input_usd_per_mtok")),
+        finite_number(pricing.get("output_usd_per_mtok")),
+    )
     return None if prompt is None or completion is None else Price(prompt, completion)
 
 
-def _spec(lab: Lab, subject: Subject, wanted: Wanted, price: Price | None, url: str) -> EvalSpec:
+def _spec(lab: Lab, subject: HostedEnvironment, request: EvalRequest, price: Price | None, url: str) -> EvalSpec:
     push = subject.push if subject.proves else None
-    checked = _checked(lab, push.content) if push is not None else {}
-    seconds = wanted.num_examples * wanted.rollouts * _SECONDS_EACH / wanted.concurrency
-    # What is not ours gets a fingerprint that no folder here can have, so that it opens no gate.
+    checked_facts = _checked_facts(lab, push.content) if push is not None else {}
+    seconds = request.num_examples * request.rollouts * _SECONDS_EACH / request.concurrency
+    # A foreign environment gets a fingerprint that no local folder can have, so that it opens no gate.
     foreign = f"{FOREIGN}{subject.entry.content_hash or subject.pinned}"
     environment = subject.push.environment if subject.push is not None else subject.ref
     return EvalSpec(
@@ -134,38 +323,38 @@ def _spec(lab: Lab, subject: Subject, wanted: Wanted, price: Price | None, url: 
         python=Path(),
         program=Path(),
         verifiers="",
-        model=wanted.model,
+        model=request.model,
         endpoint=Endpoint("prime", url),
-        num_examples=wanted.num_examples,
-        rollouts=wanted.rollouts,
-        tasks=checked.get("tasks"),
-        max_tokens=wanted.max_tokens or MAX_TOKENS,
-        temperature=1.0 if wanted.temperature is None else wanted.temperature,
-        env_args=dict(wanted.env_args),
-        concurrency=wanted.concurrency,
+        num_examples=request.num_examples,
+        rollouts=request.rollouts,
+        tasks=checked_facts.get("tasks"),
+        max_tokens=request.max_tokens or MAX_TOKENS,
+        temperature=1.0 if request.temperature is None else request.temperature,
+        env_args=dict(request.env_args),
+        concurrency=request.concurrency,
         deadline_s=min(_MOST_SECONDS, max(_LEAST_SECONDS, seconds)),
-        weights=checked.get("weights", {}),
+        weights=checked_facts.get("weights", {}),
         price=price,
         hosted=subject.pinned,
     )
 
 
-def _checked(lab: Lab, content: str) -> dict[str, Any]:
-    """Tasks and weights of the rewards as check_environment found them for this content."""
+def _checked_facts(lab: Lab, content: str) -> dict[str, Any]:
+    """Return the tasks and reward weights that check_environment recorded for this content."""
     rows = lab.ledger.evidence(tool="check_environment", content=content)
     data = rows[0].data if rows else {}
-    tasks = number(data.get("tasks"))
+    tasks = finite_number(data.get("tasks"))
     rewards = [r for r in data.get("rewards") or () if isinstance(r, Mapping)]
-    weights = {str(r.get("name")): w for r in rewards if (w := number(r.get("weight"))) is not None}
+    weights = {str(r.get("name")): w for r in rewards if (w := finite_number(r.get("weight"))) is not None}
     return {"tasks": int(tasks) if tasks else None, "weights": weights}
 
 
-def question(planned: Planned, model: str) -> str:
-    """One paragraph for a person: what runs where, and what it may cost."""
+def hosted_question(planned: HostedPlan, model: str) -> str:
+    """Return the question for a person: what runs where, and its cost."""
     spec, subject = planned.spec, planned.subject
-    other = (
-        f" Version {subject.asked} was asked for; the platform runs the latest."
-        if subject.asked not in (None, subject.version)
+    version_note = (
+        f" Version {subject.requested_version} was asked for; the platform runs the latest."
+        if subject.requested_version not in (None, subject.version)
         else ""
     )
     cost = (
@@ -176,5 +365,5 @@ def question(planned: Planned, model: str) -> str:
     minutes = spec.deadline_s / _MINUTES
     return (
         f"Evaluate {subject.pinned} on the platform with {model}: {spec.num_examples} tasks x {spec.rollouts} "
-        f"rollouts, {cost}; it is billed there and ends after {minutes:.0f} minutes at the latest.{other}"
+        f"rollouts, {cost}; it is billed there and ends after {minutes:.0f} minutes at the latest.{version_note}"
     )

@@ -1,4 +1,4 @@
-"""One hosted evaluation as the platform tells of it: started once, found by name, its status, its samples."""
+"""One hosted evaluation as the platform reports it: look-up by name, status, and download of its samples."""
 
 from __future__ import annotations
 
@@ -10,72 +10,81 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.errors import LabError, PrimeError
-from prime_lab_mcp.lab.prime import Prime
-from prime_lab_mcp.lab.prime.answers import number
-from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.base.errors import LabError, PrimeError
+from prime_lab_mcp.lab.base.json_values import text_or_none
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.prime.answers import finite_number
+from prime_lab_mcp.lab.prime.client import Prime
 
-ENDED = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"})
-OVER = ENDED - {"COMPLETED"} | {"DELETED", "STALLED"}
-"""Ended for good without a result: the same request may be started anew. STALLED: stopped by us for that."""
-PASSING = frozenset({"platform-unreachable", "platform-failed", "platform-slow", "platform-busy", "prime-failed"})
-"""Codes of failures that may be gone at the next try."""
+ENDED_STATUSES = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"})
+ENDED_WITHOUT_RESULT = ENDED_STATUSES - {"COMPLETED"} | {"DELETED", "STALLED"}
+"""Final states without a result, after which the same request may start anew. STALLED: we stopped the evaluation
+because it made no progress."""
+TRANSIENT_CODES = frozenset(
+    {"platform-unreachable", "platform-failed", "platform-slow", "platform-busy", "prime-failed"}
+)
+"""Codes of failures that may disappear with the next attempt."""
 _PAGE = 100
 _TRIES = 4
 Note = Callable[[int, int | None], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """`word` in the platform's capitals; `samples` finished so far."""
+class HostedStatus:
+    """Status of an evaluation: `word` in capitals as the platform writes it, and `samples` finished so far."""
 
     word: str
     samples: int
     mean: float | None
-    said: str | None
-    """Why it ended badly, in the platform's words (foreign)."""
+    error_message: str | None
+    """Reason of a failure in the platform's words (foreign)."""
     url: str | None
     model: str | None
     planned: int | None
 
 
-def status_of(answer: Mapping[str, Any]) -> Status:
-    """What `prime eval get` or one row of `prime eval list` says."""
+def status_of(answer: Mapping[str, Any]) -> HostedStatus:
+    """Parse the answer of `prime eval get` or one row of `prime eval list`."""
     metadata = answer.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     metrics = answer.get("metrics")
-    mean = number(answer.get("avg_score"))
+    mean = finite_number(answer.get("avg_score"))
     if mean is None and isinstance(metrics, Mapping):
-        mean = number(metrics.get("reward"))
-    examples, rollouts = number(metadata.get("num_examples")), number(metadata.get("rollouts_per_example"))
-    return Status(
+        mean = finite_number(metrics.get("reward"))
+    examples, rollouts = (
+        finite_number(metadata.get("num_examples")),
+        finite_number(metadata.get("rollouts_per_example")),
+    )
+    return HostedStatus(
         word=str(answer.get("status") or "UNKNOWN").upper(),
-        samples=int(number(answer.get("total_samples")) or 0),
+        samples=int(finite_number(answer.get("total_samples")) or 0),
         mean=mean,
-        said=_text(answer.get("error_message")),
-        url=_text(answer.get("viewer_url")),
-        model=_text(answer.get("model_name") or answer.get("inference_model")),
+        error_message=text_or_none(answer.get("error_message")),
+        url=text_or_none(answer.get("viewer_url")),
+        model=text_or_none(answer.get("model_name") or answer.get("inference_model")),
         planned=int(examples * rollouts) if examples and rollouts else None,
     )
 
 
-async def find(prime: Prime, name: str, ref: str) -> str | None:
-    """Id of the account's evaluation of exactly this name. Raises PrimeError when the platform cannot be asked."""
+async def find_evaluation(prime: Prime, name: str, ref: str) -> str | None:
+    """Return the id of the account's evaluation with exactly this name. Raises PrimeError if the platform cannot be
+    asked."""
     for row in await prime.eval_list(name=name, environment=ref):
-        if id := _text(row.get("evaluation_id") or row.get("id")):
+        if id := text_or_none(row.get("evaluation_id") or row.get("id")):
             return id
     return None
 
 
-async def download(prime: Prime, id: str, target: Path, note: Note, pause: float = 1.0) -> int:
-    """Write every sample of an evaluation, one record per line; `target` appears only when it is whole.
+async def download_samples(prime: Prime, id: str, target: Path, note: Note, pause: float = 1.0) -> int:
+    """Write every sample of an evaluation, one record per line; return their number.
 
-    Returns how many. A page that fails is asked for again, one that is too big in smaller pieces. Raises PrimeError.
+    `target` appears only when the file is complete. A page that fails is requested again; a page that is too big is
+    requested in smaller pages. Raises PrimeError.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_suffix(".part")
+    temporary = target.with_suffix(".part")
     done, size, total = 0, _PAGE, None
-    with part.open("wb") as sink:
+    with temporary.open("wb") as sink:
         while True:
             try:
                 answer = await _page(prime, id, done // size + 1, size, pause)
@@ -85,8 +94,8 @@ async def download(prime: Prime, id: str, target: Path, note: Note, pause: float
                 size = 1 if size % 10 else size // 10
                 continue
             rows = [r for r in answer.get("samples") or () if isinstance(r, dict)]
-            told = number(answer.get("total"))
-            total = int(told) if told is not None else total
+            stated_total = finite_number(answer.get("total"))
+            total = int(stated_total) if stated_total is not None else total
             for row in rows:
                 sink.write(json.dumps(_as_record(row), ensure_ascii=False).encode() + b"\n")
             done += len(rows)
@@ -95,15 +104,15 @@ async def download(prime: Prime, id: str, target: Path, note: Note, pause: float
                 break
             if len(rows) < size:
                 if done > len(rows):
-                    break  # a short page in the middle: whatever follows is not where it is looked for
-                size = len(rows)  # the platform gives smaller pages than were asked for
+                    break  # a short page in the middle shifts all following pages
+                size = len(rows)  # the platform returns smaller pages than requested
     if total is not None and done != total:
         raise PrimeError(
             f"the platform gave {done:,} of {count(total, 'sample')} of evaluation {quote(id, 80)}",
             fix="Call again; it downloads them anew.",
             code="hosted-samples-incomplete",
         )
-    part.replace(target)
+    temporary.replace(target)
     return done
 
 
@@ -112,20 +121,16 @@ async def _page(prime: Prime, id: str, page: int, size: int, pause: float) -> di
         try:
             return await prime.eval_samples(id, page, size)
         except LabError as error:
-            if error.code not in PASSING or attempt == _TRIES:
+            if error.code not in TRANSIENT_CODES or attempt == _TRIES:
                 raise
             await anyio.sleep(pause * 2 ** (attempt - 1))
     raise AssertionError("the last try returns or raises")
 
 
 def _as_record(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """A sample with the names that readers of results know; the platform also says input, output and score."""
+    """Return a sample with the names that readers of results use; the platform also says input, output and score."""
     record = dict(sample)
     for ours, theirs in (("reward", "score"), ("prompt", "input"), ("completion", "output")):
         if ours not in record:
             record[ours] = sample.get(theirs)
     return record
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

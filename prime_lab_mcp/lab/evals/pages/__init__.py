@@ -1,1 +1,3 @@
-"""The report page of an evaluation: what it says (`contents`), as HTML for people and as Markdown for models."""
+"""The report page of an evaluation, as HTML for people and Markdown for models, with its picture."""
+
+from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Ways to look at a finished evaluation: one module each, a pure function from rollouts to what is shown."""
+"""Views of a finished evaluation: one module each, a pure function from rollouts to data."""

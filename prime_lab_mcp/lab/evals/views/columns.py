@@ -1,34 +1,60 @@
-"""Every rollout of an evaluation as a few numbers in arrays: 17 bytes each, so that a million fit anywhere."""
+"""Inputs and results of a view, and the rollouts of an evaluation as columns of numbers.
+
+`FinishedEvaluation` reads the rollouts anew on every call. `Columns` needs 17 bytes a rollout, so that a million
+rollouts fit in memory.
+"""
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from prime_lab_mcp.lab.distribution.attainable import EPSILON, attainable
-from prime_lab_mcp.lab.distribution.tasks import PASS_THRESHOLD
-from prime_lab_mcp.lab.evals.earned import earned
-from prime_lab_mcp.lab.evals.results import Rollout
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.distribution.sample import EPSILON, PASS_THRESHOLD, attainable_reward
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.rollouts.components import earned_for_answer
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
-FAILED, CUT, ZERO = 1, 2, 4
-"""Bits of `flags`: the machinery failed or the reward is no number; cut off; earned nothing beside its form."""
+
+@dataclass(frozen=True, slots=True)
+class FinishedEvaluation:
+    """One finished evaluation. Every call of `rollouts()` reads the results anew, one rollout at a time."""
+
+    id: str
+    spec: EvalSpec
+    rollouts: Callable[[], Iterator[Rollout]]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewResult:
+    """One sentence and the data behind it. Foreign text in `data` is quoted and cut."""
+
+    summary: str
+    data: Mapping[str, Any]
+    findings: tuple[Finding, ...] = ()
+    next: tuple[Next, ...] = field(default=())
+
+
+FAILED_ROLLOUT, TRUNCATED_ROLLOUT, ZERO_ROLLOUT = 1, 2, 4
+"""Bits of `flags`: failed or without a finite reward; truncated; rewarded for nothing but its form, if at all."""
 _MOST_TOKENS = 2**32 - 1
 
 
 @dataclass(slots=True)
 class Columns:
-    """One entry per rollout in every array, in the order they were added. `reward` is NaN where there is none."""
+    """Arrays with one entry per rollout, in the order of `add`. `reward` is NaN where a rollout has no reward."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Those of an environment whose results do not repeat them (v0)."""
+    """Weights of the environment's rewards, for results that do not store them (v0)."""
     keys: dict[str, int] = field(default_factory=dict)
-    """Task key to its number."""
+    """Task key to the number of the task."""
     task: array[int] = field(default_factory=lambda: array("I"))
     reward: array[float] = field(default_factory=lambda: array("d"))
     length: array[int] = field(default_factory=lambda: array("I"))
-    """Completion tokens."""
+    """Completion tokens of each rollout."""
     flags: array[int] = field(default_factory=lambda: array("B"))
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -39,15 +65,15 @@ class Columns:
         return len(self.task)
 
     def add(self, rollout: Rollout) -> int:
-        """Take in one rollout; returns the number of its task."""
+        """Add one rollout; return the number of its task."""
         number = self.keys.setdefault(rollout.task, len(self.keys))
         failed = rollout.error is not None or rollout.reward is None or rollout.nonfinite
         reward = math.nan if failed or rollout.reward is None else rollout.reward
-        zero = not failed and not earned(rollout, self.weights)
+        zero = not failed and not earned_for_answer(rollout, self.weights)
         self.task.append(number)
         self.reward.append(reward)
         self.length.append(min(max(rollout.completion_tokens, 0), _MOST_TOKENS))
-        self.flags.append(FAILED * failed | CUT * rollout.truncated | ZERO * zero)
+        self.flags.append(FAILED_ROLLOUT * failed | TRUNCATED_ROLLOUT * rollout.truncated | ZERO_ROLLOUT * zero)
         self.prompt_tokens += rollout.prompt_tokens
         self.completion_tokens += rollout.completion_tokens
         if not failed:
@@ -59,27 +85,29 @@ class Columns:
     def best(self) -> float:
         """The attainable reward."""
         known = math.fsum(w for w in self.weights.values() if w > 0)
-        return attainable(max(self._stated, known), self._highest) or 1.0
+        return attainable_reward(max(self._stated, known), self._highest) or 1.0
 
     def scored(self, index: int) -> bool:
-        return not self.flags[index] & FAILED
+        """Whether the rollout at this index has a reward."""
+        return not self.flags[index] & FAILED_ROLLOUT
 
     def passed(self, index: int, best: float) -> bool:
+        """Whether the rollout at this index has at least half of the attainable reward `best`."""
         return self.scored(index) and self.reward[index] >= PASS_THRESHOLD * best
 
-    def tallies(self) -> list[Tally]:
-        """Per task, by its number, over scored rollouts."""
+    def tallies(self) -> list[TaskTally]:
+        """Return the scored rollouts of each task, in the order of the task numbers."""
         best = self.best
-        found = [Tally() for _ in self.keys]
+        tallies = [TaskTally() for _ in self.keys]
         for index, number in enumerate(self.task):
             if self.scored(index):
-                found[number].add(self.reward[index] / best)
-        return found
+                tallies[number].add(self.reward[index] / best)
+        return tallies
 
 
 @dataclass(slots=True)
-class Tally:
-    """Scored rollouts of one task. Rewards are of reward / attainable."""
+class TaskTally:
+    """Sums over the scored rollouts of one task. Rewards are shares of the attainable reward."""
 
     n: int = 0
     total: float = 0.0
@@ -89,6 +117,7 @@ class Tally:
     high: float = -math.inf
 
     def add(self, share: float) -> None:
+        """Add one rollout by its share of the attainable reward."""
         self.n += 1
         self.total += share
         self.passed += share >= PASS_THRESHOLD
@@ -100,6 +129,6 @@ class Tally:
         return self.total / self.n
 
 
-def scored(tallies: Sequence[Tally]) -> Iterator[Tally]:
-    """Those of tasks with at least one scored rollout."""
+def scored_tasks(tallies: Sequence[TaskTally]) -> Iterator[TaskTally]:
+    """Yield the tallies of tasks with at least one scored rollout."""
     return (t for t in tallies if t.n)

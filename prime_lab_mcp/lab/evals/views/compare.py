@@ -1,51 +1,175 @@
-"""`compare`: two evaluations of the same tasks, paired by task: what differs, what flipped, what would show it."""
+"""`compare` view: two evaluations of the same tasks, paired by task.
+
+The view reports what differs, which tasks flipped, and how many tasks would show a difference. It stores sums per task,
+never rollouts.
+"""
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from prime_lab_mcp.lab.distribution.intervals import LARGEST_ADVICE, Interval
-from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.views.pairs import Side, differences, flipped, settings
-from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
-from prime_lab_mcp.lab.report import Finding, Next
-from prime_lab_mcp.lab.text import count, quote, rounded
+from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.statistics import LARGEST_ADVISED_SAMPLE, Interval, student_975
+from prime_lab_mcp.lab.base.text import count, quote, rounded
+from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD, attainable_reward
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
+
+
+@dataclass(slots=True)
+class TaskSums:
+    """Sums over the scored rollouts of one task. `parts` maps a component to [rollouts, sum of scores]."""
+
+    n: int = 0
+    total: float = 0.0
+    rewards: array[float] = field(default_factory=lambda: array("d"))
+    parts: dict[str, list[float]] = field(default_factory=dict)
+    solved: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Mean reward of the scored rollouts."""
+        return self.total / self.n
+
+
+@dataclass(slots=True)
+class ComparedSide:
+    """One evaluation by task. Failed rollouts are counted and otherwise excluded."""
+
+    best: float = 1.0
+    tasks: dict[str, TaskSums] = field(default_factory=dict)
+    rollouts: int = 0
+    errors: int = 0
+    truncated: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+
+    @classmethod
+    def read(cls, evaluated: FinishedEvaluation) -> ComparedSide:
+        """Read an evaluation into sums per task."""
+        side = cls()
+        weights = evaluated.spec.weights
+        stated, highest = math.fsum(w for w in weights.values() if w > 0), 0.0
+        for rollout in evaluated.rollouts():
+            side.rollouts += 1
+            side.truncated += rollout.truncated
+            side.prompt_tokens += rollout.prompt_tokens
+            side.completion_tokens += rollout.completion_tokens
+            if rollout.error is not None or rollout.reward is None or rollout.nonfinite:
+                side.errors += 1
+                continue
+            sums = side.tasks.setdefault(rollout.task, TaskSums())
+            sums.n += 1
+            sums.total += rollout.reward
+            sums.rewards.append(rollout.reward)
+            highest = max(highest, rollout.reward)
+            stated = max(stated, math.fsum(max(0.0, w or 0.0) for _, w in rollout.components.values()))
+            for name, (score, _) in rollout.components.items():
+                part = sums.parts.setdefault(name, [0.0, 0.0])
+                part[0] += 1
+                part[1] += score
+        side.best = attainable_reward(stated, highest) or 1.0
+        for sums in side.tasks.values():
+            sums.solved = sum(r >= PASS_THRESHOLD * side.best for r in sums.rewards) / sums.n
+            sums.rewards = array("d")
+        price = evaluated.spec.price
+        side.cost = price.of(side.prompt_tokens, side.completion_tokens) if price else None
+        return side
+
+    def as_json(self) -> dict[str, Any]:
+        scored = max(self.rollouts - self.errors, 1)
+        means = [s.mean / self.best for s in self.tasks.values()]
+        fields: dict[str, Any] = {
+            "mean": rounded(math.fsum(means) / len(means)) if means else None,
+            "attainable": rounded(self.best),
+            "pass_rate": rounded(math.fsum(s.solved * s.n for s in self.tasks.values()) / scored),
+            "tasks": len(self.tasks),
+            "rollouts": self.rollouts,
+            "errors": self.errors,
+            "truncated": self.truncated,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "tokens_a_rollout": round(self.completion_tokens / max(self.rollouts, 1), 1),
+        }
+        return fields | ({"cost": round(self.cost, 4)} if self.cost is not None else {})
+
+
+def component_differences(mine: ComparedSide, theirs: ComparedSide, shared: Sequence[str]) -> dict[str, list[float]]:
+    """Map each component to the differences of its mean score, over the tasks where both sides have the component."""
+    differences: dict[str, list[float]] = {}
+    for key in shared:
+        here, there = mine.tasks[key].parts, theirs.tasks[key].parts
+        for name in here.keys() & there.keys():
+            differences.setdefault(name, []).append(here[name][1] / here[name][0] - there[name][1] / there[name][0])
+    return differences
+
+
+def flipped_tasks(mine: ComparedSide, theirs: ComparedSide, shared: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the tasks that only the first side solved, and those that only the other side solved.
+
+    A side solved a task if at least half of its rollouts passed. The other side must have passed none.
+    """
+    only_here = [k for k in shared if mine.tasks[k].solved >= PASS_THRESHOLD and theirs.tasks[k].solved == 0]
+    only_there = [k for k in shared if theirs.tasks[k].solved >= PASS_THRESHOLD and mine.tasks[k].solved == 0]
+    return only_here, only_there
+
+
+def setting_differences(here: EvalSpec, there: EvalSpec) -> Mapping[str, Any]:
+    """Map the name of each differing setting to [here, there]."""
+    settings = {
+        "model": (here.model, there.model),
+        "environment": (here.environment, there.environment),
+        "source": (here.source[:12], there.source[:12]),
+        "temperature": (here.temperature, there.temperature),
+        "max_tokens": (here.max_tokens, there.max_tokens),
+        "env_args": (dict(here.env_args), dict(there.env_args)),
+        "harness": (here.harness_name, there.harness_name),
+        "verifiers": (here.verifiers, there.verifiers),
+        "rollouts": (here.rollouts, there.rollouts),
+    }
+    return {name: list(values) for name, values in settings.items() if values[0] != values[1]}
+
 
 _POWER = (1.96 + 0.84) ** 2
-"""Two-sided 5 %, power 80 % (facts/validation 3.3)."""
+"""Two-sided test at 5 % with a power of 80 % (docs/validation.md, Reward distributions)."""
 _EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A mean of paired task differences, with its 95 % interval by Student's t."""
+class PairedDifference:
+    """Mean of paired task differences, with its 95 % interval by Student's t."""
 
     interval: Interval
     deviation: float
     tasks: int
 
     @property
-    def shown(self) -> bool:
+    def is_significant(self) -> bool:
+        """Whether the interval excludes 0."""
         return self.interval.low > 0 or self.interval.high < 0
 
     def tasks_to_show(self) -> int | None:
-        """Tasks that would show a difference of the observed size; None where no number within reach would."""
+        """Return the number of tasks that would show a difference of this size, or None if no practical
+        number would."""
         if abs(self.interval.value) < 1e-9 or self.deviation <= 0:
             return None
         needed = max(math.ceil(_POWER * self.deviation**2 / self.interval.value**2), self.tasks + 1)
-        return needed if needed <= LARGEST_ADVICE else None
+        return needed if needed <= LARGEST_ADVISED_SAMPLE else None
 
     def as_json(self) -> dict[str, Any]:
         i = self.interval
-        return {"value": rounded(i.value), "low": rounded(i.low), "high": rounded(i.high), "shown": self.shown}
+        return {"value": rounded(i.value), "low": rounded(i.low), "high": rounded(i.high), "shown": self.is_significant}
 
 
-def compare(evaluated: Evaluated, other: Evaluated) -> Viewed:
-    """`evaluated` less `other`. Raises EvalError (`compare-no-shared-tasks`)."""
-    mine, theirs = Side.read(evaluated), Side.read(other)
+def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> ViewResult:
+    """Return `evaluated` minus `other`. Raises EvalError (`compare-no-shared-tasks`)."""
+    mine, theirs = ComparedSide.read(evaluated), ComparedSide.read(other)
     shared = [key for key in mine.tasks if key in theirs.tasks]
     if not shared:
         raise EvalError(
@@ -53,148 +177,162 @@ def compare(evaluated: Evaluated, other: Evaluated) -> Viewed:
             fix="Compare evaluations of the same tasks: run_eval both with the same environment and env_args.",
             code="compare-no-shared-tasks",
         )
-    found = paired([mine.tasks[k].mean / mine.best - theirs.tasks[k].mean / theirs.best for k in shared])
+    difference = paired_difference(
+        [mine.tasks[k].mean / mine.best - theirs.tasks[k].mean / theirs.best for k in shared]
+    )
     components = {
-        name[:60]: paired(by_task).as_json() for name, by_task in sorted(differences(mine, theirs, shared).items())
+        name[:60]: paired_difference(by_task).as_json()
+        for name, by_task in sorted(component_differences(mine, theirs, shared).items())
     }
-    gained, lost = flipped(mine, theirs, shared)
-    differ = settings(evaluated.spec, other.spec)
+    only_here, only_there = flipped_tasks(mine, theirs, shared)
+    settings = setting_differences(evaluated.spec, other.spec)
     data: dict[str, Any] = {
         "id": evaluated.id,
         "other": other.id,
-        "tasks": {"shared": len(shared), "only_here": len(mine.tasks) - len(shared),
-                  "only_other": len(theirs.tasks) - len(shared)},
-        "difference": found.as_json(),
-        "tasks_to_show": found.tasks_to_show() if not found.shown else None,
+        "tasks": {
+            "shared": len(shared),
+            "only_here": len(mine.tasks) - len(shared),
+            "only_other": len(theirs.tasks) - len(shared),
+        },
+        "difference": difference.as_json(),
+        "tasks_to_show": difference.tasks_to_show() if not difference.is_significant else None,
         "components": components,
         "flipped": {
-            "solved_here_only": len(gained),
-            "solved_other_only": len(lost),
-            "examples": _examples(evaluated, mine, theirs, [*gained[:_EXAMPLES], *lost[:_EXAMPLES]]),
+            "solved_here_only": len(only_here),
+            "solved_other_only": len(only_there),
+            "examples": _examples(evaluated, mine, theirs, [*only_here[:_EXAMPLES], *only_there[:_EXAMPLES]]),
         },
         "here": mine.as_json(),
         "there": theirs.as_json(),
-        "settings": differ,
-    }  # fmt: skip
-    findings = (*_not_the_same(evaluated, other, differ), *_unshown(found, data["tasks_to_show"]), *_partly(data))
-    return Viewed(_sentence(evaluated, other, found, data), data, findings, _next(evaluated, other, data))
+        "settings": settings,
+    }
+    findings = (
+        *_setting_findings(evaluated, other, settings),
+        *_no_difference_findings(difference, data["tasks_to_show"]),
+        *_few_shared_findings(data),
+    )
+    return ViewResult(_sentence(evaluated, other, difference, data), data, findings, _next(evaluated, other, data))
 
 
-def paired(values: Sequence[float]) -> Difference:
-    """Over task differences. Where all are the same, 3 / tasks bounds what was not seen, to both sides."""
-    n = len(values)
-    middle = math.fsum(values) / n
-    deviation = math.sqrt(math.fsum((v - middle) ** 2 for v in values) / (n - 1)) if n > 1 else 0.0
-    half = student(n - 1) * deviation / math.sqrt(n) if deviation > 1e-12 else min(1.0, 3 / n)
-    return Difference(Interval(middle, middle - half, middle + half), deviation, n)
+def paired_difference(differences: Sequence[float]) -> PairedDifference:
+    """Return the mean difference over tasks. If all differences are equal, 3 / tasks bounds the unobserved on both
+    sides."""
+    n = len(differences)
+    middle = math.fsum(differences) / n
+    deviation = math.sqrt(math.fsum((v - middle) ** 2 for v in differences) / (n - 1)) if n > 1 else 0.0
+    half = student_975(n - 1) * deviation / math.sqrt(n) if deviation > 1e-12 else min(1.0, 3 / n)
+    return PairedDifference(Interval(middle, middle - half, middle + half), deviation, n)
 
 
-def student(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t: exact for 1 and 2 degrees of freedom, else to 0.3 % (Abramowitz 26.7.5)."""
-    if freedom <= 2:
-        return 12.706 if freedom <= 1 else 4.303
-    z, v = 1.959963984540054, freedom
-    return z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2) + _third(z) / (384 * v**3)
+def _examples(
+    evaluated: FinishedEvaluation, mine: ComparedSide, theirs: ComparedSide, keys: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the flipped tasks with their prompts, which are read again because prompts of all tasks are not stored."""
+    from prime_lab_mcp.lab.rollouts.conversation import conversation
 
-
-def _third(z: float) -> float:
-    return 3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z
-
-
-def _examples(evaluated: Evaluated, mine: Side, theirs: Side, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """What was asked is read again: prompts of all tasks are not kept."""
-    from prime_lab_mcp.lab.evals.conversation import conversation
-
-    asked: dict[str, str] = {}
+    prompts: dict[str, str] = {}
     for rollout in evaluated.rollouts() if keys else ():
-        if rollout.task in keys and rollout.task not in asked:
-            said = [m.text for m in conversation(rollout) if m.role == "user"]
-            asked[rollout.task] = said[0] if said else ""
-            if len(asked) == len(keys):
+        if rollout.task in keys and rollout.task not in prompts:
+            texts = [m.text for m in conversation(rollout) if m.role == "user"]
+            prompts[rollout.task] = texts[0] if texts else ""
+            if len(prompts) == len(keys):
                 break
     return [
-        {"task": key[:16], "here": mine.tasks[key].solved, "there": theirs.tasks[key].solved,
-         "asked": quote(asked.get(key, ""), 160)}
+        {
+            "task": key[:16],
+            "here": mine.tasks[key].solved,
+            "there": theirs.tasks[key].solved,
+            "asked": quote(prompts.get(key, ""), 160),
+        }
         for key in keys
-    ]  # fmt: skip
+    ]
 
 
-def _sentence(evaluated: Evaluated, other: Evaluated, found: Difference, data: Mapping[str, Any]) -> str:
+def _sentence(
+    evaluated: FinishedEvaluation, other: FinishedEvaluation, difference: PairedDifference, data: Mapping[str, Any]
+) -> str:
     here, there = data["here"], data["there"]
-    both = count(data["tasks"]["shared"], "task")
+    shared_tasks = count(data["tasks"]["shared"], "task")
     names = f"{_name(evaluated, other)} {here['mean']:.2f}, {_name(other, evaluated)} {there['mean']:.2f}"
-    if not found.shown:
+    if not difference.is_significant:
         needed = data["tasks_to_show"]
         more = f"; {needed:,} tasks would show one of this size" if needed else ""
-        return f"{names} of attainable over {both} of both: no difference shown ({_range(found)}){more}."
+        return f"{names} of attainable over {shared_tasks} of both: no difference shown ({_range(difference)}){more}."
     flips = data["flipped"]
     return (
-        f"{names} of attainable over {both} of both: difference {found.interval.value:+.2f} ({_range(found)}); "
-        f"{flips['solved_here_only']} solved only by the first, {flips['solved_other_only']} only by the second."
+        f"{names} of attainable over {shared_tasks} of both: difference {difference.interval.value:+.2f} "
+        f"({_range(difference)}); {flips['solved_here_only']} solved only by the first, "
+        f"{flips['solved_other_only']} only by the second."
     )
 
 
-def _name(of: Evaluated, beside: Evaluated) -> str:
+def _name(of: FinishedEvaluation, beside: FinishedEvaluation) -> str:
     return quote(of.spec.model, 60).strip('"') if of.spec.model != beside.spec.model else of.id
 
 
-def _not_the_same(evaluated: Evaluated, other: Evaluated, differ: Mapping[str, Any]) -> list[Finding]:
-    found = []
-    setting = [name for name in differ if name not in ("model", "source", "rollouts")]
+def _setting_findings(
+    evaluated: FinishedEvaluation, other: FinishedEvaluation, settings: Mapping[str, Any]
+) -> list[Finding]:
+    findings = []
+    setting = [name for name in settings if name not in ("model", "source", "rollouts")]
     if setting:
-        found.append(
+        findings.append(
             Finding(
-                "compare-settings-differ", "warning",
+                "compare-settings-differ",
+                "warning",
                 f"the two differ in {', '.join(setting)}: not the same experiment, so a difference may come from that",
                 "Run run_eval again with the same settings for both, then compare.",
             )
-        )  # fmt: skip
-    if "model" in differ and "source" in differ and evaluated.spec.environment == other.spec.environment:
-        found.append(
+        )
+    if "model" in settings and "source" in settings and evaluated.spec.environment == other.spec.environment:
+        findings.append(
             Finding(
-                "compare-two-changes", "warning",
+                "compare-two-changes",
+                "warning",
                 "both the model and the files of the environment differ: what made the difference cannot be told",
                 "Change one of them at a time: run_eval the other model on the present files.",
             )
-        )  # fmt: skip
-    if "source" in differ and "v0" in (evaluated.spec.api, other.spec.api):
-        found.append(
+        )
+    if "source" in settings and "v0" in (evaluated.spec.api, other.spec.api):
+        findings.append(
             Finding(
-                "compare-by-position", "warning",
+                "compare-by-position",
+                "warning",
                 "v0 results name a task by its position only, and the files differ: pairs may not be the same tasks",
                 "Check that the data and its order did not change, or port the environment to v1.",
             )
-        )  # fmt: skip
-    return found
+        )
+    return findings
 
 
-def _unshown(found: Difference, needed: int | None) -> list[Finding]:
-    if found.shown:
+def _no_difference_findings(difference: PairedDifference, needed: int | None) -> list[Finding]:
+    if difference.is_significant:
         return []
     fix = (
         f"Run run_eval for both with num_examples={needed}, or treat them as equal."
         if needed
         else "Treat them as equal: no sample within reach would tell them apart."
     )
-    return [Finding("compare-no-difference", "info", f"no difference is shown: {_range(found)} holds 0", fix)]
+    return [Finding("compare-no-difference", "info", f"no difference is shown: {_range(difference)} holds 0", fix)]
 
 
-def _partly(data: Mapping[str, Any]) -> list[Finding]:
+def _few_shared_findings(data: Mapping[str, Any]) -> list[Finding]:
     tasks = data["tasks"]
     apart = tasks["only_here"] + tasks["only_other"]
     if apart <= tasks["shared"]:
         return []
     return [
         Finding(
-            "compare-few-shared", "warning",
+            "compare-few-shared",
+            "warning",
             f"{count(apart, 'task')} of the two are in one of them only and were left out; "
             f"{count(tasks['shared'], 'task')} were compared",
             "Run run_eval for both with the same num_examples, seed and env_args on the same data.",
         )
-    ]  # fmt: skip
+    ]
 
 
-def _next(evaluated: Evaluated, other: Evaluated, data: Mapping[str, Any]) -> tuple[Next, ...]:
+def _next(evaluated: FinishedEvaluation, other: FinishedEvaluation, data: Mapping[str, Any]) -> tuple[Next, ...]:
     examples = data["flipped"]["examples"]
     if not examples:
         return (Next("read_eval", "which tasks can be trained on", {"eval": evaluated.id, "view": "difficulty"}),)
@@ -205,5 +343,5 @@ def _next(evaluated: Evaluated, other: Evaluated, data: Mapping[str, Any]) -> tu
     )
 
 
-def _range(found: Difference) -> str:
-    return f"95% {found.interval.low:+.3f} to {found.interval.high:+.3f}"
+def _range(difference: PairedDifference) -> str:
+    return f"95% {difference.interval.low:+.3f} to {difference.interval.high:+.3f}"

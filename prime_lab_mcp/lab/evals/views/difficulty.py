@@ -1,37 +1,97 @@
-"""`difficulty`: tasks by how often the model earns them, and what training at a group size would make of them."""
+"""`difficulty` view: tasks by how often the model solves them, and what training at a group size would make of them.
+
+A task with 0 of 4 rollouts solved is not necessarily dead, so the few rollouts of a task are combined with a prior from
+all tasks. With the prior Beta(a, b) fitted to all tasks (pooled mean, concentration by maximum likelihood), a task with
+k of n rollouts solved has the posterior Beta(a + k, b + n - k). All other numbers follow from the posterior.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from prime_lab_mcp.lab.distribution.attainable import EPSILON
-from prime_lab_mcp.lab.distribution.collect import Sample, collect
-from prime_lab_mcp.lab.distribution.judge import outcomes
-from prime_lab_mcp.lab.distribution.measured import MIN_ROLLOUTS, MIN_TASKS
-from prime_lab_mcp.lab.distribution.pools import NAMES, pool_of
-from prime_lab_mcp.lab.distribution.signal import Table, usable, usable_share
-from prime_lab_mcp.lab.distribution.tasks import PASS_THRESHOLD, Task, tasks_of
-from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.earned import judges_form
-from prime_lab_mcp.lab.evals.views.phases import advise
-from prime_lab_mcp.lab.evals.views.phases_facts import Facts, GroupSize
-from prime_lab_mcp.lab.evals.views.posterior import Prior, counted, fit
-from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
-from prime_lab_mcp.lab.report import Next
-from prime_lab_mcp.lab.text import count, rounded
+from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.statistics import Cells, fit_concentration, incomplete_beta, log_beta
+from prime_lab_mcp.lab.base.text import count, rounded
+from prime_lab_mcp.lab.distribution.judge import task_outcomes
+from prime_lab_mcp.lab.distribution.sample import (
+    EPSILON,
+    PASS_THRESHOLD,
+    POOL_NAMES,
+    RolloutSample,
+    TaskRewards,
+    collect_sample,
+    pool_of,
+    tasks_of,
+)
+from prime_lab_mcp.lab.distribution.signal import OutcomeTable, usable_interval, usable_share
+from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
+from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
+from prime_lab_mcp.lab.evals.views.curriculum import DifficultyFacts, GroupSize, advise_curriculum
+from prime_lab_mcp.lab.rollouts.components import is_about_form
 
-GROUP = 16
-"""Rollouts per task in training unless told otherwise."""
-SIZES = (8, 16, 32, 64)
+Counts = Mapping[tuple[int, int], int]
+"""(solved, rollouts) to the number of tasks with these counts."""
+_LOG_LOW, _LOG_HIGH = -4.0, 6.0
+"""Range of the logarithm of the concentration: from all-or-nothing tasks to tasks that are all alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class BetaPrior:
+    """The beta distribution of solve rates over tasks."""
+
+    a: float
+    b: float
+    fitted: bool
+    """False if all rollouts ended alike; the prior is then uniform."""
+
+    def chance_below(self, rate: float, solved: int, rollouts: int) -> float:
+        """Return P(p < rate) for a task with `solved` of `rollouts`."""
+        return incomplete_beta(self.a + solved, self.b + rollouts - solved, rate)
+
+    def expected(self, solved: int, rollouts: int) -> float:
+        """Return the expected solve rate of such a task in a new evaluation."""
+        return (self.a + solved) / (self.a + self.b + rollouts)
+
+    def alive(self, group: int, solved: int, rollouts: int) -> float:
+        """Return the probability that `group` new rollouts of such a task are neither all solved nor all failed."""
+        a, b = self.a + solved, self.b + rollouts - solved
+        normaliser = log_beta(a, b)
+        return max(
+            0.0, 1 - math.exp(log_beta(a + group, b) - normaliser) - math.exp(log_beta(a, b + group) - normaliser)
+        )
+
+
+def fit_prior(counts: Counts) -> BetaPrior:
+    """Fit the prior to the counts of tasks."""
+    tasks = sum(counts.values())
+    mean = math.fsum(times * k / n for (k, n), times in counts.items()) / tasks if tasks else 0.0
+    if not 0 < mean < 1:
+        return BetaPrior(1.0, 1.0, fitted=False)
+    cells: Cells = {(n, k): times for (k, n), times in counts.items()}
+    concentration, _ = fit_concentration(cells, mean, _LOG_LOW, _LOG_HIGH)
+    return BetaPrior(mean * concentration, (1 - mean) * concentration, fitted=True)
+
+
+def count_solved(solved: list[tuple[int, int]]) -> Counts:
+    """Count the tasks with the same (solved, rollouts)."""
+    return Counter(solved)
+
+
+DEFAULT_GROUP_SIZE = 16
+"""Default number of rollouts per task in training."""
+GROUP_SIZES = (8, 16, 32, 64)
 PAGE = 12
 """Tasks of each pool on one page."""
 
 
-def difficulty(evaluated: Evaluated, page: int = 1, group: int = GROUP) -> Viewed:
-    """Pools, what single tasks are worth, and advice. Raises EvalError (`eval-nothing-scored`)."""
-    sample = collect(evaluated.rollouts(), evaluated.spec.weights)
+def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = DEFAULT_GROUP_SIZE) -> ViewResult:
+    """Return the pools, the value of single tasks, and advice. Raises EvalError (`eval-nothing-scored`)."""
+    sample = collect_sample(evaluated.rollouts(), evaluated.spec.weights)
     tasks = _by_key(sample)
     if not tasks:
         raise EvalError(
@@ -41,20 +101,20 @@ def difficulty(evaluated: Evaluated, page: int = 1, group: int = GROUP) -> Viewe
         )
     best = _best(sample, evaluated)
     solved = {key: _solved(task, best) for key, task in tasks.items()}
-    prior = fit(counted(list(solved.values())))
+    prior = fit_prior(count_solved(list(solved.values())))
     sizes = _sizes(list(tasks.values()), best, list(solved.values()), prior, group)
     facts = _facts(sample, tasks, best, solved, prior, sizes, group, evaluated)
-    advice = advise(facts)
+    advice = advise_curriculum(facts)
     pools = _pools(tasks, best)
     data: dict[str, Any] = {
         "id": evaluated.id,
         "model": evaluated.spec.model,
         "group_size": group,
         "tasks": {"evaluated": len(tasks), "of": evaluated.spec.tasks},
-        "pools": {name: len(pools[name]) for name in NAMES},
-        "tasks_in": {name: _listed(pools[name], tasks, best, solved, prior, group, page) for name in NAMES},
+        "pools": {name: len(pools[name]) for name in POOL_NAMES},
+        "tasks_in": {name: _listed(pools[name], tasks, best, solved, prior, group, page) for name in POOL_NAMES},
         "page": page,
-        "pages": max(1, *(-(-len(pools[name]) // PAGE) for name in NAMES)),
+        "pages": max(1, *(-(-len(pools[name]) // PAGE) for name in POOL_NAMES)),
         "unsolved": _unsolved(solved, prior, group),
         "group_sizes": [s.as_json() for s in sizes],
         "state": advice.state,
@@ -68,58 +128,64 @@ def difficulty(evaluated: Evaluated, page: int = 1, group: int = GROUP) -> Viewe
         ),
         *advice.next,
     )
-    return Viewed(_sentence(facts, sizes, group, advice.state), data, advice.findings, calls)
+    return ViewResult(_sentence(facts, sizes, group, advice.state), data, advice.findings, calls)
 
 
-def _best(sample: Sample, evaluated: Evaluated) -> float:
-    from prime_lab_mcp.lab.distribution.attainable import attainable
+def _best(sample: RolloutSample, evaluated: FinishedEvaluation) -> float:
+    from prime_lab_mcp.lab.distribution.sample import attainable_reward as attainable
 
     known = math.fsum(w for w in evaluated.spec.weights.values() if w > 0)
     return attainable(max(sample.stated, known), max(sample.rewards)) or 1.0
 
 
-def _by_key(sample: Sample) -> dict[str, Task]:
+def _by_key(sample: RolloutSample) -> dict[str, TaskRewards]:
     """Tasks with a scored rollout, by key."""
     keys = list(sample.index)
     return {keys[sample.task[task.rows[0]]]: task for task in tasks_of(sample)}
 
 
-def _solved(task: Task, best: float) -> tuple[int, int]:
+def _solved(task: TaskRewards, best: float) -> tuple[int, int]:
     return sum(r >= PASS_THRESHOLD * best for r in task.rewards), len(task.rewards)
 
 
-def _varied(task: Task, sample: Sample, best: float) -> bool:
-    """Whether a task's rewards differ by more than their form: by a part that is named after none."""
+def _varied(task: TaskRewards, sample: RolloutSample, best: float) -> bool:
+    """Whether a task's rewards differ by more than their form, that is, in a component that does not judge the form."""
     if task.high - task.low <= EPSILON * best:
         return False
-    others = [name for name in sample.scores if sample.weights.get(name) != 0 and not judges_form(name)]
+    others = [name for name in sample.scores if sample.weights.get(name) != 0 and not is_about_form(name)]
     return not others or any(_differs(sample.scores[name], task) for name in others)
 
 
-def _differs(column: Sequence[float], task: Task) -> bool:
-    found = [column[row] for row in task.rows if row < len(column) and not math.isnan(column[row])]
-    return bool(found) and max(found) - min(found) > EPSILON
+def _differs(column: Sequence[float], task: TaskRewards) -> bool:
+    scores = [column[row] for row in task.rows if row < len(column) and not math.isnan(column[row])]
+    return bool(scores) and max(scores) - min(scores) > EPSILON
 
 
-def _small(tasks: Mapping[str, Task]) -> bool:
-    """Too small for the judgement as well (facts/validation 3.4)."""
+def _small(tasks: Mapping[str, TaskRewards]) -> bool:
+    """Whether the sample is also too small for the verdict (docs/validation.md, Reward distributions)."""
     return sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks.values()) < MIN_TASKS
 
 
-def _pools(tasks: Mapping[str, Task], best: float) -> dict[str, list[str]]:
-    """prime-rl's pools by task mean, with exact 0 and exact 1 apart, as check_reward_distribution counts them."""
-    found: dict[str, list[str]] = {name: [] for name in NAMES}
+def _pools(tasks: Mapping[str, TaskRewards], best: float) -> dict[str, list[str]]:
+    """Return prime-rl's pools by task mean, with exact 0 and exact 1 apart, as check_reward_distribution
+    counts them."""
+    pools: dict[str, list[str]] = {name: [] for name in POOL_NAMES}
     for key, task in tasks.items():
-        found[pool_of(task.mean / best, max(task.rewards) / best)].append(key)
-    for keys in found.values():
+        pools[pool_of(task.mean / best, max(task.rewards) / best)].append(key)
+    for keys in pools.values():
         keys.sort(key=lambda k: (tasks[k].mean, k))
-    return found
+    return pools
 
 
 def _listed(
-    keys: Sequence[str], tasks: Mapping[str, Task], best: float, solved: dict[str, tuple[int, int]], prior: Prior,
-    group: int, page: int,
-) -> list[dict[str, Any]]:  # fmt: skip
+    keys: Sequence[str],
+    tasks: Mapping[str, TaskRewards],
+    best: float,
+    solved: dict[str, tuple[int, int]],
+    prior: BetaPrior,
+    group: int,
+    page: int,
+) -> list[dict[str, Any]]:
     return [
         {
             "task": key[:16],
@@ -131,51 +197,57 @@ def _listed(
     ]
 
 
-def _unsolved(solved: dict[str, tuple[int, int]], prior: Prior, group: int) -> dict[str, Any] | None:
-    """Tasks that no rollout solved, and how sure it is that they are dead for this group size."""
+def _unsolved(solved: dict[str, tuple[int, int]], prior: BetaPrior, group: int) -> dict[str, Any] | None:
+    """Return the tasks that no rollout solved, and the probability that they are dead for this group size."""
     never = [s for s in solved.values() if s[0] == 0]
     if not never:
         return None
-    below = math.fsum(prior.chance_below(1 / group, *s) for s in never)
+    expected_below = math.fsum(prior.chance_below(1 / group, *s) for s in never)
     sizes = sorted({n for _, n in never})
     return {
         "tasks": len(never),
         "rollouts_each": sizes[0] if len(sizes) == 1 else [sizes[0], sizes[-1]],
         "below": f"1/{group}",
-        "chance_below": rounded(below / len(never), 3),
-        "expected_dead": round(below, 1),
+        "chance_below": rounded(expected_below / len(never), 3),
+        "expected_dead": round(expected_below, 1),
         "prior": "fitted to all tasks" if prior.fitted else "uniform, since all rollouts ended alike",
     }
 
 
 def _sizes(
-    tasks: Sequence[Task], best: float, solved: Sequence[tuple[int, int]], prior: Prior, group: int
+    tasks: Sequence[TaskRewards], best: float, solved: Sequence[tuple[int, int]], prior: BetaPrior, group: int
 ) -> list[GroupSize]:
-    """The share of usable groups at several group sizes, and what the unsolved tasks would add to it."""
+    """Return the share of usable groups at several group sizes, and what the unsolved tasks would add to the share."""
     grouped = [t for t in tasks if len(t.rewards) > 1]
     if not grouped:
         return []
-    coded = outcomes(grouped, best)
-    table = Table()
+    coded = task_outcomes(grouped, best)
+    table = OutcomeTable()
     for task in coded:
         table.add(task)
     never = [s for s in solved if s[0] == 0]
-    found = []
-    for size in sorted({*SIZES, group}):
-        interval = usable(coded, size, 0) if size == group else None
+    sizes = []
+    for size in sorted({*GROUP_SIZES, group}):
+        interval = usable_interval(coded, size, 0) if size == group else None
         share = interval.value if interval else usable_share(table, size)
         revived = math.fsum(prior.alive(size, *s) for s in never) if prior.fitted else None
-        found.append(GroupSize(size, share, interval, size / group, revived))
-    return found
+        sizes.append(GroupSize(size, share, interval, size / group, revived))
+    return sizes
 
 
 def _facts(
-    sample: Sample, tasks: Mapping[str, Task], best: float, solved: dict[str, tuple[int, int]], prior: Prior,
-    sizes: Sequence[GroupSize], group: int, evaluated: Evaluated,
-) -> Facts:  # fmt: skip
+    sample: RolloutSample,
+    tasks: Mapping[str, TaskRewards],
+    best: float,
+    solved: dict[str, tuple[int, int]],
+    prior: BetaPrior,
+    sizes: Sequence[GroupSize],
+    group: int,
+    evaluated: FinishedEvaluation,
+) -> DifficultyFacts:
     means = {key: task.mean / best for key, task in tasks.items()}
     start = [k for k, m in means.items() if 0.2 <= m <= 0.8]
-    return Facts(
+    return DifficultyFacts(
         tasks=len(means),
         of=evaluated.spec.tasks,
         rollouts=sample.scored,
@@ -198,7 +270,7 @@ def _facts(
     )
 
 
-def _sentence(facts: Facts, sizes: Sequence[GroupSize], group: int, state: str) -> str:
+def _sentence(facts: DifficultyFacts, sizes: Sequence[GroupSize], group: int, state: str) -> str:
     if facts.at is None:
         return "Each task has one rollout only, so nothing is known about groups: run run_eval with rollouts=8."
     alive = facts.at.share * facts.tasks

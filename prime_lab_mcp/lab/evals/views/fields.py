@@ -1,21 +1,33 @@
-"""What can be asked of a rollout by name: its own numbers, components, metrics, and the fields of its task."""
+"""Fields of a rollout by name, filters over them, and the values of one field as codes.
+
+A field is a property of the rollout, a component, a metric or a field of its task. The argument `where` of a view is a
+word, a task or rollout id, or comparisons such as `reward<0.5 and lookups=3`. `FieldValues` encodes the values of one
+field as numbers; many different numbers become bins of equal size.
+"""
 
 from __future__ import annotations
 
+import bisect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from prime_lab_mcp.lab.evals.conversation import task_data
-from prime_lab_mcp.lab.evals.results import Rollout
+from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.rollouts.conversation import task_data
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 MISSING = object()
-"""Stands for a field that a rollout does not have."""
+"""Marks a field that a rollout does not have."""
 _DEPTH = 3
 _FIELDS = 60
-"""Fields of a task looked at; more are no metadata but a document."""
+"""Fields of a task that are read; a task with more fields is a document rather than metadata."""
 
-OWN: Mapping[str, Callable[[Rollout], Any]] = {
+ROLLOUT_FIELDS: Mapping[str, Callable[[Rollout], Any]] = {
     "reward": lambda r: MISSING if r.reward is None else r.reward,
     "task": lambda r: r.task,
     "id": lambda r: r.id,
@@ -26,39 +38,211 @@ OWN: Mapping[str, Callable[[Rollout], Any]] = {
     "prompt_tokens": lambda r: r.prompt_tokens,
     "seconds": lambda r: r.seconds,
 }
-"""Of every rollout. `tokens` are those of the completion."""
+"""Fields of every rollout. `tokens` counts those of the completion."""
 
 
 def value_of(rollout: Rollout, name: str) -> Any:
-    """The value of a field, or MISSING. A rollout's own come first, then components, metrics, fields of the task."""
-    if name in OWN:
-        return OWN[name](rollout)
+    """Return the value of a field, or MISSING. The order is: rollout, components, metrics, fields of the task."""
+    if name in ROLLOUT_FIELDS:
+        return ROLLOUT_FIELDS[name](rollout)
     if name in rollout.components:
         return rollout.components[name][0]
     if name in rollout.metrics:
         return rollout.metrics[name]
-    return inside(task_data(rollout), name)
+    return value_at_path(task_data(rollout), name)
 
 
-def inside(data: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path, where a key that holds dots itself comes first; MISSING when there is none."""
+def value_at_path(data: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a dotted path, or MISSING. A key that itself contains dots takes precedence."""
     if path in data:
         return data[path]
     for end in (i for i, c in enumerate(path) if c == "."):
         below = data.get(path[:end])
         if isinstance(below, Mapping):
-            found = inside(below, path[end + 1 :])
-            if found is not MISSING:
-                return found
+            value = value_at_path(below, path[end + 1 :])
+            if value is not MISSING:
+                return value
     return MISSING
 
 
-def flat(data: Mapping[str, Any], depth: int = _DEPTH) -> Iterator[tuple[str, Any]]:
-    """(dotted path, value) of every text, number and truth value in the fields of a task; lists are left out."""
+def flat_fields(data: Mapping[str, Any], depth: int = _DEPTH) -> Iterator[tuple[str, Any]]:
+    """Yield (dotted path, value) of every text, number and boolean in the fields of a task. Lists are skipped."""
     for key, value in itertools.islice(data.items(), _FIELDS):
         if isinstance(value, Mapping):
             if depth > 1:
-                for path, inner in flat(value, depth - 1):
+                for path, inner in flat_fields(value, depth - 1):
                     yield f"{key}.{path}", inner
         elif isinstance(value, str | int | float | bool):
             yield str(key), value
+
+
+FILTER_WORDS = ("all", "zero", "rewarded", "error", "truncated", "suspicious")
+_COMPARISON = re.compile(r"\s*([A-Za-z_][\w.\- ]*?)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
+_AND = re.compile(r"\s+and\s+|\s*,\s*|\s*&&?\s*", re.I)
+_KEY = re.compile(r"[\w./:#@-]{1,200}")
+_PREFIXED = 4
+"""Characters from which on a prefix of a task key or rollout id is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutFilter:
+    """A parsed filter. `word` (one of FILTER_WORDS) is for the view to apply; `fits` decides everything else."""
+
+    word: str
+    fits: Callable[[Rollout], bool]
+    exact: bool = False
+    """Whether the filter names one task or rollout."""
+
+
+def parse_filter(where: str | None) -> RolloutFilter:
+    """Parse a filter. Raises EvalError (`filter-unreadable`) if the text is no word, key or comparison."""
+    text = (where or "all").strip()
+    if text.lower() in FILTER_WORDS:
+        return RolloutFilter(text.lower(), _always)
+    if not re.search(r"[<>=]", text):
+        if _KEY.fullmatch(text):
+            return RolloutFilter("all", lambda r: _matches_key(r.task, text) or _matches_key(r.id, text), exact=True)
+        raise _unreadable(text)
+    word, tests = "all", []
+    for part in _AND.split(text):
+        if part.lower() in FILTER_WORDS:
+            word = part.lower()
+            continue
+        comparison = _COMPARISON.fullmatch(part)
+        if comparison is None:
+            raise _unreadable(text)
+        tests.append(_test(*comparison.groups()))
+    return RolloutFilter(word, lambda r: all(test(r) for test in tests))
+
+
+def _always(rollout: Rollout) -> bool:
+    return True
+
+
+def _matches_key(key: str, prefix: str) -> bool:
+    return key == prefix or (len(prefix) >= _PREFIXED and key.startswith(prefix))
+
+
+def _test(name: str, sign: str, operand: str) -> Callable[[Rollout], bool]:
+    operand = operand.strip("\"'")
+    if name in ("task", "id") and sign in ("=", "=="):
+        return lambda r: _matches_key(r.task if name == "task" else r.id, operand)
+    number = _number(operand)
+
+    def test(rollout: Rollout) -> bool:
+        value = value_of(rollout, name)
+        if value is MISSING:
+            return False
+        return _holds(value, sign, operand, number)
+
+    return test
+
+
+def _holds(value: Any, sign: str, operand: str, number: float | None) -> bool:
+    own_number = _number(value)
+    if own_number is not None and number is not None:
+        return {
+            "<": own_number < number,
+            "<=": own_number <= number,
+            ">": own_number > number,
+            ">=": own_number >= number,
+            "=": own_number == number,
+            "==": own_number == number,
+            "!=": own_number != number,
+        }[sign]
+    same = str(value).strip().casefold() == operand.casefold()
+    return same if sign in ("=", "==") else not same if sign == "!=" else False
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str) and value.strip().casefold() in ("true", "false"):
+        return float(value.strip().casefold() == "true")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _unreadable(text: str) -> EvalError:
+    return EvalError(
+        f"where={quote(text, 120)} is no filter",
+        fix=f"Give one of {', '.join(FILTER_WORDS)}, a task or rollout id, or comparisons such as "
+        "reward<0.5 and lookups=3.",
+        code="filter-unreadable",
+    )
+
+
+FEW_NUMBERS = 8
+"""Up to this many different numbers, each number is a group of its own."""
+BINS = 4
+MOST_VALUES = 500
+"""Different texts that are distinguished; all further texts are one group."""
+NO_VALUE, OTHER_VALUES = "(none)", "(others)"
+_LONG = 80
+
+
+@dataclass(slots=True)
+class FieldValues:
+    """The values of one field, one entry per `add`, in `codes`, and in `numbers` while every value is a number."""
+
+    codes: array[int] = field(default_factory=lambda: array("I"))
+    numbers: array[float] = field(default_factory=lambda: array("d"))
+    numeric: bool = True
+    overflowed: bool = False
+    _known: dict[Any, int] = field(default_factory=dict)
+    _labels: list[str] = field(default_factory=list)
+
+    def add(self, value: Any) -> None:
+        """Append the value of one task or rollout."""
+        truth = isinstance(value, bool) or not isinstance(value, int | float)
+        if value is not MISSING and (truth or not math.isfinite(value)):
+            self.numeric = False
+        key = value if isinstance(value, bool | int | float | str) or value is MISSING else repr(value)[:_LONG]
+        if isinstance(key, str):
+            key = key[:_LONG]
+        # True and 1 are equal dictionary keys but different values of a field.
+        self.codes.append(self._code((type(key) is bool, key)))
+        if self.numeric:
+            self.numbers.append(math.nan if value is MISSING else float(value))
+
+    @property
+    def distinct(self) -> int:
+        """Number of different values, at most MOST_VALUES + 1."""
+        return len(self._known) - ((False, MISSING) in self._known) + self.overflowed
+
+    def groups(self) -> tuple[Sequence[int], list[str]]:
+        """Return a code for every entry, and the label of every code. Labels of foreign text are quoted."""
+        if self.numeric and self.distinct > FEW_NUMBERS:
+            return self._binned()
+        return self.codes, [*self._labels, *([OTHER_VALUES] if self.overflowed else [])]
+
+    def _code(self, key: tuple[bool, Any]) -> int:
+        code = self._known.get(key)
+        if code is not None:
+            return code
+        if len(self._known) >= MOST_VALUES:
+            self.overflowed = True
+            return MOST_VALUES
+        self._known[key] = len(self._labels)
+        self._labels.append(_label(key[1]))
+        return len(self._labels) - 1
+
+    def _binned(self) -> tuple[Sequence[int], list[str]]:
+        ordered = sorted(n for n in self.numbers if not math.isnan(n))
+        edges = sorted({ordered[len(ordered) * i // BINS] for i in range(1, BINS)} - {ordered[0]})
+        codes = array("I", (len(edges) + 1 if math.isnan(n) else bisect.bisect_right(edges, n) for n in self.numbers))
+        labels = []
+        for low, high in zip([ordered[0], *edges], [*edges, math.inf], strict=True):
+            inside = ordered[bisect.bisect_left(ordered, low) : bisect.bisect_left(ordered, high)]
+            labels.append(f"{low:g}" if inside[0] == inside[-1] else f"{inside[0]:g} to {inside[-1]:g}")
+        return codes, [*labels, NO_VALUE]
+
+
+def _label(value: Any) -> str:
+    if value is MISSING:
+        return NO_VALUE
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, int | float) else quote(value, _LONG)

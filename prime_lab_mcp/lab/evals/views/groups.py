@@ -1,4 +1,9 @@
-"""`groups`: rewards by a field of the tasks, a component, a metric or a stop condition; or which fields there are."""
+"""`groups` view: rewards by a field of the tasks, a component, a metric or a stop condition. Without a field, the view
+lists the fields.
+
+`Separation` measures how well a field distinguishes easy from hard tasks: the share of the variance between tasks that
+lies between the groups.
+"""
 
 from __future__ import annotations
 
@@ -9,56 +14,109 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prime_lab_mcp.lab.distribution.intervals import clustered
-from prime_lab_mcp.lab.errors import EvalError
-from prime_lab_mcp.lab.evals.conversation import task_data
-from prime_lab_mcp.lab.evals.views.columns import CUT, FAILED, Columns
-from prime_lab_mcp.lab.evals.views.fields import MISSING, flat, value_of
-from prime_lab_mcp.lab.evals.views.separation import SIGNIFICANT, Separation, corrected, separation
-from prime_lab_mcp.lab.evals.views.values import NONE, OTHER, Values
-from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
-from prime_lab_mcp.lab.report import Next
-from prime_lab_mcp.lab.text import count, quote, rounded
+from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.statistics import clustered_interval, f_tail
+from prime_lab_mcp.lab.base.text import count, quote, rounded
+from prime_lab_mcp.lab.evals.views.columns import (
+    FAILED_ROLLOUT,
+    TRUNCATED_ROLLOUT,
+    Columns,
+    FinishedEvaluation,
+    ViewResult,
+)
+from prime_lab_mcp.lab.evals.views.fields import MISSING, NO_VALUE, OTHER_VALUES, FieldValues, flat_fields, value_of
+from prime_lab_mcp.lab.rollouts.conversation import task_data
+
+SIGNIFICANCE_LEVEL = 0.05
+_FEWEST = 2
+"""Tasks that a group needs for an estimate of its spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """How well a field separates tasks. `share` is eta squared of the task means.
+
+    `p` is the p-value of an F test, not corrected for the number of fields.
+    """
+
+    share: float
+    p: float
+
+
+def separation(means: Sequence[float], codes: Sequence[int]) -> Separation | None:
+    """Return how well groups separate task means, or None if groups are too few, too small or without any spread."""
+    groups: dict[int, list[float]] = {}
+    for mean, code in zip(means, codes, strict=True):
+        groups.setdefault(code, []).append(mean)
+    sizeable = [g for g in groups.values() if len(g) >= _FEWEST]
+    n = sum(map(len, sizeable))
+    between, within = len(sizeable) - 1, n - len(sizeable)
+    if between < 1 or within < 1:
+        return None
+    grand = math.fsum(x for g in sizeable for x in g) / n
+    centres = [math.fsum(g) / len(g) for g in sizeable]
+    explained = math.fsum(len(g) * (c - grand) ** 2 for g, c in zip(sizeable, centres, strict=True))
+    residual = math.fsum((x - c) ** 2 for g, c in zip(sizeable, centres, strict=True) for x in g)
+    if explained + residual < 1e-12:
+        return None
+    if residual < 1e-12:
+        return Separation(1.0, _partition_probability([len(g) for g in sizeable]))
+    f = (explained / between) / (residual / within)
+    return Separation(explained / (explained + residual), f_tail(f, between, within))
+
+
+def _partition_probability(sizes: Sequence[int]) -> float:
+    """Return the probability that a random partition into groups of these sizes is this one."""
+    return math.exp(math.fsum(math.lgamma(s + 1) for s in sizes) - math.lgamma(sum(sizes) + 1))
+
+
+def bonferroni(p: float, fields: int) -> float:
+    """Correct a p-value for the number of tested fields by Bonferroni."""
+    return min(1.0, p * max(fields, 1))
+
 
 PAGE = 25
 _LONG_TEXT = 80
 _OF_ROLLOUTS = ("stop", "truncated", "error", "tokens")
-"""What groups rollouts rather than tasks, and is always there."""
+"""Fields that group rollouts rather than tasks and always exist."""
 
 
-def groups(evaluated: Evaluated, by: str | None = None, page: int = 1) -> Viewed:
-    """Groups of one field, worst first; without `by` the fields. Raises EvalError (`field-unknown`)."""
+def groups_view(evaluated: FinishedEvaluation, by: str | None = None, page: int = 1) -> ViewResult:
+    """Return the groups of one field, worst first; without `by` the fields. Raises EvalError (`field-unknown`)."""
     return _fields(evaluated) if by is None else _groups(evaluated, by.strip(), page)
 
 
-def _groups(evaluated: Evaluated, by: str, page: int) -> Viewed:
-    columns, values = Columns(evaluated.spec.weights), Values()
+def _groups(evaluated: FinishedEvaluation, by: str, page: int) -> ViewResult:
+    columns, values = Columns(evaluated.spec.weights), FieldValues()
     names: set[str] = set()
-    seen = False
+    exists = False
     for rollout in evaluated.rollouts():
         columns.add(rollout)
         value = value_of(rollout, by)
-        seen = seen or value is not MISSING
+        exists = exists or value is not MISSING
         values.add(value)
-        if not seen:
-            names |= {path for path, _ in flat(task_data(rollout))} | {*rollout.components, *rollout.metrics}
-    if not seen:
-        raise _unknown(by, names)
+        if not exists:
+            names |= {path for path, _ in flat_fields(task_data(rollout))} | {*rollout.components, *rollout.metrics}
+    if not exists:
+        raise _unknown_field(by, names)
     codes, labels = values.groups()
     rows = _rows(columns, codes, labels)
     rows.sort(key=lambda r: (r["mean"] is None, r["mean"] if r["mean"] is not None else 0.0))
     pages = max(1, -(-len(rows) // PAGE))
     page = min(page, pages)
-    found = _separates(columns, codes)
+    separated = _separates(columns, codes)
     data: dict[str, Any] = {
         "id": evaluated.id,
         "by": by,
-        "separates": None if found is None else {"variance_share": rounded(found.share), "p": _significant(found.p)},
+        "separates": None
+        if separated is None
+        else {"variance_share": rounded(separated.share), "p": _rounded_p(separated.p)},
         "page": page,
         "pages": pages,
         "groups": rows[(page - 1) * PAGE : page * PAGE],
     }
-    return Viewed(_compared(by, rows, found), data, next=_following(evaluated, by, rows))
+    return ViewResult(_groups_summary(by, rows, separated), data, next=_next_calls(evaluated, by, rows))
 
 
 @dataclass(slots=True)
@@ -72,7 +130,7 @@ class _Group:
 
     def row(self, label: str) -> dict[str, Any]:
         scored = self.rollouts - self.failed
-        mean, _ = clustered([total / n for n, total in self.sums.values()], scored)
+        mean, _ = clustered_interval([total / n for n, total in self.sums.values()], scored)
         low, high = max(mean.low, min(mean.value, 0.0)), min(mean.high, max(mean.value, 1.0))
         return {
             "value": label,
@@ -88,48 +146,48 @@ class _Group:
 
 def _rows(columns: Columns, codes: Sequence[int], labels: Sequence[str]) -> list[dict[str, Any]]:
     best = columns.best
-    found: dict[int, _Group] = {}
+    groups: dict[int, _Group] = {}
     for index, code in enumerate(codes):
-        group = found.setdefault(code, _Group())
+        group = groups.setdefault(code, _Group())
         flags = columns.flags[index]
         group.rollouts += 1
-        group.cut += bool(flags & CUT)
-        if flags & FAILED:
+        group.cut += bool(flags & TRUNCATED_ROLLOUT)
+        if flags & FAILED_ROLLOUT:
             group.failed += 1
             continue
         group.passed += columns.passed(index, best)
         entry = group.sums.setdefault(columns.task[index], [0.0, 0.0])
         entry[0] += 1
         entry[1] += columns.reward[index] / best
-    return [group.row(labels[code]) for code, group in found.items()]
+    return [group.row(labels[code]) for code, group in groups.items()]
 
 
 def _separates(columns: Columns, codes: Sequence[int]) -> Separation | None:
-    """For a field of tasks; None where rollouts of one task lie in several groups."""
+    """Return the separation by a field of tasks, or None if rollouts of one task lie in several groups."""
     group: dict[int, int] = {}
     for number, code in zip(columns.task, codes, strict=True):
         if group.setdefault(number, code) != code:
             return None
     tallies = columns.tallies()
-    told = [number for number in group if tallies[number].n]
-    return separation([tallies[n].mean for n in told], [group[n] for n in told])
+    scored = [number for number in group if tallies[number].n]
+    return separation([tallies[n].mean for n in scored], [group[n] for n in scored])
 
 
-def _fields(evaluated: Evaluated) -> Viewed:
-    columns, fields = Columns(evaluated.spec.weights), dict[str, Values]()
+def _fields(evaluated: FinishedEvaluation) -> ViewResult:
+    columns, fields = Columns(evaluated.spec.weights), dict[str, FieldValues]()
     of_rollouts: set[str] = set()
     for rollout in evaluated.rollouts():
         tasks = len(columns.keys)
         if columns.add(rollout) == tasks:
-            _take(fields, dict(flat(task_data(rollout))), tasks)
+            _add_task_fields(fields, dict(flat_fields(task_data(rollout))), tasks)
         of_rollouts |= {*rollout.components, *rollout.metrics}
     tallies = columns.tallies()
-    told = [number for number, tally in enumerate(tallies) if tally.n]
-    means = [tallies[n].mean for n in told]
-    rows = [_field(name, values, means, told, len(tallies)) for name, values in sorted(fields.items())]
-    looked = sum(row["p"] is not None for row in rows)
+    scored = [number for number, tally in enumerate(tallies) if tally.n]
+    means = [tallies[n].mean for n in scored]
+    rows = [_field(name, values, means, scored, len(tallies)) for name, values in sorted(fields.items())]
+    tested = sum(row["p"] is not None for row in rows)
     for row in rows:
-        row["p"] = None if row["p"] is None else _significant(corrected(row["p"], looked))
+        row["p"] = None if row["p"] is None else _rounded_p(bonferroni(row["p"], tested))
     rows.sort(key=lambda r: (r["p"] is None, r["p"] or 0.0, -(r["variance_share"] or 0.0)))
     data = {
         "id": evaluated.id,
@@ -141,51 +199,51 @@ def _fields(evaluated: Evaluated) -> Viewed:
     calls = tuple(
         Next("read_eval", f"rewards by {name}", {"eval": evaluated.id, "view": "groups", "by": name}) for name in names
     )
-    return Viewed(_told(rows, first, looked), data, next=calls)
+    return ViewResult(_fields_summary(rows, first, tested), data, next=calls)
 
 
-def _take(fields: dict[str, Values], values: dict[str, Any], tasks: int) -> None:
-    """One more task; a field that earlier tasks did not have gets its gap filled."""
+def _add_task_fields(fields: dict[str, FieldValues], values: dict[str, Any], tasks: int) -> None:
+    """Add the fields of one more task; a field that earlier tasks lacked is filled with MISSING."""
     for name in values.keys() - fields.keys():
-        fields[name] = Values()
+        fields[name] = FieldValues()
         for _ in range(tasks):
             fields[name].add(MISSING)
-    for name, found in fields.items():
-        found.add(values.get(name, MISSING))
+    for name, column in fields.items():
+        column.add(values.get(name, MISSING))
 
 
-def _field(name: str, values: Values, means: Sequence[float], told: Sequence[int], tasks: int) -> dict[str, Any]:
+def _field(name: str, values: FieldValues, means: Sequence[float], scored: Sequence[int], tasks: int) -> dict[str, Any]:
     codes, labels = values.groups()
-    # As many texts as tasks are no groups: a question, a title, an id.
+    # A field with about as many texts as tasks forms no groups: a question, a title, an id.
     unique = not values.numeric and 2 * values.distinct > tasks
-    found = None if unique else separation(means, array("I", (codes[n] for n in told)))
-    shown = [label for label in labels if len(label) <= _LONG_TEXT]
+    separated = None if unique else separation(means, array("I", (codes[n] for n in scored)))
+    short_labels = [label for label in labels if len(label) <= _LONG_TEXT]
     return {
         "field": quote(name, 80).strip('"'),
         "values": values.distinct,
-        "examples": shown[:3] if unique else shown[:6],
-        "variance_share": None if found is None else rounded(found.share),
-        "p": None if found is None else found.p,
+        "examples": short_labels[:3] if unique else short_labels[:6],
+        "variance_share": None if separated is None else rounded(separated.share),
+        "p": None if separated is None else separated.p,
     }
 
 
-def _told(rows: Sequence[dict[str, Any]], first: dict[str, Any] | None, looked: int) -> str:
+def _fields_summary(rows: Sequence[dict[str, Any]], first: dict[str, Any] | None, tested: int) -> str:
     if first is None:
-        what = count(len(rows), "field")
-        return f"The tasks have {what}, and none of them puts tasks into groups that could be compared."
+        number_of_fields = count(len(rows), "field")
+        return f"The tasks have {number_of_fields}, and none of them puts tasks into groups that could be compared."
     share = f"{first['variance_share']:.0%} of what tasks differ by"
-    if first["p"] <= SIGNIFICANT:
+    if first["p"] <= SIGNIFICANCE_LEVEL:
         return (
-            f"{first['field']} separates rewards most: {share} (p {_p(first['p'])}, corrected for "
-            f"{count(looked, 'field')})."
+            f"{first['field']} separates rewards most: {share} (p {_p_text(first['p'])}, corrected for "
+            f"{count(tested, 'field')})."
         )
     return (
         f"No field separates rewards beyond chance; {first['field']} comes closest with {share} "
-        f"(p {_p(first['p'])}, corrected for {count(looked, 'field')})."
+        f"(p {_p_text(first['p'])}, corrected for {count(tested, 'field')})."
     )
 
 
-def _compared(by: str, rows: Sequence[dict[str, Any]], found: Separation | None) -> str:
+def _groups_summary(by: str, rows: Sequence[dict[str, Any]], separated: Separation | None) -> str:
     scored = [r for r in rows if r["mean"] is not None]
     name = quote(by, 60)
     if not scored:
@@ -193,33 +251,33 @@ def _compared(by: str, rows: Sequence[dict[str, Any]], found: Separation | None)
     if len(scored) == 1:
         return f"All scored rollouts have one value of {name}."
     spread = f"mean {scored[0]['mean']:.2f} ({scored[0]['value']}) to {scored[-1]['mean']:.2f} ({scored[-1]['value']})"
-    if found is None:
+    if separated is None:
         return f"{count(len(rows), 'group')} by {name}: {spread}."
-    beyond = "more than chance would" if found.p <= SIGNIFICANT else "no more than chance would"
+    beyond = "more than chance would" if separated.p <= SIGNIFICANCE_LEVEL else "no more than chance would"
     return (
-        f"{count(len(rows), 'group')} by {name}: {spread}; it explains {found.share:.0%} of what tasks differ by "
-        f"(p {_p(found.p)}), {beyond}."
+        f"{count(len(rows), 'group')} by {name}: {spread}; it explains {separated.share:.0%} of what tasks differ by "
+        f"(p {_p_text(separated.p)}), {beyond}."
     )
 
 
-def _following(evaluated: Evaluated, by: str, rows: Sequence[dict[str, Any]]) -> tuple[Next, ...]:
+def _next_calls(evaluated: FinishedEvaluation, by: str, rows: Sequence[dict[str, Any]]) -> tuple[Next, ...]:
     here = {"eval": evaluated.id, "view": "rollouts"}
-    if len(rows) < 2 or rows[0]["value"] in (NONE, OTHER):
+    if len(rows) < 2 or rows[0]["value"] in (NO_VALUE, OTHER_VALUES):
         return (Next("read_eval", "which fields there are", {"eval": evaluated.id, "view": "groups"}),)
     value = str(rows[0]["value"]).strip('"')
     where = f"{by}>={value.split(' to ')[0]} and {by}<={value.split(' to ')[1]}" if " to " in value else f"{by}={value}"
     return (Next("read_eval", "rollouts of the worst group", {**here, "where": where}),)
 
 
-def _significant(p: float) -> float:
+def _rounded_p(p: float) -> float:
     return float(f"{p:.3g}") if math.isfinite(p) else 1.0
 
 
-def _p(p: float) -> str:
+def _p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
-def _unknown(by: str, names: set[str]) -> EvalError:
+def _unknown_field(by: str, names: set[str]) -> EvalError:
     known = sorted(names)
     close = difflib.get_close_matches(by, known, 3) or known[:12]
     offered = ", ".join(quote(n, 40) for n in close) or ", ".join(_OF_ROLLOUTS)

@@ -1,135 +1,329 @@
-"""`rollouts`: most suspicious first, then the highest and shortest; filtered, paged, whole where few are left."""
+"""`rollouts` view: the most suspicious rollouts first, then those with the highest reward, shortest first.
+
+A rollout is suspicious if its reward and its reply do not seem to match. The view filters and pages the rollouts. A row
+shows an excerpt; one or two rollouts are shown with the whole conversation and its tool calls.
+"""
 
 from __future__ import annotations
 
 import heapq
+import json
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from prime_lab_mcp.lab.evals.results import Rollout
-from prime_lab_mcp.lab.evals.views.columns import CUT, FAILED, ZERO, Columns
-from prime_lab_mcp.lab.evals.views.filters import Where, parse
-from prime_lab_mcp.lab.evals.views.gold_said import Said
-from prime_lab_mcp.lab.evals.views.shown import row, whole
-from prime_lab_mcp.lab.evals.views.suspicion import DENIED, REASONS, UNSAID, Suspicions, named, worst
-from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
-from prime_lab_mcp.lab.report import Finding, Next
-from prime_lab_mcp.lab.text import count
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import count, quote, rounded
+from prime_lab_mcp.lab.evals.views.columns import (
+    FAILED_ROLLOUT,
+    TRUNCATED_ROLLOUT,
+    ZERO_ROLLOUT,
+    Columns,
+    FinishedEvaluation,
+    ViewResult,
+)
+from prime_lab_mcp.lab.evals.views.fields import RolloutFilter, parse_filter
+from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, gold
+from prime_lab_mcp.lab.rollouts.gold_mentions import GoldMention, gold_mention, is_distinctive, searched_gold
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+
+GOLD_NOT_STATED, GOLD_STATED_UNPAID, TRUNCATED_PAID, SHORT_PAID = 1, 2, 4, 8
+REASONS = {
+    GOLD_NOT_STATED: "rewarded, and the gold answer is not in the reply",
+    GOLD_STATED_UNPAID: "earned nothing, and the gold answer is in the reply",
+    TRUNCATED_PAID: "cut off, and rewarded",
+    SHORT_PAID: "one of the shortest of those rewarded, at most half as long as is usual",
+}
+_SHORTEST = 10
+_ENOUGH_WINNERS = 8
+
+
+@dataclass(slots=True)
+class Suspicions:
+    """Suspicions about each rollout, by its position in the file. They need two bytes a rollout beside the columns."""
+
+    columns: Columns
+    mentions: array[int] = field(default_factory=lambda: array("B"))
+
+    def add(self, rollout: Rollout) -> None:
+        """Add one rollout."""
+        self.columns.add(rollout)
+        flags = self.columns.flags[-1]
+        self.mentions.append(
+            GoldMention.UNKNOWN if flags & FAILED_ROLLOUT else _mention(rollout, zero=bool(flags & ZERO_ROLLOUT))
+        )
+
+    def rewarded(self, index: int, best: float) -> bool:
+        """Whether a rollout has at least half of the attainable reward, and not only for its form."""
+        return self.columns.passed(index, best) and not self.columns.flags[index] & ZERO_ROLLOUT
+
+    def reasons(self) -> array[int]:
+        """Return the bits of REASONS for every rollout."""
+        best, columns = self.columns.best, self.columns
+        reasons = array("B", bytes(len(columns)))
+        winners = [i for i in range(len(columns)) if self.rewarded(i, best)]
+        for index in winners:
+            reasons[index] |= GOLD_NOT_STATED * (self.mentions[index] == GoldMention.ABSENT)
+            reasons[index] |= TRUNCATED_PAID * bool(columns.flags[index] & TRUNCATED_ROLLOUT)
+        for index in self._shortest(winners):
+            reasons[index] |= SHORT_PAID
+        for index, flags in enumerate(columns.flags):
+            if flags & ZERO_ROLLOUT and self.mentions[index] >= GoldMention.MENTIONED:
+                reasons[index] |= GOLD_STATED_UNPAID
+        return reasons
+
+    def _shortest(self, winners: list[int]) -> list[int]:
+        """Return winners at most half as long as the median winner; none if the lengths are unknown."""
+        length = self.columns.length
+        lengths = sorted((length[i], i) for i in winners if length[i] > 0)
+        if len(lengths) < _ENOUGH_WINNERS:
+            return []
+        median = lengths[len(lengths) // 2][0]
+        return [i for tokens, i in lengths[:_SHORTEST] if 2 * tokens <= median]
+
+
+def reason_names(reasons: int) -> list[str]:
+    """Return the texts of the reasons whose bits are set."""
+    return [text for bit, text in REASONS.items() if reasons & bit]
+
+
+def gravest_reason(reasons: int) -> int:
+    """Return the rank of the gravest reason, 0 first; 4 if there is none."""
+    return next((place for place, bit in enumerate(REASONS) if reasons & bit), len(REASONS))
+
+
+def _mention(rollout: Rollout, *, zero: bool) -> GoldMention:
+    reference = searched_gold(gold(rollout))
+    mention = gold_mention(reference, rollout.completion_text)
+    if mention is GoldMention.MENTIONED and zero and not is_distinctive(reference):
+        return GoldMention.ABSENT
+    if mention is GoldMention.ABSENT and not zero:
+        # The answer may stand in the arguments of a tool call.
+        return (
+            GoldMention.MENTIONED
+            if any(gold_mention(reference, text) > GoldMention.ABSENT for text in _call_arguments(rollout))
+            else mention
+        )
+    return mention
+
+
+def _call_arguments(rollout: Rollout) -> Iterator[str]:
+    return (call.arguments for message in conversation(rollout) for call in message.calls)
+
+
+EXCERPT = 500
+WHOLE = 14_000
+"""Characters of all conversations in one result, as JSON. A whole result may have 20,000."""
+_LEAST = 60
+_CALLS = 40
+
+
+def rollout_row(rollout: Rollout, why: Sequence[str], excerpt: int = EXCERPT) -> dict[str, Any]:
+    """Return one rollout with both ends of its reply: the answer usually stands at the end."""
+    row = _head(rollout, why) | {"completion": both_ends(rollout.completion_text, excerpt)}
+    if rollout.error is not None:
+        row["error"] = quote(rollout.error)
+    return row
+
+
+def whole_rollouts(rollouts: Sequence[tuple[Rollout, Sequence[str]]]) -> list[dict[str, Any]]:
+    """Return rollouts with every message; long texts are cut evenly until all fit."""
+    limit = WHOLE
+    while True:
+        rows = [_row_with_messages(rollout, why, limit) for rollout, why in rollouts]
+        size = len(json.dumps(rows, ensure_ascii=False))
+        if size <= WHOLE or limit <= _LEAST:
+            return rows
+        limit = max(_LEAST, min(limit * 3 // 4, limit * WHOLE // size + 1))
+
+
+def both_ends(text: str, limit: int) -> str:
+    """Quote foreign text; cut the middle out of a text longer than `limit`."""
+    if len(text) <= limit:
+        return quote(text, limit)
+    left_out = len(text) - limit // 2 * 2
+    return quote(f"{text[: limit // 2]} …({left_out} characters)… {text[-(limit // 2) :]}", limit + 60)
+
+
+def _head(rollout: Rollout, why: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": rollout.id,
+        "task": rollout.task[:16],
+        "reward": rounded(rollout.reward),
+        "components": {name[:60]: rounded(score) for name, (score, _) in list(rollout.components.items())[:12]},
+        "completion_tokens": rollout.completion_tokens,
+    }
+    if why:
+        row["why"] = list(why)
+    if rollout.truncated:
+        row["truncated"] = True
+    reference = gold(rollout)
+    if reference is not None:
+        row["gold"] = quote(reference, 120)
+    return row
+
+
+def _row_with_messages(rollout: Rollout, why: Sequence[str], limit: int) -> dict[str, Any]:
+    row = _head(rollout, why)
+    row["metrics"] = {name[:60]: rounded(value) for name, value in list(rollout.metrics.items())[:20]}
+    row["stop"] = quote(rollout.stop or "", 60)
+    if rollout.error is not None:
+        row["error"] = both_ends(rollout.error, limit)
+    messages = conversation(rollout)
+    row["messages"] = [_message(m, limit) for m in _shown_messages(messages, limit)]
+    if len(row["messages"]) < len(messages):
+        row["messages_left_out"] = len(messages) - len(row["messages"])
+    return row
+
+
+def _shown_messages(messages: Sequence[Message], limit: int) -> Sequence[Message]:
+    """Return all messages, or the first and last of a conversation that is too long even with every text cut."""
+    if limit > _LEAST or len(messages) <= _CALLS:
+        return messages
+    return [*messages[: _CALLS // 2], *messages[-(_CALLS // 2) :]]
+
+
+def _message(message: Message, limit: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"role": quote(message.role, 20).strip('"')}
+    if message.reasoning:
+        row["reasoning"] = both_ends(message.reasoning, limit)
+    if message.text or not message.calls:
+        row["text"] = both_ends(message.text, limit)
+    if message.calls:
+        calls = message.calls[:_CALLS]
+        row["calls"] = [{"name": quote(c.name, 80), "arguments": both_ends(c.arguments, limit)} for c in calls]
+    return row
+
 
 PAGE = 10
 _FEW = 2
-"""Up to this many rollouts are shown as whole conversations where `where` narrows them down."""
+"""Up to this many rollouts are shown as whole conversations if `where` selects them."""
 
 
-def rollouts(evaluated: Evaluated, where: str | None = None, page: int = 1) -> Viewed:
-    """One page. The results are read twice: for what ranks them, then for the rollouts that are shown.
+def rollouts_view(evaluated: FinishedEvaluation, where: str | None = None, page: int = 1) -> ViewResult:
+    """Return one page. The results are read twice: to rank the rollouts, then to fetch those on the page.
 
     Raises EvalError (`filter-unreadable`).
     """
-    wanted = parse(where)
-    ranks = Suspicions(Columns(evaluated.spec.weights))
+    parsed_filter = parse_filter(where)
+    suspicions = Suspicions(Columns(evaluated.spec.weights))
     fits = array("B")
     for rollout in evaluated.rollouts():
-        ranks.add(rollout)
-        fits.append(wanted.fits(rollout))
-    reasons = ranks.reasons()
-    chosen = [i for i, fit in enumerate(fits) if fit and _known(wanted, ranks, reasons, i)]
+        suspicions.add(rollout)
+        fits.append(parsed_filter.fits(rollout))
+    reasons = suspicions.reasons()
+    chosen = [i for i, fit in enumerate(fits) if fit and _matches_word(parsed_filter, suspicions, reasons, i)]
     pages = max(1, -(-len(chosen) // PAGE))
     page = min(page, pages)
-    order = heapq.nsmallest(page * PAGE, chosen, key=lambda i: _rank(ranks.columns, reasons, i))
-    shown = list(_fetched(evaluated, order[(page - 1) * PAGE :], reasons))
-    played = bool(shown) and (len(chosen) == 1 or (len(chosen) <= _FEW and wanted.exact))
-    tally = Counter(text for i in chosen for text in named(reasons[i]))
+    order = heapq.nsmallest(page * PAGE, chosen, key=lambda i: _rank(suspicions.columns, reasons, i))
+    page_rollouts = list(_fetch(evaluated, order[(page - 1) * PAGE :], reasons))
+    with_messages = bool(page_rollouts) and (len(chosen) == 1 or (len(chosen) <= _FEW and parsed_filter.exact))
+    tally = Counter(text for i in chosen for text in reason_names(reasons[i]))
     data: dict[str, Any] = {
         "id": evaluated.id,
         "where": where or "all",
         "matching": len(chosen),
-        "of": len(ranks.columns),
+        "of": len(suspicions.columns),
         "page": page,
         "pages": pages,
         "suspicious": {text: tally[text] for text in REASONS.values() if tally[text]},
-        "rollouts": whole(shown) if played else [row(r, why) for r, why in shown],
+        "rollouts": whole_rollouts(page_rollouts)
+        if with_messages
+        else [rollout_row(r, why) for r, why in page_rollouts],
     }
-    return Viewed(_sentence(data, played=played), data, _findings(ranks, reasons), _next(evaluated, data, shown))
+    return ViewResult(
+        _sentence(data, with_messages=with_messages),
+        data,
+        _findings(suspicions, reasons),
+        _next(evaluated, data, page_rollouts),
+    )
 
 
-def _known(wanted: Where, ranks: Suspicions, reasons: Sequence[int], index: int) -> bool:
-    flags = ranks.columns.flags[index]
+def _matches_word(parsed_filter: RolloutFilter, suspicions: Suspicions, reasons: Sequence[int], index: int) -> bool:
+    flags = suspicions.columns.flags[index]
     return {
         "all": True,
-        "zero": bool(flags & ZERO),
-        "rewarded": not flags & (ZERO | FAILED),
-        "error": bool(flags & FAILED),
-        "truncated": bool(flags & CUT),
+        "zero": bool(flags & ZERO_ROLLOUT),
+        "rewarded": not flags & (ZERO_ROLLOUT | FAILED_ROLLOUT),
+        "error": bool(flags & FAILED_ROLLOUT),
+        "truncated": bool(flags & TRUNCATED_ROLLOUT),
         "suspicious": reasons[index] != 0,
-    }[wanted.word]
+    }[parsed_filter.word]
 
 
 def _rank(columns: Columns, reasons: Sequence[int], index: int) -> tuple[int, bool, float, int, int]:
-    failed = bool(columns.flags[index] & FAILED)
+    failed = bool(columns.flags[index] & FAILED_ROLLOUT)
     reward = 0.0 if failed else columns.reward[index]
-    return (worst(reasons[index]), failed, -reward, columns.length[index], index)
+    return (gravest_reason(reasons[index]), failed, -reward, columns.length[index], index)
 
 
-def _fetched(
-    evaluated: Evaluated, places: Sequence[int], reasons: Sequence[int]
+def _fetch(
+    evaluated: FinishedEvaluation, positions: Sequence[int], reasons: Sequence[int]
 ) -> Iterator[tuple[Rollout, list[str]]]:
-    """The rollouts at these places of the file, in this order."""
-    left, found = set(places), {}
-    for place, rollout in enumerate(evaluated.rollouts()):
-        if place in left:
-            found[place] = rollout
-            left.discard(place)
-            if not left:
+    """Yield the rollouts at these positions of the file, in this order."""
+    missing, rollouts = set(positions), {}
+    for position, rollout in enumerate(evaluated.rollouts()):
+        if position in missing:
+            rollouts[position] = rollout
+            missing.discard(position)
+            if not missing:
                 break
-    yield from ((found[p], named(reasons[p])) for p in places if p in found)
+    yield from ((rollouts[p], reason_names(reasons[p])) for p in positions if p in rollouts)
 
 
-def _sentence(data: Mapping[str, Any], *, played: bool) -> str:
-    if played:
+def _sentence(data: Mapping[str, Any], *, with_messages: bool) -> str:
+    if with_messages:
         return f"{count(data['matching'], 'rollout')} with every message."
-    told = ", ".join(f"{number:,} {text}" for text, number in data["suspicious"].items())
+    suspicions = ", ".join(f"{number:,} {text}" for text, number in data["suspicious"].items())
     what = f"{data['matching']:,} of {count(data['of'], 'rollout')}, most suspicious first"
-    return f"{what}: {told}." if told else f"{what}; none of them is suspicious, so highest reward and shortest first."
+    return (
+        f"{what}: {suspicions}."
+        if suspicions
+        else f"{what}; none of them is suspicious, so highest reward and shortest first."
+    )
 
 
-def _findings(ranks: Suspicions, reasons: Sequence[int]) -> tuple[Finding, ...]:
-    best, columns = ranks.columns.best, ranks.columns
-    known = [i for i, s in enumerate(ranks.said) if s != Said.UNKNOWN]
-    winners = [i for i in known if ranks.rewarded(i, best)]
-    zeros = [i for i in known if columns.flags[i] & ZERO]
-    unsaid, denied = (sum(bool(reasons[i] & bit) for i in of) for bit, of in ((UNSAID, winners), (DENIED, zeros)))
-    found = []
+def _findings(suspicions: Suspicions, reasons: Sequence[int]) -> tuple[Finding, ...]:
+    best, columns = suspicions.columns.best, suspicions.columns
+    known = [i for i, s in enumerate(suspicions.mentions) if s != GoldMention.UNKNOWN]
+    winners = [i for i in known if suspicions.rewarded(i, best)]
+    zeros = [i for i in known if columns.flags[i] & ZERO_ROLLOUT]
+    unsaid, denied = (
+        sum(bool(reasons[i] & bit) for i in of) for bit, of in ((GOLD_NOT_STATED, winners), (GOLD_STATED_UNPAID, zeros))
+    )
+    findings = []
     if len(winners) >= 4 and 2 * unsaid > len(winners):
-        found.append(
+        findings.append(
             Finding(
-                "eval-gold-unsaid", "warning",
+                "eval-gold-unsaid",
+                "warning",
                 f"{unsaid:,} of {len(winners):,} rewarded replies do not say the gold answer: it is written another "
                 "way there, or the reward pays wrong answers",
                 'Read some with read_eval(view="rollouts", where="suspicious"); if they are wrong, call test_reward.',
             )
-        )  # fmt: skip
+        )
     if denied >= 2 and 20 * denied >= len(zeros):
-        found.append(
+        findings.append(
             Finding(
-                "eval-zero-with-gold", "warning",
+                "eval-zero-with-gold",
+                "warning",
                 f"{denied:,} of {count(len(zeros), 'reply', 'replies')} that earned nothing say the gold answer: "
                 "the reward may not read them",
                 'Give some of them to test_reward as cases with expected "high"; mend the parsing if they fail.',
             )
-        )  # fmt: skip
-    return tuple(found)
+        )
+    return tuple(findings)
 
 
 def _next(
-    evaluated: Evaluated, data: Mapping[str, Any], shown: Sequence[tuple[Rollout, Sequence[str]]]
+    evaluated: FinishedEvaluation, data: Mapping[str, Any], page_rollouts: Sequence[tuple[Rollout, Sequence[str]]]
 ) -> tuple[Next, ...]:
     here = {"eval": evaluated.id, "view": "rollouts"}
     calls = []
-    if data["matching"] > 1 and shown and shown[0][0].id:
-        calls.append(Next("read_eval", "the first one with every message", {**here, "where": shown[0][0].id}))
+    if data["matching"] > 1 and page_rollouts and page_rollouts[0][0].id:
+        calls.append(Next("read_eval", "the first one with every message", {**here, "where": page_rollouts[0][0].id}))
     if data["page"] < data["pages"]:
         more = {**here, "where": data["where"], "page": data["page"] + 1}
         calls.append(Next("read_eval", "the next page", more))

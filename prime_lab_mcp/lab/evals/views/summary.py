@@ -1,32 +1,42 @@
-"""`summary`: what an evaluation measured, with intervals over tasks, what made it, and what its verdict found."""
+"""`summary` view: what an evaluation measured, with intervals over tasks, its origin, and the findings of
+its verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.distribution.intervals import Interval, clustered, wilson
-from prime_lab_mcp.lab.distribution.tasks import PASS_THRESHOLD
-from prime_lab_mcp.lab.evals.judging import Judged
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval, wilson_interval
+from prime_lab_mcp.lab.base.text import rounded
+from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD
 from prime_lab_mcp.lab.evals.spec import EvalSpec
-from prime_lab_mcp.lab.evals.verdicts import summary_of
-from prime_lab_mcp.lab.evals.views.columns import CUT, FAILED, ZERO, Columns, Tally, scored
-from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
-from prime_lab_mcp.lab.report import Finding, Next
-from prime_lab_mcp.lab.text import rounded
+from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict, verdict_summary
+from prime_lab_mcp.lab.evals.views.columns import (
+    FAILED_ROLLOUT,
+    TRUNCATED_ROLLOUT,
+    ZERO_ROLLOUT,
+    Columns,
+    FinishedEvaluation,
+    TaskTally,
+    ViewResult,
+    scored_tasks,
+)
 
 Files = Literal["present", "changed", "gone", "on the Hub"]
-"""Whether the environment is still what was evaluated."""
+"""Whether the environment still has the files that were evaluated."""
 
 
-def summary(evaluated: Evaluated, judged: Judged, files: Files) -> Viewed:
-    """The numbers with their intervals; the judgement is the one that the gates use."""
+def summary_view(evaluated: FinishedEvaluation, judged: EvaluationVerdict, files: Files) -> ViewResult:
+    """Return the numbers with their intervals. The verdict is the one that the gates use."""
     columns = Columns(evaluated.spec.weights)
     for rollout in evaluated.rollouts():
         columns.add(rollout)
-    tallies = list(scored(columns.tallies()))
+    tallies = list(scored_tasks(columns.tallies()))
     spec, best = evaluated.spec, columns.best
-    failed, cut, zero = (sum(bool(f & bit) for f in columns.flags) for bit in (FAILED, CUT, ZERO))
+    failed, cut, zero = (
+        sum(bool(f & bit) for f in columns.flags) for bit in (FAILED_ROLLOUT, TRUNCATED_ROLLOUT, ZERO_ROLLOUT)
+    )
     mean = _mean(tallies)
     data: dict[str, Any] = {
         "id": evaluated.id,
@@ -40,35 +50,36 @@ def summary(evaluated: Evaluated, judged: Judged, files: Files) -> Viewed:
         "errors": failed,
         "truncated": cut,
         "zeros": zero,
-        "mean_reward": _shown(mean, best) if mean else None,
-        "pass_rate": {"threshold": PASS_THRESHOLD, **rate(tallies, [t.passed for t in tallies])},
-        "perfect_rate": rate(tallies, [t.perfect for t in tallies]),
+        "mean_reward": _reward_interval(mean, best) if mean else None,
+        "pass_rate": {"threshold": PASS_THRESHOLD, **rate_interval(tallies, [t.passed for t in tallies])},
+        "perfect_rate": rate_interval(tallies, [t.perfect for t in tallies]),
         "tokens": {"prompt": columns.prompt_tokens, "completion": columns.completion_tokens},
-        "made_by": made_by(spec, files),
+        "made_by": evaluation_basis(spec, files),
     }
     if spec.price is not None:
         data["cost"] = round(spec.price.of(columns.prompt_tokens, columns.completion_tokens), 4)
     findings = (*judged.findings, *_stale(spec, files))
-    return Viewed(summary_of(spec, judged), data, findings, _next(evaluated.id, data, judged))
+    return ViewResult(verdict_summary(spec, judged), data, findings, _next(evaluated.id, data, judged))
 
 
-def rate(tallies: Sequence[Tally], hits: Sequence[int]) -> dict[str, Any]:
-    """A share of rollouts with its 95 % interval: Wilson's for one rollout a task, over tasks for several."""
+def rate_interval(tallies: Sequence[TaskTally], hits: Sequence[int]) -> dict[str, Any]:
+    """Return a share of rollouts with its 95 % interval: Wilson's for one rollout a task, clustered by task for
+    several."""
     n = sum(t.n for t in tallies)
     if n == 0:
         return {"share": None, "low": None, "high": None}
     share = sum(hits) / n
     if n == len(tallies):
-        found = wilson(sum(hits), n)
+        interval = wilson_interval(sum(hits), n)
     else:
-        over_tasks, _ = clustered([h / t.n for h, t in zip(hits, tallies, strict=True)], n)
-        found = Interval(share, max(0.0, min(share, over_tasks.low)), min(1.0, max(share, over_tasks.high)))
-    return {"share": rounded(share), "low": rounded(found.low), "high": rounded(found.high)}
+        over_tasks, _ = clustered_interval([h / t.n for h, t in zip(hits, tallies, strict=True)], n)
+        interval = Interval(share, max(0.0, min(share, over_tasks.low)), min(1.0, max(share, over_tasks.high)))
+    return {"share": rounded(share), "low": rounded(interval.low), "high": rounded(interval.high)}
 
 
-def made_by(spec: EvalSpec, files: Files) -> dict[str, Any]:
-    """What a number of this evaluation rests on."""
-    found: dict[str, Any] = {
+def evaluation_basis(spec: EvalSpec, files: Files) -> dict[str, Any]:
+    """Return the settings that the numbers of this evaluation depend on."""
+    settings: dict[str, Any] = {
         "endpoint": spec.endpoint.host,
         "harness": spec.harness_name,
         "runtime": spec.runtime if spec.api == "v1" else None,
@@ -82,33 +93,36 @@ def made_by(spec: EvalSpec, files: Files) -> dict[str, Any]:
         "hosted": spec.hosted,
         "rescored": spec.rescored,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
-def _mean(tallies: Sequence[Tally]) -> Interval | None:
+def _mean(tallies: Sequence[TaskTally]) -> Interval | None:
     if not tallies:
         return None
-    return clustered([t.mean for t in tallies], sum(t.n for t in tallies))[0]
+    return clustered_interval([t.mean for t in tallies], sum(t.n for t in tallies))[0]
 
 
-def _shown(mean: Interval, best: float) -> dict[str, float | None]:
-    """Of rewards as the environment gives them; `mean` in the judgement is of what is attainable."""
+def _reward_interval(mean: Interval, best: float) -> dict[str, float | None]:
+    """Return the interval in rewards as the environment gives them; `mean` of the verdict is a share of the
+    attainable."""
     return {"value": rounded(mean.value * best), "low": rounded(mean.low * best), "high": rounded(mean.high * best)}
 
 
 def _stale(spec: EvalSpec, files: Files) -> tuple[Finding, ...]:
     if files in ("present", "on the Hub"):
         return ()
-    what = "has other files now" if files == "changed" else "is not in this workspace any more"
+    change = "has other files now" if files == "changed" else "is not in this workspace any more"
     return (
         Finding(
-            "eval-stale", "info", f"{spec.environment} {what}: this shows how it was, and opens no gate",
+            "eval-stale",
+            "info",
+            f"{spec.environment} {change}: this shows how it was, and opens no gate",
             "Run run_eval on the present files.",
         ),
-    )  # fmt: skip
+    )
 
 
-def _next(id: str, data: Mapping[str, Any], judged: Judged) -> tuple[Next, ...]:
+def _next(id: str, data: Mapping[str, Any], judged: EvaluationVerdict) -> tuple[Next, ...]:
     views = []
     if data["zeros"] or data["errors"] or data["truncated"]:
         views.append(("zeros", "why rollouts got nothing"))

@@ -1,176 +1,410 @@
-"""Every zero of an evaluation by class, with the rows behind it, what to do about it, and the token limit.
+"""`zeros` view: every rollout that earned nothing, by class, with advice for each class and the call that follows it.
 
-One pass, and memory that does not grow with the number of rollouts: counts, and the first rows of each class.
+`ReplyLengths` decides from the lengths of the finished completions whether the token limit was enough, and which limit
+would be. The view reads the rollouts once, and its memory does not grow with their number: it stores counts and the
+first rows of each class.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any
 
-from prime_lab_mcp.lab.evals.results import Rollout
-from prime_lab_mcp.lab.evals.views.viewed import Evaluated, Viewed
-from prime_lab_mcp.lab.evals.zeros.advice import RUNAWAY, advice_for, filled
-from prime_lab_mcp.lab.evals.zeros.budget import Lengths
-from prime_lab_mcp.lab.evals.zeros.classify import classify
-from prime_lab_mcp.lab.evals.zeros.kinds import ZEROS, Cause, Classified, Zero
-from prime_lab_mcp.lab.evals.zeros.turns import longest
-from prime_lab_mcp.lab.report import Next
-from prime_lab_mcp.lab.text import count, quote
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
+from prime_lab_mcp.lab.evals.zeros.classify import classify_zero
+from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause, Classified, Zero, longest_reply
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroAdvice:
+    """Advice for one class of rollouts, and the tool that helps."""
+
+    text: str
+    tool: str
+    arguments: tuple[str, ...] = ()
+    """Names of the arguments that the view supplies, such as `environment`, `model`, `max_tokens` and `eval`."""
+
+
+_AGAIN = ("environment", "model")
+RUNAWAY_ADVICE = ZeroAdvice(
+    "Completions that finish need a small part of the limit, and these run on to its end: read them, they may repeat "
+    "themselves; a higher limit would pay for more of the same.",
+    "read_eval",
+    ("eval", "view", "where"),
+)
+"""For `truncated` rollouts where the limit is far above the length of the other completions."""
+ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
+    ("wrong", ""): ZeroAdvice(
+        "Right form, wrong answer: what training changes. Look whether some groups are mixed.",
+        "check_reward_distribution",
+        ("results",),
+    ),
+    ("unparsed", ""): ZeroAdvice(
+        "Say the form more clearly in the prompt, with one example, or let the parser accept what is meant; "
+        "test_reward then shows that wrong answers still earn nothing.",
+        "edit_environment",
+        ("environment",),
+    ),
+    ("truncated", "tokens"): ZeroAdvice(
+        "Cut off by the token limit, which looks like failure: raise it, here and in the training config.",
+        "run_eval",
+        (*_AGAIN, "max_tokens"),
+    ),
+    ("truncated", "shape"): ZeroAdvice(
+        "These end in the open and the results do not say why: raise the limit and compare.",
+        "run_eval",
+        (*_AGAIN, "max_tokens"),
+    ),
+    ("truncated", "context"): ZeroAdvice(
+        "The conversation outgrew the model's context: fewer turns, shorter tool results, or a longer context.",
+        "edit_environment",
+        ("environment",),
+    ),
+    ("truncated", "turns"): ZeroAdvice(
+        "Out of turns before an answer: raise the turns of the environment, or tell the model how many it has.",
+        "edit_environment",
+        ("environment",),
+    ),
+    ("no_tool_call", ""): ZeroAdvice(
+        "The model answers without its tools: say in the prompt when to call them, try a model trained for tools, "
+        "or warm up with examples.",
+        "edit_environment",
+        ("environment",),
+    ),
+    ("malformed_tool_json", ""): ZeroAdvice(
+        "JSON errors in the middle are the model's: let the tool's error say what was wrong, take simpler arguments, "
+        "or a model that calls tools better.",
+        "run_eval",
+        ("environment",),
+    ),
+    ("malformed_tool_json", "code"): ZeroAdvice(
+        "The model writes raw code where JSON belongs: show one call in the prompt, or take a model that calls tools.",
+        "edit_environment",
+        ("environment",),
+    ),
+    ("malformed_tool_json", "parser"): ZeroAdvice(
+        "The call stands in the text: wrong tool_call_parser. Start the server with the parser of this model "
+        "(vLLM: --enable-auto-tool-choice --tool-call-parser NAME), then run again.",
+        "run_eval",
+        _AGAIN,
+    ),
+    ("double_encoded", ""): ZeroAdvice(
+        "Arguments were encoded twice, by the model's chat template or by the model: check the tool_call_parser, "
+        "or decode such texts once in the tool.",
+        "edit_environment",
+        ("environment",),
+    ),
+    ("unknown_tool", ""): ZeroAdvice(
+        "It calls tools that do not exist: name the tools in the prompt as they are called, and answer such a call "
+        "with the list.",
+        "edit_environment",
+        ("environment",),
+    ),
+    ("bad_arguments", ""): ZeroAdvice(
+        "Valid calls with wrong arguments: task skill, which training can change; clearer descriptions and error "
+        "texts help.",
+        "edit_environment",
+        ("environment",),
+    ),
+    ("tool_timeout", ""): ZeroAdvice(
+        "Tools took longer than their limit: make them faster, raise their timeout, or lower concurrency.",
+        "run_eval",
+        (*_AGAIN, "concurrency"),
+    ),
+    ("empty_response", ""): ZeroAdvice(
+        "The model said nothing: look at the endpoint, its chat template and the stop tokens.",
+        "preflight",
+        (),
+    ),
+    ("judge_unparsed", ""): ZeroAdvice(
+        "The judge gave no verdict that the environment could read: ask for one fixed line at temperature 0, or take "
+        "a stronger judge.",
+        "test_reward",
+        ("environment",),
+    ),
+    ("infrastructure", "provider"): ZeroAdvice(
+        "The endpoint failed, so this is no wrong answer: lower concurrency or wait, then run again; finished "
+        "rollouts are kept.",
+        "preflight",
+        (),
+    ),
+    ("infrastructure", "harness"): ZeroAdvice(
+        "The harness or its sandbox failed, not the model: read the error below, mend it and run again.",
+        "run_eval",
+        _AGAIN,
+    ),
+    ("infrastructure", "environment"): ZeroAdvice(
+        "Code of the environment raised: test_reward shows where.",
+        "test_reward",
+        ("environment",),
+    ),
+    ("infrastructure", "nonfinite"): ZeroAdvice(
+        "The reward is NaN or infinite: test_reward shows for what.",
+        "test_reward",
+        ("environment",),
+    ),
+    ("infrastructure", "backend"): ZeroAdvice(
+        "A service behind a tool did not answer: mend it and run again.",
+        "run_eval",
+        _AGAIN,
+    ),
+    ("infrastructure", "time"): ZeroAdvice(
+        "The time of the rollout ran out: lower concurrency or raise the environment's timeout.",
+        "run_eval",
+        (*_AGAIN, "concurrency"),
+    ),
+}
+
+
+def advice_for_zero(kind: Zero, cause: Cause) -> ZeroAdvice:
+    """Return the advice for a class and cause, or for the class if the cause has no advice of its own."""
+    return ADVICE.get((kind, cause)) or next(a for (k, _), a in ADVICE.items() if k == kind)
+
+
+def known_arguments(advice: ZeroAdvice, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the advised call whose values are known."""
+    return {name: values[name] for name in advice.arguments if values.get(name) is not None}
+
+
+_FINISH = 0.99
+"""Share of the completions that finish within the advised limit."""
+_ROUND = 256
+_LEAST, _MOST = 1.25, 8.0
+"""Bounds of the advised limit, as multiples of the present limit: the lengths say nothing beyond that range."""
+_APART = 4
+"""A limit of this many times the 99 % quantile of the finished completions is not what truncated rollouts lack."""
+_KNOWN = 20
+"""Finished completions from which on that comparison is made."""
+_BLIND = 4.0
+"""Multiple of the limit to advise where most completions were truncated, so that their median is unknown."""
+
+
+@dataclass(slots=True)
+class ReplyLengths:
+    """Tokens of the longest reply of each rollout, because a limit applies to each reply. Stored as counts."""
+
+    finished: Counter[int] = field(default_factory=Counter)
+    cut: int = 0
+    exact: bool = True
+
+    def add(self, tokens: int, *, cut: bool, exact: bool) -> None:
+        if cut:
+            self.cut += 1
+        elif tokens > 0:
+            self.finished[tokens] += 1
+            self.exact &= exact
+
+    def quantile(self, share: float) -> int | None:
+        """Return the length that this share of the finished completions does not exceed."""
+        total = self.finished.total()
+        cumulated = 0
+        for tokens in sorted(self.finished):
+            cumulated += self.finished[tokens]
+            if cumulated >= share * total:
+                return tokens
+        return None
+
+    def runaway(self, cap: int | None) -> bool:
+        """Whether the truncated completions ran on without end, far beyond the length of any other completion."""
+        longest = self.quantile(_FINISH)
+        known = self.finished.total() >= _KNOWN and self.exact
+        return bool(cap and self.cut and known and longest is not None and longest * _APART <= cap)
+
+    def advised(self, cap: int | None) -> int | None:
+        """Return a limit that lets 99 % finish, or None if the present limit does or nothing is known.
+
+        Lengths are modelled as log-normal and known only up to the limit. The median of all completions and the share
+        that passed the limit determine the two parameters.
+        """
+        finished, total = self.finished.total(), self.finished.total() + self.cut
+        if not cap or not self.cut or self.cut <= (1 - _FINISH) * total or self.runaway(cap):
+            return None
+        share = finished / total
+        median = self.quantile(0.5 / share) if share > 0.5 else None
+        if median is None or not self.exact:
+            factor = _BLIND if share <= 0.5 else 2.0
+        else:
+            spread = math.log(cap / median) / NormalDist().inv_cdf(share) if cap > median else 0.0
+            factor = median * math.exp(NormalDist().inv_cdf(_FINISH) * spread) / cap
+        return math.ceil(cap * min(_MOST, max(_LEAST, factor)) / _ROUND) * _ROUND
+
+    def as_json(self, cap: int | None) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "cap": cap,
+            "cut": self.cut,
+            "finished": self.finished.total(),
+            "finished_p50": self.quantile(0.5),
+            "finished_p95": self.quantile(0.95),
+            "finished_p99": self.quantile(0.99),
+            "advised_max_tokens": self.advised(cap),
+        }
+        if not self.exact:
+            fields["lengths"] = "sums over the replies of a rollout; the layout does not tell them apart"
+        return fields
+
 
 ROWS = 2
 """Rows of each class."""
 _MOST_ROWS = 10
-"""Rows of all classes, unless the caller asks for more; every class keeps one."""
+"""Rows of all classes unless the caller asks for more; every class keeps at least one."""
 _TAIL = 120
 _EVIDENCE = 200
 _SLOWER = 8
-"""Concurrency that is advised where tools or rollouts ran out of time."""
+"""Largest concurrency to advise where tools or rollouts ran out of time."""
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What one pass collects."""
+class _ZeroCounts:
+    """Counts that one pass collects."""
 
     rollouts: int = 0
     kinds: Counter[tuple[Zero, Cause]] = field(default_factory=Counter)
     setup: int = 0
     sums: dict[Zero, tuple[float, int]] = field(default_factory=dict)
-    whole: tuple[float, int] = (0.0, 0)
-    """Sum and number of rewards of rollouts that were not cut off."""
+    complete: tuple[float, int] = (0.0, 0)
+    """Sum and number of the rewards of rollouts that were not truncated."""
     cut: tuple[float, int] = (0.0, 0)
     rewarded_though_cut: int = 0
-    lengths: Lengths = field(default_factory=Lengths)
+    lengths: ReplyLengths = field(default_factory=ReplyLengths)
     rows: dict[Zero, list[dict[str, Any]]] = field(default_factory=dict)
 
     def of(self, kind: Zero) -> int:
         return sum(n for (k, _), n in self.kinds.items() if k == kind)
 
 
-def zeros(evaluated: Evaluated, *, rows: int = ROWS) -> Viewed:
-    """Every rollout that earned nothing. `rows` of each class are shown."""
+def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult:
+    """Return every class of rollouts that earned nothing, with `rows` example rows of each class."""
     cap = evaluated.spec.max_tokens
     long = _long(evaluated)
-    seen = _Seen()
+    counts = _ZeroCounts()
     for number, rollout in enumerate(evaluated.rollouts()):
-        found = classify(rollout, cap=cap, weights=evaluated.spec.weights, long=long)
-        _count(seen, rollout, found)
-        if found is not None and len(seen.rows.setdefault(found.kind, [])) < rows:
-            seen.rows[found.kind].append(_row(number, rollout, found))
-    missed = seen.kinds.total()
-    advice = _advice(evaluated, seen)
+        classified = classify_zero(rollout, cap=cap, weights=evaluated.spec.weights, long=long)
+        _count(counts, rollout, classified)
+        if classified is not None and len(counts.rows.setdefault(classified.kind, [])) < rows:
+            counts.rows[classified.kind].append(_row(number, rollout, classified))
+    zeros = counts.kinds.total()
+    advice = _advice(evaluated, counts)
     data = {
         "id": evaluated.id,
-        "rollouts": seen.rollouts,
-        "zeros": {kind: seen.of(kind) for kind in ZEROS},
-        "shares": {kind: _share(seen.of(kind), seen.rollouts) for kind in ZEROS if seen.of(kind)},
-        "mean_reward": _means(seen),
-        "whose": {"model": missed - seen.setup, "setup": seen.setup},
-        "truncated_but_rewarded": seen.rewarded_though_cut,
-        "budget": seen.lengths.as_json(cap),
+        "rollouts": counts.rollouts,
+        "zeros": {kind: counts.of(kind) for kind in ZEROS},
+        "shares": {kind: _share(counts.of(kind), counts.rollouts) for kind in ZEROS if counts.of(kind)},
+        "mean_reward": _means(counts),
+        "whose": {"model": zeros - counts.setup, "setup": counts.setup},
+        "truncated_but_rewarded": counts.rewarded_though_cut,
+        "budget": counts.lengths.as_json(cap),
         "advice": advice,
-        "examples": _examples(seen, rows),
+        "examples": _examples(counts, rows),
     }
-    return Viewed(_summary(seen, missed), data, next=_next(advice))
+    return ViewResult(_summary(counts, zeros), data, next=_next(advice))
 
 
-def _count(seen: _Seen, rollout: Rollout, found: Classified | None) -> None:
-    seen.rollouts += 1
-    tokens, exact = longest(rollout)
-    cut = rollout.truncated or (found is not None and found.kind == "truncated" and found.cause != "turns")
+def _count(counts: _ZeroCounts, rollout: Rollout, classified: Classified | None) -> None:
+    counts.rollouts += 1
+    tokens, exact = longest_reply(rollout)
+    cut = rollout.truncated or (
+        classified is not None and classified.kind == "truncated" and classified.cause != "turns"
+    )
     if rollout.error is None:
-        seen.lengths.add(tokens, cut=cut, exact=exact)
-    if found is not None:
-        seen.kinds[found.kind, found.cause] += 1
-        seen.setup += found.whose == "setup"
+        counts.lengths.add(tokens, cut=cut, exact=exact)
+    if classified is not None:
+        counts.kinds[classified.kind, classified.cause] += 1
+        counts.setup += classified.whose == "setup"
     if rollout.reward is None:
         return
     if cut:
-        seen.cut = _more(seen.cut, rollout.reward)
-        seen.rewarded_though_cut += found is None
+        counts.cut = _add_reward(counts.cut, rollout.reward)
+        counts.rewarded_though_cut += classified is None
     else:
-        seen.whole = _more(seen.whole, rollout.reward)
-    if found is not None:
-        seen.sums[found.kind] = _more(seen.sums.get(found.kind, (0.0, 0)), rollout.reward)
+        counts.complete = _add_reward(counts.complete, rollout.reward)
+    if classified is not None:
+        counts.sums[classified.kind] = _add_reward(counts.sums.get(classified.kind, (0.0, 0)), rollout.reward)
 
 
-def _more(so_far: tuple[float, int], reward: float) -> tuple[float, int]:
+def _add_reward(so_far: tuple[float, int], reward: float) -> tuple[float, int]:
     return so_far[0] + reward, so_far[1] + 1
 
 
-def _means(seen: _Seen) -> dict[str, float]:
-    """`complete` is the baseline where cut replies count as zeros; then the cut ones, then each class."""
-    found: dict[str, tuple[float, int]] = {"complete": seen.whole, "cut": seen.cut}
+def _means(counts: _ZeroCounts) -> dict[str, float]:
+    """Return mean rewards: `complete` is the baseline for truncated replies that count as zeros, then `cut`, then
+    classes."""
+    sums: dict[str, tuple[float, int]] = {"complete": counts.complete, "cut": counts.cut}
     for kind in ZEROS:
-        found[kind] = seen.sums.get(kind, (0.0, 0))
-    return {name: round(total / number, 4) for name, (total, number) in found.items() if number}
+        sums[kind] = counts.sums.get(kind, (0.0, 0))
+    return {name: round(total / number, 4) for name, (total, number) in sums.items() if number}
 
 
-def _row(number: int, rollout: Rollout, found: Classified) -> dict[str, Any]:
-    shown: dict[str, Any] = {"row": number, "task": rollout.task[:16], "why": found.evidence[:_EVIDENCE]}
+def _row(number: int, rollout: Rollout, classified: Classified) -> dict[str, Any]:
+    row: dict[str, Any] = {"row": number, "task": rollout.task[:16], "why": classified.evidence[:_EVIDENCE]}
     if rollout.id:
-        shown["id"] = rollout.id[:32]
+        row["id"] = rollout.id[:32]
     if rollout.reward:
-        shown["reward"] = round(rollout.reward, 4)
-    if rollout.completion_text.strip() and found.kind != "infrastructure":
-        shown["tail"] = quote(rollout.completion_text[-_TAIL:], _TAIL)
-    return shown
+        row["reward"] = round(rollout.reward, 4)
+    if rollout.completion_text.strip() and classified.kind != "infrastructure":
+        row["tail"] = quote(rollout.completion_text[-_TAIL:], _TAIL)
+    return row
 
 
-def _examples(seen: _Seen, rows: int) -> dict[str, list[dict[str, Any]]]:
-    each = rows if rows > ROWS else max(1, min(rows, _MOST_ROWS // max(1, len(seen.rows))))
-    return {kind: seen.rows[kind][:each] for kind in ZEROS if kind in seen.rows}
+def _examples(counts: _ZeroCounts, rows: int) -> dict[str, list[dict[str, Any]]]:
+    each = rows if rows > ROWS else max(1, min(rows, _MOST_ROWS // max(1, len(counts.rows))))
+    return {kind: counts.rows[kind][:each] for kind in ZEROS if kind in counts.rows}
 
 
-def _advice(evaluated: Evaluated, seen: _Seen) -> list[dict[str, Any]]:
-    """One for each class and cause, most frequent first."""
+def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str, Any]]:
+    """Return one entry for each class and cause, most frequent first."""
     spec = evaluated.spec
-    values = {
+    arguments = {
         "environment": spec.environment,
         "model": spec.model,
-        "max_tokens": seen.lengths.advised(spec.max_tokens) or (2 * spec.max_tokens if spec.max_tokens else None),
+        "max_tokens": counts.lengths.advised(spec.max_tokens) or (2 * spec.max_tokens if spec.max_tokens else None),
         "results": evaluated.id,
         "eval": evaluated.id,
         "view": "rollouts",
         "where": "truncated",
         "concurrency": min(_SLOWER, max(1, spec.concurrency // 2)),
     }
-    shown = []
-    for (kind, cause), number in seen.kinds.most_common():
-        endless = (kind, cause) == ("truncated", "tokens") and seen.lengths.runaway(spec.max_tokens)
-        advice = RUNAWAY if endless else advice_for(kind, cause)
+    rows = []
+    for (kind, cause), number in counts.kinds.most_common():
+        endless = (kind, cause) == ("truncated", "tokens") and counts.lengths.runaway(spec.max_tokens)
+        advice = RUNAWAY_ADVICE if endless else advice_for_zero(kind, cause)
         row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).whose}
         row |= {"cause": cause} if cause else {}
-        row |= {"advice": advice.text, "tool": advice.tool, "arguments": filled(advice, values)}
-        shown.append(row)
-    return shown
+        row |= {"advice": advice.text, "tool": advice.tool, "arguments": known_arguments(advice, arguments)}
+        rows.append(row)
+    return rows
 
 
 def _next(advice: list[dict[str, Any]]) -> tuple[Next, ...]:
     return tuple(Next(row["tool"], f"{row['class']}: {row['advice']}", row["arguments"]) for row in advice[:1])
 
 
-def _summary(seen: _Seen, missed: int) -> str:
-    if not missed:
-        return f"All {count(seen.rollouts, 'rollout')} earned something."
-    model = missed - seen.setup
+def _summary(counts: _ZeroCounts, zeros: int) -> str:
+    if not zeros:
+        return f"All {count(counts.rollouts, 'rollout')} earned something."
+    model = zeros - counts.setup
     return (
-        f"{missed:,} of {count(seen.rollouts, 'rollout')} earned nothing: {model:,} by what the model can do, "
-        f"{seen.setup:,} by limits, endpoint, server or environment."
+        f"{zeros:,} of {count(counts.rollouts, 'rollout')} earned nothing: {model:,} by what the model can do, "
+        f"{counts.setup:,} by limits, endpoint, server or environment."
     )
 
 
-def _share(part: int, whole: int) -> float:
-    return round(part / whole, 4) if whole else 0.0
+def _share(part: int, complete: int) -> float:
+    return round(part / complete, 4) if complete else 0.0
 
 
-def _long(evaluated: Evaluated) -> int | None:
-    """Characters that only the longest hundredth reaches; of layouts that do not say how a reply ended."""
+def _long(evaluated: FinishedEvaluation) -> int | None:
+    """Return the characters that only the longest 1 % reach, for layouts that do not say how a reply ended,
+    else None."""
     rollouts = evaluated.rollouts()
     first = next(rollouts, None)
-    if first is None or not _says_nothing(first):
+    if first is None or not _hides_ending(first):
         return None
     lengths: Counter[int] = Counter([len(first.completion_text)])
     lengths.update(len(r.completion_text) for r in _scored(rollouts))
@@ -186,5 +420,5 @@ def _scored(rollouts: Iterator[Rollout]) -> Iterator[Rollout]:
     return (r for r in rollouts if r.error is None)
 
 
-def _says_nothing(rollout: Rollout) -> bool:
+def _hides_ending(rollout: Rollout) -> bool:
     return not any(key in rollout.record for key in ("nodes", "is_truncated", "truncated", "finish_reason"))

@@ -1,21 +1,198 @@
-"""Why a rollout earned nothing. A pure function of its record; the order is that of facts/validation.md 3.5.
+"""Classifies why a rollout earned nothing: a pure function of its record.
 
-First what failed, then what a judge did not say, then what was cut, then tool calls, and last the answer itself: a cut
-reply has no form to judge, and an answer after a failed tool call is a guess.
+The order of the checks matters. A failed rollout has no reward, so it is no wrong answer, and not every error is
+infrastructure: errors come first. Then come judges without a verdict, truncation, tool calls, the end of the reply, and
+the form that the prompt asks for. A truncated reply has no form to judge, and an answer after a failed tool call is a
+guess.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from prime_lab_mcp.lab.evals.conversation import Message, conversation, offered_tools
-from prime_lab_mcp.lab.evals.earned import answers, earned, judges_form, words
-from prime_lab_mcp.lab.evals.results import Rollout
-from prime_lab_mcp.lab.evals.zeros import calls, failures, shape
-from prime_lab_mcp.lab.evals.zeros.calls import Tools
-from prime_lab_mcp.lab.evals.zeros.kinds import Classified
-from prime_lab_mcp.lab.evals.zeros.turns import Turn, limit_of, turns
-from prime_lab_mcp.lab.text import quote
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.evals.zeros import calls
+from prime_lab_mcp.lab.evals.zeros.calls import Tools, call_fault, timed_out
+from prime_lab_mcp.lab.evals.zeros.turns import Cause, Classified, Turn, token_limit, turns_of
+from prime_lab_mcp.lab.rollouts.components import answer_scores, earned_for_answer, is_about_form, words
+from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, offered_tools
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+
+_QUOTED_CHARACTERS = 200
+_NO_VERDICT = re.compile(
+    r"judge (?:returned no|answered|verdicts name|refused|gave no|reply|response)|decision judge score|no verdict"
+    r"|(?:pars|valid|decod)\w* .{0,40}judge|judge.{0,40}(?:unpars|could not be (?:read|parsed)|pars)",
+    re.I,
+)
+_UNREACHABLE = re.compile(
+    r"API(?:Connection|Timeout|Status)Error|(?:Authentication|PermissionDenied|NotFound|RateLimit|InternalServer|MissingKey)"
+    r"Error|ConnectError|Connection error|rate limit|API error|timed out|timeout",
+    re.I,
+)
+_IN_PARSE = re.compile(r"\bparse\(response\)|, in parse\b")
+_CALLS_TOOL = re.compile(r"\bcall_mcp\b|\bcall_tool\b|ToolCallError")
+_TOOL = ("call_mcp", "call_tool", "ToolCallError")
+"""Fast test before the regular expression: whatever `_CALLS_TOOL` matches holds one of these, and a
+traceback is long."""
+_OVERFLOW = re.compile(r"context[_ ]length|maximum context|too many tokens|prompt is too long|OverlongPrompt", re.I)
+_HARNESS = ("HarnessError", "SandboxError", "InterceptionError", "TunnelError", "RuntimeError")
+_PROVIDER = re.compile(r"^(?:ProviderError|ModelError|InvalidModelResponseError|API\w*Error|RateLimitError)")
+_CHAINS: tuple[tuple[str, Classified], ...] = (
+    ("EmptyModelResponseError", Classified("empty_response", "the model returned neither text nor a tool call")),
+    ("ToolParseError", Classified("malformed_tool_json", "the environment stops at tool calls it cannot parse")),
+)
+_WORDS = re.compile(
+    r"\b(?:yes|correct|incorrect|right|wrong|true|false|pass(?:ed|es)?|fail(?:ed|s)?|valid|invalid|equivalent"
+    r"|accept(?:ed)?|reject(?:ed)?|match(?:es)?|score|grade|rating|verdict)\b|\d",
+    re.I,
+)
+_EDGE = frozenset({"no", "a", "b", "c", "d", "y", "n"})
+
+
+def class_of_error(rollout: Rollout, turns: Sequence[Turn], tools: Tools, cap: int | None) -> Classified:
+    """Return the class of a rollout that failed or whose reward is no number."""
+    if rollout.error is None:
+        return Classified("infrastructure", "the environment's reward is no finite number", "nonfinite")
+    error, traceback = rollout.error, _error_with_tracebacks(rollout)
+    quoted = quote(error, _QUOTED_CHARACTERS)
+    if judge := _judge_failed(rollout, error, traceback):
+        return judge
+    for mark, classified in _CHAINS:
+        if mark in error:
+            return classified
+    if any(mark in traceback for mark in _TOOL) and _CALLS_TOOL.search(traceback) and timed_out(traceback):
+        return Classified("tool_timeout", f"a tool call took longer than its limit: {quoted}")
+    if "ToolCallError" in error:
+        kind: Classified = Classified("bad_arguments", f"the environment stops at tool calls that fail: {quoted}")
+        return Classified("unknown_tool", kind.evidence) if "KeyError" in error else kind
+    if rollout.stop == "prompt_too_long" or _OVERFLOW.search(error):
+        return Classified("truncated", f"the conversation outgrew the model's context: {quoted}", "context")
+    if _PROVIDER.match(error) and (refused := _refused_call(turns, tools, cap)):
+        return Classified(refused.kind, f"{refused.evidence}; the endpoint refused the next request", refused.cause)
+    return Classified("infrastructure", quoted, _cause(error))
+
+
+def judge_without_verdict(rollout: Rollout) -> Classified | None:
+    """Return the class of a scored rollout whose judge gave no recognisable verdict, or None.
+
+    v1 stores the replies of judges that were called with the trace. v0 stores them if the state column `judge_response`
+    was saved. Replies of other judges are not stored.
+    """
+    for text, parsed in _judge_replies(rollout.record):
+        if parsed is None and not has_verdict(text):
+            return Classified("judge_unparsed", f"the judge gave no verdict: {quote(text, _QUOTED_CHARACTERS)}")
+    return None
+
+
+def has_verdict(text: str) -> bool:
+    """Whether a judge's reply contains a verdict of any usual kind: a word, a number, JSON."""
+    words = [w.casefold() for w in re.findall(r"[A-Za-z]+", text)]
+    if not text.strip():
+        return False
+    edges = {words[0], words[-1]} if words else set()
+    return bool(_WORDS.search(text) or edges & _EDGE or ("{" in text and "}" in text))
+
+
+def _judge_failed(rollout: Rollout, error: str, traceback: str) -> Classified | None:
+    if not error.startswith(("TaskError", "EnvError")) or _UNREACHABLE.search(error):
+        return None
+    replies = [text for text, parsed in _judge_replies(rollout.record) if parsed is None]
+    if _NO_VERDICT.search(error) or (replies and _IN_PARSE.search(traceback)):
+        reply = f"; it said {quote(replies[-1], 120)}" if replies else ""
+        return Classified("judge_unparsed", f"{quote(error, _QUOTED_CHARACTERS)}{reply}")
+    return None
+
+
+def _judge_replies(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    info = record.get("info")
+    calls = info.get("judge_calls") if isinstance(info, Mapping) else None
+    replies = []
+    for call in calls if isinstance(calls, list) else ():
+        response = call.get("response") if isinstance(call, Mapping) else None
+        if isinstance(response, Mapping):
+            message = response.get("message")
+            text = message.get("content") if isinstance(message, Mapping) else None
+            replies.append((str(text or ""), response.get("parsed")))
+    saved = record.get("judge_response")
+    for text in saved.values() if isinstance(saved, Mapping) else [saved] if isinstance(saved, str) else ():
+        replies.append((str(text), None))
+    return replies
+
+
+def _refused_call(turns: Sequence[Turn], tools: Tools, cap: int | None) -> Classified | None:
+    """Return the malformed tool call behind a refused request.
+
+    Servers answer 400 to a conversation whose last tool call they cannot parse.
+    """
+    if not turns or not turns[-1].message.calls:
+        return None
+    for call, result in turns[-1].answered:
+        fault = call_fault(call, result, tools, turns[-1].ending, cap)
+        if fault is not None and fault.kind in ("malformed_tool_json", "double_encoded", "truncated"):
+            return fault
+    return None
+
+
+def _error_with_tracebacks(rollout: Rollout) -> str:
+    """Return the error with its tracebacks, as far as the layout stores them."""
+    errors = rollout.record.get("errors")
+    texts = [rollout.error or ""]
+    for error in errors if isinstance(errors, list) else ():
+        if isinstance(error, Mapping):
+            texts += [str(error.get("message") or ""), str(error.get("traceback") or "")]
+    return "\n".join(texts)
+
+
+def _cause(error: str) -> Cause:
+    if _PROVIDER.match(error):
+        return "provider"
+    if error.startswith(_HARNESS):
+        return "harness"
+    return "environment"
+
+
+_PAIR = re.compile(r"<([A-Za-z][\w-]*)>[^<]*</\1>")
+_ANSWERS = frozenset({"answer", "final_answer", "final", "solution", "result", "output", "label", "response"})
+_THOUGHTS = ("think", "thinking", "reasoning")
+_ENDS = frozenset(".!?>})\"]'`|")
+"""Last characters of a complete reply (docs/validation.md, Truncation)."""
+
+
+def requested_marks(messages: Sequence[Message]) -> list[str]:
+    r"""Return the marks that a prompt asks the answer to be in: `<answer>`, `\\boxed`. Any one of them is enough."""
+    before = []
+    for message in messages:
+        if message.role == "assistant":
+            break
+        before.append(message.text)
+    prompt = "\n".join(before)
+    tags = [f"<{name}>" for name in dict.fromkeys(_PAIR.findall(prompt)) if name.lower() in _ANSWERS]
+    return [*tags, *(["\\boxed"] if "\\boxed" in prompt else [])]
+
+
+def truncation_sign(text: str, marks: Sequence[str], long: int | None) -> str | None:
+    """Return why a text looks truncated, or None if it does not."""
+    tags = [*(mark[1:-1] for mark in marks if mark.startswith("<")), *_THOUGHTS]
+    for tag in tags:
+        if text.count(f"<{tag}>") > text.count(f"</{tag}>"):
+            return f"<{tag}> is opened and not closed"
+    if text.count("```") % 2:
+        return "a code fence is opened and not closed"
+    if text.lstrip().startswith(("{", "[")) and _depth(text) > 0:
+        return "the JSON that it begins is not closed"
+    if "\\boxed{" in text and _depth(text[text.rindex("\\boxed{") :]) > 0:
+        return "\\boxed{ is not closed"
+    stripped = text.rstrip()
+    if long is not None and len(text) >= long and stripped and stripped[-1] not in _ENDS:
+        return "it is among the longest hundredth and ends in the middle of a sentence"
+    return None
+
+
+def _depth(text: str) -> int:
+    return sum(text.count(c) for c in "{[") - sum(text.count(c) for c in "}]")
+
 
 _NEGATED = frozenset({"error", "errors", "failed", "failure", "failures", "unparsed", "invalid", "malformed"})
 _OUT_OF_TURNS = frozenset({"max_turns", "max_turns_reached"})
@@ -23,39 +200,39 @@ _OUT_OF_CONTEXT = frozenset({"context_length", "prompt_too_long", "max_input_tok
 _OUT_OF_TIME = frozenset({"agent_timeout", "timeout_reached", "rollout_timeout", "timeout"})
 
 
-def classify(
+def classify_zero(
     rollout: Rollout, *, cap: int | None = None, weights: Mapping[str, float] | None = None, long: int | None = None
 ) -> Classified | None:
-    """The class of a rollout that earned nothing; None where it earned something.
+    """Return the class of a rollout that earned nothing, or None if the rollout earned something.
 
     `cap` is the token limit of one completion. `weights` are those of the environment's rewards, for layouts that do
-    not tell them (v0). `long`: characters that only the longest hundredth of the replies reach; where a layout does
-    not say how a reply ended, one that long with an open end counts as cut.
+    not store them (v0). `long` is a length in characters that only the longest 1 % of the replies reach: where a layout
+    does not say how a reply ended, a reply of that length with an open end counts as truncated.
     """
     failed = rollout.error is not None or rollout.nonfinite
-    if not failed and earned(rollout, weights):
+    if not failed and earned_for_answer(rollout, weights):
         return None
-    cap = cap or limit_of(rollout)
-    talk = conversation(rollout)
-    said, tools = turns(rollout, talk), offered_tools(rollout)
+    cap = cap or token_limit(rollout)
+    messages = conversation(rollout)
+    turns, tools = turns_of(rollout, messages), offered_tools(rollout)
     if failed:
-        return failures.of_error(rollout, said, tools, cap)
+        return class_of_error(rollout, turns, tools, cap)
     return (
-        failures.judge_said_nothing(rollout)
-        or _cut(rollout, said, cap)
-        or _timed_out(rollout, said)
-        or calls.fault(said, tools, cap)
-        or _out_of_turns(rollout, said)
-        or _silent(said)
-        or _no_call(said, tools)
-        or _shape(said, talk, long)
-        or _unparsed(rollout, said, talk)
-        or Classified("wrong", _wrong(rollout, weights))
+        judge_without_verdict(rollout)
+        or _truncation(rollout, turns, cap)
+        or _timed_out(rollout, turns)
+        or calls.tool_fault(turns, tools, cap)
+        or _out_of_turns(rollout, turns)
+        or _empty_reply(turns)
+        or _missing_call(turns, tools)
+        or _truncated_shape(turns, messages, long)
+        or _wrong_form(rollout, turns, messages)
+        or Classified("wrong", _wrong_evidence(rollout, weights))
     )
 
 
-def _cut(rollout: Rollout, said: Sequence[Turn], cap: int | None) -> Classified | None:
-    last = said[-1] if said else None
+def _truncation(rollout: Rollout, turns: Sequence[Turn], cap: int | None) -> Classified | None:
+    last = turns[-1] if turns else None
     if rollout.stop in _OUT_OF_CONTEXT:
         return Classified("truncated", f"the conversation reached its limit ({rollout.stop})", "context")
     if last is not None and last.ending.finish == "length":
@@ -64,78 +241,78 @@ def _cut(rollout: Rollout, said: Sequence[Turn], cap: int | None) -> Classified 
     if rollout.truncated and rollout.stop not in _OUT_OF_TURNS:
         return Classified("truncated", "the results say that it was cut off", "tokens")
     if last is not None and cap is not None and last.ending.at_limit(cap):
-        used = last.ending.tokens / cap
+        share = last.ending.tokens / cap
         return Classified(
-            "truncated", f"the last reply has {last.ending.tokens:,} tokens, {used:.0%} of its limit", "tokens"
+            "truncated", f"the last reply has {last.ending.tokens:,} tokens, {share:.0%} of its limit", "tokens"
         )
     return None
 
 
-def _timed_out(rollout: Rollout, said: Sequence[Turn]) -> Classified | None:
+def _timed_out(rollout: Rollout, turns: Sequence[Turn]) -> Classified | None:
     if rollout.stop not in _OUT_OF_TIME:
         return None
-    if said and None in said[-1].results:
+    if turns and None in turns[-1].results:
         return Classified("tool_timeout", f"the time of the rollout ran out during a tool call ({rollout.stop})")
     return Classified("infrastructure", f"the time of the rollout ran out ({rollout.stop})", "time")
 
 
-def _out_of_turns(rollout: Rollout, said: Sequence[Turn]) -> Classified | None:
-    calling = bool(said and said[-1].message.calls)
+def _out_of_turns(rollout: Rollout, turns: Sequence[Turn]) -> Classified | None:
+    calling = bool(turns and turns[-1].message.calls)
     if rollout.stop in _OUT_OF_TURNS and (calling or rollout.stop == "max_turns"):
-        return Classified("truncated", f"no answer within {len(said)} turns, the most there are", "turns")
+        return Classified("truncated", f"no answer within {len(turns)} turns, the most there are", "turns")
     return None
 
 
-def _silent(said: Sequence[Turn]) -> Classified | None:
-    if said and (said[-1].message.text.strip() or said[-1].message.calls):
+def _empty_reply(turns: Sequence[Turn]) -> Classified | None:
+    if turns and (turns[-1].message.text.strip() or turns[-1].message.calls):
         return None
-    if said and said[-1].message.reasoning:
+    if turns and turns[-1].message.reasoning:
         return Classified("empty_response", "it only thought: the reply after the reasoning is empty")
-    return Classified("empty_response", "the last reply is empty" if said else "there is no reply")
+    return Classified("empty_response", "the last reply is empty" if turns else "there is no reply")
 
 
-def _no_call(said: Sequence[Turn], tools: Tools) -> Classified | None:
+def _missing_call(turns: Sequence[Turn], tools: Tools) -> Classified | None:
     if not tools:
         return None
-    if name := calls.written_call(said[-1].message.text, tools):
+    if name := calls.written_call(turns[-1].message.text, tools):
         return Classified(
             "malformed_tool_json",
             f"the reply calls {quote(name, 60)} in its text: wrong tool_call_parser of the server",
             "parser",
         )
-    if any(turn.message.calls for turn in said):
+    if any(turn.message.calls for turn in turns):
         return None
-    fenced = "```" in said[-1].message.text and any(f"{name}(" in said[-1].message.text for name in tools)
-    how = "it wrote code instead" if fenced else "it answered without"
-    return Classified("no_tool_call", f"{len(tools)} tools were offered and none was called; {how}", "")
+    fenced = "```" in turns[-1].message.text and any(f"{name}(" in turns[-1].message.text for name in tools)
+    detail = "it wrote code instead" if fenced else "it answered without"
+    return Classified("no_tool_call", f"{len(tools)} tools were offered and none was called; {detail}", "")
 
 
-def _shape(said: Sequence[Turn], talk: Sequence[Message], long: int | None) -> Classified | None:
-    """Only where nothing says how the reply ended: a stated `stop` outweighs the look of a text."""
-    if said[-1].ending.finish is not None:
+def _truncated_shape(turns: Sequence[Turn], messages: Sequence[Message], long: int | None) -> Classified | None:
+    """Judge by the text only where the results do not say how the reply ended: a recorded `stop` outweighs the text."""
+    if turns[-1].ending.finish is not None:
         return None
-    why = shape.open_end(said[-1].message.text, shape.asked(talk), long)
+    why = truncation_sign(turns[-1].message.text, requested_marks(messages), long)
     return Classified("truncated", why, "shape") if why else None
 
 
-def _unparsed(rollout: Rollout, said: Sequence[Turn], talk: Sequence[Message]) -> Classified | None:
-    form = {name: score for name, (score, _) in rollout.components.items() if judges_form(name)}
-    form |= {name: score for name, score in rollout.metrics.items() if judges_form(name)}
+def _wrong_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Message]) -> Classified | None:
+    form = {name: score for name, (score, _) in rollout.components.items() if is_about_form(name)}
+    form |= {name: score for name, score in rollout.metrics.items() if is_about_form(name)}
     for name, score in form.items():
         bad = score > 0 if _NEGATED & words(name) else score <= 0
         if bad:
             return Classified("unparsed", f"{name} is {score:g}")
     if form and max(form.values()) >= 1.0:
         return None
-    wanted = shape.asked(talk)
-    text = said[-1].message.text
-    if wanted and not any(mark in text for mark in wanted):
-        return Classified("unparsed", f"the prompt asks for {wanted[0]}, and the reply has none")
+    marks = requested_marks(messages)
+    text = turns[-1].message.text
+    if marks and not any(mark in text for mark in marks):
+        return Classified("unparsed", f"the prompt asks for {marks[0]}, and the reply has none")
     return None
 
 
-def _wrong(rollout: Rollout, weights: Mapping[str, float] | None) -> str:
-    paid = [name for name, score in answers(rollout, weights).items() if score > 0]
+def _wrong_evidence(rollout: Rollout, weights: Mapping[str, float] | None) -> str:
+    paid = [name for name, score in answer_scores(rollout, weights).items() if score > 0]
     if paid and rollout.reward is not None:
         return f"{quote(paid[0], 60)} paid, and other components took it away: the sum is {rollout.reward:g}"
     return "an answer in the asked form, and it is not right"

@@ -1,24 +1,80 @@
-"""How each reply of a rollout ended, in every layout that says so."""
+"""The classes of rollouts that earned nothing, and how each reply of a rollout ended, as far as the layout says so."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from prime_lab_mcp.lab.evals.conversation import Message, ToolCall
-from prime_lab_mcp.lab.evals.results import Rollout
+from prime_lab_mcp.lab.rollouts.conversation import Message, ToolCall
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
-NEARLY = 0.98
-"""Share of the limit from which a completion counts as cut (facts/validation.md 3.5)."""
-FAR = 0.9
-"""Below this share of the limit a reply that breaks off was ended by the model itself."""
+Zero = Literal[
+    "wrong",
+    "unparsed",
+    "truncated",
+    "no_tool_call",
+    "malformed_tool_json",
+    "double_encoded",
+    "unknown_tool",
+    "bad_arguments",
+    "tool_timeout",
+    "empty_response",
+    "judge_unparsed",
+    "infrastructure",
+]
+ZEROS: tuple[Zero, ...] = get_args(Zero)
+Whose = Literal["model", "setup"]
+Cause = Literal[
+    "",
+    "tokens",
+    "context",
+    "turns",
+    "shape",
+    "parser",
+    "code",
+    "time",
+    "provider",
+    "environment",
+    "harness",
+    "backend",
+    "nonfinite",
+]
+"""What distinguishes rollouts of one class that need different advice; empty where the class is enough."""
+
+_SETUP: frozenset[Zero] = frozenset({"truncated", "tool_timeout", "empty_response", "judge_unparsed", "infrastructure"})
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How one reply ended. `finish` is the server's word for it, None where the layout has none.
+class Classified:
+    """The class of one rollout that earned nothing, with the evidence for the class.
 
-    `tokens` are those of this reply; where only the sum of several is known, `exact` is false and it is that sum.
+    `evidence` is a sentence of ours; foreign text in it is quoted.
+    """
+
+    kind: Zero
+    evidence: str
+    cause: Cause = ""
+
+    @property
+    def whose(self) -> Whose:
+        """`model`: ability of the model, which training may change. `setup`: limits, endpoint, server or
+        environment."""
+        return "setup" if self.kind in _SETUP or self.cause == "parser" else "model"
+
+
+NEAR_LIMIT_SHARE = 0.98
+"""Share of the limit from which a completion counts as truncated (docs/validation.md, Truncation)."""
+FAR_BELOW_LIMIT_SHARE = 0.9
+"""Share of the limit below which a reply that breaks off was ended by the model itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnding:
+    """How one reply ended. `finish` is the finish reason of the server, None where the layout stores none.
+
+    `tokens` is the length of this reply. If only the sum over several replies is known, `exact` is False and `tokens`
+    is that sum.
     """
 
     finish: str | None = None
@@ -26,51 +82,53 @@ class Ending:
     exact: bool = True
 
     def at_limit(self, cap: int | None) -> bool:
-        """It used up the token limit, whatever the server said."""
-        return self.finish == "length" or (self.exact and cap is not None and self.tokens >= NEARLY * cap)
+        """Whether the reply used up the token limit, whatever the server reported."""
+        return self.finish == "length" or (self.exact and cap is not None and self.tokens >= NEAR_LIMIT_SHARE * cap)
 
     def far_below(self, cap: int | None) -> bool:
-        """It ended by itself, well before the limit."""
-        return self.finish != "length" and cap is not None and 0 < self.tokens < FAR * cap
+        """Whether the reply ended by itself, well before the limit."""
+        return self.finish != "length" and cap is not None and 0 < self.tokens < FAR_BELOW_LIMIT_SHARE * cap
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One reply of the model with the tool results that followed it, one for each of its calls."""
+    """One reply of the model with the result of each of its tool calls."""
 
     message: Message
-    ending: Ending
+    ending: ReplyEnding
     results: tuple[str | None, ...] = ()
-    """None where a call got no result."""
+    """None for a call without a result."""
 
     @property
     def answered(self) -> Sequence[tuple[ToolCall, str | None]]:
+        """Each call of the turn with its result."""
         return list(zip(self.message.calls, self.results, strict=True))
 
 
-def turns(rollout: Rollout, talk: Sequence[Message]) -> list[Turn]:
-    """The replies in order. Prompts that hold example replies count too; nothing here depends on them."""
-    endings = _endings(rollout, talk)
-    found = []
-    for number, message in enumerate(talk):
+def turns_of(rollout: Rollout, messages: Sequence[Message]) -> list[Turn]:
+    """Return the replies in order, including example replies in the prompt."""
+    endings = _endings(rollout, messages)
+    turns = []
+    for number, message in enumerate(messages):
         if message.role == "assistant":
-            found.append(Turn(message, endings.get(number, Ending()), _results(message, talk[number + 1 :])))
-    return found
+            turns.append(Turn(message, endings.get(number, ReplyEnding()), _results(message, messages[number + 1 :])))
+    return turns
 
 
-def longest(rollout: Rollout) -> tuple[int, bool]:
-    """Tokens of the longest reply of a rollout, the number that a token limit is about, and whether that is exact.
+def longest_reply(rollout: Rollout) -> tuple[int, bool]:
+    """Return the tokens of the longest reply of a rollout, and whether the number is exact.
 
-    Where only the sum of several replies is known it is that, and not exact.
+    A token limit applies to one reply. If only the sum of several replies is known, the number is that sum and not
+    exact.
     """
-    each = [n for call in rollout.record.get("calls") or () if (n := _used(call))]
-    if each:
-        return max(each), True
+    lengths = [n for call in rollout.record.get("calls") or () if (n := _completion_tokens(call))]
+    if lengths:
+        return max(lengths), True
     return rollout.completion_tokens, _replies(rollout) <= 1
 
 
-def limit_of(rollout: Rollout) -> int | None:
-    """The token limit that the requests of a v1 rollout carried."""
+def token_limit(rollout: Rollout) -> int | None:
+    """Return the token limit that the requests of a v1 rollout carried."""
     for call in rollout.record.get("calls") or ():
         sampling = call.get("sampling") if isinstance(call, Mapping) else None
         if isinstance(sampling, Mapping):
@@ -80,26 +138,29 @@ def limit_of(rollout: Rollout) -> int | None:
     return None
 
 
-def _endings(rollout: Rollout, talk: Sequence[Message]) -> dict[int, Ending]:
+def _endings(rollout: Rollout, messages: Sequence[Message]) -> dict[int, ReplyEnding]:
     calls = rollout.record.get("calls")
     if isinstance(calls, Sequence) and "nodes" in rollout.record:
         nodes = [n for n, node in enumerate(rollout.record["nodes"]) if isinstance(node.get("message"), Mapping)]
         place = {node: number for number, node in enumerate(nodes)}
         return {
-            place[call["node"]]: Ending(call.get("finish_reason"), _used(call))
+            place[call["node"]]: ReplyEnding(call.get("finish_reason"), _completion_tokens(call))
             for call in calls
             if isinstance(call, Mapping) and call.get("node") in place
         }
-    replies = [number for number, message in enumerate(talk) if message.role == "assistant"]
+    replies = [number for number, message in enumerate(messages) if message.role == "assistant"]
     if not replies:
         return {}
-    one = len(replies) == 1
-    whole = Ending(_stated(rollout), rollout.completion_tokens, exact=one)
-    # Of several replies only the last can have ended the rollout; a v0 row flags it when any was cut.
-    return {number: whole if number == replies[-1] else Ending(None, whole.tokens, exact=one) for number in replies}
+    single = len(replies) == 1
+    ending = ReplyEnding(_finish_reason(rollout), rollout.completion_tokens, exact=single)
+    # Only the last of several replies can have ended the rollout; a v0 row is flagged if any reply was truncated.
+    return {
+        number: ending if number == replies[-1] else ReplyEnding(None, ending.tokens, exact=single)
+        for number in replies
+    }
 
 
-def _stated(rollout: Rollout) -> str | None:
+def _finish_reason(rollout: Rollout) -> str | None:
     record = rollout.record
     if record.get("finish_reason"):
         return str(record["finish_reason"])
@@ -115,22 +176,23 @@ def _replies(rollout: Rollout) -> int:
     return sum(1 for m in completion if isinstance(m, Mapping) and m.get("role") == "assistant")
 
 
-def _used(call: object) -> int:
+def _completion_tokens(call: object) -> int:
     usage = call.get("usage") if isinstance(call, Mapping) else None
     tokens = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
     return tokens if isinstance(tokens, int) else 0
 
 
 def _results(message: Message, rest: Sequence[Message]) -> tuple[str | None, ...]:
-    """Ids repeat from turn to turn with some servers, so only results before the next reply count."""
-    mine: list[Message] = []
-    for said in rest:
-        if said.role == "assistant":
+    """Return the result of each call of a message. Some servers repeat ids, so only results before the next reply
+    count."""
+    results: list[Message] = []
+    for message_after in rest:
+        if message_after.role == "assistant":
             break
-        if said.role == "tool":
-            mine.append(said)
-    by_id = {said.answers: said.text for said in mine if said.answers}
+        if message_after.role == "tool":
+            results.append(message_after)
+    by_id = {message_after.answers: message_after.text for message_after in results if message_after.answers}
     if by_id:
         return tuple(by_id.get(call.id) for call in message.calls)
-    texts = [said.text for said in mine]
+    texts = [message_after.text for message_after in results]
     return tuple(texts[n] if n < len(texts) else None for n in range(len(message.calls)))

@@ -1,4 +1,5 @@
-"""A config judged by a schema file beside this one, with the surface of a pydantic model that the worker touches."""
+"""A config that is validated by a schema file in this folder. It has the methods of pydantic models that the worker
+uses."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from prime_lab_mcp.rehearsal.schema_package.prime_rl.translation import validato
 
 
 class Judged:
-    """Attributes are keys; tables are of this class too."""
+    """A table of a config. Its attributes are the keys, and nested tables have this class too."""
 
     schema: ClassVar[str] = ""
     model_fields: ClassVar[Mapping[str, Any]] = {"orchestrator": SimpleNamespace(annotation=None)}

@@ -1,4 +1,4 @@
-"""What prime-rl's own validators demand between keys, as far as it was seen (prime-rl 559b4477)."""
+"""The known relations between keys that prime-rl's validators require (prime-rl 559b4477)."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ RELATIONS: Mapping[str, Mapping[str, Relation]] = {
     "rl": {"OrchestratorConfig": whole_groups, "SingleNodeDeploymentConfig": on_one_node},
     "sft": {},
 }
-"""By schema and definition."""
+"""The relations by schema and definition."""

@@ -1,4 +1,4 @@
-"""A JSON schema as pydantic wrote it, turned back into a pydantic-core validator."""
+"""Converts a JSON schema that pydantic exported back to a pydantic-core validator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from prime_lab_mcp.rehearsal.schema_package.prime_rl.relations import Relation
 Node = Mapping[str, Any]
 
 _OPEN = frozenset({"EnvConfig", "TasksetConfig", "TaskConfig"})
-"""Narrowed by the environment's own package, which nobody has here: further keys are its business."""
+"""Tables whose keys the environment's own package defines. That package is not available, so further keys are
+allowed."""
 _BOUNDS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"}
 
 
@@ -50,7 +51,8 @@ def _field(name: str, node: Node, required: bool) -> CoreSchema:
     default = node.get("default")
 
     def as_written(value: Any) -> Any:
-        """As prime-rl: "None" is null, `full_offload = true` its defaults, and a missing `type` that of the default."""
+        """Normalise values like prime-rl: "None" is null, `full_offload = true` its defaults, a missing `type` the
+        default's."""
         if value == "None" and isinstance(value, str):
             return None
         if name == "full_offload" and value is True:

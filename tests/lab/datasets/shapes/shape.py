@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from prime_lab_mcp.lab.datasets.inspection import Inspection, judge
-from prime_lab_mcp.lab.datasets.table import Request, Scanned, Table
+from prime_lab_mcp.lab.datasets.inspection import Inspection, inspect_table
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedDataset, ScannedSplit
 
 Row = dict[str, Any]
 ROWS = 96
@@ -32,15 +32,15 @@ class Shape:
     rows: int = ROWS
 
 
-def table(shape: Shape) -> Table:
+def table(shape: Shape) -> ScannedDataset:
     """The shape as the reading of a dataset hands it over."""
     rows = tuple((n, shape.row(n)) for n in range(shape.rows))
-    main = Scanned("train", rows, len(rows), True, "0" * 64)
-    return Table(shape.name, "files", None, None, (("train", len(rows)),), main, None, shape.features)
+    main = ScannedSplit("train", rows, len(rows), True, "0" * 64)
+    return ScannedDataset(shape.name, "files", None, None, (("train", len(rows)),), main, None, shape.features)
 
 
 def inspected(shape: Shape, **named: str) -> Inspection:
-    return judge(table(shape), Request(shape.name), **named)  # type: ignore[arg-type]
+    return inspect_table(table(shape), DatasetRequest(shape.name), **named)  # type: ignore[arg-type]
 
 
 def told(found: Inspection) -> dict[str, Any]:
@@ -60,9 +60,14 @@ def told(found: Inspection) -> dict[str, Any]:
 
 def expected(shape: Shape) -> dict[str, Any]:
     return {
-        "prompt": shape.prompt, "path": shape.path, "format": shape.format, "index_base": shape.index_base,
-        "labels": shape.labels, "any_of": shape.any_of, "options": shape.options,
-    }  # fmt: skip
+        "prompt": shape.prompt,
+        "path": shape.path,
+        "format": shape.format,
+        "index_base": shape.index_base,
+        "labels": shape.labels,
+        "any_of": shape.any_of,
+        "options": shape.options,
+    }
 
 
 def class_label(*names: str) -> dict[str, Any]:

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.authoring.shapes import canonical
-from prime_lab_mcp.lab.authoring.template import Value
-from prime_lab_mcp.lab.datasets.inspection import Inspection
-from prime_lab_mcp.lab.datasets.options import offered
-from prime_lab_mcp.lab.datasets.paths import compose
-from prime_lab_mcp.lab.datasets.recommending import TEMPLATES
+from prime_lab_mcp.lab.authoring.rows import template_row_reader
+from prime_lab_mcp.lab.authoring.template import ConstantValue
+from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
+from prime_lab_mcp.lab.datasets.options import options_of_row
+from prime_lab_mcp.lab.datasets.values import compose_prompt
 from tests.lab.datasets.shapes import (
     test_shapes_choice,
     test_shapes_classes,
@@ -26,9 +25,13 @@ from tests.lab.datasets.shapes.shape import Shape, inspected
 
 PACKAGES = Path(__file__).parents[4] / "prime_lab_mcp" / "resources" / "templates"
 MODULES = (
-    test_shapes_math, test_shapes_choice, test_shapes_classes, test_shapes_text, test_shapes_programs,
-        test_shapes_unseen,
-)  # fmt: skip
+    test_shapes_math,
+    test_shapes_choice,
+    test_shapes_classes,
+    test_shapes_text,
+    test_shapes_programs,
+    test_shapes_unseen,
+)
 WITHOUT_GOLD = {
     "NuminaMath-1.5": "a quarter of its golds are `proof` and `notfound`",
     "squad_v2": "a third of its questions have no answer",
@@ -37,24 +40,29 @@ SHAPES = [
     shape
     for module in MODULES
     for shape in module.SHAPES
-    if shape.prompt and shape.format and TEMPLATES.get(shape.format.removeprefix("mixed "), "free_text") != "free_text"
+    if shape.prompt
+    and shape.format
+    and TEMPLATES.get(shape.format.removeprefix("mixed "), "free_text") != "free_text"
     and "class-names-unknown" not in shape.codes
-]  # fmt: skip
+]
 
 
 def read(found: Inspection, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The row as the recommended template reads it under the constants that an inspection gives."""
     assert found.prompt is not None
     assert found.answer is not None
-    constants: dict[str, Value] = {
-        "PROMPT_COLUMNS": found.prompt.columns, "ANSWER_COLUMN": found.answer.path,
+    constants: dict[str, ConstantValue] = {
+        "PROMPT_COLUMNS": found.prompt.columns,
+        "ANSWER_COLUMN": found.answer.path,
         "OPTION_COLUMNS": found.option_columns,
-        "INDEX_BASE": found.index_base, "LABELS": found.labels, "ANY_OF": found.any_of is not False,
-    }  # fmt: skip
+        "INDEX_BASE": found.index_base,
+        "LABELS": found.labels,
+        "ANY_OF": found.any_of is not False,
+    }
     assert found.recommended is not None
     key = (found.recommended.kind, repr(constants))
     if key not in _READERS:
-        _READERS[key] = canonical(PACKAGES / found.recommended.kind, constants)
+        _READERS[key] = template_row_reader(PACKAGES / found.recommended.kind, constants)
     task: Mapping[str, Any] | None = _READERS[key](row)
     return task
 
@@ -70,7 +78,7 @@ def test_rows_become_tasks_that_ask_what_was_judged(shape: Shape) -> None:
     tasks = [read(found, row) for row in rows]
     there = [(row, task) for row, task in zip(rows, tasks, strict=True) if task is not None]
     assert len(there) >= (20 if shape.name in WITHOUT_GOLD else 38)
-    assert all(compose(row, found.prompt.columns) in task["question"] for row, task in there)
+    assert all(compose_prompt(row, found.prompt.columns) in task["question"] for row, task in there)
 
 
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s.options], ids=lambda shape: shape.name)
@@ -80,7 +88,7 @@ def test_the_letter_of_a_task_is_that_of_the_option_that_the_gold_names(shape: S
     for n in range(40):
         row = shape.row(n)
         task = read(found, row)
-        texts, place = offered(row, found.option_columns, found.answer.path, found.index_base)
+        texts, place = options_of_row(row, found.option_columns, found.answer.path, found.index_base)
         assert task is not None
         assert place is not None
         assert task["options"] == list(texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.datasets.options import offered
+from prime_lab_mcp.lab.datasets.options import options_of_row
 from tests.lab.datasets.shapes.shape import Row, Shape, class_label, expected, inspected, pick, told
 
 THINGS = ("copper", "water", "oxygen", "granite", "carbon", "helium", "cotton", "iron", "salt", "glass", "wool")
@@ -166,24 +166,53 @@ WRONG_THREE = ("distractor1", "distractor2", "distractor3", "correct_answer")
 SHAPES = [
     Shape("aqua_rat", aqua_rat, ("question",), "correct", "choice_letter", options=("options",)),
     Shape("math_qa", math_qa, ("Problem",), "correct", "choice_letter", options=("options",)),
-    Shape("mmlu", mmlu, ("question",), "answer", "choice_index", 0, options=("choices",),
-          features={"answer": class_label("A", "B", "C", "D")}),
+    Shape(
+        "mmlu",
+        mmlu,
+        ("question",),
+        "answer",
+        "choice_index",
+        0,
+        options=("choices",),
+        features={"answer": class_label("A", "B", "C", "D")},
+    ),
     Shape("MMLU-Pro", mmlu_pro, ("question",), "answer", "choice_letter", options=("options",)),
     Shape("ai2_arc", arc, ("question",), "answerKey", "choice_letter", options=("choices",)),
-    Shape("ai2_arc, all by numbers", arc_by_numbers, ("question",), "answerKey", "choice_index", 1,
-        options=("choices",)),
+    Shape(
+        "ai2_arc, all by numbers", arc_by_numbers, ("question",), "answerKey", "choice_index", 1, options=("choices",)
+    ),
     Shape("hellaswag", hellaswag, ("ctx",), "label", "choice_index", 0, options=("endings",)),
     Shape("winogrande", winogrande, ("sentence",), "answer", "choice_index", 1, options=("option1", "option2")),
-    Shape("piqa", piqa, ("goal",), "label", "choice_index", 0, options=("sol1", "sol2"),
-          features={"label": class_label("0", "1")}),
+    Shape(
+        "piqa",
+        piqa,
+        ("goal",),
+        "label",
+        "choice_index",
+        0,
+        options=("sol1", "sol2"),
+        features={"label": class_label("0", "1")},
+    ),
     Shape("openbookqa", openbookqa, ("question_stem",), "answerKey", "choice_letter", options=("choices",)),
     Shape("sciq", sciq, ("support", "question"), "correct_answer", "choice_index", options=WRONG_THREE),
-    Shape("gpqa", gpqa, ("Question",), "Correct Answer", "choice_index",
-          options=("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3", "Correct Answer")),
-    Shape("truthful_qa multiple_choice", truthfulqa_mc, ("question",), "mc1_targets.labels", "choice_index",
-          options=("mc1_targets.choices",)),
+    Shape(
+        "gpqa",
+        gpqa,
+        ("Question",),
+        "Correct Answer",
+        "choice_index",
+        options=("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3", "Correct Answer"),
+    ),
+    Shape(
+        "truthful_qa multiple_choice",
+        truthfulqa_mc,
+        ("question",),
+        "mc1_targets.labels",
+        "choice_index",
+        options=("mc1_targets.choices",),
+    ),
     Shape("lettered options in the prompt", inline, ("prompt",), "answer", "choice_letter"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
@@ -196,7 +225,7 @@ def test_choice_is_recognised(shape: Shape) -> None:
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s.options], ids=lambda shape: shape.name)
 def test_every_row_of_a_choice_names_one_of_its_options(shape: Shape) -> None:
     for n in range(shape.rows):
-        texts, place = offered(shape.row(n), shape.options, shape.path, shape.index_base)
+        texts, place = options_of_row(shape.row(n), shape.options, shape.path, shape.index_base)
         assert len(texts) >= 2
         assert all(text.strip() and not text.startswith(("A)", "a )")) for text in texts)
         assert place is not None
@@ -205,22 +234,26 @@ def test_every_row_of_a_choice_names_one_of_its_options(shape: Shape) -> None:
 
 def test_the_right_option_is_the_one_that_the_gold_names() -> None:
     row = math_qa(0)
-    assert offered(row, ("options",), "correct")[0] == (
-        "rs . 0,400", "rs . 0,300", "rs . 0,500", "rs . 0,350", "none of these",
-    )  # fmt: skip
+    assert options_of_row(row, ("options",), "correct")[0] == (
+        "rs . 0,400",
+        "rs . 0,300",
+        "rs . 0,500",
+        "rs . 0,350",
+        "none of these",
+    )
     right = {
         "arc": (arc(5), ("choices",), "answerKey", None),
         "gpqa": (gpqa(3), SHAPES[11].options, "Correct Answer", None),
     }
-    texts, place = offered(*right["arc"])
+    texts, place = options_of_row(*right["arc"])
     assert place == ["1", "2", "3", "4"].index(arc(5)["answerKey"])
-    texts, place = offered(*right["gpqa"])
+    texts, place = options_of_row(*right["gpqa"])
     assert place is not None
     assert texts[place] == gpqa(3)["Correct Answer"]
 
 
 def test_a_right_option_of_its_own_column_is_not_always_shown_in_one_place() -> None:
-    places = [offered(sciq(n), WRONG_THREE, "correct_answer")[1] for n in range(96)]
+    places = [options_of_row(sciq(n), WRONG_THREE, "correct_answer")[1] for n in range(96)]
     assert all(10 <= places.count(place) <= 45 for place in range(4))
 
 
@@ -232,8 +265,13 @@ def test_indices_that_show_neither_end_are_said_to_be_uncertain() -> None:
 
 
 def test_letters_without_options_are_no_choice() -> None:
-    shape = Shape("letters", lambda n: {"question": f"Which of them is it in case {n}?", "answer": pick(n, *"ABCD")},
-                  None, None, None)  # fmt: skip
+    shape = Shape(
+        "letters",
+        lambda n: {"question": f"Which of them is it in case {n}?", "answer": pick(n, *"ABCD")},
+        None,
+        None,
+        None,
+    )
     found = inspected(shape)
     assert found.format == "label"
     assert "options-not-found" in {f.code for f in found.findings}

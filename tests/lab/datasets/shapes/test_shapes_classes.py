@@ -93,8 +93,11 @@ def trec(n: int) -> Row:
 
 def sst2_setfit(n: int) -> Row:
     label = pick(n, 0, 1)
-    return {"text": f"a stirring, funny and finally transporting re-imagining {n}", "label": label,
-            "label_text": ("negative", "positive")[label]}  # fmt: skip
+    return {
+        "text": f"a stirring, funny and finally transporting re-imagining {n}",
+        "label": label,
+        "label_text": ("negative", "positive")[label],
+    }
 
 
 def rte(n: int) -> Row:
@@ -109,27 +112,76 @@ def rte(n: int) -> Row:
 SHAPES = [
     Shape("boolq", boolq, ("passage", "question"), "answer", "boolean"),
     Shape("strategyqa", strategyqa, ("question",), "answer", "boolean"),
-    Shape("pubmed_qa", pubmed_qa, ("context.contexts", "question"), "final_decision", "label",
-          labels=("maybe", "no", "yes")),
-    Shape("imdb", imdb, ("text",), "label", "class_id", labels=("neg", "pos"),
-          features={"label": class_label("neg", "pos")}),
+    Shape(
+        "pubmed_qa",
+        pubmed_qa,
+        ("context.contexts", "question"),
+        "final_decision",
+        "label",
+        labels=("maybe", "no", "yes"),
+    ),
+    Shape(
+        "imdb",
+        imdb,
+        ("text",),
+        "label",
+        "class_id",
+        labels=("neg", "pos"),
+        features={"label": class_label("neg", "pos")},
+    ),
     Shape("imdb from a CSV file", imdb, ("text",), "label", "class_id", codes=frozenset({"class-names-unknown"})),
     Shape("ag_news", ag_news, ("text",), "label", "class_id", labels=NEWS, features={"label": class_label(*NEWS)}),
-    Shape("snli", snli, ("premise", "hypothesis"), "label", "class_id", labels=NLI,
-          features={"label": class_label(*NLI)}, codes=frozenset({"empty-gold"})),
-    Shape("snli without features", snli, ("premise", "hypothesis"), "label", "class_id",
-          codes=frozenset({"empty-gold", "class-names-unknown"})),
-    Shape("mnli", mnli, ("premise", "hypothesis"), "label", "class_id", labels=NLI,
-          features={"label": class_label(*NLI)}),
-    Shape("banking77", banking77, ("text",), "label", "class_id", labels=INTENTS,
-          features={"label": class_label(*INTENTS)}),
+    Shape(
+        "snli",
+        snli,
+        ("premise", "hypothesis"),
+        "label",
+        "class_id",
+        labels=NLI,
+        features={"label": class_label(*NLI)},
+        codes=frozenset({"empty-gold"}),
+    ),
+    Shape(
+        "snli without features",
+        snli,
+        ("premise", "hypothesis"),
+        "label",
+        "class_id",
+        codes=frozenset({"empty-gold", "class-names-unknown"}),
+    ),
+    Shape(
+        "mnli", mnli, ("premise", "hypothesis"), "label", "class_id", labels=NLI, features={"label": class_label(*NLI)}
+    ),
+    Shape(
+        "banking77",
+        banking77,
+        ("text",),
+        "label",
+        "class_id",
+        labels=INTENTS,
+        features={"label": class_label(*INTENTS)},
+    ),
     Shape("banking77 from CSV files", banking77_csv, ("text",), "category", "label", labels=INTENTS, rows=1001),
-    Shape("trec", trec, ("text",), "coarse_label", "class_id", labels=COARSE,
-          features={"coarse_label": class_label(*COARSE), "fine_label": class_label(*map(str, range(50)))}),
+    Shape(
+        "trec",
+        trec,
+        ("text",),
+        "coarse_label",
+        "class_id",
+        labels=COARSE,
+        features={"coarse_label": class_label(*COARSE), "fine_label": class_label(*map(str, range(50)))},
+    ),
     Shape("sst2 of SetFit", sst2_setfit, ("text",), "label", "class_id", labels=("negative", "positive")),
-    Shape("rte", rte, ("sentence1", "sentence2"), "label", "class_id", labels=("entailment", "not_entailment"),
-          features={"label": class_label("entailment", "not_entailment")}),
-]  # fmt: skip
+    Shape(
+        "rte",
+        rte,
+        ("sentence1", "sentence2"),
+        "label",
+        "class_id",
+        labels=("entailment", "not_entailment"),
+        features={"label": class_label("entailment", "not_entailment")},
+    ),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

@@ -187,13 +187,26 @@ def medical_options_str(n: int) -> Row:
 
 
 SHAPES = [
-    Shape("tickets to route", support, ("body",), "department", "label", labels=("billing", "sales", "technical"),
-          codes=UNSURE | {"prompt-column-uncertain"}),
+    Shape(
+        "tickets to route",
+        support,
+        ("body",),
+        "department",
+        "label",
+        labels=("billing", "sales", "technical"),
+        codes=UNSURE | {"prompt-column-uncertain"},
+    ),
     Shape("another language", physics, ("Aufgabe",), "Loesung", "numeric", codes=UNSURE),
     Shape("columns of one letter", qa_csv, ("Q",), "A", "short_text", codes=UNSURE),
     Shape("all in one object", nested_info, ("task.question",), "task.answer", "numeric"),
-    Shape("queries over a schema", sql, ("context", "question"), "answer", "free_text",
-        codes=frozenset({"format-uncertain"})),
+    Shape(
+        "queries over a schema",
+        sql,
+        ("context", "question"),
+        "answer",
+        "free_text",
+        codes=frozenset({"format-uncertain"}),
+    ),
     Shape("tokens with tags", ner, None, None, None, codes=frozenset({"no-prompt-column"})),
     Shape("expected_answer beside a generated solution", fim_math, ("problem",), "expected_answer", "numeric"),
     Shape("OpenMathReasoning", open_math_reasoning, ("problem",), "expected_answer", "latex_math"),
@@ -210,9 +223,15 @@ SHAPES = [
     Shape("two questions in a row", mt_bench, None, None, None, codes=frozenset({"no-prompt-column"})),
     Shape("entities", entity_list, ("text",), "entities", "multi_answer", any_of=False),
     Shape("words after ####", hash_text, ("question",), "answer", "free_text", codes=frozenset({"format-uncertain"})),
-    Shape("options as a Python dict in text", medical_options_str, ("Question",), "Correct Option", "choice_letter",
-          options=("Options",)),
-]  # fmt: skip
+    Shape(
+        "options as a Python dict in text",
+        medical_options_str,
+        ("Question",),
+        "Correct Option",
+        "choice_letter",
+        options=("Options",),
+    ),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

@@ -151,8 +151,14 @@ SHAPES = [
     Shape("gsm8k", gsm8k, ("question",), "answer", "gsm8k_hash"),
     Shape("MATH-500", math_500, ("problem",), "answer", "latex_math"),
     Shape("NuminaMath-CoT", numina_cot, ("problem",), "solution", "boxed"),
-    Shape("NuminaMath-CoT, a quarter proofs", numina_cot_with_proofs, ("problem",), "solution", "mixed boxed",
-          codes=frozenset({"mixed-format"})),
+    Shape(
+        "NuminaMath-CoT, a quarter proofs",
+        numina_cot_with_proofs,
+        ("problem",),
+        "solution",
+        "mixed boxed",
+        codes=frozenset({"mixed-format"}),
+    ),
     Shape("NuminaMath-1.5", numina_1_5, ("problem",), "answer", "latex_math", codes=frozenset({"empty-gold"})),
     Shape("OpenR1-Math", open_r1, ("problem",), "answer", "latex_math"),
     Shape("DAPO-Math-17k", dapo, ("prompt",), "reward_model.ground_truth", "numeric"),
@@ -161,7 +167,7 @@ SHAPES = [
     Shape("SVAMP", svamp, ("Body", "Question"), "Answer", "numeric"),
     Shape("SVAMP with question_concat", svamp_concat, ("question_concat",), "Answer", "numeric"),
     Shape("GSM-Plus", gsm_plus, ("question",), "answer", "numeric"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

@@ -120,10 +120,13 @@ def openai_calls(n: int) -> Row:
         "messages": [{"role": "user", "content": f"What is the weather in town {n} today, in degrees?"}],
         "tools": [{"type": "function", "function": {"name": "weather", "parameters": {}}}],
         "tool_calls": [
-            {"id": f"call_{n}", "type": "function",
-             "function": {"name": "weather", "arguments": json.dumps({"town": n})}},
+            {
+                "id": f"call_{n}",
+                "type": "function",
+                "function": {"name": "weather", "arguments": json.dumps({"town": n})},
+            },
         ],
-    }  # fmt: skip
+    }
 
 
 def ifeval(n: int) -> Row:
@@ -176,7 +179,7 @@ SHAPES = [
     Shape("Countdown-Tasks-3to4", countdown, None, "target", "procedural", codes=frozenset({"no-prompt-column"})),
     Shape("Countdown for verl", countdown_verl, ("prompt",), "reward_model.ground_truth", "procedural"),
     Shape("extraction", extraction, ("text",), "output", "json"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

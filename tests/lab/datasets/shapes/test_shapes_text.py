@@ -185,8 +185,15 @@ def openorca(n: int) -> Row:
 
 SHAPES = [
     Shape("squad", squad, ("context", "question"), "answers.text", "multi_answer", any_of=True),
-    Shape("squad_v2", squad_v2, ("context", "question"), "answers.text", "multi_answer", any_of=True,
-          codes=frozenset({"empty-gold"})),
+    Shape(
+        "squad_v2",
+        squad_v2,
+        ("context", "question"),
+        "answers.text",
+        "multi_answer",
+        any_of=True,
+        codes=frozenset({"empty-gold"}),
+    ),
     Shape("drop", drop, ("passage", "question"), "answers_spans.spans", "multi_answer", any_of=False),
     Shape("nq_open", nq_open, ("question",), "answer", "multi_answer", any_of=True),
     Shape("trivia_qa", trivia_qa, ("question",), "answer.aliases", "multi_answer", any_of=True),
@@ -198,7 +205,7 @@ SHAPES = [
     Shape("ShareGPT", sharegpt, ("conversations",), "conversations", "chat_messages"),
     Shape("lmsys-chat-1m", lmsys, ("conversation",), "conversation", "chat_messages"),
     Shape("OpenOrca", openorca, ("system_prompt", "question"), "response", "free_text"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

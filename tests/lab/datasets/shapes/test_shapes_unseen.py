@@ -22,22 +22,27 @@ def social_i_qa(n: int) -> Row:
     return {
         "context": f"Cameron {n} decided to have a barbecue and gathered her friends together in the garden.",
         "question": "How would Others feel as a result?",
-        "answerA": f"like attending {n}", "answerB": f"like staying home {n}", "answerC": f"a good friend to have {n}",
+        "answerA": f"like attending {n}",
+        "answerB": f"like staying home {n}",
+        "answerC": f"a good friend to have {n}",
         "label": pick(n, "1", "2", "3"),
-    }  # fmt: skip
+    }
 
 
 def medmcqa(n: int) -> Row:
     return {
         "id": f"e9ad821a-c438-4965-9f77-760819dfa{n:03d}",
         "question": f"Chronic obstruction of vessel {n} due to enlargement can cause all of these changes except",
-        "opa": words(n), "opb": words(n, 1), "opc": words(n, 2), "opd": words(n, 3),
+        "opa": words(n),
+        "opb": words(n, 1),
+        "opc": words(n, 2),
+        "opd": words(n, 3),
         "cop": pick(n, 0, 1, 2, 3),
         "choice_type": "single",
         "exp": "Chronic obstruction can lead to changes, as is said in the book at page 42.",
         "subject_name": "Anatomy",
         "topic_name": "Urinary tract",
-    }  # fmt: skip
+    }
 
 
 def medqa(n: int) -> Row:
@@ -57,9 +62,12 @@ def medqa(n: int) -> Row:
 def copa(n: int) -> Row:
     return {
         "premise": f"My body cast a shadow over the grass of meadow {n}.",
-        "choice1": f"The sun was rising over {n}.", "choice2": f"The grass of {n} was cut.",
-        "question": pick(n, "cause", "effect"), "idx": n, "label": pick(n, 0, 1),
-    }  # fmt: skip
+        "choice1": f"The sun was rising over {n}.",
+        "choice2": f"The grass of {n} was cut.",
+        "question": pick(n, "cause", "effect"),
+        "idx": n,
+        "label": pick(n, 0, 1),
+    }
 
 
 def race(n: int) -> Row:
@@ -105,8 +113,9 @@ def qnli(n: int) -> Row:
     return {
         "question": f"When did the third Digimon series number {n} begin?",
         "sentence": f"Unlike the two seasons before it, season {n} takes place in another world.",
-        "label": pick(n, 0, 1), "idx": n,
-    }  # fmt: skip
+        "label": pick(n, 0, 1),
+        "idx": n,
+    }
 
 
 def emotion(n: int) -> Row:
@@ -118,31 +127,44 @@ def fever(n: int) -> Row:
         "id": 75397 + n,
         "label": pick(n, "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
         "claim": f"Nikolaj number {n} worked with the Fox Broadcasting Company.",
-        "evidence_annotation_id": 92206, "evidence_id": 104971, "evidence_wiki_url": "Nikolaj",
+        "evidence_annotation_id": 92206,
+        "evidence_id": 104971,
+        "evidence_wiki_url": "Nikolaj",
         "evidence_sentence_id": 7,
-    }  # fmt: skip
+    }
 
 
 def amazon_polarity(n: int) -> Row:
-    return {"label": pick(n, 0, 1), "title": f"Stunning even for the non-gamer {n}",
-            "content": f"This sound track number {n} was beautiful! It paints it all."}  # fmt: skip
+    return {
+        "label": pick(n, 0, 1),
+        "title": f"Stunning even for the non-gamer {n}",
+        "content": f"This sound track number {n} was beautiful! It paints it all.",
+    }
 
 
 def pop_qa(n: int) -> Row:
     return {
-        "id": 4222362 + n, "subj": f"George {n}", "prop": "occupation", "obj": words(n), "subj_id": 1850297,
+        "id": 4222362 + n,
+        "subj": f"George {n}",
+        "prop": "occupation",
+        "obj": words(n),
+        "subj_id": 1850297,
         "prop_id": 22,
-        "s_pop": 142, "o_pop": 25692, "question": f"What is George {n}'s occupation?",
+        "s_pop": 142,
+        "o_pop": 25692,
+        "question": f"What is George {n}'s occupation?",
         "possible_answers": json.dumps([words(n), f"the {words(n)}"]),
-    }  # fmt: skip
+    }
 
 
 def big_math(n: int) -> Row:
     return {
         "problem": f"If {n} men can do a job in 80 days, how many days will it take 10 men to do the same job?",
-        "answer": str(8 * n), "source": "orca_math", "domain": ["Mathematics -> Algebra"],
+        "answer": str(8 * n),
+        "source": "orca_math",
+        "domain": ["Mathematics -> Algebra"],
         "llama8b_solve_rate": 0.5 + n / 1e3,
-    }  # fmt: skip
+    }
 
 
 def verl_gsm8k(n: int) -> Row:
@@ -173,38 +195,49 @@ def reasoning_gym(n: int) -> Row:
 
 def kod_code(n: int) -> Row:
     return {
-        "version": "v1.1", "style": "instruct", "subset": "Leetcode", "question_id": f"Leetcode_{n}_I",
+        "version": "v1.1",
+        "style": "instruct",
+        "subset": "Leetcode",
+        "question_id": f"Leetcode_{n}_I",
         "question": f"You are given an array of {n} integers. Find the largest rectangle that can be made of it.",
         "solution": "def largest(a):\n    return max(a)",
         "test": f"from solution import largest\n\ndef test_one():\n    assert largest([{n}]) == {n}",
         "test_info": [{"function_name": "largest", "function_declaration": "def largest(a)"}],
-        "gpt_pass_sequence": [0, 1], "gpt_difficulty": "medium", "metadata": {"original_instruction": None},
-    }  # fmt: skip
+        "gpt_pass_sequence": [0, 1],
+        "gpt_difficulty": "medium",
+        "metadata": {"original_instruction": None},
+    }
 
 
 def synthetic_1(n: int) -> Row:
     case = {"type": "stdin_stdout", "fn_name": None, "input": f"{n}\n", "output": f"{n + 1}\n"}
     return {
-        "source": "apps", "task_type": "verifiable_code", "in_source_id": str(n), "problem_id": f"vfc_{n}",
+        "source": "apps",
+        "task_type": "verifiable_code",
+        "in_source_id": str(n),
+        "problem_id": f"vfc_{n}",
         "prompt": f"Solve the following coding problem using the programming language python: print the number "
         f"after {n}.",
         "gold_standard_solution": "print(int(input()) + 1)",
         "verification_info": json.dumps({"language": "python", "test_cases": [case]}),
         "metadata": "{}",
-    }  # fmt: skip
+    }
 
 
 def samsum(n: int) -> Row:
-    return {"id": f"138180{n}", "dialogue": f"Amanda: I baked {n} cookies. Do you want some?\r\nJerry: "
-    f"Sure!\r\nAmanda: Great.",
-            "summary": f"Amanda baked {n} cookies and will bring Jerry some tomorrow in the afternoon."}  # fmt: skip
+    return {
+        "id": f"138180{n}",
+        "dialogue": f"Amanda: I baked {n} cookies. Do you want some?\r\nJerry: Sure!\r\nAmanda: Great.",
+        "summary": f"Amanda baked {n} cookies and will bring Jerry some tomorrow in the afternoon.",
+    }
 
 
 def cnn(n: int) -> Row:
-    return {"article": f"LONDON, England (Reuters) -- Star number {n} gains access to a reported fortune as he "
-    f"turns 18.",
-            "highlights": f"Star {n} gets the fortune as he turns 18 on Monday.\nThe actor says he will not waste it.",
-            "id": f"{n:040x}"}  # fmt: skip
+    return {
+        "article": f"LONDON, England (Reuters) -- Star number {n} gains access to a reported fortune as he turns 18.",
+        "highlights": f"Star {n} gets the fortune as he turns 18 on Monday.\nThe actor says he will not waste it.",
+        "id": f"{n:040x}",
+    }
 
 
 def hh_rlhf(n: int) -> Row:
@@ -219,18 +252,27 @@ def ultrafeedback(n: int) -> Row:
         {"content": f"Start with {n} minutes and keep a diary.", "role": "assistant"},
     ]
     bad = [{"content": asked, "role": "user"}, {"content": "You cannot.", "role": "assistant"}]
-    return {"prompt": asked, "prompt_id": f"{n:064x}", "chosen": good, "rejected": bad, "messages": good,
-            "score_chosen": 8.5, "score_rejected": 5.0}  # fmt: skip
+    return {
+        "prompt": asked,
+        "prompt_id": f"{n:064x}",
+        "chosen": good,
+        "rejected": bad,
+        "messages": good,
+        "score_chosen": 8.5,
+        "score_rejected": 5.0,
+    }
 
 
 def rlvr_ifeval(n: int) -> Row:
     return {
-        "messages": [{"role": "user", "content": f"Write about town {n}. Your response should have {n} "
-        f"paragraphs at least."}],
+        "messages": [
+            {"role": "user", "content": f"Write about town {n}. Your response should have {n} paragraphs at least."}
+        ],
         "ground_truth": json.dumps({"func_name": "verify_paragraph_count", "N": n, "quantifier": None}),
-        "dataset": "ifeval", "constraint_type": "Number Paragraphs", "constraint": "Your response should have "
-        "{N} paragraphs.",
-    }  # fmt: skip
+        "dataset": "ifeval",
+        "constraint_type": "Number Paragraphs",
+        "constraint": "Your response should have {N} paragraphs.",
+    }
 
 
 def bbh(n: int) -> Row:
@@ -246,37 +288,85 @@ def musr(n: int) -> Row:
     return {
         "narrative": f"In the quiet of village {n} a man was found, and two people were seen near the place at night.",
         "question": f"Who is the most likely one in case {n}?",
-        "choices": repr(names), "answer_index": pick(n, 0, 1, 2), "answer_choice": names[pick(n, 0, 1, 2)],
-    }  # fmt: skip
+        "choices": repr(names),
+        "answer_index": pick(n, 0, 1, 2),
+        "answer_choice": names[pick(n, 0, 1, 2)],
+    }
 
 
 def natural_instructions(n: int) -> Row:
     return {
-        "task_name": "task001_quoref_question_generation", "id": f"task001-{n}",
+        "task_name": "task001_quoref_question_generation",
+        "id": f"task001-{n}",
         "definition": "In this task, you are given a passage and have to name what it is about, in a word or two.",
-        "inputs": f"Passage {n}: the earthquake swarm was noted on October 12 in the evening.", "targets": words(n),
-    }  # fmt: skip
+        "inputs": f"Passage {n}: the earthquake swarm was noted on October 12 in the evening.",
+        "targets": words(n),
+    }
 
 
 SHAPES = [
-    Shape("social_i_qa", social_i_qa, ("context", "question"), "label", "choice_index", 1,
-          options=("answerA", "answerB", "answerC")),
-    Shape("medmcqa", medmcqa, ("question",), "cop", "choice_index", 0, options=("opa", "opb", "opc", "opd"),
-          features={"cop": class_label("a", "b", "c", "d")}),
+    Shape(
+        "social_i_qa",
+        social_i_qa,
+        ("context", "question"),
+        "label",
+        "choice_index",
+        1,
+        options=("answerA", "answerB", "answerC"),
+    ),
+    Shape(
+        "medmcqa",
+        medmcqa,
+        ("question",),
+        "cop",
+        "choice_index",
+        0,
+        options=("opa", "opb", "opc", "opd"),
+        features={"cop": class_label("a", "b", "c", "d")},
+    ),
     Shape("MedQA-USMLE-4-options", medqa, ("question",), "answer", "choice_index", options=("options",)),
-    Shape("copa", copa, ("premise", "question"), "label", "choice_index", 0, options=("choice1", "choice2"),
-          features={"label": class_label("choice1", "choice2")}),
+    Shape(
+        "copa",
+        copa,
+        ("premise", "question"),
+        "label",
+        "choice_index",
+        0,
+        options=("choice1", "choice2"),
+        features={"label": class_label("choice1", "choice2")},
+    ),
     Shape("race", race, ("article", "question"), "answer", "choice_letter", options=("options",)),
     Shape("commonsense_qa", commonsense_qa, ("question",), "answerKey", "choice_letter", options=("choices",)),
     Shape("logiqa", logiqa, ("context", "query"), "correct_option", "choice_index", 0, options=("options",)),
-    Shape("cosmos_qa", cosmos_qa, ("context", "question"), "label", "choice_index", 0,
-          options=("answer0", "answer1", "answer2", "answer3")),
-    Shape("qnli", qnli, ("question", "sentence"), "label", "class_id", labels=("entailment", "not_entailment"),
-          features={"label": class_label("entailment", "not_entailment")}),
+    Shape(
+        "cosmos_qa",
+        cosmos_qa,
+        ("context", "question"),
+        "label",
+        "choice_index",
+        0,
+        options=("answer0", "answer1", "answer2", "answer3"),
+    ),
+    Shape(
+        "qnli",
+        qnli,
+        ("question", "sentence"),
+        "label",
+        "class_id",
+        labels=("entailment", "not_entailment"),
+        features={"label": class_label("entailment", "not_entailment")},
+    ),
     Shape("emotion", emotion, ("text",), "label", "class_id", labels=MOODS, features={"label": class_label(*MOODS)}),
     Shape("fever", fever, ("claim",), "label", "label", labels=("NOT ENOUGH INFO", "REFUTES", "SUPPORTS")),
-    Shape("amazon_polarity", amazon_polarity, ("content",), "label", "class_id", labels=("negative", "positive"),
-          features={"label": class_label("negative", "positive")}),
+    Shape(
+        "amazon_polarity",
+        amazon_polarity,
+        ("content",),
+        "label",
+        "class_id",
+        labels=("negative", "positive"),
+        features={"label": class_label("negative", "positive")},
+    ),
     Shape("PopQA", pop_qa, ("question",), "possible_answers", "json"),
     Shape("Big-Math", big_math, ("problem",), "answer", "numeric"),
     Shape("gsm8k for verl", verl_gsm8k, ("prompt",), "reward_model.ground_truth", "numeric"),
@@ -291,7 +381,7 @@ SHAPES = [
     Shape("bbh", bbh, ("input",), "target", "choice_letter"),
     Shape("MuSR", musr, ("narrative", "question"), "answer_index", "choice_index", 0, options=("choices",)),
     Shape("natural-instructions", natural_instructions, ("definition", "inputs"), "targets", "short_text"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

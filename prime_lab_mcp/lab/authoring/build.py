@@ -1,0 +1,281 @@
+"""Fits a template to an inspected dataset: constants, README, and packaged or pinned rows.
+
+A new environment appears as a whole or not at all: it is built in a temporary folder and then moved to its place.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from prime_lab_mcp.lab.authoring.rows import DroppedRows, as_jsonl, split_rows, template_row_reader
+from prime_lab_mcp.lab.authoring.template import (
+    ConstantValue,
+    EnvironmentKind,
+    PackageNames,
+    TemplateChanges,
+    instantiate_template,
+    rename_text,
+    section_of,
+    template_files,
+    template_own_names,
+    template_requirements,
+)
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.datasets.inspection import Inspection
+
+
+@contextmanager
+def build_folder(target: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `target` when the block succeeds and is removed when the block fails."""
+    parent = target.parent
+    made = not parent.exists()
+    parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=parent, prefix=".creating-"))
+    try:
+        inside = scratch / target.name
+        inside.mkdir()
+        yield inside
+        try:
+            if target.exists():
+                raise FileExistsError(target)
+            os.rename(inside, target)
+        except OSError as error:
+            raise BadInput(
+                f"environments/{target.name} could not be put in place: {error.strerror or 'it exists now'}",
+                fix="Call create_environment again with another name.",
+                code="environment-exists",
+            ) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        if made and not any(parent.iterdir()):
+            parent.rmdir()
+
+
+MENDED_CODES = frozenset({"duplicate-prompt", "leak-exact", "empty-gold", "gold-unparseable"})
+"""Dataset findings that need no refusal, because the rows of the new environment are free of the fault."""
+_ROW_FILES = ("data/train.jsonl", "data/eval.jsonl")
+_LOADS = re.compile(r"(?m)^\s*(?:from|import) datasets\b")
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltEnvironment:
+    """A new environment. `rows` counts the tasks of each split where known. A blocker means that nothing was made."""
+
+    rows: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+
+def build_environment(
+    kind: EnvironmentKind, target: Path, names: PackageNames, found: Inspection, task: str | None, labels: Sequence[str]
+) -> BuiltEnvironment:
+    """Write the package into `target`. The inspection must have a prompt, and an answer where the format has one."""
+    constants = _constants(found, task, labels)
+    read = template_row_reader(kind.answers or kind.base, constants)
+    _refuse_too_big(found)
+    table = found.table
+    held = table.held.rows if table.held else None
+    train, out, dropped = split_rows(table.main.rows, held, read)
+    findings = tuple(dropped.findings())
+    if dropped.hopeless or not train:
+        return BuiltEnvironment({}, findings or (_nothing_left(dropped),))
+    packaged = table.origin == "files"
+    fit = TemplateChanges(names, constants, description=f"Tasks made of {_one_line(table.id)}.")
+    dataset = _files_section(found, names, len(train), len(out)) if packaged else _hub_section(found)
+    _write(kind, target, fit, dataset, packaged=packaged)
+    if packaged:
+        _write_rows(target / names.module / "data", train=as_jsonl(train), eval=as_jsonl(out))
+        return BuiltEnvironment({"train": len(train), "eval": len(out)}, findings)
+    return BuiltEnvironment({name: rows for name, rows in table.splits if rows is not None}, findings)
+
+
+def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task: str | None) -> BuiltEnvironment:
+    """Write the template with its sample rows, which the author replaces with real ones."""
+    section = f"Made-up examples in `{names.module}/data/`, to be replaced by real rows of the same shape."
+    constants: dict[str, ConstantValue] = {"INSTRUCTION": task} if task else {}
+    _write(kind, target, TemplateChanges(names, constants), section, packaged=True)
+    data = (kind.answers or kind.base) / template_own_names(kind.answers or kind.base).module / "data"
+    texts = {split: (data / f"{split}.jsonl").read_text(encoding="utf-8") for split in ("train", "eval")}
+    _write_rows(target / names.module / "data", **texts)
+    finding = Finding(
+        "sample-rows",
+        "warning",
+        "no dataset was given: the environment holds the template's made-up examples",
+        f"Replace the lines of {names.module}/data/train.jsonl and eval.jsonl by your own of the same shape.",
+    )
+    return BuiltEnvironment({split: text.count("\n") for split, text in texts.items()}, (finding,))
+
+
+def _constants(found: Inspection, task: str | None, labels: Sequence[str]) -> dict[str, ConstantValue]:
+    table, answer = found.table, found.answer
+    constants: dict[str, ConstantValue] = {
+        "DATASET": table.id,
+        "CONFIG": table.config,
+        "REVISION": table.revision or "",
+        "TRAIN_SPLIT": table.main.name,
+        "EVAL_SPLIT": table.held.name if table.held else None,
+        "PROMPT_COLUMNS": found.prompt.columns if found.prompt else (),
+        "ANSWER_COLUMN": answer.path if answer else "",
+        "OPTION_COLUMNS": found.option_columns,
+        "INDEX_BASE": found.index_base,
+        "LABELS": tuple(labels) or found.labels,
+        "ANY_OF": found.any_of is not False,
+    }
+    return constants | ({"INSTRUCTION": task} if task else {})
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _write(kind: EnvironmentKind, target: Path, fit: TemplateChanges, dataset: str, *, packaged: bool) -> None:
+    """Write the files of the base template; some kinds take their answer modules from another template."""
+    base = kind.base
+    chosen, theirs = _chosen(base, packaged), []
+    sections = {"Dataset": dataset}
+    if kind.answers is not None:
+        chosen = [f for f in chosen if f not in _pure(base)]
+        theirs = [f for f in _chosen(kind.answers, packaged) if f in _pure(kind.answers)]
+        form = section_of((kind.answers / "README.md").read_text(encoding="utf-8"), "Input and output")
+        sections["Input and output"] = rename_text(form, template_own_names(kind.answers), fit.names)
+    loads = [
+        path for root, of in ((base, chosen), (kind.answers or base, theirs)) for f in of if _loads(path := root / f)
+    ]
+    fit = replace(
+        fit,
+        sections=sections,
+        instead={}
+        if packaged
+        else {f"{template_own_names(base).module}/hub_rows.py": f"{template_own_names(base).module}/rows.py"},
+        more_requirements=_more_requirements(kind),
+        drop_requirements=frozenset() if loads else frozenset({"datasets"}),
+    )
+    instantiate_template(base, target, fit, only=chosen)
+    if kind.answers is not None:
+        instantiate_template(kind.answers, target, fit, only=theirs)
+
+
+def _chosen(template: Path, packaged: bool) -> list[str]:
+    """The template files that are needed, by whether rows are packaged or come from the Hub."""
+    module = template_own_names(template).module
+    unneeded = {f"{module}/{name}" for name in (*_ROW_FILES, *(() if packaged else ("rows.py",)))}
+    if packaged:
+        unneeded |= {f"{module}/{name}.py" for name in _only_for_raw_rows(template / module)}
+    return [f for f in template_files(template) if f not in unneeded]
+
+
+def _only_for_raw_rows(package: Path) -> set[str]:
+    """Modules that only the reading of raw rows needs, including the reader itself."""
+    imports = {path.stem: _siblings(path, package.name) for path in package.glob("*.py")}
+    reading = _reach({"hub_rows"}, imports)
+    return reading - _reach(imports.keys() - reading, imports)
+
+
+def _siblings(path: Path, package: str) -> set[str]:
+    """Modules of the same package that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == package:
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}."):
+            found.add(node.module.split(".")[1])
+    return found
+
+
+def _reach(start: Set[str], imports: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    ahead = set(start)
+    while ahead:
+        found |= ahead
+        ahead = {other for name in ahead for other in imports.get(name, ()) if other in imports} - found
+    return found
+
+
+def _pure(template: Path) -> list[str]:
+    """Modules that do not import verifiers: those that read rows and compare answers."""
+    module = template_own_names(template).module
+    outer = {f"{module}/{name}" for name in ("__init__.py", "rows.py", "hub_rows.py")}
+    found = [f for f in template_files(template) if f.endswith(".py") and f not in outer]
+    return [f for f in found if "import verifiers" not in (template / f).read_text(encoding="utf-8")]
+
+
+def _loads(path: Path) -> bool:
+    """Whether the module imports the package `datasets`."""
+    return path.suffix == ".py" and _LOADS.search(path.read_text(encoding="utf-8")) is not None
+
+
+def _more_requirements(kind: EnvironmentKind) -> tuple[str, ...]:
+    if kind.answers is None:
+        return ()
+    return tuple(r for r in template_requirements(kind.answers) if Requirement(r).name not in ("verifiers", "datasets"))
+
+
+def _write_rows(folder: Path, **texts: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, text in texts.items():
+        (folder / f"{split}.jsonl").write_text(text, encoding="utf-8")
+
+
+def _refuse_too_big(found: Inspection) -> None:
+    for scanned in (found.table.main, found.table.held):
+        if found.table.origin == "files" and scanned is not None and len(scanned.rows) < scanned.scanned:
+            raise BadInput(
+                f"the split {quote(scanned.name, 60)} is too big to be packaged with an environment",
+                fix="Put the dataset on the Hugging Face Hub and name it by owner/name, or use fewer rows.",
+                code="dataset-too-big",
+            )
+
+
+# --- README ----------------------------------------------------------------------------------------------------------
+
+
+def _one_line(text: str) -> str:
+    return quote(text, 120)[1:-1]
+
+
+def _columns(found: Inspection) -> str:
+    prompt = " and ".join(f"`{_one_line(c)}`" for c in (found.prompt.columns if found.prompt else ()))
+    if found.answer is None:
+        return f"The question is {prompt}."
+    return f"The question is {prompt}, the gold `{_one_line(found.answer.path)}` ({found.answer.recognised.format})."
+
+
+def _hub_section(found: Inspection) -> str:
+    table = found.table
+    config = f", config `{_one_line(table.config)}`" if table.config else ""
+    held = (
+        f"`{_one_line(table.held.name)}`"
+        if table.held
+        else "a tenth of the same split, chosen by a hash of the question"
+    )
+    return (
+        f"`{_one_line(table.id)}` on the Hugging Face Hub{config}, at commit `{table.revision}`.\n"
+        f"Split `{_one_line(table.main.name)}` to train on; held out: {held}.\n{_columns(found)}"
+    )
+
+
+def _files_section(found: Inspection, names: PackageNames, train: int, held: int) -> str:
+    return (
+        f"Made from `{_one_line(found.table.id)}` and packaged: {train:,} questions to train on in\n"
+        f"`{names.module}/data/train.jsonl`, {held:,} held out in `{names.module}/data/eval.jsonl`.\n{_columns(found)}"
+    )
+
+
+def _nothing_left(dropped: DroppedRows) -> Finding:
+    return Finding(
+        "no-rows",
+        "blocker",
+        f"none of the {dropped.of:,} rows is left for training: {dropped.leaked:,} are held out too, "
+        f"{dropped.conflicting:,} contradict another, {dropped.unreadable:,} cannot be read.",
+        "Name another split or mend the dataset.",
+    )

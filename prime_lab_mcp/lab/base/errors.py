@@ -1,0 +1,78 @@
+"""Errors for operations that could not be carried out, one class for each part of the system.
+
+A flaw in the user's material is a `Finding`, and a reward of 0 is a result; neither is an error. The call path
+(server/call.py) turns a `LabError` into a report of status `error`. The agent reads the message and the fix, so
+they contain no secret and quote foreign text (lab/base/text.py).
+"""
+
+from __future__ import annotations
+
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.report import Finding, Next
+
+
+class LabError(Exception):
+    """An operation could not be carried out. `fix` says what to do next; `code` is stable and kebab-case."""
+
+    default_code: Code = "lab-error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        fix: str,
+        code: Code | None = None,
+        where: str | None = None,
+        next: tuple[Next, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+        self.code: Code = code or self.default_code
+        self.where = where
+        self.next = next
+
+    def as_finding(self) -> Finding:
+        return Finding(self.code, "blocker", self.message, self.fix, self.where)
+
+
+class BadInput(LabError):
+    """An argument or a file of the user cannot be used."""
+
+    default_code: Code = "bad-input"
+
+
+class ProcessError(LabError):
+    """A program could not be started, or was stopped because of its time or output limit."""
+
+    default_code: Code = "process-failed"
+
+
+class InterpreterError(LabError):
+    """No Python environment could be found or built for a package."""
+
+    default_code: Code = "interpreter-unavailable"
+
+
+class WorkerError(LabError):
+    """The child process that runs environment code crashed, timed out or sent an invalid answer."""
+
+    default_code: Code = "worker-failed"
+
+
+class PrimeError(LabError):
+    """The `prime` program failed, or the platform refused a request or could not be reached."""
+
+    default_code: Code = "prime-failed"
+
+
+class EvalError(LabError):
+    """An evaluation job could not be started, read or stopped."""
+
+    default_code: Code = "eval-failed"
+
+
+class LedgerError(LabError):
+    """The ledger could not be read or written."""
+
+    default_code: Code = "ledger-failed"

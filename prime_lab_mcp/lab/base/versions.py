@@ -1,0 +1,37 @@
+"""Pinned versions of the programs that the server drives. pyproject.toml repeats those of the toolchain for pip."""
+
+from __future__ import annotations
+
+VERIFIERS = "0.4.0"
+PRIME = "0.18.0"
+OLDEST_PRIME = "0.18.0"
+"""First release that has `train validate` and accepts only prime-rl configs."""
+DATASETS_REQUIREMENT = "datasets>=4,<6"
+TOOLCHAIN = (f"verifiers=={VERIFIERS}", f"prime=={PRIME}", DATASETS_REQUIREMENT)
+"""Requirements of the toolchain environment; the extra `lab` has the same pins."""
+SUPPORTED = {"verifiers": VERIFIERS, "prime": PRIME}
+"""Versions that the server is tested with. Other versions may work."""
+OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
+PYTHONS = f"{OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]}-{NEWEST_PYTHON[0]}.{NEWEST_PYTHON[1]}"
+
+RELEASES_BEFORE_0_2 = ("0.1.10", "0.1.14")
+V0_RELEASES = ("0.1.14", "0.2.1", "0.3.1")
+"""Released versions of verifiers with the v0 API, one per minor version."""
+V0_RELEASES_LABELLED_V1 = ("0.2.1", "0.3.1")
+"""v0 releases that prime labels v1, because it does so for every requirement that starts at 0.2.0 or later."""
+V1_RELEASES = ("0.4.0", "0.4.1", "0.4.9")
+"""Versions of verifiers that training uses: released ones, and future ones that the bound <0.5 admits."""
+LATER_RELEASES = ("0.5.0", "0.9.0", "1.0.0")
+"""Unreleased versions of verifiers that a requirement without an upper bound admits."""
+V0_INSTALLED = "verifiers>=0.1.14,<0.4"
+"""Requirement with which the interpreter of a v0 environment is built."""
+V0_ADVISED = "verifiers>=0.1.14,<0.2"
+"""Requirement that a v0 environment should state so that the Hub labels it v0."""
+V1_REQUIREMENT = "verifiers>=0.4.0,<0.5"
+FIRST_WITH_SHUFFLE = "0.2.1"
+"""First release whose v0 `vf-eval` accepts --shuffle."""
+FIRST_RESUMED_V0 = "0.1.14"
+"""First release whose v0 evaluations can resume after an interruption."""
+
+PRIME_RL_COMMIT = "559b44772e471d1538537b8805cc77f3824a5e64"
+"""Commit of PrimeIntellect-ai/prime-rl that the config schemas were exported from."""

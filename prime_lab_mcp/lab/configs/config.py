@@ -1,0 +1,284 @@
+"""A training config as a value, for gates, rules and tools."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.json_values import as_mapping
+from prime_lab_mcp.lab.base.text import quote
+
+ConfigShape = Literal["rl", "sft", "shared-lora"]
+ConfigTarget = Literal["hosted", "self-managed"]
+
+DEFAULT_MODEL = "Qwen/Qwen3-0.6B"
+DEFAULT_BATCH = 128
+_TARGET_LINE = re.compile(r"^# target: (hosted|self-managed)\b", re.M)
+_POSITION = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")
+_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """One training or eval source. `id` is as written; `owner`, `env_name` and `version` are its parts."""
+
+    kind: Literal["train", "eval"]
+    name: str
+    id: str
+    owner: str | None
+    env_name: str
+    version: str | None
+    args: Mapping[str, Any] = field(default_factory=dict)
+    """The taskset's own keys without `id`."""
+    harness: str | None = None
+    runtime: str | None = None
+    table: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def hub_name(self) -> str | None:
+        """`owner/name`, or None for a package without an owner."""
+        return f"{self.owner}/{self.env_name}" if self.owner else None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """A parsed config. `sha256` is of the file's bytes. Absent numbers have prime-rl's defaults."""
+
+    path: Path
+    sha256: str
+    text: str
+    table: Mapping[str, Any]
+    shape: ConfigShape
+    target: ConfigTarget
+    sources: tuple[ConfigSource, ...]
+
+    def at(self, dotted: str) -> Any:
+        """The value under a dotted path, or None. The string "None" is prime-rl's null."""
+        node: Any = self.table
+        for part in dotted.split("."):
+            if not isinstance(node, Mapping) or part not in node:
+                return None
+            node = node[part]
+        return None if node == "None" else node
+
+    def number(self, dotted: str, default: int | None = None) -> int | None:
+        """The whole number under a path, or the default where it is absent or no number (a schema problem)."""
+        value = self.at(dotted)
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        return int(value) if whole and not isinstance(value, bool) else default
+
+    @property
+    def model(self) -> str:
+        paths = ("model.name", "orchestrator.model.name", "trainer.model.name", "model")
+        return next((v for p in paths if isinstance(v := self.at(p), str)), DEFAULT_MODEL)
+
+    @property
+    def name(self) -> str:
+        paths = ("name", "run.name", "monitors.wandb.name")
+        return next((v for p in paths if isinstance(v := self.at(p), str)), self.path.stem)
+
+    @property
+    def max_steps(self) -> int | None:
+        return self.number("max_steps") or self.number("orchestrator.max_steps") or self.number("trainer.max_steps")
+
+    @property
+    def batch_size(self) -> int | None:
+        """Rollouts per step; None when the batch is counted in tokens. In fine-tuning, packed sequences per step."""
+        if self.shape == "sft":
+            return self.number("data.batch_size", DEFAULT_BATCH)
+        tokens = self.number("orchestrator.token_batch_size")
+        return self.number("orchestrator.batch_size", None if tokens else DEFAULT_BATCH)
+
+    @property
+    def group_size(self) -> int:
+        """The orchestrator's group size, or the smallest that a training source sets."""
+        sizes = [self.group_of(s) for s in self.sources if s.kind == "train"]
+        return min(sizes) if sizes else self.number("orchestrator.group_size", 1) or 1
+
+    def group_of(self, source: ConfigSource) -> int:
+        shared = self.number("orchestrator.group_size", 1) or 1
+        own = source.table.get("group_size")
+        return own if isinstance(own, int) and not isinstance(own, bool) else shared
+
+    @property
+    def lora(self) -> bool:
+        return isinstance(self.at("trainer.model.lora"), Mapping) or self.at("trainer.model.lora") is True
+
+    @property
+    def lr(self) -> float | None:
+        value = self.at("trainer.optim.lr")
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens to which the orchestrator cuts a sample."""
+        return self.number("orchestrator.seq_len") or self.number("seq_len") or 2048
+
+    @property
+    def max_completion_tokens(self) -> int | None:
+        return self.number("orchestrator.train.sampling.max_completion_tokens")
+
+    @property
+    def train_gpus(self) -> int:
+        if self.at("deployment.type") == "multi_node":
+            return (self.number("deployment.num_train_nodes", 1) or 1) * self._per_node
+        found = self.number("deployment.num_train_gpus", 1)
+        return 1 if found is None else found
+
+    @property
+    def infer_gpus(self) -> int:
+        if self.at("deployment.type") == "multi_node":
+            nodes = self.number("deployment.num_infer_nodes", 1)
+            replicas = self.number("deployment.num_infer_replicas", 1) or 1
+            return (1 if nodes is None else nodes) * replicas * self._per_node
+        found = self.number("deployment.num_infer_gpus", 1)
+        return 1 if found is None else found
+
+    @property
+    def _per_node(self) -> int:
+        return self.number("deployment.gpus_per_node", 8) or 8
+
+    @property
+    def gpus(self) -> int:
+        """Billed GPUs: training and inference together."""
+        return self.train_gpus + (0 if self.shape == "sft" else self.infer_gpus)
+
+    @property
+    def gpu_type(self) -> str | None:
+        found = self.at("gpu_type")
+        return found if isinstance(found, str) else None
+
+    @property
+    def train_sources(self) -> tuple[ConfigSource, ...]:
+        return tuple(s for s in self.sources if s.kind == "train")
+
+    @property
+    def eval_sources(self) -> tuple[ConfigSource, ...]:
+        return tuple(s for s in self.sources if s.kind == "eval")
+
+
+def read_config(path: Path) -> TrainingConfig:
+    """Parse a config file. Raises BadInput with line and column for broken TOML, and for a file that is no text."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise BadInput(
+            f"{path.name} cannot be read: {error.strerror}",
+            fix="Give the path of a TOML file, e.g. one that write_training_config wrote.",
+            code="config-unreadable",
+        ) from error
+    if len(raw) > _LIMIT:
+        raise BadInput(
+            f"{path.name} has {len(raw):,} bytes, which is no training config",
+            fix="Give the path of a prime-rl TOML file.",
+            code="config-unreadable",
+        )
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        column = error.start - raw.rfind(b"\n", 0, error.start)
+        raise BadInput(
+            f"{path.name} is not UTF-8: byte {raw[error.start]:#04x} at line {line}, column {column}",
+            fix="Save the file as UTF-8 and check it again.",
+            code="config-not-utf8",
+            where=f"{path.name}:{line}:{column}",
+        ) from error
+    return parse_config(text, path)
+
+
+def parse_config(text: str, path: Path) -> TrainingConfig:
+    """Parse the text of a config. `path` only names it."""
+    table = _table(text, path)
+    shape = _shape(table)
+    found = _TARGET_LINE.search(text)
+    target: ConfigTarget = "self-managed" if found and found[1] == "self-managed" else "hosted"
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return TrainingConfig(path, digest, text, table, shape, target, tuple(_sources(table, shape)))
+
+
+def taskset_identity(id: str) -> tuple[str | None, str, str | None]:
+    """Owner, name and version of a taskset id `[owner/]name[@version]`."""
+    rest, _, version = id.partition("@")
+    owner, _, name = rest.rpartition("/")
+    return owner or None, name, version or None
+
+
+def _table(text: str, path: Path) -> dict[str, Any]:
+    if text.startswith("\ufeff"):
+        raise BadInput(
+            f"{path.name} starts with a byte order mark, which TOML does not allow",
+            fix="Save the file as UTF-8 without a byte order mark.",
+            code="config-broken-toml",
+            where=f"{path.name}:1:1",
+        )
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise BadInput(
+            f"{path.name} nests too deep to be a training config",
+            fix="Write the file anew with write_training_config.",
+            code="config-broken-toml",
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        found = _POSITION.search(str(error))
+        line, column = (int(found[1]), int(found[2])) if found and found[1] else (text.count("\n") + 1, 1)
+        shown = text.splitlines()[line - 1] if line <= len(text.splitlines()) else ""
+        reason = _POSITION.sub("", str(error)).strip()
+        raise BadInput(
+            f"{path.name} is not valid TOML: line {line}, column {column}: {reason}",
+            fix=f"Mend line {line}, which reads {quote(shown, limit=120)}."
+            if shown.strip()
+            else "The file ends too early; close what is still open.",
+            code="config-broken-toml",
+            where=f"{path.name}:{line}:{column}",
+        ) from error
+
+
+def _shape(table: Mapping[str, Any]) -> ConfigShape:
+    # The tests `prime train` itself makes (commands/rl.py `_looks_like_lora`, `_looks_like_sft`).
+    if isinstance(table.get("model"), str) or isinstance(table.get("env"), list):
+        return "shared-lora"
+    if "data" in table and "trainer" not in table and "orchestrator" not in table:
+        return "sft"
+    return "rl"
+
+
+def _sources(table: Mapping[str, Any], shape: ConfigShape) -> Iterator[ConfigSource]:
+    orchestrator = table if shape == "sft" else table.get("orchestrator")
+    for kind in ("train", "eval"):
+        block = orchestrator.get(kind) if isinstance(orchestrator, Mapping) else None
+        entries = block.get("source") if isinstance(block, Mapping) else None
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, Mapping):
+                yield _source("train" if kind == "train" else "eval", entry)
+
+
+def _source(kind: Literal["train", "eval"], entry: Mapping[str, Any]) -> ConfigSource:
+    env = as_mapping(entry.get("env"))
+    taskset = as_mapping(env.get("taskset"))
+    agent = as_mapping(env.get("agent"))
+    id = str(taskset.get("id") or env.get("id") or "")
+    owner, env_name, version = taskset_identity(id)
+    harness, runtime = (
+        as_mapping(agent.get("harness")).get("id"),
+        as_mapping(agent.get("runtime")).get("type"),
+    )
+    return ConfigSource(
+        kind=kind,
+        name=str(entry.get("name") or id),
+        id=id,
+        owner=owner,
+        env_name=env_name,
+        version=version,
+        args={k: v for k, v in taskset.items() if k != "id"},
+        harness=str(harness) if harness is not None else None,
+        runtime=str(runtime) if runtime is not None else None,
+        table=entry,
+    )

@@ -1,0 +1,200 @@
+"""The keys of configs of earlier platforms with their successors, and the reading of a file by prime's old TOML parser.
+
+One table of old keys serves both checking and migrating. The old parser runs here, or in the environment that `prime`
+runs in. Sources: the shared-LoRA shape of prime 0.12 and earlier, prime-rl's own renames, and `prime` 0.18
+(commands/rl.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base.errors import ProcessError
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.context import OldParserReading
+from prime_lab_mcp.lab.lab import Lab
+
+_GATE = 'curriculum.gates.signal = {type = "advantage_range"} of each training source'
+_POOL = 'curriculum.sampler = {type = "difficulty_pool"} of each training source'
+
+
+@dataclass(frozen=True, slots=True)
+class OldKey:
+    """A retired key. `path` may end in `.*` (the table and everything below). `to` is the present key, None without
+    one."""
+
+    path: str
+    to: str | None
+    why: str
+
+
+OLD_KEYS: tuple[OldKey, ...] = (
+    OldKey("batch_size", "orchestrator.batch_size", "the batch belongs to the orchestrator"),
+    OldKey("group_size", "orchestrator.group_size", "the group belongs to the orchestrator"),
+    OldKey("rollouts_per_example", "orchestrator.group_size", "renamed: rollouts of one task"),
+    OldKey("orchestrator.rollouts_per_example", "orchestrator.group_size", "renamed: rollouts of one task"),
+    OldKey("orchestrator.train.group_size", "orchestrator.group_size", "the group is set once, or per source"),
+    OldKey("learning_rate", "trainer.optim.lr", "the learning rate belongs to the optimizer"),
+    OldKey("lr", "trainer.optim.lr", "the learning rate belongs to the optimizer"),
+    OldKey("lora_alpha", "trainer.model.lora.alpha", "LoRA is a table of the trainer's model"),
+    OldKey("lora_rank", "trainer.model.lora.rank", "LoRA is a table of the trainer's model"),
+    OldKey("model.lora", "trainer.model.lora", "LoRA is a table of the trainer's model"),
+    OldKey("max_tokens", "orchestrator.train.sampling.max_completion_tokens", "renamed, and set where sampling is"),
+    OldKey("sampling.max_tokens", "orchestrator.train.sampling.max_completion_tokens", "renamed"),
+    OldKey("sampling.temperature", "orchestrator.train.sampling.temperature", "moved"),
+    OldKey("sampling.extra_body", "orchestrator.train.sampling.extra_body", "moved"),
+    OldKey("sampling.top_p", None, "fixed at 1 in training, so that samples are the policy's own"),
+    OldKey("sampling.reasoning_effort", None, "the renderer of the model decides how it thinks"),
+    OldKey("sampling.temp_scheduler.*", None, "the temperature of training stays as it is set"),
+    OldKey("sampling.enable_thinking", None, "the renderer of the model decides how it thinks"),
+    OldKey("sampling.*", None, "train sampling knows temperature, max_completion_tokens and extra_body"),
+    OldKey("orchestrator.sampling.max_tokens", "orchestrator.train.sampling.max_completion_tokens", "renamed"),
+    OldKey("orchestrator.sampling.temperature", "orchestrator.train.sampling.temperature", "moved"),
+    OldKey("orchestrator.sampling.extra_body", "orchestrator.train.sampling.extra_body", "moved"),
+    OldKey("orchestrator.sampling.top_p", None, "fixed at 1 in training, so that samples are the policy's own"),
+    OldKey("orchestrator.sampling.*", None, "train sampling is [orchestrator.train.sampling] now"),
+    OldKey("orchestrator.train.sampling.max_tokens", "orchestrator.train.sampling.max_completion_tokens", "renamed"),
+    OldKey("orchestrator.eval.sampling.max_tokens", "orchestrator.eval.sampling.max_completion_tokens", "renamed"),
+    OldKey("eval.sampling.max_tokens", "orchestrator.eval.sampling.max_completion_tokens", "renamed"),
+    OldKey("orchestrator.eval.rollouts_per_example", "orchestrator.eval.group_size", "renamed"),
+    OldKey("orchestrator.eval.eval_base_model", "orchestrator.eval.skip_first_step", "renamed with the opposite sense"),
+    OldKey("orchestrator.env", "[[orchestrator.train.source]]", "environments are sources now"),
+    OldKey("orchestrator.train.env", "[[orchestrator.train.source]]", "environments are sources with an env table now"),
+    OldKey("orchestrator.eval.env", "[[orchestrator.eval.source]]", "environments are sources with an env table now"),
+    OldKey("orchestrator.lora_name", "orchestrator.model.lora.name", "moved, and no longer required"),
+    OldKey("lora_name", "orchestrator.model.lora.name", "moved, and no longer required"),
+    OldKey("orchestrator.mask_truncated_completions", None, "cut completions count; give them room instead"),
+    OldKey("orchestrator.zero_truncated_completions", None, "cut completions count; give them room instead"),
+    OldKey("mask_truncated_completions", None, "cut completions count; give them room instead"),
+    OldKey("zero_truncated_completions", None, "cut completions count; give them room instead"),
+    OldKey("orchestrator.oversampling_factor", None, "concurrency adapts by itself"),
+    OldKey("oversampling_factor", None, "concurrency adapts by itself"),
+    OldKey("max_inflight_rollouts", "orchestrator.concurrency.max_inflight", "moved"),
+    OldKey("orchestrator.max_inflight_rollouts", "orchestrator.concurrency.max_inflight", "moved"),
+    OldKey("max_off_policy_steps", "orchestrator.max_off_policy_steps", "moved"),
+    OldKey("max_async_level", "orchestrator.max_off_policy_steps", "staleness is bounded in steps now"),
+    OldKey("orchestrator.max_async_level", "orchestrator.max_off_policy_steps", "staleness is bounded in steps now"),
+    OldKey("trainer.max_async_level", None, "staleness is bounded by orchestrator.max_off_policy_steps"),
+    OldKey("trajectory_strategy", None, "trajectories are always interleaved"),
+    OldKey("orchestrator.trajectory_strategy", None, "trajectories are always interleaved"),
+    OldKey("buffer.online_difficulty_filtering", _GATE, "the difficulty buffer was removed; a gate resamples instead"),
+    OldKey("orchestrator.buffer.online_difficulty_filtering", _GATE, "`prime train` drops the removed buffer unsaid"),
+    OldKey("buffer.*", _POOL, "the difficulty buffer was removed; pools weigh tasks by difficulty instead"),
+    OldKey("orchestrator.buffer.*", _POOL, "the difficulty buffer was removed"),
+    OldKey("online_difficulty_filtering", _GATE, "the difficulty buffer was removed; a gate resamples instead"),
+    OldKey("trainer.model.experimental.lora", "trainer.model.lora", "no longer experimental"),
+    OldKey("inference_gpu_ids", "deployment.num_infer_gpus", "GPUs are counted, not named"),
+    OldKey("trainer_gpu_ids", "deployment.num_train_gpus", "GPUs are counted, not named"),
+    OldKey("inference.model.enable_auto_tool_choice", None, "prime-rl sets it itself where tools are parsed"),
+    OldKey("inference.model.tool_call_parser", "inference.vllm.tool_call_parser", "options of vLLM stand there"),
+    OldKey("inference.model.*", "inference.vllm", "options of vLLM stand under inference.vllm"),
+    OldKey("config.*", None, "lineage stands in comments and in configs/registry.json; prime-rl refuses the table"),
+    OldKey("ckpt.keep", "ckpt.keep_last", "renamed"),
+    OldKey("ckpt.resume_step", "resume.step", "continuing has a table of its own"),
+    OldKey("ckpt.save_async", None, "there is no such choice any more"),
+    OldKey("pre_batch_filters", _GATE, "a gate resamples groups without a gradient"),
+    OldKey("post_batch_filters", None, "groups without a gradient are left out of training anyway"),
+    OldKey("teacher.*", None, "learning from a teacher is an algorithm with its own table, [orchestrator.algo]"),
+    OldKey("cluster_name", None, "the platform chooses the cluster"),
+    OldKey("run_config.*", None, "every key of prime-rl can be set where it belongs"),
+    OldKey("tailscale.*", None, "the platform offers no such network any more"),
+    OldKey("wandb", "monitors.wandb", "monitors share one table"),
+    OldKey("checkpoints", "ckpt", "renamed"),
+    OldKey("checkpoints.*", "ckpt", "renamed"),
+    OldKey("eval.eval_base_model", "orchestrator.eval.skip_first_step", "renamed with the opposite sense"),
+    OldKey("eval.*", "orchestrator.eval", "evaluation belongs to the orchestrator"),
+    OldKey("val.*", "[[orchestrator.eval.source]]", "there is no validation block in RL; an eval source does its work"),
+    OldKey("infrastructure.compute_size", None, "GPUs are chosen in [deployment] and by gpu_type"),
+    OldKey("adapters.*", None, "an adapter is written with each checkpoint"),
+    OldKey("infrastructure.*", "deployment", "GPUs are chosen in [deployment]"),
+    OldKey("checkpoint_id", None, "continuing is `submit_training(resume_from=...)` now"),
+    OldKey("loss", "orchestrator.algo.type", "the algorithm is named in [orchestrator.algo]"),
+    OldKey("type", None, "every run is a dedicated one now; the key is ignored"),
+)
+
+_BY_PATH = {key.path: key for key in OLD_KEYS}
+
+
+def translate_key(path: str) -> OldKey | None:
+    """The successor of a dotted path; indices in brackets are ignored."""
+    plain = "".join(part.split("]")[-1] for part in path.split("["))
+    if plain in _BY_PATH:
+        return _BY_PATH[plain]
+    head = plain
+    while head:
+        if found := _BY_PATH.get(f"{head}.*"):
+            return found
+        head = head.rpartition(".")[0]
+    return None
+
+
+def old_keys_in(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, OldKey]]:
+    """Every old key of a table with its dotted path. Keys below a translated key are not reported again."""
+    for name, value in table.items():
+        path = f"{prefix}.{name}" if prefix else name
+        exact = _BY_PATH.get(path)
+        deeper = any(key.path.startswith(f"{path}.") for key in OLD_KEYS)
+        if exact and not (deeper and isinstance(value, Mapping) and value):
+            yield path, exact
+        elif isinstance(value, Mapping) and deeper:
+            yield from old_keys_in(value, path)
+        elif found := translate_key(path):
+            yield path, found
+
+
+_PROGRAM = """\
+import json, sys
+import toml
+try:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        found = {"table": toml.loads(file.read())}
+except Exception as error:
+    found = {"refused": str(error)[:300]}
+print(json.dumps(found, default=str))
+"""
+_SECONDS = 20.0
+
+
+def old_reading_here(config: TrainingConfig) -> OldParserReading | None:
+    """The reading by the package `toml` beside the server; None where it is not installed."""
+    try:
+        toml = importlib.import_module("toml")
+    except ImportError:
+        return None
+    try:
+        return OldParserReading(table=toml.loads(config.text))
+    except Exception as error:
+        return OldParserReading(refused=str(error)[:300])
+
+
+async def old_reading_of_prime(lab: Lab, config: TrainingConfig) -> OldParserReading | None:
+    """The reading by the interpreter of the `prime` that would submit the file; None without such an interpreter."""
+    for program in lab.toolchain.programs("prime"):
+        python = program.resolve().parent / "python"
+        if python.is_file() and (reading := await _ask(python, config.path)) is not None:
+            return reading
+    return None
+
+
+async def _ask(python: Path, path: Path) -> OldParserReading | None:
+    try:
+        done = await process.run(
+            [str(python), "-I", "-c", _PROGRAM, str(path)],
+            cwd=path.parent,
+            env=process.clean_environment(),
+            timeout=_SECONDS,
+            output_limit=4_000_000,
+        )
+        found = json.loads(done.stdout) if done.returncode == 0 else {}
+    except (ProcessError, ValueError):
+        return None
+    if not isinstance(found, dict) or not found:
+        return None
+    table, refused = found.get("table"), found.get("refused")
+    return OldParserReading(table=table if isinstance(table, dict) else None, refused=str(refused) if refused else None)

@@ -1,0 +1,182 @@
+"""Rules about the file itself: its TOML, its keys, and the absence of credentials."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote, redact
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+from prime_lab_mcp.lab.configs.older_platforms import OldKey, old_keys_in, old_reading_here, translate_key
+from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT, SchemaKind, SchemaProblem, schema_problems, tables_of_key
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.I)
+_CODES: Mapping[str, Code] = {"type": "config-wrong-type", "missing": "config-missing-table"}
+_SHOWN = 20
+"""Findings of one code that are listed; the rest is only counted, so that the report stays readable."""
+
+
+def retired_shape(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The file does not have a shape that `prime train` refuses itself (exit 1)."""
+    what = 'a top-level model = "..."' if isinstance(config.table.get("model"), str) else "[[env]] tables"
+    yield Finding(
+        "migration",
+        "blocker",
+        f"This is a shared-LoRA config ({what}), a shape that Hosted Training no longer accepts; "
+        "it runs prime-rl configs on dedicated clusters now.",
+        "Call write_training_config(based_on=this file): it writes the present shape and lists every change.",
+        config.path.name,
+        tuple({"key": path, "to": old.to or "dropped", "why": old.why} for path, old in old_keys_in(config.table))[
+            :_SHOWN
+        ],
+    )
+
+
+def lenient_toml(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Both TOML parsers read the file alike. `prime train` uses the old `toml` package, which accepts garbage (`x = [`)
+    and refuses valid TOML 1.0."""
+    reading = old_reading_here(config) or context.read_by_prime
+    if reading is None:
+        yield Finding(
+            "config-toml-unchecked",
+            "info",
+            "The parser that `prime train` uses (package toml) is not installed here, so its reading was not compared.",
+            "Nothing to do; preflight(install=true) installs it if you want the comparison.",
+        )
+        return
+    if reading.table is None:
+        said = quote(reading.refused or "no reason given", limit=160)
+        yield Finding(
+            "config-toml-dialect",
+            "blocker",
+            f"The file is valid TOML, but the older parser of `prime train` refuses it: {said}",
+            "Write it plainer: no arrays of mixed types, one key per line, tables as [table] headers.",
+            config.path.name,
+        )
+        return
+    if (where := _difference(config.table, reading.table, "")) is not None:
+        yield Finding(
+            "config-toml-dialect",
+            "blocker",
+            f"`prime train` reads this file differently from TOML 1.0: the two disagree at {quote(where, limit=120)}.",
+            f"Write {where or 'the file'} plainer: tables as [table] headers, one key per line.",
+            config.path.name,
+        )
+
+
+def schema_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Every key is known and has the right type. prime-rl forbids every key that it does not know."""
+    kind: SchemaKind = "sft" if config.shape == "sft" else "rl"
+    old = dict(old_keys_in(config.table)) if kind == "rl" else {}
+    old.pop("type", None)
+    for path, key in list(old.items())[:_SHOWN]:
+        yield _old_key(config, path, key)
+    problems = [p for p in schema_problems(config.table, kind) if not any(_covers(path, p.key) for path in old)]
+    for problem in problems[:_SHOWN]:
+        yield _schema_finding(config, problem, kind)
+    if len(problems) > _SHOWN:
+        yield Finding(
+            "config-unknown-key",
+            "blocker",
+            f"{len(problems) - _SHOWN} more keys do not fit the schema.",
+            "Mend the ones shown first, then check again; or write the file anew with write_training_config.",
+            config.path.name,
+        )
+
+
+def no_secrets(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The file holds no credential, because the whole file is sent to the platform and stored with the run."""
+    for path, value in _strings(config.table, ""):
+        named = ".env_vars." in f".{path}" and bool(_SECRET_NAME.search(path)) and bool(value)
+        if named or redact(value) != value:
+            yield Finding(
+                "config-secret",
+                "blocker",
+                f"The value of {path} looks like a secret; the file is stored with the run.",
+                "Remove it. WANDB_API_KEY and HF_TOKEN are passed from your environment; other secrets belong to the "
+                "environment on the Hub (`prime env secret create`).",
+                path,
+            )
+
+
+FORM_RULES: tuple[ConfigRule, ...] = (lenient_toml, schema_keys, no_secrets)
+SFT_FORM_RULES: tuple[ConfigRule, ...] = (lenient_toml, schema_keys, no_secrets)
+
+
+def _old_key(config: TrainingConfig, path: str, key: OldKey) -> Finding:
+    to = f"write {key.to} instead" if key.to else "remove it"
+    return Finding(
+        "config-old-key",
+        "blocker",
+        f"{path} is a key of an earlier platform: {key.why}.",
+        f"{to[0].upper()}{to[1:]}, or call write_training_config(based_on={config.path.name!r}) to have it done.",
+        path,
+    )
+
+
+def _schema_finding(config: TrainingConfig, problem: SchemaProblem, kind: SchemaKind) -> Finding:
+    if problem.kind == "unknown":
+        if kind == "rl" and (key := translate_key(problem.key)):
+            return _old_key(config, problem.key, key)
+        name = problem.key.rpartition(".")[2]
+        elsewhere = [h for h in tables_of_key(kind).get(name, ()) if h != problem.key]
+        fix = "Remove it: prime-rl refuses every key it does not know."
+        if problem.near:
+            fix = f"Did you mean {problem.near}? Else remove it."
+        elif elsewhere:
+            fix = f"It belongs to {elsewhere[0]}; move it there, or remove it."
+        code: Code = "config-unknown-key"
+    else:
+        code = _CODES.get(problem.kind, "config-bad-value")
+        fix = f"Did you mean {problem.near}?" if problem.near else f"Correct the value of {problem.key}."
+        if problem.kind == "missing":
+            fix = f"Add [{problem.key}]; the table may be empty."
+    return Finding(
+        code,
+        "blocker",
+        f"{quote(problem.key, limit=120)} {problem.problem} (prime-rl schema {SCHEMA_COMMIT[:8]}).",
+        fix,
+        problem.key,
+    )
+
+
+def _covers(path: str, key: str) -> bool:
+    return key == path or path.startswith(f"{key}.") or key.startswith((f"{path}.", f"{path}["))
+
+
+def _difference(ours: Any, theirs: Any, path: str) -> str | None:
+    """The first difference between two readings of a file, or None."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        for name in [*ours, *(k for k in theirs if k not in ours)]:
+            here = f"{path}.{name}" if path else str(name)
+            if name not in ours or name not in theirs:
+                return here
+            if (found := _difference(ours[name], theirs[name], here)) is not None:
+                return found
+        return None
+    if isinstance(ours, list) and isinstance(theirs, list):
+        if len(ours) != len(theirs):
+            return path
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return next((d for i, (a, b) in pairs if (d := _difference(a, b, f"{path}[{i}]")) is not None), None)
+    if isinstance(ours, float) and isinstance(theirs, float) and math.isnan(ours) and math.isnan(theirs):
+        return None
+    if type(ours) is type(theirs) or (isinstance(ours, (int, float)) and isinstance(theirs, (int, float))):
+        return None if ours == theirs else path
+    return None if str(ours) == str(theirs) else path
+
+
+def _strings(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _strings(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _strings(inner, f"{path}[{index}]")
+    elif isinstance(value, str):
+        yield path, value

@@ -1,0 +1,249 @@
+"""Rules about the trained model: its weights, its trained parts, its tool calls, and how the trainer holds it.
+
+The last covers offloading, attention, precision, and the learning rate schedule. `lab.models` supplies what is known of
+a model; nothing is reported about an unknown model. Each rule but the first mirrors a validator of prime-rl
+(configs/trainer.py and sft.py at `SCHEMA_COMMIT`, read 2026-08-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+from prime_lab_mcp.lab.models.registry import find_model
+
+_NATIVE_ATTENTION = frozenset({"flash_attention_3", "flash_attention_4"})
+
+
+def model_published(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The model has a name `owner/name` on Hugging Face, from where hosted training downloads weights."""
+    name = config.model
+    if config.target == "hosted" and (name.count("/") != 1 or name.startswith(("/", ".", "~"))):
+        yield Finding(
+            "config-model-name",
+            "blocker",
+            f"{quote(name, limit=100)} is no name on Hugging Face (owner/name), where Hosted Training looks for it.",
+            'Name a published model: search_hub(kind="model") lists those that the platform trains.',
+            "model.name",
+        )
+
+
+def vision_model(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """A vision model has `[model.vlm]`. Without it prime-rl freezes the vision part and fails at the first image."""
+    model = find_model(config.model)
+    configured = config.at("model.vlm") is not None or config.at("trainer.model.vlm") is not None
+    if model.vision and not configured:
+        yield Finding(
+            "config-vision-model",
+            "info",
+            f"{quote(config.model, limit=100)} also sees images; without [model.vlm] it is trained on text alone: its "
+            "vision part is frozen, and a task with an image would end the run.",
+            "Nothing to do where all tasks are text; else add [model.vlm] with vision_encoder_attr and "
+            "language_model_attr.",
+            "model.vlm",
+        )
+    elif configured and (model.vision is False or (model.vision and model.native is False)):
+        yield Finding(
+            "config-vlm",
+            "blocker",
+            f"[model.vlm] is set, and prime-rl has no vision implementation of {quote(config.model, limit=100)}.",
+            "Remove [model.vlm] to train on text, or choose a vision model that prime-rl implements.",
+            "model.vlm",
+        )
+
+
+def native_model(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The config fits an architecture that prime-rl's trainer lacks, which falls back to transformers."""
+    if find_model(config.model).native is not False:
+        return
+    attention = config.at("trainer.model.attn")
+    if attention in _NATIVE_ATTENTION:
+        yield Finding(
+            "config-implementation",
+            "blocker",
+            f"{quote(config.model, limit=100)} has no implementation of prime-rl's own, and attn = {quote(attention)} "
+            "needs one.",
+            "Remove trainer.model.attn.",
+            "trainer.model.attn",
+        )
+    yield Finding(
+        "config-model-fallback",
+        "info",
+        f"prime-rl has no implementation of its own for {quote(config.model, limit=100)}: it is trained with that of "
+        "transformers, which is slower and needs more memory.",
+        "Nothing to do; start with a few steps, or choose a model that search_hub lists as native.",
+        "trainer.model.impl",
+    )
+
+
+def tool_parser(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The config names a tool parser where needed, because the renderer `default` reads no tool call without one
+    (prime-rl: "does not support tools")."""
+    renderer = config.at("orchestrator.renderer.name")
+    if renderer != "default" or config.at("orchestrator.renderer.tool_parser") is not None:
+        return
+    with_tools = [s.id for s in config.train_sources if (shape := (context.shapes or {}).get(s.id)) and shape.tools]
+    unknown = [s.id for s in config.train_sources if s.id not in (context.shapes or {})]
+    known = find_model(config.model).tool_parser
+    named = f'"{known}"' if known else 'the parser of its family, e.g. "hermes" or "qwen3_coder"'
+    fix = f"Set [orchestrator.renderer] tool_parser = {named}, or name the renderer of its family instead of default."
+    where = "orchestrator.renderer.tool_parser"
+    if with_tools:
+        yield Finding(
+            "config-tool-parser",
+            "blocker",
+            f"{quote(with_tools[0], limit=80)} offers tools, and the renderer default reads no tool call without a "
+            "tool_parser: every rollout would fail.",
+            fix,
+            where,
+        )
+    elif unknown and context.shapes is not None:
+        yield Finding(
+            "config-tool-parser",
+            "warning",
+            f"The renderer default reads no tool call without a tool_parser, and whether {quote(unknown[0], limit=80)} "
+            "offers tools is not known here.",
+            f"{fix} Nothing to do where no environment has tools.",
+            where,
+        )
+
+
+MODEL_RULES: tuple[ConfigRule, ...] = (model_published, vision_model, native_model, tool_parser)
+
+
+_OWN_ATTENTION = frozenset({"auto", "flash_attention_4"})
+"""Attention that only prime-rl's own implementations support; `auto` may choose it."""
+
+
+def lora_offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """LoRA and FSDP offloading are not combined, because weights and adapters end on different devices (observed in
+    runs of January 2026)."""
+    where = f"{_model(config)}.fsdp_cpu_offload"
+    if config.at(f"{_model(config)}.lora") is not None and config.at(where) is True:
+        yield Finding(
+            "config-lora-cpu-offload",
+            "blocker",
+            "fsdp_cpu_offload is on and so is LoRA: weights and adapters end on different devices and the run fails.",
+            f"Remove {where}: LoRA trains so few weights that nothing is gained by it.",
+            where,
+        )
+
+
+def offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """At most one kind of offloading is on. `optim_cpu_offload` is on unless the config turns it off."""
+    model = _model(config)
+    everything, full = config.at(f"{model}.fsdp_cpu_offload") is True, bool(config.at(f"{model}.full_offload"))
+    optimizer = config.at(f"{model}.optim_cpu_offload") is not False
+    muon = config.at(_beside(config, "optim.type")) == "muon"
+    cases = (
+        (
+            everything and (optimizer or full),
+            "fsdp_cpu_offload",
+            "cannot be combined with offloading the optimizer",
+            f"Set {model}.optim_cpu_offload = false and remove full_offload, or remove fsdp_cpu_offload.",
+        ),
+        (
+            optimizer and full,
+            "full_offload",
+            "cannot be combined with optim_cpu_offload, which is on by default",
+            f"Set {model}.optim_cpu_offload = false.",
+        ),
+        (
+            everything and muon,
+            "fsdp_cpu_offload",
+            "does not work with the optimizer muon",
+            "Remove it, or choose the optimizer adamw.",
+        ),
+    )
+    for found, key, why, fix in cases:
+        if found:
+            yield _refused("config-cpu-offload", f"{key} {why}", fix, f"{model}.{key}")
+
+
+def implementation(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The config asks nothing that the implementation of transformers (`impl = "hf"`) cannot do."""
+    model = _model(config)
+    if config.at(f"{model}.impl") != "hf":
+        return
+    attention = str(config.at(f"{model}.attn") or "auto")
+    cases = (
+        (attention in _OWN_ATTENTION, "attn", f'attn = "{attention}"', "flash_attention_2"),
+        (config.at(f"{model}.quantization") is not None, "quantization", "a quantized training", None),
+        ((config.number(f"{model}.cp", 1) or 1) > 1, "cp", "context parallelism", None),
+        (config.at(f"{model}.ep") not in (None, 1, "auto"), "ep", "expert parallelism", None),
+        (config.at(f"{model}.ac.mode") == "selective", "ac.mode", "selective activation checkpointing", None),
+    )
+    for found, key, what, instead in cases:
+        if found:
+            yield _refused(
+                "config-implementation",
+                f'impl = "hf" has no part for {what}' if instead is None else f'impl = "hf" does not go with {what}',
+                (f'Set {model}.{key} = "{instead}", or r' if instead else "R")
+                + f'emove {model}.impl: "auto" takes prime-rl\'s own where there is one.',
+                f"{model}.{key}",
+            )
+
+
+def vision_training(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """`[model.vlm]` trains on images in bfloat16, as vLLM computes, and not the vision part under LoRA."""
+    model = _model(config)
+    vlm = config.at("model.vlm") or config.at(f"{model}.vlm")
+    if not isinstance(vlm, Mapping):
+        return
+    for key in ("optimization_dtype", "reduce_dtype"):
+        if config.at(f"{model}.{key}") != "bfloat16":
+            where = f"{model}.{key}"
+            yield _refused("config-vlm", f'[model.vlm] needs {key} = "bfloat16"', f'Set {where} = "bfloat16".', where)
+    if vlm.get("freeze_vision_encoder") is False and config.at(f"{model}.lora") is not None:
+        yield _refused(
+            "config-vlm",
+            "freeze_vision_encoder = false cannot be combined with LoRA, which freezes all other weights",
+            "Remove freeze_vision_encoder, or train without LoRA.",
+            "model.vlm.freeze_vision_encoder",
+        )
+
+
+def schedule(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Warm-up and decay of the learning rate fit into the run."""
+    where = _beside(config, "scheduler")
+    table = config.at(where)
+    if not isinstance(table, Mapping):
+        return
+    kind, steps = table.get("type"), config.max_steps
+    warmup = _steps(table, "warmup_steps", 10)
+    decay = _steps(table, "decay_steps", 10)
+    if kind == "linear" and not warmup and not decay:
+        why, fix = "a linear scheduler needs warmup_steps or decay_steps", 'Set one of them, or type = "constant".'
+    elif kind == "linear" and decay and steps is not None and warmup + decay > steps:
+        why = f"warmup_steps {warmup} + decay_steps {decay} exceed max_steps {steps}"
+        fix = f"Make them {steps} at most together."
+    elif kind == "cosine" and steps is not None and warmup >= steps:
+        why, fix = f"warmup_steps {warmup} leave nothing of max_steps {steps}", f"Set {where}.warmup_steps lower."
+    else:
+        return
+    yield _refused("config-scheduler", why, fix, where)
+
+
+TRAINER_RULES: tuple[ConfigRule, ...] = (lora_offload, offload, implementation, vision_training, schedule)
+
+
+def _model(config: TrainingConfig) -> str:
+    return "model" if config.shape == "sft" else "trainer.model"
+
+
+def _beside(config: TrainingConfig, key: str) -> str:
+    return key if config.shape == "sft" else f"trainer.{key}"
+
+
+def _steps(table: Mapping[str, Any], key: str, default: int) -> int:
+    value = table.get(key, default)
+    return value if isinstance(value, int) else default
+
+
+def _refused(code: Code, why: str, fix: str, where: str) -> Finding:
+    return Finding(code, "blocker", f"prime-rl refuses this: {why}.", fix, where)

@@ -1,0 +1,201 @@
+"""Rules about the environments of a config: at least one, each once, and each pinned to a version.
+
+The environment's own config classes judge its tables. `prime train validate` leaves these tables to the platform, which
+loads the environment only when the run has begun.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule, EnvironmentSchemas
+from prime_lab_mcp.lab.configs.schema import SchemaProblem, problems_against
+
+
+def sources_present(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The config has a training source. prime-rl's validator accepts a config without one."""
+    if not config.train_sources and config.at("trainer.data.fake") is None:
+        yield Finding(
+            "config-no-train-source",
+            "blocker",
+            "The config names no training environment: there is no [[orchestrator.train.source]].",
+            "Add one, or call write_training_config(environments=[...], based_on=this file).",
+            config.path.name,
+        )
+    if isinstance(config.at("orchestrator.eval"), Mapping) and not config.eval_sources:
+        yield Finding(
+            "config-no-eval-source",
+            "blocker",
+            "[orchestrator.eval] is there but names no [[orchestrator.eval.source]], which prime-rl refuses.",
+            "Add an eval source with held-out tasks, or remove the [orchestrator.eval] table.",
+            "orchestrator.eval",
+        )
+
+
+def unique_source_names(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Names are unique within training and within evaluation, and none is `agg`, which is reserved."""
+    for kind, sources in (("train", config.train_sources), ("eval", config.eval_sources)):
+        for source in sources:
+            where = f"orchestrator.{kind}.source"
+            if not source.id:
+                yield Finding(
+                    "config-source-without-id",
+                    "blocker",
+                    "A source names no environment: env.taskset.id is missing.",
+                    'Set env.taskset.id = "owner/name@version".',
+                    where,
+                )
+            elif source.name == "agg":
+                yield Finding(
+                    "config-source-name",
+                    "blocker",
+                    'A source may not be named "agg": prime-rl uses it for totals.',
+                    "Give the source another name.",
+                    where,
+                )
+        for name, count in Counter(s.name for s in sources if s.name).items():
+            if count > 1:
+                yield Finding(
+                    "config-duplicate-source",
+                    "blocker",
+                    f"{count} {kind} sources are named {quote(name, limit=80)}; names must be unique.",
+                    'Give each its own name = "...".',
+                    f"orchestrator.{kind}.source",
+                )
+
+
+def source_pinned(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Every source has a version, without which it trains on the newest at the start of the run instead of the checked
+    one."""
+    if config.target != "hosted":
+        return
+    for source in config.sources:
+        where = f"orchestrator.{source.kind}.source {quote(source.name, limit=60)}"
+        if source.id and source.owner is None:
+            yield Finding(
+                "config-unpublished-source",
+                "blocker",
+                f"{quote(source.id, limit=80)} is no environment on the Hub: hosted training loads owner/name@version.",
+                "Call push_environment first, then name it as owner/name@version.",
+                where,
+            )
+        elif source.owner is not None and source.version in (None, "latest"):
+            ours = source.hub_name in context.ours
+            yield Finding(
+                "config-unpinned-source",
+                "warning" if ours else "blocker",
+                f"{quote(source.id, limit=80)} has no version: the run would take whatever is newest when it starts.",
+                'Pin it: id = "owner/name@version" (search_hub lists the versions).',
+                where,
+            )
+
+
+SOURCE_RULES: tuple[ConfigRule, ...] = (
+    sources_present,
+    unique_source_names,
+    source_pinned,
+)
+
+
+_SHOWN = 10
+
+
+def taskset_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Keys and values of `env.taskset` fit, for environments that were checked on this machine."""
+    for source, shapes in _known(config, context):
+        table = _table(source).get("taskset")
+        if shapes.taskset and isinstance(table, Mapping):
+            for problem in _problems(table, shapes.taskset, "env.taskset"):
+                yield _taskset(source, problem, shapes)
+
+
+def environment_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Keys and values of `env` besides the taskset fit: agents with their harness and runtime, limits, retries."""
+    for source, shapes in _known(config, context):
+        table = _table(source)
+        named = table.get("id")
+        if not shapes.env or (isinstance(named, str) and named):
+            continue  # another environment plays this taskset: its class is not known
+        for problem in _problems({k: v for k, v in table.items() if k != "taskset"}, shapes.env, "env"):
+            key, whose = quote(problem.key, limit=120), quote(source.id, limit=80)
+            near = (
+                f"Did you mean {problem.near}? Else remove it." if problem.near else f"Correct or remove {problem.key}."
+            )
+            yield Finding(
+                "config-environment-key",
+                "blocker" if shapes.exact else "warning",
+                f"{key} {problem.problem}, by the config class of {whose}.",
+                near,
+                _where(source, problem.key),
+            )
+
+
+def unchecked_environments(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """One information that names the environments whose keys could not be judged."""
+    if context.shapes is None:
+        return
+    unknown = [s.id for s in config.sources if s.id and s.args and s.id not in context.shapes]
+    if unknown:
+        names = ", ".join(quote(name, limit=80) for name in dict.fromkeys(unknown))
+        yield Finding(
+            "config-taskset-unchecked",
+            "info",
+            f"The taskset keys of {names} were not judged: their config classes are not known on this machine, "
+            "and `prime train validate` does not judge them either.",
+            "For an environment of yours call check_environment, which records them; for another, compare the keys "
+            "with its README. A wrong one is found only when the run has begun.",
+            "orchestrator.train.source",
+        )
+
+
+ENVIRONMENT_RULES: tuple[ConfigRule, ...] = (taskset_keys, environment_keys, unchecked_environments)
+
+
+def _known(config: TrainingConfig, context: ConfigContext) -> Iterator[tuple[ConfigSource, EnvironmentSchemas]]:
+    for source in config.sources:
+        if context.shapes is not None and source.id in context.shapes:
+            yield source, context.shapes[source.id]
+
+
+def _table(source: ConfigSource) -> Mapping[str, Any]:
+    env = source.table.get("env")
+    return env if isinstance(env, Mapping) else {}
+
+
+def _problems(table: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> list[SchemaProblem]:
+    """Problems of a table against a recorded schema; None where the record, which comes from the environment, is no
+    schema."""
+    try:
+        return problems_against(table, schema, path)[:_SHOWN]
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return []
+
+
+def _taskset(source: ConfigSource, problem: SchemaProblem, shapes: EnvironmentSchemas) -> Finding:
+    known = ", ".join(k for k in shapes.taskset.get("properties", {}) if k not in ("id", "task", "system_prompt"))
+    unknown = problem.kind == "unknown"
+    if problem.near:
+        fix = f"Did you mean {quote(problem.near, limit=80)}?"
+    elif unknown and known:
+        fix = f"Remove it; the taskset's own keys are {quote(known, limit=200)}."
+    else:
+        fix = f"Remove {quote(problem.key, limit=80)}." if unknown else f"Correct {quote(problem.key, limit=80)}."
+    key, whose = quote(problem.key, limit=120), quote(source.id, limit=80)
+    return Finding(
+        "config-unknown-taskset-key" if unknown else "config-taskset-value",
+        "blocker" if shapes.exact else "warning",
+        f"{key} is no key of the taskset {whose}, which would be refused only when the run has begun."
+        if unknown
+        else f"{key} {problem.problem}, by the config class of {whose}.",
+        fix,
+        _where(source, problem.key),
+    )
+
+
+def _where(source: ConfigSource, key: str) -> str:
+    return f"orchestrator.{source.kind}.source {quote(source.name, limit=60)} {quote(key, limit=80)[1:-1]}"

@@ -1,0 +1,281 @@
+"""Rules about one step: batch, groups and rollouts in flight, sampling, sequence length, and the share of usable
+groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.context import (
+    MIN_BATCH,
+    MIN_GROUPS,
+    ConfigContext,
+    ConfigRule,
+    estimate_batch,
+    gates_resample,
+)
+
+MIN_GROUP = 8
+"""prime-rl docs: "Group size >= 8"."""
+_GROUP_RELATIVE = frozenset({"grpo", "max_rl", "hierarchical_grpo", "echo"})
+
+
+def batch_resolves(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The batch resolves as in prime-rl's `resolve_batching`."""
+    rollouts, tokens = config.number("orchestrator.batch_size"), config.number("orchestrator.token_batch_size")
+    if rollouts is not None and tokens is not None:
+        yield Finding(
+            "config-two-batches",
+            "blocker",
+            "Both batch_size and token_batch_size are set; prime-rl takes exactly one.",
+            "Remove orchestrator.token_batch_size.",
+            "orchestrator.token_batch_size",
+        )
+        return
+    group = config.number("orchestrator.group_size", 1) or 1
+    batch = config.batch_size
+    if batch is None:
+        return
+    if batch % group:
+        near = max(group, round(batch / group) * group)
+        yield Finding(
+            "config-batch-group",
+            "blocker",
+            f"batch_size {batch} is no multiple of group_size {group}; prime-rl refuses it.",
+            f"Set batch_size to {near}.",
+            "orchestrator.batch_size",
+        )
+    if 0 < batch < MIN_BATCH:
+        yield Finding(
+            "config-small-batch",
+            "warning",
+            f"batch_size {batch} is below {MIN_BATCH} rollouts, which prime-rl's docs call the practical floor.",
+            f"Set batch_size to {max(MIN_BATCH // group, 1) * group or group} or more, unless this is a smoke run.",
+            "orchestrator.batch_size",
+        )
+
+
+def group_size(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Groups are large enough. GRPO compares rollouts of one task, so a group of one has no advantage."""
+    for source in config.train_sources:
+        if _algorithm(config, source) not in _GROUP_RELATIVE:
+            continue
+        size = config.group_of(source)
+        default = "group_size" not in source.table and config.at("orchestrator.group_size") is None
+        if size < 2:
+            yield Finding(
+                "config-group-size",
+                "blocker",
+                f"group_size is {size}{' (the default)' if default else ''}: every advantage is zero.",
+                "Set orchestrator.group_size = 16.",
+                "orchestrator.group_size",
+            )
+        elif size < MIN_GROUP:
+            yield Finding(
+                "config-group-size",
+                "warning",
+                f"group_size {size} is below {MIN_GROUP}: few groups hold both better and worse rollouts.",
+                "Set orchestrator.group_size to 8 or 16.",
+                "orchestrator.group_size",
+            )
+
+
+def inflight(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Both bounds of the concurrency hold a whole group."""
+    group = config.number("orchestrator.group_size", 1) or 1
+    for key, default in (("max_inflight", 1024), ("initial_inflight", None)):
+        bound = config.number(f"orchestrator.concurrency.{key}", default)
+        if bound is not None and bound < group:
+            yield Finding(
+                "config-inflight",
+                "blocker",
+                f"concurrency.{key} {bound} is smaller than group_size {group}; prime-rl refuses it.",
+                f"Set orchestrator.concurrency.{key} to {group} or more.",
+                f"orchestrator.concurrency.{key}",
+            )
+
+
+BATCH_RULES: tuple[ConfigRule, ...] = (
+    batch_resolves,
+    group_size,
+    inflight,
+)
+
+
+def _algorithm(config: TrainingConfig, source: ConfigSource) -> str:
+    own = source.table.get("algo")
+    found = own.get("type") if isinstance(own, Mapping) else config.at("orchestrator.algo.type")
+    return str(found or "grpo")
+
+
+COMPLETION_MARGIN = 1.25
+"""Room over the 95th percentile that an evaluation measured (our judgement)."""
+
+
+def sequence_length(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Trainer and inference hold the samples that the orchestrator collects."""
+    wanted = config.seq_len
+    trainer = config.number("trainer.model.seq_len") or config.number("seq_len") or 2048
+    served = config.number("inference.vllm.max_model_len")
+    served = served if served is None or served > 0 else None  # -1 lets vLLM choose
+    for what, where, size in (
+        ("The trainer's seq_len", "trainer.model.seq_len", trainer),
+        ("The inference server's max_model_len", "inference.vllm.max_model_len", served),
+    ):
+        if size is not None and size < wanted:
+            yield Finding(
+                "config-seq-len",
+                "blocker",
+                f"{what} of {size} tokens is shorter than the orchestrator's seq_len of {wanted}.",
+                f"Set {where} to {wanted} or more, or use the shared seq_len alone.",
+                where,
+            )
+
+
+def completion_budget(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The completion has a bound, fits beside the prompt, and holds what the model writes."""
+    where = "orchestrator.train.sampling.max_completion_tokens"
+    budget, room = config.max_completion_tokens, config.seq_len
+    if budget is None:
+        yield Finding(
+            "config-no-completion-limit",
+            "warning",
+            f"max_completion_tokens is not set: rollouts run to the model's limit and are cut at seq_len {room}.",
+            f"Set {where}, e.g. to 1.25 times the 95th percentile that run_eval measured.",
+            where,
+        )
+        return
+    prompt = context.prompt_tokens or 0
+    if budget + prompt > room:
+        beside = f" beside prompts of {prompt} tokens" if prompt else ""
+        yield Finding(
+            "config-budget-exceeds-seq-len",
+            "blocker",
+            f"max_completion_tokens {budget}{beside} does not fit into seq_len {room}: samples are cut.",
+            f"Set seq_len to {-(-(budget + max(prompt, 256)) // 1024) * 1024} or more, or lower max_completion_tokens.",
+            where,
+        )
+    elif not prompt and budget > 0.9 * room:
+        yield Finding(
+            "config-no-room-for-prompt",
+            "warning",
+            f"max_completion_tokens {budget} leaves {room - budget} of seq_len {room} for the prompt.",
+            "Raise seq_len, or lower max_completion_tokens.",
+            where,
+        )
+    measured = context.completion_tokens
+    if measured is not None and budget < COMPLETION_MARGIN * measured:
+        yield Finding(
+            "config-completion-budget",
+            "warning",
+            f"max_completion_tokens {budget} is less than {COMPLETION_MARGIN} times the {measured} tokens "
+            "(95th percentile) that the evaluation measured: rollouts will be cut off.",
+            f"Set it to {-(-int(COMPLETION_MARGIN * measured) // 128) * 128} or more, and seq_len with it.",
+            where,
+        )
+
+
+def temperature(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The temperature fits the policy gradient, which assumes samples of the policy itself."""
+    where = "orchestrator.train.sampling.temperature"
+    value = config.at(where)
+    value = 1.0 if not isinstance(value, (int, float)) else float(value)
+    if value != 1.0:
+        yield Finding(
+            "config-temperature",
+            "warning",
+            f"Training samples at temperature {value:g}; prime-rl's recipes use 1.0.",
+            "Remove it or set 1.0, unless you mean it.",
+            where,
+        )
+    if context.temperature is not None and context.temperature != value:
+        yield Finding(
+            "config-eval-sampling",
+            "warning",
+            f"The evaluation sampled at temperature {context.temperature:g}, training will at {value:g}: "
+            "its share of usable groups may not hold.",
+            f"Call run_eval(temperature={value:g}).",
+            where,
+        )
+
+
+TOKEN_RULES: tuple[ConfigRule, ...] = (sequence_length, completion_budget, temperature)
+
+
+def curricula(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Samplers and gates pass prime-rl's checks, and fit its difficulty pool."""
+    for source in config.train_sources:
+        curriculum = source.table.get("curriculum")
+        if not isinstance(curriculum, Mapping):
+            continue
+        where = f"orchestrator.train.source {quote(source.name, limit=60)} curriculum"
+        for problem in (*_gate_problems(curriculum), *_pool_problems(curriculum, context)):
+            yield Finding(
+                "config-curriculum",
+                "blocker",
+                f"The curriculum cannot work: {problem}.",
+                "Correct it, or remove the curriculum table.",
+                where,
+            )
+
+
+def usable_signal(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The share of the batch with a gradient suffices, by the measured share of usable groups."""
+    bought = estimate_batch(config, context)
+    if bought is None or context.usable is None:
+        return
+    if bought.gradient_rollouts < MIN_BATCH or bought.gradient_groups < MIN_GROUPS:
+        yield Finding(
+            "config-weak-signal",
+            "warning",
+            f"About {bought.gradient_rollouts:.0f} of {bought.rollouts} rollouts a step ({bought.gradient_groups:.1f} "
+            f"groups) would carry a gradient; {bought.discarded_share:.0%} of what is generated is discarded.",
+            'Drop tasks that are always or never solved, raise group_size or batch_size, or set curriculum="gate".',
+            "orchestrator.batch_size",
+        )
+    elif gates_resample(config) and bought.generation_factor > 4:
+        yield Finding(
+            "config-costly-gate",
+            "warning",
+            f"The gate resamples until every group has a gradient: about {bought.generation_factor:.1f} times the "
+            "rollouts are generated and paid for.",
+            "Drop tasks that are always or never solved first.",
+            "orchestrator.train.source",
+        )
+
+
+SIGNAL_RULES: tuple[ConfigRule, ...] = (
+    curricula,
+    usable_signal,
+)
+
+
+def _gate_problems(curriculum: Mapping[str, Any]) -> Iterator[str]:
+    gates = curriculum.get("gates")
+    for name, gate in gates.items() if isinstance(gates, Mapping) else ():
+        if isinstance(gate, Mapping):
+            low, high = gate.get("reject_min", 0.0), gate.get("reject_max", 0.0)
+            if isinstance(low, (int, float)) and isinstance(high, (int, float)) and low > high:
+                yield f"gate {quote(str(name), limit=40)} has reject_min {low} above reject_max {high}"
+
+
+def _pool_problems(curriculum: Mapping[str, Any], context: ConfigContext) -> Iterator[str]:
+    sampler = curriculum.get("sampler")
+    if not isinstance(sampler, Mapping) or sampler.get("type") != "difficulty_pool":
+        return
+    if context.infinite:
+        yield "difficulty_pool needs a finite taskset, and this one is infinite"
+    if context.duplicate_tasks:
+        yield "difficulty_pool refuses duplicate tasks, and this taskset has some"
+    pools = sampler.get("pools")
+    if pools is None:
+        return
+    tables = [p for p in pools.values() if isinstance(p, Mapping)] if isinstance(pools, Mapping) else []
+    thresholds = [p.get("threshold") for p in tables]
+    if len(set(map(str, thresholds))) != len(thresholds):
+        yield "pool thresholds must differ"
+    if not any(isinstance(p.get("weight"), (int, float)) and p["weight"] > 0 for p in tables):
+        yield "at least one pool needs a positive weight"

@@ -1,0 +1,372 @@
+"""Chooses the columns of a dataset to use: the columns that the caller names, otherwise the best guesses.
+
+Every doubt about the choice becomes a finding, so that no guess passes for a fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.datasets import answer_syntax, golds
+from prime_lab_mcp.lab.datasets.answer_syntax import is_small_int
+from prime_lab_mcp.lab.datasets.columns import (
+    ANSWER_NAMES,
+    CONTEXT_NAMES,
+    LEAKY_NAMES,
+    NOT_ANSWER_PARTS,
+    OTHER_NAMES,
+    PROMPT_PARTS,
+    Column,
+    Rows,
+    describe_column,
+    describe_columns,
+    spread_rows,
+)
+from prime_lab_mcp.lab.datasets.formats import SURE_CONFIDENCE
+from prime_lab_mcp.lab.datasets.guesses import (
+    AnswerGuess,
+    PromptGuess,
+    gives_away,
+    guess_answers,
+    guess_prompts,
+    is_leaky,
+    judge_answer,
+)
+from prime_lab_mcp.lab.datasets.options import names_right_option, option_columns
+from prime_lab_mcp.lab.datasets.scan import ScannedDataset
+from prime_lab_mcp.lab.datasets.values import compose_prompt, prompt_text, snake_case, value_at
+
+_MOST_LABELS = 200
+_TWINS = ("{}_text", "{}_name", "{}_str", "{}_names", "{}_description", "{}_class")
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenColumns:
+    """The columns of a table, the chosen prompt and answer, and the other guesses."""
+
+    columns: Sequence[Column]
+    prompt: PromptGuess | None
+    answer: AnswerGuess | None
+    other_prompts: Sequence[PromptGuess]
+    other_answers: Sequence[AnswerGuess]
+    options: tuple[str, ...]
+    labels: tuple[str, ...]
+    named_prompt: bool
+    named_answer: bool
+
+
+def choose_columns(table: ScannedDataset, prompt_column: str | None, answer_column: str | None) -> ChosenColumns:
+    """Choose prompt and answer columns, by name or by guess. Raises BadInput for a column that does not exist."""
+    rows = table.main.rows
+    columns = describe_columns(rows, table.features)
+    options = option_columns(row for _, row in spread_rows(rows, 50))
+    named = _named_prompt(columns, rows, prompt_column) if prompt_column is not None else None
+    answer = _column(columns, rows, answer_column) if answer_column is not None else None
+    excluded = {o for o in options if not names_right_option(o)} | ({answer.name} if answer else set())
+    excluded |= {o for o in options if len(options) > 1}
+    prompts = [named] if named else guess_prompts(columns, rows, excluded)
+    prompt_columns = prompts[0].columns if prompts else ()
+    if answer is not None:
+        judged = judge_answer(answer, rows, prompt_columns, options)
+        answers = [judged] if judged else []
+    else:
+        answers = guess_answers(columns, rows, prompt_columns, options)
+    if not named and answers and len(prompts) > 1:
+        prompts = sorted(prompts, key=lambda guess: gives_away(guess, answers[0].path, rows))
+    if not named and answers and prompts and gives_away(prompts[0], answers[0].path, rows):
+        prompts = []
+    return ChosenColumns(
+        columns=columns,
+        prompt=prompts[0] if prompts else None,
+        answer=answers[0] if answers else None,
+        other_prompts=prompts[1:],
+        other_answers=answers[1:],
+        options=options,
+        labels=class_names(table, answers[0]) if answers else (),
+        named_prompt=named is not None,
+        named_answer=answer is not None,
+    )
+
+
+def class_names(table: ScannedDataset, answer: AnswerGuess) -> tuple[str, ...]:
+    """Return the class names by id, or the distinct labels in alphabetical order; () when unknown or not a class
+    format.
+    """
+    path, format, rows = answer.path, answer.recognised.format, table.main.rows
+    if format == "label":
+        held = table.held.rows if table.held else ()
+        texts = {
+            golds.gold_text(v).strip() for _, row in (*rows, *held) if not golds.is_empty(v := value_at(row, path))
+        }
+        return tuple(sorted(texts)) if len(texts) <= _MOST_LABELS else ()
+    if format != "class_id":
+        return ()
+    return answer.context.class_names or _from_twin(rows, path)
+
+
+def _from_twin(rows: Rows, path: str) -> tuple[str, ...]:
+    """Read class names from a column that spells out the ids 0, 1, 2, ... of another (`label_text` beside `label`)."""
+    columns = {snake_case(name): name for name in rows[0][1]}
+    candidates = [t.format(snake_case(path)) for t in _TWINS]
+    stem = snake_case(path).removesuffix("_id").removesuffix("_idx").removesuffix("_num")
+    twins = [columns[n] for n in (*candidates, stem, f"{stem}_name") if n in columns and columns[n] != path]
+    for twin in twins:
+        names: dict[int, str] = {}
+        pairs = ((row.get(path), row.get(twin)) for _, row in rows)
+        spelt = [(int(str(v)), str(t)) for v, t in pairs if is_small_int(v) and t is not None]
+        clash = any(names.setdefault(number, text) != text for number, text in spelt)
+        if names and not clash and sorted(names) == list(range(len(names))) and len(set(names.values())) == len(names):
+            return tuple(names[n] for n in range(len(names)))
+    return ()
+
+
+def _named_prompt(columns: Sequence[Column], rows: Rows, named: str) -> PromptGuess:
+    parts = (
+        (named,) if any(c.name == named for c in columns) else tuple(p.strip() for p in named.split(",") if p.strip())
+    )
+    if not parts:
+        raise BadInput("prompt_column names no column", fix="Name one, or several with commas between them.")
+    for part in parts:
+        _column(columns, rows, part)
+    return PromptGuess(parts, 1.0, "you named it" if len(parts) == 1 else "you named them")
+
+
+def _column(columns: Sequence[Column], rows: Rows, name: str) -> Column:
+    column = next((c for c in columns if c.name == name), None)
+    if column is not None:
+        return column
+    if "." in name and any(value_at(row, name) is not None for _, row in rows):
+        return describe_column(name, rows, {})
+    column_names = ", ".join(quote(c.name, 40)[1:-1] for c in columns[:30])
+    raise BadInput(f"there is no column {quote(name, 80)}", fix=f"Name one of: {column_names}.", code="unknown-column")
+
+
+_SAMPLE = 400
+_FEW_CHANCES = 0.5
+_FIGURE = re.compile(r"[0-9]")
+_FIGURES = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
+_COUNTED = frozenset({"numeric", "gsm8k_hash", "latex_math"})
+_APART = (NOT_ANSWER_PARTS | PROMPT_PARTS | {"answer", "solution", "response", "output"}) - {"text_id"}
+_CALLER = "You named it; leave the argument out to see the guesses, or name another column."
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChoice:
+    """The chosen columns of a table. `named_prompt` and `named_answer` are True where the caller named the column."""
+
+    columns: Sequence[Column]
+    rows: Rows
+    prompt: PromptGuess
+    answer: AnswerGuess
+    options: Sequence[str]
+    labels: Sequence[str]
+    named_prompt: bool
+    named_answer: bool
+
+
+def column_findings(choice: ColumnChoice) -> Iterator[Finding]:
+    """Yield a finding for every doubt about the chosen columns."""
+    yield from _columns_named(choice)
+    yield from _columns_guessed(choice)
+    yield from _form(choice)
+    yield from lacks_figures(choice)
+    yield from _unused(choice)
+
+
+def _columns_named(choice: ColumnChoice) -> Iterator[Finding]:
+    prompt, answer = choice.prompt, choice.answer
+    answer_name = _name(answer.path)
+    if choice.named_prompt or choice.named_answer:
+        if answer.path in prompt.columns and answer.recognised.format != "chat_messages":
+            yield Finding(
+                "column-doubtful",
+                "blocker",
+                f"the answer column {answer_name} is part of the prompt.",
+                "Name a prompt_column without it, or another answer_column.",
+            )
+        elif gives_away(prompt, answer.path, choice.rows):
+            yield Finding(
+                "column-doubtful",
+                "blocker",
+                f"the prompt {_names(prompt.columns)} holds the whole answer {answer_name} in most rows.",
+                "Name a prompt_column that does not hold the answer.",
+            )
+    if choice.named_prompt:
+        yield from _prompt_named(choice)
+    if choice.named_answer:
+        column = next((c for c in choice.columns if c.name == answer.path), None)
+        identifies = snake_case(answer.path).rpartition(".")[2] in OTHER_NAMES
+        if identifies or (column is not None and column.distinct == 1 and len(choice.rows) >= 20):
+            why = "is the same in every row" if column and column.distinct == 1 else "has the name of a mere note"
+            yield Finding("column-doubtful", "warning", f"the answer column {answer_name} {why}.", _CALLER)
+
+
+def _prompt_named(choice: ColumnChoice) -> Iterator[Finding]:
+    sample = spread_rows(choice.rows, _SAMPLE)
+    for path in choice.prompt.columns:
+        if is_leaky(path):
+            yield Finding(
+                "column-doubtful",
+                "warning",
+                f"the prompt column {_name(path)} has a name of what gives answers away.",
+                _CALLER,
+            )
+        elif not any(isinstance(value_at(row, path), str | list) for _, row in sample):
+            yield Finding("column-doubtful", "warning", f"the prompt column {_name(path)} holds no text.", _CALLER)
+
+
+def _columns_guessed(choice: ColumnChoice) -> Iterator[Finding]:
+    columns: tuple[tuple[str, Code, float, bool, str], ...] = (
+        (
+            "prompt",
+            "prompt-column-uncertain",
+            choice.prompt.confidence,
+            choice.named_prompt,
+            _names(choice.prompt.columns),
+        ),
+        ("answer", "answer-column-uncertain", choice.answer.confidence, choice.named_answer, _name(choice.answer.path)),
+    )
+    for kind, code, confidence, named, name in columns:
+        if not named and confidence < _FEW_CHANCES:
+            yield Finding(
+                code,
+                "warning",
+                f"{name} may not be the {kind} column (confidence {confidence:.2f}).",
+                f"Look at the samples and name it with {kind}_column.",
+            )
+
+
+def _form(choice: ColumnChoice) -> Iterator[Finding]:
+    answer = choice.answer
+    recognised, answer_name = answer.recognised, _name(answer.path)
+    if recognised.mixed and recognised.format == "free_text":
+        parts = ", ".join(f"{share:.0%} {name}" for name, share in recognised.also)
+        yield Finding(
+            "mixed-format",
+            "blocker",
+            f"the answers in {answer_name} have no one form: {parts}.",
+            "Bring the answers into one form, keep the rows of one form, or name another answer_column.",
+        )
+    elif not recognised.mixed and recognised.rival == "choice_letter":
+        yield Finding(
+            "options-not-found",
+            "warning",
+            f"the answers in {answer_name} are single letters, but no column holds options.",
+            "Add the options as a column (choices) or to the prompt; without them the letters mean nothing.",
+        )
+    elif not recognised.mixed and recognised.rival is not None and recognised.confidence < SURE_CONFIDENCE:
+        yield Finding(
+            "format-uncertain",
+            "warning",
+            f"the answers in {answer_name} are taken as {recognised.format}, but {recognised.rival} fits as well.",
+            "Look at the samples; name the template in create_environment if the other is meant.",
+        )
+    elif recognised.format == "choice_index" and recognised.index_base is not None and recognised.confidence <= 0.6:
+        yield Finding(
+            "index-base-uncertain",
+            "warning",
+            f"the indices in {answer_name} show neither 0 nor the number of options, so they may count from 0 "
+            "or from 1.",
+            "Look at a few rows; INDEX_BASE of the environment's shape.py says from where they count.",
+        )
+    if recognised.format == "class_id" and not choice.labels:
+        yield Finding(
+            "class-names-unknown",
+            "warning",
+            f"the classes in {answer_name} are numbers, and nothing says what they mean.",
+            "Ask whoever knows the data, and give the names in the order of the ids as labels to create_environment.",
+        )
+    if recognised.format == "multi_answer" and answer.any_of is None:
+        yield Finding(
+            "any-or-all",
+            "warning",
+            f"rows of {answer_name} have several answers, and it is not clear whether any one is right or all are "
+            "wanted.",
+            "Look at a few rows; ANY_OF of the environment's shape.py decides.",
+        )
+
+
+def lacks_figures(choice: ColumnChoice) -> Iterator[Finding]:
+    """Warn when the prompt contains no figures but another column does: SVAMP's `Question` without its `Body`."""
+    if choice.answer.recognised.format not in _COUNTED:
+        return
+    sample = spread_rows(choice.rows, _SAMPLE)
+    bare = [row for _, row in sample if not _FIGURE.search(compose_prompt(row, choice.prompt.columns))]
+    if len(bare) < 0.5 * len(sample):
+        return
+    apart = {*choice.prompt.columns, choice.answer.path, *choice.options}
+    for column in choice.columns:
+        name = snake_case(column.name)
+        usual = name in CONTEXT_NAMES or name.rpartition(".")[2] not in OTHER_NAMES | LEAKY_NAMES
+        if column.name in apart or not usual or is_leaky(column.name) or column.words < 3:
+            continue
+        texts = [prompt_text(value_at(row, column.name)) for row in bare]
+        rows_with_figures = sum(
+            _FIGURE.search(t) is not None and not _answers(row, choice, t) for row, t in zip(bare, texts, strict=True)
+        )
+        if rows_with_figures >= 0.5 * len(bare):
+            yield Finding(
+                "fact-free-prompt",
+                "warning",
+                f"in {len(bare) / len(sample):.0%} of the rows the prompt {_names(choice.prompt.columns)} holds no "
+                f"figure, while {_name(column.name)} does: what the answer is computed from is not asked.",
+                f'Give prompt_column="{_argument_name(column.name)},{_argument_name(choice.prompt.columns[-1])}".',
+            )
+            return
+
+
+def _unused(choice: ColumnChoice) -> Iterator[Finding]:
+    """Warn about a column of long text that the task does not use and that may be the context of the question."""
+    if choice.named_prompt or choice.answer.recognised.format == "chat_messages":
+        return
+    sample = spread_rows(choice.rows, _SAMPLE)
+    apart = {*choice.prompt.columns, choice.answer.path, *choice.options}
+    for column in choice.columns:
+        name = snake_case(column.name)
+        if column.name in apart or column.words < 8 or "." in name or column.distinct < 0.5 * len(choice.rows):
+            continue
+        if is_leaky(column.name) or name in OTHER_NAMES or name in ANSWER_NAMES or set(name.split("_")) & _APART:
+            continue
+        new = sum(
+            prompt_text(value_at(row, column.name)).strip() not in compose_prompt(row, choice.prompt.columns)
+            for _, row in sample
+        )
+        if new > 0.5 * len(sample):
+            yield Finding(
+                "context-unused",
+                "info",
+                f"{_name(column.name)} holds a text of its own in every row and is not part of the prompt.",
+                f'If the question is about it, give prompt_column="{_argument_name(column.name)},'
+                f'{",".join(map(_argument_name, choice.prompt.columns))}"; if it gives the answer away, leave it out.',
+            )
+            return
+
+
+def _answers(row: object, choice: ColumnChoice, text: str) -> bool:
+    """True when the text works out the answer (a solution under another name)."""
+    value = value_at(row, choice.answer.path)  # type: ignore[arg-type]
+    number = golds.gold_number(value, choice.answer.recognised.format)
+    last = re.findall(r"-?[0-9][0-9,]*(?:\.[0-9]+)?", text)
+    return (
+        answer_syntax.is_hash(text)
+        or answer_syntax.is_boxed(text)
+        or (bool(last) and number is not None and golds.number_in(last[-1]) == number)
+    )
+
+
+def _argument_name(path: str) -> str:
+    return quote(path, 60)[1:-1]
+
+
+def _name(path: str) -> str:
+    return quote(path, 60)
+
+
+def _names(paths: Sequence[str]) -> str:
+    return " + ".join(map(_name, paths))

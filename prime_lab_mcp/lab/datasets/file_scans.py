@@ -1,0 +1,215 @@
+"""Scans and judges local files.
+
+A thread of the server scans small text files. `dataset_program`, in the toolchain's interpreter, scans all others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.datasets import table_files, text_files
+from prime_lab_mcp.lab.datasets.digests import SplitDigests, count_repeats, row_gold_keys, row_task_keys
+from prime_lab_mcp.lab.datasets.inspection import Inspection, RepeatsOf, inspect_table
+from prime_lab_mcp.lab.datasets.scan import (
+    DatasetRequest,
+    Origin,
+    ScannedDataset,
+    ScannedSplit,
+    ScanProgress,
+    SplitScan,
+    no_progress,
+)
+from prime_lab_mcp.lab.datasets.tasks import RepeatCounts
+from prime_lab_mcp.lab.datasets.values import compose_prompt
+
+JUDGED_ROWS = 20_000
+"""Rows to judge where all rows are copied."""
+SEED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class ScanWork:
+    """What to scan and judge. `main` and `held` are split names; the columns override the guesses."""
+
+    request: DatasetRequest
+    main: str
+    held: str | None
+    prompt_column: str | None = None
+    answer_column: str | None = None
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return (self.main, self.held) if self.held else (self.main,)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every column that the caller named. A prompt may consist of several columns, separated by commas."""
+        prompt = (self.prompt_column, *(self.prompt_column or "").split(","))
+        return tuple(c.strip() for c in (*prompt, self.answer_column) if c)
+
+    def scan(self, split: str, report_progress: ScanProgress) -> SplitScan:
+        """Return an empty scan of one split."""
+        request = self.request
+        return SplitScan(
+            split, request.max_rows, SEED, whole=request.whole, named=self.named, report_progress=report_progress
+        )
+
+
+def scan_files(
+    work: ScanWork,
+    splits: Mapping[str, Sequence[Path]],
+    config: str | None = None,
+    *,
+    most: int | None = None,
+    report_progress: ScanProgress = no_progress,
+) -> Inspection:
+    """Scan the requested splits of local files and judge them. Raises LabError, and TooMuch for a file beyond `most`
+    bytes.
+    """
+    features: dict[str, Any] = {}
+    scans: dict[str, SplitScan] = {}
+    for split in work.splits:
+        scan = scans[split] = work.scan(split, report_progress)
+        for file in splits[split]:
+            try:
+                if text_files.format_of(file.name) in text_files.TABLES:
+                    table_files.read_table(file, scan, features)
+                else:
+                    text_files.read_text(file, split, scan, most)
+            except OSError as error:
+                raise BadInput(
+                    f"{quote(file.name, 80)} cannot be read: {error.strerror or quote(str(error), 120)}",
+                    fix="Make the file readable.",
+                    code="file-unreadable",
+                ) from None
+    rows = tuple((s, scans[s].rows if s in scans else _stated_rows(files)) for s, files in splits.items())
+    return judge_scans(work, scans, "files", rows, features, config=config)
+
+
+def _stated_rows(files: Sequence[Path]) -> int | None:
+    """Return the number of rows of a split that is not scanned, where its files state the number."""
+    if not all(f.suffix == ".parquet" for f in files):
+        return None
+    return sum(table_files.row_count(f) or 0 for f in files)
+
+
+def judge_scans(
+    work: ScanWork,
+    scans: Mapping[str, SplitScan],
+    origin: Origin,
+    splits: tuple[tuple[str, int | None], ...],
+    features: Mapping[str, Any],
+    *,
+    config: str | None = None,
+    revision: str | None = None,
+) -> Inspection:
+    """Judge the sampled rows, and count repetitions among all rows of the scans."""
+    done = {name: scan.done() for name, scan in scans.items()}
+    names = {c for scanned in done.values() for _, row in scanned.rows[:50] for c in row}
+    dataset = ScannedDataset(
+        id=work.request.dataset,
+        origin=origin,
+        config=config,
+        revision=revision,
+        # A last chunk is counted only when a scan is done.
+        splits=tuple((name, done[name].scanned if name in done and done[name].complete else n) for name, n in splits),
+        main=done[work.main],
+        held=done[work.held] if work.held else None,
+        features=features,
+        binary=tuple(sorted(n for n in names if any(n in scan.binary for scan in scans.values()))),
+    )
+    most = JUDGED_ROWS if work.request.whole else work.request.max_rows
+    table = replace(
+        dataset, main=_sampled(dataset.main, most), held=_sampled(dataset.held, most) if dataset.held else None
+    )
+    main, held = scans[work.main].digests, scans[work.held].digests if work.held else None
+    judged = judge_table(work, table, lambda prompt, answer: _repeats(table, main, held, prompt, answer))
+    if work.request.whole:
+        all_rows = replace(dataset.main, counted=len(table.main.rows))
+        judged = replace(judged, table=replace(dataset, main=all_rows))
+    return judged
+
+
+def judge_table(work: ScanWork, table: ScannedDataset, repeats_of: RepeatsOf | None = None) -> Inspection:
+    """Judge a table, and add the findings about how the table was read."""
+    inspection = inspect_table(
+        table,
+        work.request,
+        prompt_column=work.prompt_column,
+        answer_column=work.answer_column,
+        repeats_of=repeats_of,
+    )
+    return replace(inspection, findings=(*inspection.findings, *_reading_findings(table, repeats_of is not None)))
+
+
+def _sampled(scanned: ScannedSplit, most: int) -> ScannedSplit:
+    if len(scanned.rows) <= most:
+        return scanned
+    rows = random.Random(SEED).sample(scanned.rows, most)
+    return replace(scanned, rows=tuple(sorted(rows, key=lambda entry: entry[0])))
+
+
+def _repeats(
+    table: ScannedDataset, main: SplitDigests, held: SplitDigests | None, prompt: Sequence[str], answer: str | None
+) -> RepeatCounts | None:
+    """Count repetitions exactly where only some of the rows are judged; otherwise None."""
+    if table.main.judged == table.main.scanned and (table.held is None or table.held.judged == table.held.scanned):
+        return None
+    keys = row_task_keys(main, prompt)
+    if keys is None:
+        return None
+    held_keys = row_task_keys(held, prompt) if held is not None else None
+    if held is not None and held_keys is None:
+        return None
+    return count_repeats(
+        keys,
+        row_gold_keys(main, answer) if answer is not None else None,
+        held_keys,
+        text=_text_of(table.main, prompt),
+        held_text=_text_of(table.held, prompt),
+    )
+
+
+def _text_of(scanned: ScannedSplit | None, prompt: Sequence[str]) -> Callable[[int], str | None]:
+    rows = dict(scanned.rows) if scanned is not None else {}
+
+    def text(index: int) -> str | None:
+        row = rows.get(index)
+        return None if row is None else compose_prompt(row, list(prompt))
+
+    return text
+
+
+def _reading_findings(table: ScannedDataset, exact: bool) -> list[Finding]:
+    findings: list[Finding] = []
+    main = table.main
+    if main.judged < main.scanned:
+        also = "; duplicates, conflicts and leaks were counted over all rows" if exact else ""
+        findings.append(
+            Finding(
+                "rows-sampled",
+                "info",
+                f"{main.judged:,} of {count(main.scanned, 'row')} were judged: a seeded sample of all that were "
+                f"read, with every class in it{also}.",
+                "Nothing to do; raise max_rows to judge more.",
+            )
+        )
+    if table.binary:
+        named = ", ".join(quote(c, 40) for c in table.binary[:5])
+        findings.append(
+            Finding(
+                "binary-column",
+                "warning",
+                f"{named} {'hold' if len(table.binary) > 1 else 'holds'} images, sound or other binary data, which no "
+                "text prompt shows.",
+                "Make sure that the questions can be answered from the text alone, or leave these rows out.",
+            )
+        )
+    return findings

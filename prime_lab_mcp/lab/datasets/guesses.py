@@ -1,0 +1,369 @@
+"""Guesses the prompt and answer columns: ranked guesses, each with a confidence and a reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.datasets import answer_syntax, golds
+from prime_lab_mcp.lab.datasets.columns import (
+    ANSWER_NAMES,
+    ANSWER_PARTS,
+    CONTEXT_NAMES,
+    LEAKY_NAMES,
+    NOT_ANSWER_PARTS,
+    OTHER_NAMES,
+    PAIR_NAMES,
+    PROMPT_NAMES,
+    PROMPT_PARTS,
+    SYSTEM_NAMES,
+    TEST_NAMES,
+    WEAK_ANSWER_NAMES,
+    Column,
+    Rows,
+    spread_rows,
+)
+from prime_lab_mcp.lab.datasets.formats import AnswerContext, RecognisedFormat, has_inline_options, recognise_format
+from prime_lab_mcp.lab.datasets.options import names_right_option, options_of_row
+from prime_lab_mcp.lab.datasets.values import compose_prompt, is_chat, last_reply, prompt_text, snake_case, value_at
+
+_SAMPLE = 200
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PromptGuess:
+    """A guess of the prompt columns, with its confidence and reason."""
+
+    columns: tuple[str, ...]
+    confidence: float
+    why: str
+
+
+def guess_prompts(columns: Sequence[Column], rows: Rows, excluded: Collection[str] = ()) -> list[PromptGuess]:
+    """Return ranked guesses of the prompt; none uses the columns in `taken` (options, or the answer that the caller
+    named).
+    """
+    sample = spread_rows(rows, _SAMPLE)
+    usable = [c for c in columns if c.name not in excluded and not is_leaky(c.name)]
+    scored = sorted(_scores(usable, sample, len(rows)), key=lambda entry: -entry[0])[:_SHOWN]
+    guesses: dict[tuple[str, ...], PromptGuess] = {}
+    for score, column, why in scored:
+        parts, reason = _with_company(column, usable, sample)
+        close = any(other is not column and score - other_score < 0.05 for other_score, other, _ in scored)
+        doubt = 0.8 if close and not set(parts) >= {c.name for _, c, _ in scored[:2]} else 1.0
+        confidence = round(min(score, 0.99) * doubt, 2)
+        guesses.setdefault(parts, PromptGuess(parts, confidence, f"{why}{reason}"))
+    return list(guesses.values())
+
+
+def is_leaky(path: str) -> bool:
+    """True when columns of this name give the answer away."""
+    return any(snake_case(part) in LEAKY_NAMES for part in path.split("."))
+
+
+def gives_away(guess: PromptGuess, answer: str, rows: Rows) -> bool:
+    """True when most prompts contain the whole of a long answer (`text` of Alpaca)."""
+    if answer in guess.columns:
+        return False
+    held = long = 0
+    for _, row in spread_rows(rows, _SAMPLE):
+        gold = golds.gold_text(value_at(row, answer) or "").strip()
+        if len(gold) >= 25:
+            long += 1
+            held += gold in compose_prompt(row, guess.columns)
+    return long >= 3 and held > 0.5 * long
+
+
+def _scores(columns: Sequence[Column], sample: Rows, number: int) -> Iterator[tuple[float, Column, str]]:
+    for column in columns:
+        name = snake_case(column.name)
+        last = name.rpartition(".")[2]
+        chat = (column.holds_lists or column.dtype == "mixed") and _holds_chat(column.name, sample)
+        if column.null_rate > 0.5 or not (chat or column.words):
+            continue
+        varied = column.distinct >= 0.5 * max(1, number)
+        score, why = _by_name(name, column.name, column)
+        if last in OTHER_NAMES or (name in ANSWER_NAMES and name not in PROMPT_NAMES):
+            score -= 0.4
+        score += 0.15 * (column.words >= 4 or chat) + 0.12 * varied
+        if score >= 0.3:
+            long = ", its values are long and differ" if varied and column.words >= 4 else ""
+            yield score, column, f"{why}{long}"
+
+
+def _holds_chat(path: str, sample: Rows) -> bool:
+    values = [v for _, row in sample[:50] if (v := value_at(row, path)) is not None]
+    return bool(values) and sum(map(is_chat, values)) >= 0.9 * len(values)
+
+
+def _by_name(name: str, path: str, column: Column) -> tuple[float, str]:
+    if name in PROMPT_NAMES:
+        return 0.72 - 0.012 * PROMPT_NAMES.index(name), "its name is a usual one"
+    head, _, last = name.rpartition(".")
+    if head and last in (*PROMPT_NAMES[:12], "stem"):
+        same = head in PROMPT_NAMES  # question.stem is the question; extra_info.question a copy of it
+        return (0.6 if same else 0.3), "the name inside of its object is a usual one"
+    words = set(last.split("_"))
+    if not head and words & PROMPT_PARTS and not words & {"id", "type", "title", "source", "date", "concept", "num"}:
+        return 0.45, "its name has a usual word"
+    if name in CONTEXT_NAMES and not head:
+        return 0.2, "no column asks anything, and it is the text"
+    return (0.15 if not head else 0.0), "no column has a usual name, and it is long text"
+
+
+def _with_company(column: Column, columns: Sequence[Column], sample: Rows) -> tuple[tuple[str, ...], str]:
+    """Return the question's column with the columns that belong to it, in reading order, and the reason."""
+    by_name = {snake_case(c.name): c for c in columns if c.words or c.holds_lists}
+    name = snake_case(column.name)
+    pair = next((p for p in PAIR_NAMES if name in p and all(n in by_name for n in p)), None)
+    middle = tuple(by_name[n].name for n in pair) if pair else (column.name,)
+    before = [
+        c.name
+        for n, c in by_name.items()
+        if n in CONTEXT_NAMES
+        and c.name not in middle
+        and (c.words >= 3 or c.words == 0)
+        and _adds(c.name, middle, sample)
+    ]
+    systems = [c.name for n, c in by_name.items() if n in SYSTEM_NAMES and c.words >= 1 and c.name not in middle]
+    reason = "; the two belong together" if pair else ""
+    reason += f"; {', '.join(quote(b, 60) for b in before)} holds what the question is about" if before else ""
+    return (*systems[:1], *before, *middle), reason
+
+
+def _adds(context: str, prompt: tuple[str, ...], sample: Rows) -> bool:
+    """True when the context is text that the prompt does not already contain (`question_concat` of SVAMP)."""
+    texts = [
+        (prompt_text(value), compose_prompt(row, prompt)) for _, row in sample if (value := value_at(row, context))
+    ]
+    texts = [(about, prompt_of_row) for about, prompt_of_row in texts if about.strip() and not about.startswith("{")]
+    return bool(texts) and sum(about.strip() in prompt_of_row for about, prompt_of_row in texts) < 0.5 * len(texts)
+
+
+_ALL_OF = re.compile(r"(?:spans|labels|entities|keywords|tags|topics|categories|aspects|triples|steps|items)$")
+_ANY_OF = re.compile(r"(?:aliases|text|answers?|references?|correct_answers|short_answers|targets|value)$")
+_FUNCTION = re.compile(r"[\"'](?:func_name|instruction_id)[\"']\s*:")
+"""Names the function that checks a constraint (RLVR-IFeval)."""
+_answers_SAMPLE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerGuess:
+    """A guess of the answer column. `any_of` is for several golds: True when any gold is right, False when all are
+    required.
+
+    `any_of` is None when that is unclear or when there is one gold.
+    """
+
+    path: str
+    recognised: RecognisedFormat
+    confidence: float
+    context: AnswerContext
+    any_of: bool | None = None
+
+    @property
+    def certainty(self) -> float:
+        """Confidence that the column is the answer and that it has this format: the lesser of the two."""
+        return min(self.confidence, self.recognised.confidence)
+
+
+def guess_answers(
+    columns: Sequence[Column], rows: Rows, prompt: Sequence[str], options: Sequence[str] = ()
+) -> list[AnswerGuess]:
+    """Return ranked guesses of the answer column, each with the format of its values."""
+    ranked = sorted(_answers_scores(columns, rows, prompt, options), key=lambda entry: -entry[0])
+    if len(ranked) == 1 and snake_case(ranked[0][1].name) in WEAK_ANSWER_NAMES:
+        ranked = [(0.6, ranked[0][1])]
+    guesses = []
+    for score, column in ranked[:8]:
+        guess = judge_answer(column, rows, prompt, options)
+        if guess is not None:
+            guesses.append(replace(guess, confidence=round(_weighed(score, column, guess), 2)))
+    return sorted((g for g in guesses if g.confidence >= 0.15), key=lambda g: -g.confidence)[:_SHOWN]
+
+
+def _weighed(score: float, column: Column, guess: AnswerGuess) -> float:
+    """Adjust the name's score by the format: a column called tests must hold tests, and an index outranks prose."""
+    recognised = guess.recognised
+    if snake_case(column.name) in TEST_NAMES and recognised.format != "code_tests":
+        score *= 0.3
+    return score * (max(recognised.confidence, 0.4) if recognised.mixed else max(recognised.confidence, 0.5) ** 0.25)
+
+
+def _answers_scores(
+    columns: Sequence[Column], rows: Rows, prompt: Sequence[str], options: Sequence[str]
+) -> Iterator[tuple[float, Column]]:
+    names = {snake_case(c.name) for c in columns}
+    special = _special(columns, rows)
+    if special is not None:
+        yield 0.97, special
+        return
+    named = False
+    for column in columns:
+        if column.name in prompt and not _ends_in_reply(column, rows):
+            continue
+        score = _answers_by_name(snake_case(column.name), names, column)
+        if column.name in prompt:
+            score = 0.5
+        if column.name in options and not names_right_option(column.name):
+            continue
+        score -= 0.5 * (column.null_rate > 0.5) + 0.3 * (column.distinct == 1 and len(rows) >= 20)
+        if score >= 0.15:
+            named = True
+            yield score, column
+    if not named:
+        yield from ((0.35, c) for c in columns if c.name not in (*prompt, *options) and _could_hold_answers(c, rows))
+
+
+def _special(columns: Sequence[Column], rows: Rows) -> Column | None:
+    """Return the column of a task without gold text: constraints on the reply (IFEval), or numbers for a target
+    (Countdown).
+    """
+    by_name = {snake_case(c.name): c for c in columns}
+    if "instruction_id_list" in by_name and "kwargs" in by_name:
+        return by_name["instruction_id_list"]
+    if "reward_model.ground_truth" in by_name:
+        return None
+    numbers = by_name.get("nums") or by_name.get("numbers")
+    puzzle = numbers is not None and numbers.holds_lists
+    return by_name["target"] if puzzle and "target" in by_name else None
+
+
+def _ends_in_reply(column: Column, rows: Rows) -> bool:
+    """True for a conversation whose last turn is the assistant's: the column is prompt and gold at once."""
+    values = [value_at(row, column.name) for _, row in spread_rows(rows, 50)]
+    values = [v for v in values if v is not None]
+    return bool(values) and sum(last_reply(v) is not None for v in values) >= 0.8 * len(values)
+
+
+def _answers_by_name(name: str, known: set[str], column: Column) -> float:
+    head, _, last = name.rpartition(".")
+    if last in ("label", "labels") and column.dtype == "dict":
+        return 0.0
+    if name in ANSWER_NAMES:
+        score = 0.97 - 0.006 * ANSWER_NAMES.index(name)
+        inner = any(a in known for a in ANSWER_NAMES if a.startswith(f"{name}."))
+        return score - 0.5 if inner else score - 0.1 * (column.dtype == "dict")
+    if head:
+        apart = (
+            head in CONTEXT_NAMES
+            or head in LEAKY_NAMES
+            or last not in ANSWER_NAMES[:40]
+            or head in ("choices", "options")
+        )
+        return 0.0 if apart else 0.8 - 0.006 * ANSWER_NAMES.index(last)
+    if name in WEAK_ANSWER_NAMES:
+        return 0.3 if column.distinct > 1 and column.words <= 3 else 0.0
+    if name in OTHER_NAMES or name in CONTEXT_NAMES or name in LEAKY_NAMES:
+        return 0.0
+    words = set(name.split("_"))
+    return 0.0 if words & NOT_ANSWER_PARTS else max((ANSWER_PARTS.get(w, 0.0) for w in words), default=0.0)
+
+
+def _could_hold_answers(column: Column, rows: Rows) -> bool:
+    name = snake_case(column.name)
+    apart = (
+        name in OTHER_NAMES
+        or name in CONTEXT_NAMES
+        or name in LEAKY_NAMES
+        or "." in name
+        or set(name.split("_")) & NOT_ANSWER_PARTS
+    )
+    if apart or column.distinct < 2 or column.null_rate > 0.5:
+        return False
+    graded = column.dtype in ("int", "int64", "int32", "bool") and column.distinct <= 20
+    return 0 < column.words <= 5 or (graded and AnswerContext(column.name).named_class)
+
+
+# --- the form of one column ----------------------------------------------------------------------------------------
+
+
+def judge_answer(column: Column, rows: Rows, prompt: Sequence[str], options: Sequence[str] = ()) -> AnswerGuess | None:
+    """Recognise the format of one column, given the options beside it; None when the column holds no answer."""
+    sample = spread_rows(rows, _answers_SAMPLE)
+    counts = tuple(sorted({len(options_of_row(row, options)[0]) for _, row in sample} - {0})) if options else ()
+    inline = not counts and has_inline_options([compose_prompt(row, tuple(prompt)) for _, row in sample])
+    context = AnswerContext(column.name, column.classes, counts, inline)
+    values = [(index, row[column.name] if column.name in row else value_at(row, column.name)) for index, row in rows]
+    recognised = (
+        _special_form(column, rows, values) or (counts and _chosen(column, rows, values, options, context)) or None
+    )
+    recognised = recognised or recognise_format(values, context)
+    if recognised is None:
+        return None
+    if recognised.format == "chat_messages" and column.name in prompt:
+        recognised = replace(recognised, confidence=min(recognised.confidence, 0.9))
+    many = any_gold_suffices(column.name, [v for _, v in values]) if recognised.format == "multi_answer" else None
+    return AnswerGuess(column.name, recognised, 1.0, context, many)
+
+
+def _special_form(column: Column, rows: Rows, values: Sequence[tuple[int, Any]]) -> RecognisedFormat | None:
+    first: Mapping[str, Any] = rows[0][1] if rows else {}
+    names = {snake_case(n) for n in first}
+    if snake_case(column.name) == "instruction_id_list" and "kwargs" in names:
+        return RecognisedFormat("instruction_constraints", 1.0)
+    if "constraint_type" in names and any(_FUNCTION.search(str(v)) for _, v in values[:20]):
+        return RecognisedFormat("instruction_constraints", 0.9)
+    if column.name == "target" and names & {"nums", "numbers"} and "answer" not in names:
+        return RecognisedFormat("procedural", 0.95)
+    return None
+
+
+def _chosen(
+    column: Column, rows: Rows, values: Sequence[tuple[int, Any]], options: Sequence[str], context: AnswerContext
+) -> RecognisedFormat | None:
+    """Recognise golds that name an option by its label or text, or mark it in a list; None for other formats."""
+    if column.name in options:
+        return RecognisedFormat("choice_index", 0.95)
+    answers = [(index, row, v) for (index, v), (_, row) in zip(values, rows, strict=True) if not golds.is_empty(v)]
+    if not answers or isinstance(answers[0][2], bool | Mapping):
+        return None
+    answers = answers[:: max(1, len(answers) // 1000)]
+    direct = sum(answer_syntax.is_letter(v) for _, _, v in answers) / len(answers)
+    digits = sum(answer_syntax.is_small_int(v) for _, _, v in answers) / len(answers)
+    if direct == 1.0 or (digits > 0.5 and _indices_fit(answers, context)):
+        return None
+    positions = [(index, v, options_of_row(row, options, column.name)[1]) for index, row, v in answers]
+    against = tuple((index, v) for index, v, place in positions if place is None)
+    share = 1 - len(against) / len(answers)
+    if share < 0.95 or (digits > 0.5 and not direct and isinstance(answers[0][2], int)):
+        return None
+    form = "choice_letter" if direct > 0.5 else "choice_index"
+    return RecognisedFormat(form, round(share, 4), against[:5], share=round(share, 4))  # type: ignore[arg-type]
+
+
+def _indices_fit(known: Sequence[tuple[int, Any, Any]], context: AnswerContext) -> bool:
+    ints = {int(str(v)) for _, _, v in known if answer_syntax.is_small_int(v)}
+    return (
+        min(ints) >= 0 and max(ints) <= max(context.options) and not (0 in ints and max(ints) == max(context.options))
+    )
+
+
+def any_gold_suffices(path: str, values: Sequence[Any]) -> bool | None:
+    """Tell whether one of several golds is enough, by the column's name or by whether the golds are variants of one
+    answer.
+    """
+    lists = [
+        several for v in values[:2000] if (several := answer_syntax.several_golds(v)) is not None and len(several) > 1
+    ]
+    last = snake_case(path).rpartition(".")[2]
+    keys = {k for v in values[:50] if isinstance(v, Mapping) for k in answer_syntax.LISTS if isinstance(v.get(k), list)}
+    if _ALL_OF.search(last) or keys == {"spans"}:
+        return False
+    if keys or "." in path or last in ("aliases", "references", "correct_answers", "short_answers"):
+        return True
+    if lists:
+        alike = sum(_overlap(several) for several in lists) / len(lists)
+        if alike >= 0.5:
+            return True
+    return True if _ANY_OF.search(last) and (not lists or len(lists) < 0.9 * len(values)) else None
+
+
+def _overlap(answers: Sequence[Any]) -> bool:
+    """True when two of the golds share a word: variants of one answer rather than several answers."""
+    words = [set(golds.normalised_text(str(v)).split()) for v in answers[:6]]
+    return any(a & b for n, a in enumerate(words) for b in words[n + 1 :])

@@ -1,0 +1,181 @@
+"""Scans text for injections, credentials, and characters that look like others.
+
+Every scan takes time linear in the text: it first searches for a literal, then judges at most `_TRIES` occurrences,
+each within a window of bounded length.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Literal
+
+from prime_lab_mcp.lab.base import credentials
+
+Span = tuple[int, int]
+Act = Literal["instruction", "grading", "chat marker", "role header", "invisible character", "answer tag"]
+
+_TRIES = 50
+SCANNED_CHARACTERS = 200_000
+"""Characters of a cell to scan: half from its start and half from its end."""
+
+
+def scanned_window(text: str) -> str:
+    """Return the part of a cell that the scans below receive."""
+    return (
+        text
+        if len(text) <= SCANNED_CHARACTERS
+        else f"{text[: SCANNED_CHARACTERS // 2]}\n{text[-SCANNED_CHARACTERS // 2 :]}"
+    )
+
+
+def _places(text: str, *literals: str) -> Iterator[int]:
+    for literal in literals:
+        if literal not in text:
+            continue
+        place = text.find(literal)
+        for _ in range(_TRIES):
+            if place < 0:
+                break
+            yield place
+            place = text.find(literal, place + len(literal))
+
+
+# --- injection -------------------------------------------------------------------------------------------------------
+
+_INSTRUCTION = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\s{1,3}(?:(?:all|any|of|the|your|my|these|those)\s{1,3}){0,4}"
+    r"(?:previous|prior|above|earlier|preceding|system)\s{1,3}(?:instructions?|prompts?|rules|guidelines|messages)\b",
+    re.I,
+)
+_GRADING = re.compile(
+    r"\b(?:award|assign|grant|give|return|output)\s{1,3}(?:[a-z]{1,12}\s{1,3}){0,4}(?:full|maximum|max|perfect|highest)"
+    r"\s{1,3}(?:possible\s{1,3})?(?:marks?|score|reward|points|credit|grade)\b"
+    r"|\b(?:note|message|instructions?|dear|attention)[\s:,]{1,3}(?:to\s{1,3}|for\s{1,3})?(?:the\s{1,3})?"
+    r"(?:grader|evaluator|judge model|reward model)\b",
+    re.I,
+)
+_CHAT = re.compile(
+    r"<\|(?:im_(?:start|end|sep)|eot_id|(?:start|end)_header_id|endoftext|begin_of_text|system|user|assistant)\|>"
+    r"|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>"
+)
+_TAG = re.compile(r"</?(?:answer|think|tool_call)>", re.I)
+_ROLE = re.compile(r"^[ \t#*]{0,8}system[ \t*]{0,4}:", re.I)
+_WORDED: tuple[tuple[Act, re.Pattern[str], tuple[str, ...]], ...] = (
+    ("instruction", _INSTRUCTION, ("instruction", "prompts", "prompt ", "rules", "guideline", "messages")),
+    (
+        "grading",
+        _GRADING,
+        ("grader", "evaluator", "judge model", "reward model", "full ", "maximum", " max ", "perfect ", "highest "),
+    ),
+)
+"""Patterns of sentences, each with literals of which one stands in every match."""
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0001-\U000e007f]")
+_MARKS = frozenset("\u200e\u200f")
+_JOINERS = frozenset("\u200b\u200c\u200d")
+
+
+def acting_text(text: str, *, tags: bool = True) -> tuple[Act, Span] | None:
+    """Return the first text that acts on its reader. `tags` False: tags of answers and thoughts are normal here."""
+    lower = text.lower()
+    if len(lower) != len(text):  # a few capitals have two small letters; places must fit
+        lower = text
+    for act, pattern, literals in _WORDED:
+        for place in _places(lower, *literals):
+            if match := pattern.search(text, max(0, place - 120), place + 40):
+                return act, match.span()
+    if "<" in text or "[" in text:
+        for place in _places(lower, "<|", "inst]", "<<sys>>", "<</sys>>", "_of_turn>"):
+            if match := _CHAT.search(text, max(0, place - 12), place + 24):
+                return "chat marker", match.span()
+    for place in _places(lower, "system") if "system" in lower else ():
+        start = text.rfind("\n", max(0, place - 16), place) + 1
+        if (start or place < 16) and (match := _ROLE.match(text[start : place + 16])):
+            return "role header", (start, start + match.end())
+    if not text.isascii() and (span := invisible_character(text)):
+        return "invisible character", span
+    if tags and ">" in text:
+        for place in _places(lower, "answer>", "think>", "tool_call>"):
+            if match := _TAG.search(text, max(0, place - 2), place + 12):
+                return "answer tag", match.span()
+    return None
+
+
+def invisible_character(text: str) -> Span | None:
+    """Return the first invisible character without a purpose; scripts and emoji that need joiners keep them."""
+    for tries, match in enumerate(_INVISIBLE.finditer(text)):
+        if tries >= 20 * _TRIES:
+            return None
+        place, char = match.start(), match[0]
+        if char == "\ufeff" and place == 0:
+            continue
+        around = text[max(0, place - 2) : place] + text[place + 1 : place + 3]
+        if (char in _JOINERS and any(ord(c) > 0x2FF for c in around)) or (char in _MARKS and _right_to_left(text)):
+            continue
+        if char >= "\U000e0001" and "\U0001f3f4" in text[max(0, place - 8) : place]:
+            continue  # the flags of England, Scotland and Wales
+        return match.span()
+    return None
+
+
+def _right_to_left(text: str) -> bool:
+    return any("\u0590" <= c <= "\u08ff" for c in text[:4000])
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------
+
+_LOCAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}\Z")
+_DOMAIN = re.compile(r"[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.[A-Za-z]{2,24}(?![A-Za-z0-9_(-])")
+_RESERVED = re.compile(
+    r"(?i)(?:^|\.)(?:example\.(?:com|org|net)|example|test|invalid|localhost|domain\.com|email\.com)$"
+)
+
+
+def credential(text: str) -> str | None:
+    """Return the keys and private keys in a text, masked; None when there are none. Placeholders are no secret."""
+    secret = credentials.first(text)
+    if secret is None:
+        return None
+    return f"{secret.mark.strip()}… ({secret.end - secret.start} characters, masked)"
+
+
+def email_address(text: str) -> str | None:
+    """Return an e-mail address of a real domain with its local part masked; None when there is none."""
+    for place in _places(text, "@"):
+        domain = _DOMAIN.match(text, place + 1)
+        local = _LOCAL.search(text[max(0, place - 64) : place]) if domain else None
+        if domain and local and not _RESERVED.search(domain[0]):
+            return f"{local[0][0]}…@{domain[0]}"
+    return None
+
+
+# --- text that is equal only to the eye ------------------------------------------------------------------------------
+
+_MOJIBAKE = ("â€", "ï»¿", "\ufffd")
+_LED = ("Ã", "Â")
+_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+
+
+def mojibake(text: str) -> bool:
+    """True for UTF-8 read as Latin-1 or Windows-1252, and for characters lost in decoding."""
+    if text.isascii():
+        return False
+    return any(mark in text for mark in _MOJIBAKE) or any(
+        "\x80" <= text[place + 1 : place + 2] <= "\xbf" and text[place + 1] != "\xa0" for place in _places(text, *_LED)
+    )
+
+
+def misleading_answer(text: str) -> str | None:
+    """Say why comparing an answer as text would fail for a difference that the eye does not see; None otherwise."""
+    if text.isascii():
+        return None
+    if mojibake(text):
+        return "mojibake"
+    if _SPACES.search(text):
+        return "a space that is not U+0020"
+    if _INVISIBLE.search(text) and invisible_character(text):
+        return "an invisible character"
+    if not unicodedata.is_normalized("NFC", text):
+        return "combining marks (not NFC)"
+    return "compatibility characters (NFKC differs)" if not unicodedata.is_normalized("NFKC", text) else None

@@ -1,0 +1,203 @@
+"""Finds the reference answers (golds) of an environment's tasks, and the forms in which a completion may state them.
+
+Syntax only proposes forms. Calibration finds the form that the environment's reward accepts by scoring the forms.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prime_lab_mcp.lab.datasets import golds
+from prime_lab_mcp.lab.datasets.formats import (
+    CLASS_FORMATS,
+    AnswerContext,
+    AnswerFormat,
+    has_inline_options,
+    recognise_format,
+)
+from prime_lab_mcp.lab.worker.description import Row
+
+UNSTATABLE: frozenset[AnswerFormat] = frozenset({"code_tests", "instruction_constraints", "procedural"})
+"""Formats whose gold is a test of answers rather than an answer."""
+_LETTER = re.compile(r"\(?([A-Ja-j])[).]?")
+_NAMES = (
+    "answer",
+    "gold",
+    "target",
+    "expected",
+    "expected_answer",
+    "ground_truth",
+    "correct",
+    "correct_answer",
+    "label",
+    "final_answer",
+    "answers",
+    "reference",
+    "solution",
+    "canonical_solution",
+    "reference_solution",
+    "result",
+    "output",
+)
+_OPTIONS = ("choices", "options", "endings", "candidates")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGold:
+    """The gold of one task; `forms` are ways to state it, the likeliest first."""
+
+    row: int
+    raw: Any
+    forms: tuple[str, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The items of a gold that holds several."""
+        return tuple(_parts(self.raw)) if isinstance(self.raw, list | Mapping) else ()
+
+    def form(self, number: int) -> str:
+        return self.forms[min(number, len(self.forms) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleGolds:
+    """The golds of a sample. `place` is the field that holds the golds; `empty` are the rows without a gold."""
+
+    place: str
+    format: AnswerFormat
+    golds: tuple[TaskGold, ...]
+    empty: tuple[int, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The distinct answers, where they are a small closed set."""
+        counts = Counter(g.forms[0] for g in self.golds)
+        return (
+            tuple(label for label, _ in counts.most_common())
+            if self.format in CLASS_FORMATS and len(counts) <= 20
+            else ()
+        )
+
+
+def message_text(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, whose content may be a list of parts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(str(p.get("text", "")) for p in content if isinstance(p, Mapping))
+    return ""
+
+
+def prompt_of(row: Row) -> str:
+    """Return the user's request in a task, without the system prompt."""
+    return "\n".join(message_text(m) for m in row.prompt if m.get("role") != "system")
+
+
+def gold_candidates(rows: Sequence[Row]) -> list[SampleGolds]:
+    """Return candidates for the golds: the environment's answer field, then fields with names of answers."""
+    places: dict[str, None] = {}
+    for row in rows[:50]:
+        for place, raw in _places(row):
+            if not golds.is_empty(raw):
+                places[place] = None
+    candidates = (_collect(rows, place) for place in list(places)[:6])
+    return [g for g in candidates if g is not None]
+
+
+def _places(row: Row) -> Iterator[tuple[str, Any]]:
+    yield "answer", row.answer
+    for source, fields in (("", row.fields), ("info.", row.info)):
+        if isinstance(fields, Mapping):
+            yield from ((source + name, fields[name]) for name in _NAMES if fields.get(name) is not None)
+
+
+def _at(row: Row, place: str) -> Any:
+    if place == "answer" and row.answer is not None:
+        return row.answer
+    fields: Any = row.info if place.startswith("info.") else row.fields
+    return fields.get(place.removeprefix("info.")) if isinstance(fields, Mapping) else None
+
+
+def _collect(rows: Sequence[Row], place: str) -> SampleGolds | None:
+    full = [(row, _at(row, place)) for row in rows]
+    empty = tuple(row.index for row, raw in full if golds.is_empty(raw))
+    full = [(row, raw) for row, raw in full if not golds.is_empty(raw)]
+    offered = tuple(sorted({len(options_of(row)) for row, _ in full[:200]} - {0}))
+    inline = has_inline_options([prompt_of(row) for row, _ in full[:200]])
+    recognised = recognise_format([(row.index, raw) for row, raw in full], AnswerContext(place, None, offered, inline))
+    if recognised is None:
+        return None
+    base = recognised.index_base or 0
+    task_golds = tuple(TaskGold(row.index, raw, gold_forms(raw, recognised.format, row, base)) for row, raw in full)
+    return SampleGolds(place, recognised.format, task_golds, empty)
+
+
+def options_of(row: Row) -> list[str]:
+    """Return the answer options of a task, from its fields or its prompt."""
+    for fields in (row.fields, row.info):
+        if isinstance(fields, Mapping):
+            for name in _OPTIONS:
+                options = fields.get(name)
+                options = options.get("text") if isinstance(options, Mapping) else options
+                if isinstance(options, list) and 2 <= len(options) <= 26:
+                    return [str(f) for f in options]
+    lines = re.findall(r"(?m)^\s*\(?([A-J])[).:]\s*(.+)$", prompt_of(row))
+    return [text.strip() for _, text in lines] if len(lines) >= 2 and lines[0][0] == "A" else []
+
+
+def gold_forms(raw: Any, kind: AnswerFormat, row: Row, base: int = 0) -> tuple[str, ...]:
+    """Return the ways to state a gold, the likeliest first."""
+    forms = [f for f in _forms(raw, kind, row, base) if f.strip()]
+    if kind != "multi_answer":  # there a form is a way to join, the same number for lists of one and of several
+        forms = list(dict.fromkeys(forms))
+    return tuple(forms) or (str(raw),)
+
+
+def _forms(raw: Any, kind: AnswerFormat, row: Row, base: int) -> Iterator[str]:
+    text = golds.gold_text(raw).strip()
+    if kind in ("gsm8k_hash", "numeric"):
+        yield from _numbers(raw, kind)
+        yield golds.after_hash(text) or text
+    elif kind == "boxed":
+        yield golds.boxed_content(text) or text
+    elif kind == "boolean" and isinstance(raw, bool):
+        yield from ("yes", "true", "True") if raw else ("no", "false", "False")
+    elif kind == "choice_letter" and (letter := _LETTER.fullmatch(text)):
+        yield letter[1]
+        yield from options_of(row)[ord(letter[1].upper()) - ord("A") :][:1]
+    elif kind == "choice_index" and text.isdigit():
+        at = int(text) - base
+        yield from (chr(ord("A") + at),) if 0 <= at < 26 else ()
+        yield text
+        yield from options_of(row)[at:][:1] if at >= 0 else ()
+    elif kind == "multi_answer":
+        yield from _several(raw)
+    yield text
+
+
+def _numbers(raw: Any, kind: AnswerFormat) -> Iterator[str]:
+    number = golds.gold_number(raw, kind)
+    if number is not None and number.adjusted() < 30:
+        yield golds.canonical_number(number)
+
+
+def _several(raw: Any) -> Iterator[str]:
+    parts = _parts(raw)
+    if parts:
+        # All of them first: where naming one pays as much as naming all, that is a flaw to be shown.
+        yield ", ".join(parts)
+        yield "\n".join(parts)
+        yield json.dumps(parts, ensure_ascii=False)
+        yield parts[0]
+
+
+def _parts(raw: Any) -> list[str]:
+    if isinstance(raw, Mapping):
+        raw = next((raw[k] for k in ("text", "spans", "aliases") if isinstance(raw.get(k), list)), list(raw.values()))
+    return [golds.gold_text(r) for r in raw] if isinstance(raw, list) else [golds.gold_text(raw)]

@@ -1,0 +1,416 @@
+"""Reads rows of text files (JSON, JSONL, CSV and TSV), unpacking while reading and never holding a whole file.
+
+This module uses the standard library only, because the toolchain's interpreter runs it too.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import importlib
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.text import quote
+
+LONGEST_LINE = 16 * 1024 * 1024
+"""Bytes of one line or one JSON object at most; a longer one is no row of text."""
+TEXT = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+TABLES = (".parquet", ".arrow")
+PACKED = (".gz", ".zst")
+_CHUNK = 1024 * 1024
+_BOMB_SIZE = 1024**3
+_BOMB_RATIO = 150
+"""Compression ratio above which a file is refused. Text compresses 3 to 20 times, repetitive text a little more; gzip's
+limit is 1,032 times.
+"""
+
+
+class TooMuch(Exception):
+    """The file has more bytes than the caller wants to read in this process."""
+
+
+def format_of(name: str) -> str | None:
+    """Return the ending that names the format (`.jsonl` of `train.jsonl.gz`); None for other files."""
+    packed = packing_of(name)
+    ending = Path(name.removesuffix(packed) if packed else name).suffix
+    return ending if ending in TEXT or (ending in TABLES and packed is None) else None
+
+
+def packing_of(name: str) -> str | None:
+    """Return the compression suffix of a file name; None for an uncompressed file."""
+    return next((p for p in PACKED if name.endswith(p)), None)
+
+
+def known_endings() -> str:
+    """Return the known endings, for messages."""
+    return f"{', '.join((*TEXT, *TABLES))} (text also as {' and '.join(PACKED)})"
+
+
+def read_chunks(path: Path, most: int | None = None) -> Iterator[bytes]:
+    """Yield the unpacked bytes of a file. Raises BadInput, and TooMuch when there are more than `most`."""
+    packed = packing_of(path.name)
+    size = path.stat().st_size
+    total = 0
+    try:
+        with _opened(path, packed) as stream:
+            while chunk := stream.read(_CHUNK):
+                total += len(chunk)
+                if most is not None and total > most:
+                    raise TooMuch
+                if packed and total > _BOMB_SIZE and total > _BOMB_RATIO * size:
+                    raise BadInput(
+                        f"{quote(path.name, 80)} unpacks to more than {_BOMB_RATIO} times its size; that is no dataset",
+                        fix="Look at what the archive holds before anything else reads it.",
+                        code="decompression-bomb",
+                    )
+                yield bytes(chunk)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise _broken(path, packed, isinstance(error, EOFError)) from None
+    except (OSError, ValueError) as error:  # pyarrow's errors of packed data are these two
+        if packed != ".zst" or isinstance(error, UnicodeError | PermissionError | FileNotFoundError):
+            raise
+        raise _broken(path, packed, "truncated" in str(error).lower()) from None
+
+
+def _opened(path: Path, packed: str | None) -> Any:
+    if packed == ".gz":
+        return gzip.open(path, "rb")
+    if packed == ".zst":
+        pa: Any = importlib.import_module("pyarrow")
+        return pa.input_stream(str(path), compression="zstd")
+    return path.open("rb")
+
+
+def _broken(path: Path, packed: str | None, cut: bool) -> BadInput:
+    kind = "gzip" if packed == ".gz" else "zstd"
+    return BadInput(
+        f"{quote(path.name, 80)} {'ends in the middle of its data' if cut else f'is not {kind} data, or is damaged'}",
+        fix="Copy or download the file again; if it is not packed, give it the ending of what it is.",
+        code="broken-file",
+    )
+
+
+def read_lines(path: Path, most: int | None = None) -> Iterator[bytes]:
+    """Yield lines without line feed and byte order mark. Raises BadInput (`line-too-long`, `not-utf8`)."""
+    number, carry, first = 0, b"", True
+    for chunk in read_chunks(path, most):
+        if first:
+            refuse_other_encodings(chunk, path.name)
+            chunk, first = chunk.removeprefix(b"\xef\xbb\xbf"), False
+        *complete, carry = (carry + chunk).split(b"\n")
+        if max(map(len, complete), default=0) > LONGEST_LINE or len(carry) > LONGEST_LINE:
+            before = next((i for i, line in enumerate(complete) if len(line) > LONGEST_LINE), len(complete))
+            raise line_too_long(path.name, f"line {number + before + 1:,}")
+        number += len(complete)
+        yield from complete
+    if carry:
+        yield carry
+
+
+def line_too_long(name: str, what: str) -> BadInput:
+    """Return the error for a line or object that exceeds `LONGEST_LINE`."""
+    return BadInput(
+        f"{what} of {quote(name, 80)} is longer than {LONGEST_LINE / 2**20:g} MiB",
+        fix="Write one row per line, or store the dataset as Parquet.",
+        code="line-too-long",
+    )
+
+
+def not_utf8(name: str, encoding: str = "") -> BadInput:
+    """Return the error for a file in another encoding than UTF-8."""
+    return BadInput(
+        f"{quote(name, 80)} is not UTF-8 text{f'; it looks like {encoding}' if encoding else ''}",
+        fix="Convert the file to UTF-8, for example with iconv -t UTF-8.",
+        code="not-utf8",
+    )
+
+
+def refuse_other_encodings(head: bytes, name: str) -> None:
+    """Raise BadInput for a beginning of UTF-16, UTF-32 or of no text at all."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
+        raise not_utf8(name, "UTF-16 or UTF-32")
+    if b"\0" in head[:4096] and head[:4096].strip(b"\0"):
+        raise not_utf8(name, "binary data")
+
+
+WHOLE_FILE_BYTES = 256 * 1024 * 1024
+"""Bytes of a .json file at most whose rows are not one list; only a list can be read piece by piece."""
+DIGITS = 4300
+"""Digits of an integer that Python converts; a longer integer stays text."""
+_NAME_CHECKED_ROWS = 1000
+"""First rows of a file whose field names are compared; a file that repeats a name does so in every row."""
+_ROW_LISTS = ("data", "rows", "examples", "items", "questions")
+_SPACE = re.compile(r"[\s,]*")
+
+
+class RowSink(Protocol):
+    """A consumer of rows."""
+
+    def take(self, row: dict[str, Any], size: int) -> None: ...
+
+    def breaks(self, where: int, what: str) -> None: ...
+
+
+def read_text(path: Path, split: str, sink: RowSink, most: int | None = None) -> None:
+    """Read one file by its ending. Raises BadInput, OSError, and TooMuch beyond `most` bytes."""
+    match format_of(path.name):
+        case ".json":
+            read_json(path, split, sink, most)
+        case ".csv":
+            read_csv(path, sink, ",", most)
+        case ".tsv":
+            read_csv(path, sink, "\t", most)
+        case _:
+            read_jsonl(path, sink, most)
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= DIGITS else digits
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Repeated(next(n for n in names if names.count(n) > 1))
+    return row
+
+
+class _Repeated(Exception):
+    """An object has one name twice."""
+
+
+_decoder = json.JSONDecoder()
+_raw = _decoder.raw_decode
+_careful = json.JSONDecoder(parse_int=_integer)
+_watchful = json.JSONDecoder(parse_int=_integer, object_pairs_hook=_distinct)
+
+
+def _decoded(text: str, number: int) -> Any:
+    """Decode one JSON value. Raises ValueError, RecursionError, _Repeated."""
+    if number <= _NAME_CHECKED_ROWS:
+        return _watchful.decode(text)
+    try:
+        value, end = _raw(text) if text.startswith("{") else (None, -1)  # decode() costs half as much again
+        return value if end >= 0 and not text[end:].strip() else _decoder.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of too many digits
+        return _careful.decode(text)
+
+
+def _take(sink: RowSink, value: Any, number: int, size: int) -> None:
+    if isinstance(value, dict):
+        sink.take(value, size)
+    else:
+        sink.breaks(number, f"a JSON {type(value).__name__}, not an object")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
+    return "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
+
+
+def _repeats_a_name(name: str, what: str) -> BadInput:
+    return BadInput(
+        f"{quote(name, 80)} gives one row two columns named {quote(what, 80)}",
+        fix="Give each column one name.",
+        code="duplicate-columns",
+    )
+
+
+def read_jsonl(path: Path, sink: RowSink, most: int | None = None) -> None:
+    """Read one JSON object per line; count other lines as broken."""
+    any_object = False
+    foreign = 0
+    for number, line in enumerate(read_lines(path, most), 1):
+        if not line.strip():
+            continue
+        try:
+            value = _decoded(line.decode(), number)
+        except _Repeated as error:
+            raise _repeats_a_name(path.name, str(error)) from None
+        except (ValueError, RecursionError) as error:
+            foreign += isinstance(error, UnicodeDecodeError)
+            sink.breaks(number, _why(error))
+            continue
+        any_object = any_object or isinstance(value, dict)
+        _take(sink, value, number, len(line))
+    if foreign and not any_object:
+        raise not_utf8(path.name)
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def read_json(path: Path, split: str, sink: RowSink, most: int | None = None) -> None:
+    """Read a list of objects (streamed), an object with such a list (by split or as `data`), columns, or JSONL."""
+    texts = _decoded_chunks(path, most)
+    head = ""
+    for text in texts:
+        head += text
+        if head.strip():
+            break
+    if head.lstrip().startswith("["):
+        return _read_list(chain([head], texts), sink, path.name)
+    first, _, rest = head.lstrip().partition("\n")
+    if rest.lstrip().startswith("{") and _is_object(first):
+        return read_jsonl(path, sink, most)
+    return _read_object(head, texts, split, sink, path.name)
+
+
+def _decoded_chunks(path: Path, most: int | None) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    first = True
+    try:
+        for chunk in read_chunks(path, most):
+            if first:
+                refuse_other_encodings(chunk, path.name)
+                chunk, first = chunk.removeprefix(codecs.BOM_UTF8), False
+            yield decoder.decode(chunk)
+        yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise not_utf8(path.name) from None
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _read_list(texts: Iterable[str], sink: RowSink, name: str) -> None:
+    """Decode object by object; retry an incomplete object with the next piece of the file."""
+    buffer, number, opened = "", 0, False
+    reason: Exception | None = None
+    for text in texts:
+        buffer += text
+        place = 0
+        if not opened:
+            opened, place = True, buffer.index("[") + 1
+        while True:
+            match = _SPACE.match(buffer, place)
+            place = match.end() if match else place
+            if place >= len(buffer):
+                break
+            if buffer[place] == "]":
+                _nothing_after(buffer[place + 1 :], texts, name)
+                return
+            try:
+                value, end = (_watchful if number < _NAME_CHECKED_ROWS else _careful).raw_decode(buffer, place)
+            except _Repeated as error:
+                raise _repeats_a_name(name, str(error)) from None
+            except RecursionError:
+                raise _broken_json(name, "nested too deeply") from None
+            except ValueError as error:
+                if not _may_go_on(error, len(buffer)):
+                    raise _broken_json(name, str(error)) from None
+                if len(buffer) - place > LONGEST_LINE:
+                    raise line_too_long(name, f"entry {number + 1:,}") from None
+                reason = error
+                break
+            if end == len(buffer) and not isinstance(value, dict):
+                break  # a bare number may go on in the next piece
+            number += 1
+            _take(sink, value, number, end - place)
+            place = end
+        buffer = buffer[place:]
+    raise _broken_json(name, str(reason) if buffer.strip() and reason is not None else "the list is not closed")
+
+
+def _may_go_on(error: ValueError, size: int) -> bool:
+    """True when the undecodable text may only be cut off: the error is at the end, or inside a text."""
+    return not isinstance(error, json.JSONDecodeError) or error.pos > size - 16 or "Unterminated" in error.msg
+
+
+def _nothing_after(rest: str, texts: Iterable[str], name: str) -> None:
+    if rest.strip() or any(text.strip() for text in texts):
+        raise _broken_json(name, "something follows the list of rows")
+
+
+def _read_object(head: str, texts: Iterator[str], split: str, sink: RowSink, name: str) -> None:
+    pieces, size = [head], len(head)
+    for text in texts:
+        pieces.append(text)
+        size += len(text)
+        if size > WHOLE_FILE_BYTES:
+            raise BadInput(
+                f"{quote(name, 80)} is one JSON object of more than {WHOLE_FILE_BYTES // 2**20} MiB",
+                fix="Write the rows as one list of objects, or convert them to JSONL or Parquet.",
+                code="file-too-big",
+            )
+    try:
+        value = _watchful.decode("".join(pieces))
+    except _Repeated as error:
+        raise _repeats_a_name(name, str(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise _broken_json(name, "nested too deeply" if isinstance(error, RecursionError) else str(error)) from None
+    for number, row in enumerate(_row_list(value, split, name), 1):
+        _take(sink, row, number, 0)
+
+
+def _broken_json(name: str, why: str) -> BadInput:
+    return BadInput(f"{quote(name, 80)} is not valid JSON: {quote(why, 120)}", fix="Mend the file.", code="broken-json")
+
+
+def _row_list(value: Any, split: str, name: str) -> Iterable[Any]:
+    if isinstance(value, dict):
+        lists = {k: v for k, v in value.items() if isinstance(v, list)}
+        for key in (split, *_ROW_LISTS):
+            if lists.get(key) and isinstance(lists[key][0], dict):
+                return lists[key]
+        if lists and len(lists) == len(value) and len({len(v) for v in lists.values()}) == 1:
+            return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+    raise BadInput(
+        f"{quote(name, 80)} holds no list of rows", fix="Make it a JSON list of objects, or JSONL.", code="no-rows"
+    )
+
+
+# --- CSV -------------------------------------------------------------------------------------------------------------
+
+
+def read_csv(path: Path, sink: RowSink, delimiter: str, most: int | None = None) -> None:
+    """Read a table with a header line; every value is text."""
+    csv.field_size_limit(LONGEST_LINE)
+    source = (line.decode() + "\n" for line in read_lines(path, most))
+    try:
+        first = next(source, "")
+        reader = csv.reader(chain([first], source), delimiter=_delimiter(first, delimiter))
+        header = _header(next(reader, []), path.name)
+        for row in reader:
+            if len(row) == len(header):
+                sink.take(dict(zip(header, row, strict=True)), sum(map(len, row)))
+            elif row:
+                sink.breaks(reader.line_num, f"{len(row)} fields where the header has {len(header)}")
+    except UnicodeDecodeError:
+        raise not_utf8(path.name) from None
+    except csv.Error as error:
+        raise BadInput(
+            f"{quote(path.name, 80)} cannot be read as CSV: {quote(str(error), 120)}",
+            fix="Mend its quoting: a quote that is opened and not closed swallows all that follows.",
+            code="broken-csv",
+        ) from None
+
+
+def _delimiter(header: str, usual: str) -> str:
+    """Return the delimiter of the header, because spreadsheets of many countries write semicolons."""
+    return usual if usual in header else next((d for d in (";", "\t") if d in header), usual)
+
+
+def _header(names: list[str], file: str) -> list[str]:
+    """Return the column names; an unnamed column (a written index) gets its position as name."""
+    columns = [name if name.strip() else f"column {place}" for place, name in enumerate(names, 1)]
+    repeated = next((n for n in columns if columns.count(n) > 1), None)
+    if repeated is not None:
+        raise _repeats_a_name(file, repeated)
+    return columns

@@ -1,0 +1,143 @@
+"""Checks of credentials: keys in the files of a package, and environment variables that the code needs at run time."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from prime_lab_mcp.lab.base import credentials
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.environment.package import EnvironmentPackage, PackageCheck
+from prime_lab_mcp.lab.state.source_code import SourceFile, dotted_name
+
+FORWARDED_VARIABLES = frozenset({"HF_TOKEN", "WANDB_API_KEY"})
+"""Variables that a hosted training run can receive (prime 0.18.0 refuses any other name); others need `prime env
+secret`.
+"""
+_TEXT = (".md", ".toml", ".json", ".jsonl", ".yaml", ".yml", ".cfg", ".ini", ".txt", ".sh", ".env")
+_MAX_TEXT = 2_000_000
+_SHOWN = 20
+_READERS = frozenset({"os.getenv", "os.environ.get", "getenv", "environ.get", "os.environ.setdefault"})
+_ORDINARY = frozenset({"HOME", "PATH", "TMPDIR", "USER", "PWD", "LANG", "TOKENIZERS_PARALLELISM", "VF_LOG_LEVEL"})
+
+
+class _Read(NamedTuple):
+    name: str
+    line: int
+    optional: bool
+    """True when the code has a default."""
+
+
+def secrets_in_files(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Block a push of keys, because a published key is a stolen key."""
+    for path, text in _texts(package):
+        secret = min((*credentials.find(text), *credentials.key_blocks(text)), key=lambda c: c.start, default=None)
+        if secret is not None:
+            line = text.count("\n", 0, secret.start) + 1
+            yield Finding(
+                "secret-in-code",
+                "blocker",
+                f"what looks like a key ({quote(secret.mark.strip())}…) stands in {quote(path, 80)} and would be "
+                "pushed",
+                "Remove it, revoke the key, and read it from an environment variable.",
+                f"{path}:{line}",
+            )
+
+
+def _texts(package: EnvironmentPackage) -> Iterator[tuple[str, str]]:
+    yield from ((file.path, file.text) for file in package.code.files)
+    for path in package.snapshot.files:
+        full_path = package.snapshot.tree / path
+        if path.endswith(_TEXT) and full_path.stat().st_size <= _MAX_TEXT:
+            yield path, full_path.read_text(encoding="utf-8", errors="replace")
+
+
+def secrets_needed(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Report the environment variables that the code reads: a variable that is missing in training fails every
+    rollout.
+    """
+    variables: dict[str, tuple[bool, str]] = {}
+    for file in package.code.files:
+        for read in _variables(file):
+            if read.name in _ORDINARY or not re.fullmatch(r"[A-Z][A-Z0-9_]{2,}", read.name):
+                continue
+            optional, where = variables.get(read.name, (True, file.at(read.line)))
+            variables[read.name] = (optional and read.optional, where)
+    groups: dict[str, list[str]] = {}
+    for name, (optional, _) in variables.items():
+        groups.setdefault(_kind(name, optional, package.allow_env), []).append(name)
+    for kind, names in groups.items():
+        severity, fix = _NEEDED[kind]
+        listed = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        noun = "variable" if len(names) == 1 else "variables"
+        yield Finding(
+            "secret-needed",
+            "warning" if severity else "info",
+            f"the code reads the environment {noun} {listed}",
+            fix.replace("NAME", names[0]),
+            variables[names[0]][1],
+            tuple({"variable": name, "optional": variables[name][0]} for name in names[:_SHOWN]),
+        )
+
+
+def variables_of(findings: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the environment variables without a default that recorded findings name."""
+    rows = [row for f in findings if f.get("code") == "secret-needed" for row in f.get("rows") or ()]
+    return tuple(dict.fromkeys(str(row.get("variable")) for row in rows if not row.get("optional")))
+
+
+def _kind(name: str, optional: bool, allowed: tuple[str, ...]) -> str:
+    if optional:
+        return "optional"
+    if name in FORWARDED_VARIABLES:
+        return "forwarded"
+    return "allowed" if name in allowed else "withheld"
+
+
+_NEEDED = {
+    "optional": (False, "It has a default; to set NAME in training, use `prime env secret create OWNER/NAME`."),
+    "forwarded": (
+        False,
+        "A hosted run can be given it (env_files in the training config); here, use --allow-env NAME of the server.",
+    ),
+    "allowed": (
+        False,
+        "It is passed on here; a hosted run gets only HF_TOKEN and WANDB_API_KEY, so link NAME to the environment "
+        "with `prime env secret create` before training.",
+    ),
+    "withheld": (
+        True,
+        "Start the server with --allow-env NAME to pass it on here. A hosted run gets only HF_TOKEN and "
+        "WANDB_API_KEY: link NAME to the environment with `prime env secret create` before training.",
+    ),
+}
+
+
+def _variables(file: SourceFile) -> Iterator[_Read]:
+    for name, call in file.calls():
+        if (name in _READERS or name.endswith("ensure_keys")) and call.args:
+            default = call.args[1] if len(call.args) > 1 else None
+            optional = default is not None and not (isinstance(default, ast.Constant) and default.value is None)
+            yield from (_Read(text, call.lineno, optional) for text in string_constants(call.args[0]))
+        for keyword in call.keywords:
+            if keyword.arg and re.search(r"(?:^|_)key_var$|api_key_var", keyword.arg):
+                yield from (_Read(text, call.lineno, False) for text in string_constants(keyword.value))
+    for node in ast.walk(file.tree) if file.tree is not None else ():
+        if isinstance(node, ast.Subscript) and dotted_name(node.value) in ("os.environ", "environ"):
+            optional = not isinstance(node.ctx, ast.Load)  # setting one is not reading it
+            yield from (_Read(text, node.lineno, optional) for text in string_constants(node.slice) if not optional)
+
+
+def string_constants(node: ast.expr) -> Iterator[str]:
+    """Yield the string constants of an argument: the argument, or the elements of a literal list."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.List | ast.Tuple | ast.Set):
+        for element in node.elts:
+            yield from string_constants(element)
+
+
+SECRET_CHECKS: tuple[PackageCheck, ...] = (secrets_in_files, secrets_needed)

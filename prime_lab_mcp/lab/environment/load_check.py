@@ -1,0 +1,315 @@
+"""Loads an environment twice for `check_environment`: from the snapshot while its wheel is built, then from the wheel.
+
+In the second load only the package's declared requirements are importable. The second load also scores tasks that are
+rebuilt from their data (v1). An environment that loads there, yields the same tasks and gives the same rewards also
+works where training runs.
+
+The second load proves that the wheel contains the files that loading opens, that the declared requirements provide the
+imports of loading, and that v1 tasks score from their data. It does not prove that the requirements resolve to the same
+versions elsewhere, nor does it cover what a reward imports or opens later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base.errors import LabError, WorkerError
+from prime_lab_mcp.lab.base.progress import Say
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.datasets import golds
+from prime_lab_mcp.lab.environment import requirements, wheel
+from prime_lab_mcp.lab.environment.loaded_checks import LoadedObservations
+from prime_lab_mcp.lab.environment.package import EnvironmentPackage
+from prime_lab_mcp.lab.interpreter import interpreter_requirements
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.loading import LOAD_SECONDS, LoadedEnvironment, open_environment
+from prime_lab_mcp.lab.worker.description import Loaded, Rows, Traits
+from prime_lab_mcp.lab.worker.faults import LoadFailed
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.problems import ProblemCode
+from prime_lab_mcp.lab.worker.scoring import Case, Scored
+
+SLOW_LOAD_SECONDS = 20.0
+"""Seconds of loading from which the second load is skipped."""
+_ROWS = 2
+_CASE_SECONDS = 3.0
+_STEADY = 5
+"""Repetitions with equal rewards after which a reward counts as deterministic; a fair coin agrees once with
+probability 1/2.
+"""
+_COSTLY_MS = 1000.0
+_NAMES = ("answer", "gold", "target", "expected", "label", "ground_truth", "solution", "reference")
+
+
+@dataclass(slots=True)
+class SecondLoad:
+    """The result of the second load. `loads` is None where there was no second load."""
+
+    findings: list[Finding] = field(default_factory=list)
+    loads: bool | None = None
+
+
+async def load_again(worker: Worker, first: Loaded, hidden: Sequence[str], *, timeout: float) -> SecondLoad:
+    """Load from the wheel, and compare the tasks with those from the folder."""
+    try:
+        loaded = await worker.load(timeout=timeout)
+    except LoadFailed as error:
+        return SecondLoad([_failed(error, hidden)], False)
+    except WorkerError as error:
+        finding = Finding("wheel-does-not-load", "blocker", f"installed from its wheel, {error.message}", error.fix)
+        return SecondLoad([finding], False)
+    if None not in (first.tasks, loaded.tasks) and first.tasks != loaded.tasks:
+        finding = Finding(
+            "wheel-differs",
+            "blocker",
+            f"installed from its wheel it yields {count(loaded.tasks or 0, 'task')}, in the folder {first.tasks:,}",
+            "Open data relative to __file__ inside the package, and let the build include all of it.",
+        )
+        return SecondLoad([finding], True)
+    return SecondLoad([], True)
+
+
+def _failed(error: LoadFailed, hidden: Sequence[str]) -> Finding:
+    cause = quote(f"{error.type}: {error.reason}", 300)
+    lacking = next((m for m in hidden if f"'{m}'" in error.reason or f"'{m}." in error.reason), None)
+    if lacking is not None and error.type in ("ModuleNotFoundError", "ImportError"):
+        fix = f"Add the distribution that provides {lacking} to [project] dependencies; here it is installed by chance."
+    elif error.type == "FileNotFoundError":
+        fix = "Let the wheel include the file: packages = [...] under [tool.hatch.build.targets.wheel] takes all data."
+    else:
+        fix = "Make the package work without its folder: files inside of the module, every import declared."
+    return Finding(
+        "wheel-does-not-load",
+        "blocker",
+        f"installed from its wheel, with only what it requires, it raises {cause}",
+        fix,
+        error.where,
+    )
+
+
+async def rebuilt_task_findings(original: Worker, other: Worker, traits: Traits) -> list[Finding]:
+    """Report tasks that score differently when rebuilt from their data where `load()` never ran (v1)."""
+    if traits.lossy_total or traits.other_tasks or not traits.wire:
+        return []
+    pairs = [(data, case) for row, data in traits.wire[:_ROWS] for case in _cases(row, data)]
+    before = await _scored_here(original, [case for _, case in pairs])
+    if before is None:
+        return []
+    try:
+        after = await other.serve(pairs, case_timeout=_CASE_SECONDS, timeout=_CASE_SECONDS * len(pairs) + 30)
+    except LoadFailed as error:
+        cause = quote(f"{error.type}: {error.reason}", 300)
+        return [_not_self_contained(f"a task rebuilt from its data raises {cause}", error.where)]
+    except WorkerError:
+        return []
+    changed = [(case, a, b) for (_, case), a, b in zip(pairs, before, after, strict=True) if _differs(a, b)]
+    if not changed:
+        return []
+    for _ in range(_STEADY):
+        again = await _scored_here(original, [case for case, _, _ in changed])
+        if again is None or any(a.reward != b.reward for (_, a, _), b in zip(changed, again, strict=True)):
+            return []  # the reward is not deterministic, which test_reward reports
+    case, first, second = changed[0]
+    if second.errors:
+        problem = second.errors[0]
+        what = f"raises {quote(f'{problem.type}: {problem.message}', 200)}"
+        return [
+            _not_self_contained(f"the reward {quote(problem.where, 60)} of a task rebuilt from its data {what}", None)
+        ]
+    row = {"row": case.row, "completion": quote(str(case.messages[0]["content"]), 120)}
+    what = f"scores {second.reward:g} where the loaded one scores {first.reward:g}"
+    return [_not_self_contained(f"a task rebuilt from its data {what}", None, row)]
+
+
+def _not_self_contained(what: str, where: str | None, row: Mapping[str, Any] | None = None) -> Finding:
+    return Finding(
+        "task-not-self-contained",
+        "blocker",
+        f"{what}; training sends the data only and never calls load()",
+        "Put everything that rewards need into the TaskData, not into the taskset, a module variable or the Task.",
+        where,
+        rows=(row,) if row else (),
+    )
+
+
+async def _scored_here(worker: Worker, cases: Sequence[Case]) -> list[Scored] | None:
+    """Return the scores; None where scoring is slow or fails by itself, so that a comparison would prove nothing."""
+    scores: list[Scored] = []
+    for case in cases:
+        (scored,) = await worker.score([case], case_timeout=_CASE_SECONDS)
+        if scored.ms > _COSTLY_MS or scored.has(ProblemCode.TIMEOUT) or (scored.broken and not scores):
+            return None
+        scores.append(scored)
+    return scores
+
+
+def _differs(before: Scored, after: Scored) -> bool:
+    if before.errors or before.reward is None:
+        return False
+    return bool(after.errors) or after.reward is None or abs(after.reward - before.reward) > 1e-9
+
+
+def _cases(row: int, data: Mapping[str, Any]) -> list[Case]:
+    """Return replies that most rewards can read: the gold in the usual forms, and a reply without the gold."""
+    raw = next((data[n] for n in _NAMES if data.get(n) is not None), "")
+    text = golds.gold_text(raw).split("####")[-1].strip()
+    gold = golds.boxed_content(text) or text
+    replies = (f"<answer>{gold}</answer>", f"The answer is \\boxed{{{gold}}}.", gold, "I do not know.")
+    return [Case(f"{row}:{n}", row, [{"role": "assistant", "content": reply}]) for n, reply in enumerate(replies)]
+
+
+def is_slow(first: Loaded) -> bool:
+    """True when a second load would take too long."""
+    return first.seconds > SLOW_LOAD_SECONDS
+
+
+SAMPLED_TASKS = 2000
+"""Tasks to inspect at most; a larger set is sampled with a seed."""
+_OTHER_SECONDS = 30.0
+_QUICK = 10.0
+"""Seconds of loading up to which the held-out split of a v1 taskset is loaded too."""
+
+
+@dataclass(slots=True)
+class WheelResult:
+    """The result for the wheel. `state` is one of "loads", "built", "fails", "not checked"."""
+
+    state: str = "not checked"
+    findings: list[Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCheck:
+    """A loaded environment with all observations. `held_out` names the compared split, or says why there is none."""
+
+    opened: LoadedEnvironment
+    observed: LoadedObservations
+    held_out: str
+    wheel: WheelResult
+
+
+async def check_loading(lab: Lab, package: EnvironmentPackage, *, with_wheel: bool, progress: Say) -> LoadCheck:
+    """Load the environment and observe it. Raises the errors of `open_environment`."""
+    building = _Building(lab, package)
+    failed: Exception | None = None
+    check: LoadCheck | None = None
+    async with anyio.create_task_group() as group:
+        if with_wheel:
+            group.start_soon(building.run)
+        # Caught here, because a task group would wrap it.
+        try:
+            async with open_environment(lab, package.snapshot, progress=progress) as environment:
+                check = await _observe(environment)
+                if with_wheel:
+                    await building.done.wait()
+                    check.wheel.state, more = await _from_wheel(lab, package, building, check)
+                    check.wheel.findings += more
+        except LabError as error:
+            failed = error
+            group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    assert check is not None
+    return check
+
+
+class _Building:
+    """The build of the wheel, which runs beside the first load."""
+
+    def __init__(self, lab: Lab, package: EnvironmentPackage) -> None:
+        self.done = anyio.Event()
+        self.wheel: wheel.UnpackedWheel | None = None
+        self.hidden: tuple[str, ...] = ()
+        self.failed: LabError | None = None
+        self._lab = lab
+        self._package = package
+
+    async def run(self) -> None:
+        manifest, api = self._package.snapshot.manifest, self._package.generation.api
+        try:
+            interpreter = await self._lab.interpreters.for_package(manifest.table, api=api)
+            needed = interpreter_requirements(manifest.table, api)
+            self.hidden = await anyio.to_thread.run_sync(
+                requirements.hidden_modules, interpreter.python, interpreter.key, tuple(needed)
+            )
+            self.wheel = await wheel.build_wheel(self._lab.settings, self._package.snapshot, interpreter)
+        except LabError as error:
+            self.failed = error
+        finally:
+            self.done.set()
+
+
+async def _observe(environment: LoadedEnvironment) -> LoadCheck:
+    worker, loaded = environment.worker, environment.loaded
+    sample = await worker.rows(limit=SAMPLED_TASKS)
+    traits = await worker.facts()
+    held_out, note = None, "none"
+    if traits.held_out is not None:
+        held_out, note = await _held_out(worker, traits.held_out, loaded.api == "v1" and loaded.seconds > _QUICK)
+    return LoadCheck(environment, LoadedObservations(loaded, sample, traits, held_out), note, WheelResult())
+
+
+async def _held_out(worker: Worker, name: str, slow: bool) -> tuple[Rows | None, str]:
+    if slow:
+        return None, f"{name}: not loaded, because loading takes long"
+    try:
+        rows = await worker.rows(limit=SAMPLED_TASKS, split="eval", timeout=_OTHER_SECONDS)
+    except (LoadFailed, WorkerError) as error:
+        return None, f"{name}: not compared, because loading it failed ({error.code})"
+    if not rows.rows:
+        return None, f"{name}: it has no rows"
+    return rows, f"{name}: {len(rows.rows):,} tasks compared"
+
+
+async def _from_wheel(
+    lab: Lab, package: EnvironmentPackage, building: _Building, check: LoadCheck
+) -> tuple[str, list[Finding]]:
+    if building.wheel is None:
+        return _not_built(building.failed)
+    lacking = list(wheel.missing_from_wheel(package, building.wheel))
+    if any(f.severity == "blocker" for f in lacking):
+        return "fails", lacking
+    first, manifest = check.observed.loaded, package.snapshot.manifest
+    if is_slow(first):
+        slow = Finding(
+            "wheel-not-checked",
+            "info",
+            f"loading takes {first.seconds:.0f} seconds, so it was not done again from the wheel; its files are there",
+            "Nothing to do; name a small sample by [tool.prime-lab] check_args to have it checked.",
+            "pyproject.toml",
+        )
+        return "built", [*lacking, slow]
+    key = f"wheel-{package.snapshot.content}"
+    options: dict[str, Any] = {
+        "api": first.api,
+        "module": manifest.module,
+        "env_args": check.opened.env_args,
+        "hidden": building.hidden,
+        "variables": check.opened.variables,
+    }
+    async with lab.workers.open(building.wheel.tree, key, check.opened.interpreter, **options) as worker:
+        again = await load_again(worker, first, building.hidden, timeout=LOAD_SECONDS)
+        if again.loads and not again.findings and first.api == "v1":
+            again.findings += await _rebuilt(check.opened.worker, worker, check.observed.traits)
+        await worker.close()  # nothing asks for it again
+    return "fails" if again.loads is False else "loads", [*lacking, *again.findings]
+
+
+async def _rebuilt(original: Worker, other: Worker, traits: Traits) -> list[Finding]:
+    try:
+        return await rebuilt_task_findings(original, other, traits)
+    except (LoadFailed, WorkerError):
+        return []  # scoring broke the loaded environment itself: test_reward says how
+
+
+def _not_built(failed: LabError | None) -> tuple[str, list[Finding]]:
+    if isinstance(failed, wheel.WheelFailed):
+        return "fails", [Finding("wheel-build-failed", "blocker", failed.message, failed.fix, "pyproject.toml")]
+    why = failed.message if failed is not None else "it was not built"
+    fix = failed.fix if failed is not None else "Call check_environment again."
+    return "not checked", [Finding("wheel-not-checked", "warning", f"the wheel was not checked: {why}", fix)]

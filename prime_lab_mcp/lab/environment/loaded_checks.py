@@ -1,0 +1,433 @@
+"""Checks of a loaded environment: its rewards, its tasks, and the rows that it yields.
+
+The rows get the same findings as the rows of a dataset, including the comparison with the held-out split.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from prime_lab_mcp.lab.base.findings import run_checks
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.datasets.findings import row_findings
+from prime_lab_mcp.lab.datasets.golds import gold_text
+from prime_lab_mcp.lab.datasets.task_golds import (
+    SampleGolds,
+    TaskGold,
+    gold_candidates,
+    message_text,
+    options_of,
+    prompt_of,
+)
+from prime_lab_mcp.lab.datasets.tasks import TaskRow
+from prime_lab_mcp.lab.environment.package import EnvironmentPackage
+from prime_lab_mcp.lab.environment.v0_rules import parser_missing
+from prime_lab_mcp.lab.environment.v1_rules import excluded_field_finding
+from prime_lab_mcp.lab.rollouts.components import is_about_form
+from prime_lab_mcp.lab.worker.description import Loaded, Row, Rows, Traits
+from prime_lab_mcp.lab.worker.faults import LoadFailed
+
+_FEW_SHOT = 40
+"""Characters from which a prompt inside the system prompt is no coincidence."""
+
+
+def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = ()) -> Iterator[Finding]:
+    """Yield every finding about the rows. `held_out` are tasks of the other split, which are compared for leaks."""
+    if not rows:
+        return
+    candidates = gold_candidates(rows)
+    prompts = _prompts([*rows, *held_out])
+    tasks = _as_tasks(rows, prompts[: len(rows)], candidates[0] if candidates else None)
+    others = _as_tasks(held_out, prompts[len(rows) :], None)
+    yield from row_findings(
+        tasks, format=candidates[0].format if candidates else None, eval_rows=others, answered=bool(candidates)
+    )
+    yield from few_shot_findings(rows)
+
+
+def _as_tasks(rows: Sequence[Row], prompts: Sequence[str], golds: SampleGolds | None) -> list[TaskRow]:
+    by_row = {g.row: g for g in golds.golds} if golds is not None else {}
+    tasks = []
+    for row, prompt in zip(rows, prompts, strict=True):
+        gold, options = by_row.get(row.index), options_of(row)
+        tasks.append(
+            TaskRow(
+                prompt=prompt,
+                answer=gold_text(gold.raw) if gold else None,
+                index=row.index,
+                raw=gold.raw if gold else None,
+                offered=bool(options),
+                options=tuple(options),
+                gold_option=_option(gold, options, golds),
+            )
+        )
+    return tasks
+
+
+def _option(gold: TaskGold | None, options: Sequence[str], golds: SampleGolds | None) -> int | None:
+    """Return the index of the option that the gold names: by letter, by index, or by its text."""
+    if gold is None or golds is None or not options:
+        return None
+    for form in gold.forms:
+        if len(form) == 1 and form.isalpha() and golds.format in ("choice_letter", "choice_index"):
+            at = ord(form.upper()) - ord("A")
+            return at if at < len(options) else None
+    texts = [option.strip().casefold() for option in options]
+    named = [texts.index(form.strip().casefold()) for form in gold.forms if form.strip().casefold() in texts]
+    return named[0] if named else None
+
+
+def _prompts(rows: Sequence[Row]) -> list[str]:
+    """Return the text of each task without the instructions that all tasks share.
+
+    Where system prompts differ from task to task, their differences are part of the text.
+    """
+    prompts = _distinct([prompt_of(row) for row in rows])
+    systems = ["\n".join(message_text(m) for m in row.prompt if m.get("role") == "system") for row in rows]
+    if len(set(systems)) <= 1:
+        return prompts
+    return [f"{own}\n{prompt}".strip() for own, prompt in zip(_distinct(systems), prompts, strict=True)]
+
+
+def _distinct(prompts: list[str]) -> list[str]:
+    """Return the prompts without the instructions that all prompts share, which say how to answer and are no data."""
+    if len(set(prompts)) < 3:
+        return prompts
+    head = _common(prompts)
+    head = head[: head.rfind("\n") + 1]
+    tail = _common([p[::-1] for p in prompts])[::-1]
+    tail = tail[tail.find("\n") :] if "\n" in tail else ""
+    return [p[len(head) : len(p) - len(tail)] if len(head) + len(tail) < len(p) else p for p in prompts]
+
+
+def _common(texts: list[str]) -> str:
+    low, high = min(texts), max(texts)
+    same = next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    return low[:same]
+
+
+def few_shot_findings(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Report an example in the system prompt that is also a task, because the example gives away that task's answer."""
+    common = Counter(message_text(m) for row in rows for m in row.prompt if m.get("role") == "system").most_common(1)
+    if not common or len(common[0][0]) < _FEW_SHOT:
+        return
+    system_prompt = " ".join(common[0][0].split())
+    held = [r for r in rows if len(prompt := " ".join(prompt_of(r).split())) >= _FEW_SHOT and prompt in system_prompt]
+    if held:
+        yield Finding(
+            "few-shot-task",
+            "warning",
+            f"the system prompt holds {count(len(held), 'task')} as examples, which gives their answers away",
+            "Take the examples out of the tasks, or write others.",
+            rows=tuple({"row": r.index, "value": quote(prompt_of(r), 160)} for r in held[:3]),
+        )
+
+
+_ROW_BYTES = 1_000_000
+
+
+_SANDBOXED = frozenset({"prime", "modal", "e2b"})
+"""Runtimes that another provider rents by the hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedObservations:
+    """A loaded environment, a sample of its tasks, and a sample of the tasks of its held-out split."""
+
+    loaded: Loaded
+    sample: Rows
+    traits: Traits = field(default_factory=Traits)
+    held_out: Rows | None = None
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self.sample.rows
+
+
+LoadedCheck = Callable[[LoadedObservations], Iterator[Finding]]
+
+
+def loaded_findings(observations: LoadedObservations) -> list[Finding]:
+    """Return every finding about a loaded environment."""
+    return run_checks(ENVIRONMENT_CHECKS, observations)
+
+
+def load_failed_finding(error: LoadFailed) -> Finding:
+    """Return the finding for the error that the environment raised while loading, with a fix for this kind of error."""
+    return Finding(
+        "environment-does-not-load",
+        "blocker",
+        f"loading raised {quote(f'{error.type}: {error.reason}', 400)}",
+        _fix(error),
+        error.where,
+        rows=({"traceback": quote(error.traceback[-900:], 900)},) if error.traceback.strip() else (),
+    )
+
+
+def needs_key_finding() -> Finding:
+    """Return the finding for an environment that loads only with a key for an absent endpoint."""
+    return Finding(
+        "judge-needs-key",
+        "warning",
+        "loading makes an openai client, which needs OPENAI_API_KEY; it was loaded with a key that is none",
+        "Make the client where the judge is asked; test_reward(judge=ENDPOINT) and run_eval give it a way to one.",
+    )
+
+
+def _fix(error: LoadFailed) -> str:
+    missing = re.search(r"No module named '([\w.]+)'", error.reason)
+    if error.type == "ModuleNotFoundError" and missing:
+        name = missing[1].split(".")[0]
+        return f"Add the distribution that provides {name} to [project] dependencies, then call check_environment."
+    if error.type == "ImportError":
+        return "The installed version lacks that name: correct the import or the version bound in pyproject.toml."
+    if error.type == "FileNotFoundError":
+        return "Package the file inside the module's folder and open it relative to __file__; the push takes only that."
+    variable = error.type == "KeyError" and re.search(r"[A-Z]{3,}", error.reason)
+    if variable or error.type in ("MissingKeyError", "OpenAIError"):
+        return "Loading needs a variable: read it in the reward instead, or start the server with --allow-env NAME."
+    if "__all__" in error.reason:
+        return "Name exactly one Taskset subclass (and at most one Env) in the module's __all__."
+    if error.type in (
+        "ConnectionError",
+        "LocalEntryNotFoundError",
+        "OfflineModeIsEnabled",
+        "HTTPError",
+        "ConnectError",
+    ):
+        return "Loading needs the network: check it, or package a small sample of the data and use it by check_args."
+    return "Mend the code that raises, then call check_environment."
+
+
+def reward_checks(observations: LoadedObservations) -> Iterator[Finding]:
+    """Check that the environment has a reward, without which there is nothing to learn."""
+    paying = [r for r in observations.loaded.rewards if r.kind != "metric" and r.weight]
+    if not paying:
+        yield Finding(
+            "no-reward",
+            "blocker",
+            "the environment has no reward with a weight other than 0",
+            "Add a method with @vf.reward(weight=1.0) to the Task."
+            if observations.loaded.api == "v1"
+            else "Give the Rubric at least one function with a weight.",
+        )
+    if observations.loaded.api == "v1":
+        not_async = [r.name for r in observations.loaded.rewards if not r.is_async]
+        if not_async:
+            yield Finding(
+                "reward-sync",
+                "blocker",
+                f"{', '.join(quote(n, 60) for n in not_async[:5])} is no async function; the whole task gets no scores",
+                "Write `async def` for every @vf.reward and @vf.metric.",
+            )
+    total = sum(r.weight for r in paying if r.weight > 0)
+    if paying and total <= 0:
+        yield Finding(
+            "no-reward",
+            "blocker",
+            "no reward has a positive weight, so nothing a model does is ever worth anything",
+            "Give the reward for a right answer a positive weight.",
+        )
+
+
+def task_checks(observations: LoadedObservations) -> Iterator[Finding]:
+    """Check the tasks that a model receives."""
+    if not observations.rows:
+        yield Finding(
+            "no-tasks",
+            "blocker",
+            "the environment yields no task",
+            "Make load() (v1) or the dataset (v0) yield at least one row.",
+        )
+        return
+    silent = [
+        row.index
+        for row in observations.rows
+        if not any(message_text(m).strip() for m in row.prompt if m.get("role") != "system")
+    ]
+    if silent:
+        yield Finding(
+            "empty-prompt",
+            "blocker" if len(silent) > 0.01 * len(observations.rows) else "warning",
+            f"{count(len(silent), 'task')} of {len(observations.rows):,} have an empty prompt (first: task "
+            f"{silent[0]})",
+            "Fill the prompt from the column that holds the question, or drop these rows.",
+        )
+    heavy = [row.index for row in observations.rows if len(json.dumps(row.fields, default=str)) > _ROW_BYTES]
+    if heavy:
+        yield Finding(
+            "task-too-big",
+            "warning",
+            f"{count(len(heavy), 'task')} carry over a megabyte (first: task {heavy[0]})",
+            "Keep large data in files or in the runtime; every rollout ships the task's data.",
+        )
+    keys = {row.key for row in observations.rows}
+    if len(keys) < len(observations.rows):
+        yield Finding(
+            "duplicate-task",
+            "warning",
+            f"{count(len(observations.rows) - len(keys), 'task')} of the sample repeat another",
+            "Remove the repetitions; difficulty pools refuse tasks with equal keys.",
+        )
+
+
+def weight_checks(observations: LoadedObservations) -> Iterator[Finding]:
+    """Check the weights: a format with a high weight is learned instead of the task.
+
+    Correctness should weigh at least 0.7, and format 0.1 to 0.3.
+    """
+    paying = [r for r in observations.loaded.rewards if r.kind != "metric" and r.weight > 0]
+    form = [r for r in paying if is_about_form(r.name)]
+    share = sum(r.weight for r in form) / sum(r.weight for r in paying) if paying else 0.0
+    if len(form) < len(paying) and share > 0.3:
+        yield Finding(
+            "reward-weights",
+            "info",
+            f"by their names, {', '.join(quote(r.name, 60) for r in form[:3])} pay for form, {share:.0%} of the total",
+            "Give the right answer at least 0.7 of the sum of weights; test_reward measures what form alone earns.",
+        )
+
+
+def serialisation(observations: LoadedObservations) -> Iterator[Finding]:
+    """Check that tasks survive serialisation: training ships a task as JSON and rebuilds it from the declared
+    classes (v1).
+    """
+    traits = observations.traits
+    for name in traits.excluded[:3]:
+        yield excluded_field_finding("the task data", name)
+    if traits.other_tasks:
+        listed = ", ".join(quote(name, 60) for name in traits.other_tasks[:3])
+        yield Finding(
+            "task-type",
+            "blocker",
+            f"load() yields {listed}, the taskset declares {quote(traits.declared_task, 60)}, which training rebuilds",
+            "Write class YOURTaskset(vf.Taskset[YOURTask, YOURConfig]) with the one Task that load() yields.",
+        )
+    if traits.lossy_total and not traits.excluded:
+        fields = ", ".join(dict.fromkeys(quote(x.field, 60) for x in traits.lossy if x.field))
+        where = f" (field {fields})" if fields else ""
+        yield Finding(
+            "task-not-serialisable",
+            "blocker",
+            f"{count(traits.lossy_total, 'task')} of {traits.tried:,} do not come back equal from JSON{where}; "
+            "training sends tasks that way",
+            "Declare fields of JSON's types (str, int, float, bool, list, dict, nested models) in the data class "
+            "that the Task names.",
+            rows=tuple({"row": x.row, "field": x.field, "why": quote(x.why, 200)} for x in traits.lossy),
+        )
+
+
+def endless(observations: LoadedObservations) -> Iterator[Finding]:
+    """Warn about an infinite taskset, which evaluations of a whole taskset refuse."""
+    if observations.loaded.infinite:
+        yield Finding(
+            "infinite-taskset",
+            "info",
+            "the taskset is infinite: shuffling and difficulty pools need a bounded one",
+            "Pass -n to vf-eval; for a difficulty pool, load a fixed number of tasks from a seed.",
+        )
+    elif observations.loaded.api == "v1" and observations.loaded.tasks is None:
+        yield Finding(
+            "infinite-taskset",
+            "warning",
+            "load() went on after 200,000 tasks or 20 seconds, and INFINITE is not set",
+            "Set INFINITE = True on the Taskset, or end load(); otherwise a run that counts tasks never starts.",
+        )
+
+
+def roles(observations: LoadedObservations) -> Iterator[Finding]:
+    """Warn that without an Env of its own, a run without flags uses the harness bash and a rented sandbox."""
+    rented = [r for r in observations.traits.roles or () if r.runtime in _SANDBOXED]
+    if rented:
+        yield Finding(
+            "default-runtime",
+            "info",
+            f"a run that names no harness and runtime gets {quote(rented[0].harness, 40)} in the paid sandbox "
+            f"{quote(rented[0].runtime, 40)}",
+            "Export an Env whose agent defaults to the harness null and SubprocessConfig (lab://guide/environments), "
+            "unless the task needs the sandbox; run_eval names both by itself.",
+        )
+
+
+def parsers(observations: LoadedObservations) -> Iterator[Finding]:
+    """Check the parser that a v0 rubric really passes to its functions."""
+    uses = observations.traits.parsers
+    with_default = [u for u in uses if u.given == "Parser" and u.environment not in ("Parser", "NoneType")]
+    if with_default:
+        yield parser_missing([u.function for u in with_default], None, with_default[0].environment)
+
+
+def system_messages(observations: LoadedObservations) -> Iterator[Finding]:
+    """Warn about two system messages, one more than most chat templates accept."""
+    twice = [row.index for row in observations.rows if sum(m.get("role") == "system" for m in row.prompt) > 1]
+    if twice:
+        yield Finding(
+            "prompt-columns",
+            "warning",
+            f"{count(len(twice), 'task')} of {len(observations.rows):,} have two system messages "
+            f"(first: task {twice[0]})",
+            "Leave the system message to system_prompt, or the rows' own and no system_prompt.",
+        )
+
+
+def shadowed(observations: LoadedObservations) -> Iterator[Finding]:
+    """Block a name of a built-in taskset, because vf-eval and training search the built-in tasksets first."""
+    if observations.loaded.shadowed_by:
+        yield Finding(
+            "name-shadowed",
+            "blocker",
+            f"{observations.loaded.shadowed_by} has the same name and would be loaded instead",
+            "Choose another project and module name.",
+            "pyproject.toml",
+        )
+
+
+def not_trainable(observations: LoadedObservations) -> Iterator[Finding]:
+    """Report that only v1 environments can be trained."""
+    if observations.loaded.api == "v0":
+        yield Finding(
+            "v0-not-trainable",
+            "info",
+            "this is a v0 environment: it can be tested, evaluated and pushed, but the platform trains v1 only",
+            "Port it with the prompt migrate_environment when it is to be trained.",
+        )
+
+
+def row_checks(observations: LoadedObservations) -> Iterator[Finding]:
+    """Return the findings of inspect_dataset for the rows that the environment yields."""
+    yield from task_findings(observations.rows, observations.held_out.rows if observations.held_out is not None else ())
+
+
+def described_in_readme(package: EnvironmentPackage, observations: LoadedObservations) -> Iterator[Finding]:
+    """Report reward components that a README with a breakdown of the reward does not name."""
+    named = [r.name for r in observations.loaded.rewards if r.kind != "metric" and r.weight]
+    text = (package.readme or "").casefold()
+    missing = [n for n in named if n.casefold() not in text and n.replace("_", " ").casefold() not in text]
+    if package.readme is not None and len(named) > 1 and missing:
+        yield Finding(
+            "readme-rewards",
+            "info",
+            f"README.md does not mention {', '.join(quote(n, 60) for n in missing[:4])}",
+            "Break the reward down: each name, its weight, and when it pays.",
+            "README.md",
+        )
+
+
+ENVIRONMENT_CHECKS: tuple[LoadedCheck, ...] = (
+    reward_checks,
+    weight_checks,
+    task_checks,
+    serialisation,
+    endless,
+    roles,
+    parsers,
+    system_messages,
+    shadowed,
+    not_trainable,
+    row_checks,
+)

@@ -1,0 +1,367 @@
+"""Builds a package's wheel from the snapshot and unpacks it, so that the environment loads as others install it.
+
+`prime env push` builds the wheel and training installs it, so a file that the build leaves out works in the folder and
+fails in training. `missing_from_wheel` finds the files that the environment's code uses and the wheel lacks. uv builds
+in isolation, in a scratch copy, without credentials.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base.errors import LabError, ProcessError
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.environment.package import EnvironmentPackage
+from prime_lab_mcp.lab.environment.requirements import GENERIC_NAMES
+from prime_lab_mcp.lab.interpreter import Interpreter, uv_program
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+BUILD_SECONDS = 120.0
+KEPT_WHEELS = 20
+"""Unpacked wheels to keep in the state directory."""
+_MAX_BYTES = 512 << 20
+_UNREACHABLE = re.compile(
+    r"error sending request|Failed to fetch|dns error|timed out|connection (?:refused|reset)|network was disabled"
+    r"|network connectivity is disabled|not found in the cache",
+    re.I,
+)
+_METADATA = re.compile(r"[^/]+\.(?:dist-info|data)/")
+_SCRIPTS = frozenset(
+    {"setup.py", "setup.cfg", "MANIFEST.in", "hatch_build.py", "hatch.toml", "build.py", "meson.build"}
+)
+_CREDENTIAL = re.compile(r"TOKEN|PASSWORD|USERNAME|SECRET|_KEY$")
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+class WheelFailed(LabError):
+    """The package does not build, which is a flaw of the package. `output` is the end of the build's output, foreign
+    text.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__(
+            f"the wheel does not build: {quote(output, 600)}", fix="Mend [build-system] in pyproject.toml."
+        )
+        self.output = output
+
+
+class WheelUnchecked(LabError):
+    """The wheel could not be built for a reason unrelated to the package."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackedWheel:
+    """An unpacked wheel. `files` maps its paths, without the metadata, to the sha256 of the bytes."""
+
+    tree: Path
+    files: Mapping[str, str]
+
+
+async def build_wheel(settings: Settings, snapshot: Snapshot, interpreter: Interpreter) -> UnpackedWheel:
+    """Return the unpacked wheel of a snapshot. Raises WheelFailed, WheelUnchecked.
+
+    pyproject.toml, the file names and the build scripts decide which files a wheel contains. While these stay the same,
+    an edit needs no new build. A build that generates files is repeated for every edit.
+    """
+    store = settings.state_dir / "wheels"
+    await anyio.to_thread.run_sync(lambda: store.mkdir(parents=True, exist_ok=True))
+    plan = store / f"plan-{_key(snapshot, interpreter)}"
+    recorded = await anyio.to_thread.run_sync(_plan, plan)
+    if recorded is None or recorded.get("content") not in (None, snapshot.content):
+        scratch = Path(tempfile.mkdtemp(dir=store, prefix=".building-"))
+        try:
+            source = scratch / "source"
+            await anyio.to_thread.run_sync(_copy, snapshot, source)
+            await _run_build(source, scratch, interpreter)
+            recorded = await anyio.to_thread.run_sync(_keep, scratch, plan, snapshot)
+        finally:
+            await anyio.to_thread.run_sync(lambda: shutil.rmtree(scratch, ignore_errors=True))
+    return await anyio.to_thread.run_sync(_assemble, store, plan, recorded, snapshot)
+
+
+def _key(snapshot: Snapshot, interpreter: Interpreter) -> str:
+    decisive = [p for p in snapshot.files if p == "pyproject.toml" or PurePosixPath(p).name in _SCRIPTS]
+    parts = [interpreter.key, sorted(snapshot.files), [(p, snapshot.files[p]) for p in sorted(decisive)]]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _plan(place: Path) -> dict[str, Any] | None:
+    try:
+        recorded = json.loads((place / "plan.json").read_text(encoding="utf-8"))
+        return recorded if isinstance(recorded, dict) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _keep(scratch: Path, place: Path, snapshot: Snapshot) -> dict[str, Any]:
+    """Record which pushed file each file of the wheel is, and store the generated files beside the record."""
+    tree, generated = scratch / "tree", scratch / "made"
+    _unpack(scratch / "dist", tree)
+    by_digest = {digest: path for path, digest in snapshot.files.items()}
+    files: dict[str, str] = {}
+    own: dict[str, str] = {}
+    for path in sorted(p for p in tree.rglob("*") if p.is_file()):
+        name, digest = path.relative_to(tree).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()
+        same = [p for p in (name, f"src/{name}") if snapshot.files.get(p) == digest]
+        origin = same[0] if same else by_digest.get(digest)
+        if origin is not None:
+            files[name] = origin
+            continue
+        own[name] = digest
+        (generated / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, generated / name)
+    repeated = any(not _METADATA.match(name) for name in own) or bool(snapshot.manifest.project.get("dynamic"))
+    plan = {"files": files, "own": own, "content": snapshot.content if repeated else None}
+    generated.mkdir(exist_ok=True)
+    (generated / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    shutil.rmtree(place, ignore_errors=True)
+    with suppress(OSError):  # another server may have kept the same first
+        os.rename(generated, place)
+    return plan
+
+
+def _assemble(store: Path, place: Path, plan: Mapping[str, Any], snapshot: Snapshot) -> UnpackedWheel:
+    """Return the unpacked wheel of this content, assembled from links to the snapshot's files."""
+    tree = store / f"tree-{snapshot.content[:32]}-{place.name[-8:]}"
+    listed = {n: snapshot.files[origin] for n, origin in plan["files"].items()}
+    listed |= {n: d for n, d in plan["own"].items() if not _METADATA.match(n)}
+    if not tree.is_dir():
+        building = Path(tempfile.mkdtemp(dir=store, prefix=".tree-"))
+        for name in (*plan["files"], *plan["own"]):
+            target = building / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            origin = plan["files"].get(name)
+            _link(snapshot.tree / origin if origin is not None else place / name, target)
+        try:
+            os.rename(building, tree)
+        except OSError:
+            shutil.rmtree(building, ignore_errors=True)
+            if not tree.is_dir():
+                raise
+        _clean(store)
+    os.utime(tree)
+    return UnpackedWheel(tree, listed)
+
+
+def _link(origin: Path, target: Path) -> None:
+    # No symbolic links: a module that resolves its own path has to stay in the wheel.
+    try:
+        os.link(origin, target)
+    except OSError:
+        shutil.copyfile(origin, target)
+
+
+def _copy(snapshot: Snapshot, target: Path) -> None:
+    # A copy, because some backends write into the folder they build from, and the snapshot is read-only.
+    for path in snapshot.files:
+        place = target / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(snapshot.tree / path, place)
+
+
+async def _run_build(source: Path, scratch: Path, interpreter: Interpreter) -> None:
+    """Build from uv's cache, without network and credentials; fetch only the build requirements that the cache
+    lacks.
+    """
+    failure = await _uv_build(source, scratch, interpreter)
+    if failure is not None and _UNREACHABLE.search(failure):
+        fetched = await _fetch(source, scratch, interpreter)
+        failure = fetched if fetched is not None else await _uv_build(source, scratch, interpreter)
+        if failure is not None and _UNREACHABLE.search(failure):
+            raise WheelUnchecked(
+                f"what builds it could not be fetched: {quote(failure, 300)}",
+                fix="Check the network or set UV_INDEX_URL for the server, then call check_environment again.",
+            )
+    if failure is not None:
+        raise WheelFailed(failure)
+
+
+async def _uv_build(source: Path, scratch: Path, interpreter: Interpreter) -> str | None:
+    """Run `uv build`. Returns None on success, otherwise the end of the output."""
+    home = scratch / "home"
+    home.mkdir(exist_ok=True)
+    argv = [str(uv_program()), "build", "--offline", "--wheel", "--no-progress", "--out-dir", str(scratch / "dist")]
+    argv += ["--python", str(interpreter.python), str(source)]
+    try:
+        done = await process.run(argv, cwd=scratch, env=_variables(home), timeout=BUILD_SECONDS)
+    except ProcessError as error:
+        if error.code == "process-timeout":
+            return f"it did not end within {BUILD_SECONDS:g} seconds"
+        raise
+    if done.returncode == 0:
+        return None
+    return _error_excerpt(done.stderr or done.stdout, source)
+
+
+def _error_excerpt(output: str, source: Path) -> str:
+    lines = [line.strip() for line in output.replace(f"{source}/", "").splitlines() if line.strip()]
+    errors = [n for n, line in enumerate(lines) if re.search(r"^\S*(?:Error|error|×|Caused)", line)]
+    return " ".join(lines[max(0, errors[-1] - 3) :] if errors else lines)[-1500:]
+
+
+async def _fetch(source: Path, scratch: Path, interpreter: Interpreter) -> str | None:
+    """Fetch the build requirements into uv's cache, without running the package's code. Returns the error, or None."""
+    import tomllib
+
+    table = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))
+    system = table.get("build-system")
+    requires = system.get("requires") if isinstance(system, dict) else None
+    listed = [r for r in requires if isinstance(r, str)] if isinstance(requires, list) else []
+    argv = [str(uv_program()), "pip", "install", "--quiet", "--python", str(interpreter.python)]
+    argv += ["--target", str(scratch / "backend"), "--", *(listed or ["setuptools>=40.8.0"])]
+    try:
+        done = await process.run(argv, cwd=scratch, env=process.installer_environment(), timeout=BUILD_SECONDS)
+    except ProcessError as error:
+        return f"{error.message} (timed out)"
+    return None if done.returncode == 0 else _error_excerpt(done.stderr, source)
+
+
+def _variables(home: Path) -> dict[str, str]:
+    """Return variables as for untrusted code, plus uv's cache and index settings without credentials."""
+    own = os.environ
+    cache = Path(own.get("XDG_CACHE_HOME") or Path(own.get("HOME", "/")) / ".cache") / "uv"
+    settings = Path(own.get("XDG_CONFIG_HOME") or Path(own.get("HOME", "/")) / ".config") / "uv" / "uv.toml"
+    extra = {k: _USERINFO.sub("", v) for k, v in own.items() if k.startswith("UV_") and not _CREDENTIAL.search(k)} | {
+        "UV_PYTHON_DOWNLOADS": "never"
+    }
+    extra.setdefault("UV_CACHE_DIR", str(cache))
+    if settings.is_file():
+        extra.setdefault("UV_CONFIG_FILE", str(settings))
+    return process.clean_environment(extra, home=home)
+
+
+def _unpack(dist: Path, tree: Path) -> None:
+    wheels = sorted(dist.glob("*.whl"))
+    if not wheels:
+        raise WheelFailed("the build ended well and left no wheel")
+    tree.mkdir()
+    try:
+        with zipfile.ZipFile(wheels[0]) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
+                raise WheelFailed(f"the wheel unpacks to more than {_MAX_BYTES >> 20} MiB")
+            archive.extractall(tree)
+    except zipfile.BadZipFile as error:
+        raise WheelFailed(f"the wheel is no readable archive: {error}") from error
+    for kind in ("purelib", "platlib"):
+        for folder in tree.glob(f"*.data/{kind}"):
+            shutil.copytree(folder, tree, dirs_exist_ok=True)
+
+
+def _clean(store: Path) -> None:
+    for kind in ("plan-*", "tree-*"):
+        for old in sorted(store.glob(kind), key=lambda p: p.stat().st_mtime, reverse=True)[KEPT_WHEELS:]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+_BESIDE = frozenset({"pyproject.toml", "README.md"})
+_LISTING = frozenset({"glob", "rglob", "iterdir", "listdir", "scandir", "walk"})
+_NOT_SHIPPED = frozenset({"tests", "test", "docs", "doc", "examples", "scripts", "notebooks", "assets", "outputs"})
+
+
+def missing_from_wheel(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[Finding]:
+    """Report modules and files that the environment's code needs and the wheel lacks."""
+    module = package.snapshot.manifest.module or ""
+    if not any(p == f"{module}.py" or p.startswith((f"{module}/", f"{module}.")) for p in wheel.files):
+        held = ", ".join(quote(top, 60) for top in sorted({p.split("/")[0] for p in wheel.files})[:5])
+        yield Finding(
+            "wheel-lacks-module",
+            "blocker",
+            f"the wheel does not hold the module {module}; it holds {held or 'nothing'}",
+            f'Name it in [tool.hatch.build.targets.wheel] (packages = ["{module}"], or only-include), '
+            "or in what your build backend reads.",
+            "pyproject.toml",
+        )
+        return
+    needed: list[tuple[str, str | None]] = []
+    unused: list[tuple[str, str | None]] = []
+    for path, where in _missing(package, wheel):
+        (needed if where is not None else unused).append((path, where))
+    if needed:
+        listed = ", ".join(quote(path, 80) for path, _ in needed[:4])
+        yield Finding(
+            "wheel-lacks-file",
+            "blocker",
+            f"the wheel leaves out {count(len(needed), 'file')} that the code uses: {listed}",
+            "Include them: [tool.hatch.build.targets.wheel] packages = [...] takes a package with all its files; an "
+            "`include` list takes only what it names.",
+            needed[0][1],
+        )
+    generic = sorted({p.split("/")[0].removesuffix(".py") for p in wheel.files} & GENERIC_NAMES - {module})
+    if generic:
+        yield Finding(
+            "wheel-top-level",
+            "warning",
+            f"the wheel installs {', '.join(generic[:4])} at the top level, where the same name of another environment "
+            "overwrites it",
+            f"Move it into the package: {module}/{generic[0]}.",
+            "pyproject.toml",
+        )
+    if unused:
+        listed = ", ".join(quote(path, 80) for path, _ in unused[:4])
+        yield Finding(
+            "wheel-lacks-file",
+            "info",
+            f"the wheel leaves out {count(len(unused), 'file')} of the package that nothing seems to use: {listed}",
+            "Nothing to do unless the environment needs them.",
+        )
+
+
+def _missing(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[tuple[str, str | None]]:
+    """Yield the pushed files that the wheel lacks, each with the line that uses the file, if any."""
+    held = set(wheel.files.values())
+    imported = {f"{i.module}.{i.name}" if i.name else i.module: f.at(i.line) for f, i in package.code.imports()}
+    for path, digest in package.snapshot.files.items():
+        installed_path = path.removeprefix("src/")
+        if installed_path in wheel.files or digest in held or path in _BESIDE or PurePosixPath(path).suffix == ".md":
+            continue
+        if PurePosixPath(installed_path).parts[0] in _NOT_SHIPPED or PurePosixPath(installed_path).name.startswith(
+            "test_"
+        ):
+            continue
+        if path.endswith(".py"):
+            dotted = installed_path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            where = next((at for name, at in imported.items() if name == dotted or name.startswith(f"{dotted}.")), None)
+            if where is not None or "/" in installed_path:
+                yield path, where
+        else:
+            yield path, line_that_uses(package, installed_path)
+
+
+def line_that_uses(package: EnvironmentPackage, path: str) -> str | None:
+    """Return the line that opens a data file.
+
+    The line names the file, or names its folder within the package where the code also names its suffix or lists
+    folders.
+    """
+    parts = PurePosixPath(path).parts
+    suffix = PurePosixPath(path).suffix
+    folders = set(parts[:-1]) - package.code.modules
+    folder_line: str | None = None
+    dynamic = any(name.rsplit(".", 1)[-1] in _LISTING for file in package.code.files for name, _ in file.calls())
+    for file in package.code.files:
+        for text, line in file.strings():
+            if len(text) > 200:
+                continue
+            path_parts = set(PurePosixPath(text.strip()).parts)
+            if parts[-1] in path_parts:
+                return file.at(line)
+            if folders & path_parts:
+                folder_line = folder_line or file.at(line)
+            dynamic = dynamic or (bool(suffix) and text.strip().endswith(suffix))
+    return folder_line if dynamic else None

@@ -1,0 +1,203 @@
+"""One pass over the rollouts of an evaluation for its picture and its page, in bounded memory.
+
+A survey holds counts, task means from worst to best, and at most one example rollout of each informative kind. It is
+cached in the job's folder under the sha256 of the results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.zeros.classify import classify_zero
+from prime_lab_mcp.lab.rollouts.conversation import conversation, gold
+from prime_lab_mcp.lab.rollouts.gold_mentions import GoldMention, gold_mention, is_distinctive, searched_gold
+from prime_lab_mcp.lab.rollouts.reading import read_rollouts
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+
+_EPSILON = 1e-9
+WINNER, CUT, HELD = "shortest winner", "rewarded though cut off", "no reward, though it holds the right answer"
+_ZERO = "first of its class: {}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleRollout:
+    """One example rollout with the reason for showing it. All texts but `why` are foreign, quoted and cut."""
+
+    why: str
+    task: str
+    reward: float | None
+    prompt: str
+    completion: str
+    gold: str | None
+    error: str | None
+    completion_tokens: int
+
+
+class ExampleCollector:
+    """Collects at most one rollout of each kind."""
+
+    def __init__(self, attainable: float) -> None:
+        self._attainable = attainable
+        self._rollouts: dict[str, Rollout] = {}
+
+    def add(self, rollout: Rollout, zero: str | None) -> None:
+        """Consider one rollout. `zero` is the class of a rollout that earned nothing."""
+        if zero is not None:
+            self._rollouts.setdefault(_ZERO.format(zero), rollout)
+        if rollout.reward is None:
+            return
+        if rollout.reward >= PASS_THRESHOLD * self._attainable:
+            best = self._rollouts.get(WINNER)
+            if best is None or len(rollout.completion_text) < len(best.completion_text):
+                self._rollouts[WINNER] = rollout
+            if rollout.truncated:
+                self._rollouts.setdefault(CUT, rollout)
+        elif rollout.reward <= _EPSILON and HELD not in self._rollouts and _holds_gold(rollout):
+            self._rollouts[HELD] = rollout
+
+    def examples(self) -> tuple[ExampleRollout, ...]:
+        """Return the examples, those that most suggest a fault of the reward first."""
+        order = (HELD, CUT, WINNER)
+        kinds = [k for k in order if k in self._rollouts] + sorted(k for k in self._rollouts if k not in order)
+        return tuple(_example(kind, self._rollouts[kind]) for kind in kinds)
+
+
+def _holds_gold(rollout: Rollout) -> bool:
+    """Whether the final answer is the reference answer. References of one or two characters are no evidence."""
+    reference = searched_gold(gold(rollout))
+    return is_distinctive(reference) and gold_mention(reference, rollout.completion_text) is GoldMention.ANSWERED
+
+
+def _example(why: str, rollout: Rollout) -> ExampleRollout:
+    prompts = [m.text for m in conversation(rollout) if m.role == "user" and m.text]
+    reference = gold(rollout)
+    return ExampleRollout(
+        why=why,
+        task=quote(rollout.task[:16]),
+        reward=rollout.reward,
+        prompt=quote(prompts[0], 200) if prompts else "",
+        completion=quote(rollout.completion_text, 300),
+        gold=quote(reference, 120) if reference is not None else None,
+        error=quote(rollout.error, 200) if rollout.error is not None else None,
+        completion_tokens=rollout.completion_tokens,
+    )
+
+
+STEPS = 20
+"""Histogram bars stand at 0, 1/20, ... 1 of the attainable reward, so that exact 0 and exact 1 have bars of
+their own."""
+MOST_BARS = 120
+"""With more tasks than this, one bar stands for several tasks."""
+_VERSION = 2
+"""Part of the file name of a survey: increase it when the same results give another survey."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBar:
+    """`width` adjacent tasks in the order of their means, and the mean of those means as a share of the attainable
+    reward."""
+
+    width: int
+    mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSurvey:
+    """Counts of rollouts, task means from worst to best, and a few informative rollouts."""
+
+    rollouts: int
+    failed: int
+    """Rollouts without a finite reward: failed machinery or a reward that is no number. They are no wrong answers."""
+    bars: tuple[int, ...]
+    """Scored rollouts by share of the attainable reward, in `STEPS` + 1 bars."""
+    below: int
+    above: int
+    """Scored rollouts above the attainable reward; `below` counts those under 0."""
+    tasks: tuple[TaskBar, ...]
+    zeros: Mapping[str, int]
+    telling: tuple[ExampleRollout, ...]
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> EvaluationSurvey:
+        """Inverse of `asdict`. Raises TypeError or KeyError for any other mapping."""
+        fields = dict(raw)
+        fields["bars"] = tuple(fields["bars"])
+        fields["tasks"] = tuple(TaskBar(**bar) for bar in fields["tasks"])
+        fields["telling"] = tuple(ExampleRollout(**row) for row in fields["telling"])
+        return cls(**fields)
+
+
+def survey_rollouts(
+    rollouts: Iterable[Rollout], attainable: float, cap: int | None = None, weights: Mapping[str, float] | None = None
+) -> EvaluationSurvey:
+    """Survey the rollouts. Memory grows with the number of tasks only. `cap` is the token limit of a reply."""
+    total = failed = below = above = 0
+    bars = array("q", [0] * (STEPS + 1))
+    sums: dict[str, list[float]] = {}
+    zeros: Counter[str] = Counter()
+    examples = ExampleCollector(attainable)
+    for rollout in rollouts:
+        total += 1
+        classified = classify_zero(rollout, cap=cap, weights=weights)
+        zero = classified.kind if classified is not None else None
+        if zero is not None:
+            zeros[zero] += 1
+        examples.add(rollout, zero)
+        if rollout.reward is None or rollout.nonfinite:
+            failed += 1
+            continue
+        value = rollout.reward / attainable
+        task = sums.setdefault(rollout.task, [0.0, 0.0])
+        task[0] += value
+        task[1] += 1
+        if -1e-9 <= value <= 1 + 1e-9:
+            bars[math.floor(value * STEPS + 0.5)] += 1
+        elif value < 0:
+            below += 1
+        else:
+            above += 1
+    means = sorted(total / n for total, n in sums.values())
+    return EvaluationSurvey(
+        total, failed, tuple(bars), below, above, tuple(_bars(means)), dict(zeros), examples.examples()
+    )
+
+
+def _bars(means: list[float]) -> Iterable[TaskBar]:
+    """Yield at most `MOST_BARS` bars with equally many tasks each."""
+    width = -(-len(means) // MOST_BARS) or 1
+    for start in range(0, len(means), width):
+        part = means[start : start + width]
+        yield TaskBar(len(part), math.fsum(part) / len(part))
+
+
+def cached_survey(results: Path, sha256: str, attainable: float, folder: Path, spec: EvalSpec) -> EvaluationSurvey:
+    """Return the survey of a job's results file, cached in `folder`."""
+    name = hashlib.sha256(f"{_VERSION} {sha256} {attainable!r}".encode()).hexdigest()[:16]
+    cache = folder / f"survey-{name}.json"
+    try:
+        return EvaluationSurvey.from_json(json.loads(cache.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError):
+        survey = survey_rollouts(read_rollouts(results), attainable, spec.max_tokens, spec.weights)
+    with suppress(OSError):  # a full disk only costs the cache
+        replace_file(cache, json.dumps(asdict(survey)))
+    return survey
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file atomically: a concurrent reader sees the old content or the new content."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

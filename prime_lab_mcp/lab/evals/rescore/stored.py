@@ -1,0 +1,241 @@
+"""The rollouts of a finished evaluation as the results file stores them, and how a record takes new rewards.
+
+v1 stores an episode per line, v0 a rollout. All text in a record is foreign.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from prime_lab_mcp.lab.base.errors import BadInput, EvalError
+from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.rollouts.reading import decode_line, layout_of, parse_record
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.worker.problems import ProblemCode
+from prime_lab_mcp.lab.worker.scoring import Scored
+
+Record = Mapping[str, Any]
+_UNREACHED = "_error"
+
+
+class RecordFormat(Protocol):
+    """Access to a stored record, which differs between the generations of verifiers."""
+
+    def task(self, record: Record) -> Record:
+        """Return the part of the record that identifies its task."""
+        ...
+
+    def several(self, record: Record) -> bool:
+        """Whether more than one agent played."""
+        ...
+
+    def scorable(self, record: Record) -> bool:
+        """Whether the conversation of the record is complete enough to score."""
+        ...
+
+    def payload(self, record: Record) -> Record:
+        """Return the part of the record that the worker scores."""
+        ...
+
+    def reply_messages(self, record: Record) -> Sequence[Record] | None:
+        """Return the messages from the first reply on, or None if the conversation branches."""
+        ...
+
+    def with_scores(self, record: Record, scored: Scored, task: Record) -> dict[str, Any]:
+        """Return the record with the present task and the given scores."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """One stored rollout with the key of its task. `scorable`: its conversation is complete."""
+
+    record: Record
+    task: str
+    rollout: Rollout
+    scorable: bool
+
+
+def stored_rollouts(path: Path, form: RecordFormat, api: str) -> Iterator[StoredRecord]:
+    """Yield every stored rollout in file order; broken lines are skipped."""
+    with path.open("rb") as source:
+        for line in source:
+            record = decode_line(line.strip())
+            if not isinstance(record, dict) or layout_of(record) != api:
+                continue
+            first = next(iter(parse_record(record, layout_of(record))))
+            yield StoredRecord(record, task_fingerprint(form.task(record)), first, form.scorable(record))
+
+
+def task_fingerprint(task: Record) -> str:
+    """Return a fingerprint of a stored task."""
+    return hashlib.sha256(json.dumps(dict(task), sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+def record_format(api: str) -> RecordFormat:
+    """Return the record format of a generation, `v0` or `v1`."""
+    return _V1() if api == "v1" else _V0()
+
+
+class _V1:
+    def task(self, record: Record) -> Record:
+        data = (self._inner(record).get("task") or record.get("task") or {}).get("data") or {}
+        return {"data": data}
+
+    def several(self, record: Record) -> bool:
+        """Whether more than one agent played."""
+        return len(record.get("traces") or ()) > 1
+
+    def scorable(self, record: Record) -> bool:
+        """Whether the rollout was scored, or its scoring began and raised."""
+        trace = self._inner(record)
+        scoring_start = ((trace.get("timing") or {}).get("scoring") or {}).get("start")
+        return bool(trace.get("nodes")) and bool(trace.get("ok") or scoring_start) and not self.several(record)
+
+    def payload(self, record: Record) -> Record:
+        return self._inner(record)
+
+    def reply_messages(self, record: Record) -> Sequence[Record] | None:
+        """Return the messages from the first reply on, or None if the conversation branches."""
+        nodes = self._inner(record).get("nodes") or []
+        if any((n.get("parent") if n.get("parent") is not None else -1) != at - 1 for at, n in enumerate(nodes)):
+            return None
+        start = next((at for at, n in enumerate(nodes) if n.get("sampled")), len(nodes))
+        return [n["message"] for n in nodes[start:]]
+
+    def with_scores(self, record: Record, scored: Scored, task: Record) -> dict[str, Any]:
+        """Return the episode with the present task and rewards. The key of the task stays, so that runs can
+        be paired."""
+        old = self._inner(record)
+        stored_task = dict(old.get("task") or {})
+        missing = missing_reward_error(scored)
+        errors = [e for e in old.get("errors") or () if e.get("type") != "TaskError"]
+        trace = {
+            **old,
+            "task": {**stored_task, **task},
+            "rewards": {n: _reward(c.score, c.weight) for n, c in scored.components.items()},
+            "metrics": dict(scored.metrics),
+            "extra_usage": [],
+            "errors": [*errors, *missing],
+            "ok": not missing,
+        }
+        if not missing and str(old.get("stop_condition") or "").endswith(_UNREACHED):
+            trace["stop_condition"] = "agent_completed"
+        renewed = {**record, "traces": [trace], "ok": not missing} if "traces" in record else trace
+        if "traces" in record:
+            renewed["task"] = {**(record.get("task") or stored_task), **task}
+            renewed["errors"] = [e for e in record.get("errors") or () if e.get("type") != "TaskError"]
+        return renewed
+
+    def _inner(self, record: Record) -> Record:
+        traces = record.get("traces")
+        if traces is None:
+            return record
+        return traces[0] if traces else {}
+
+
+class _V0:
+    def task(self, record: Record) -> Record:
+        return {k: record.get(k) for k in ("example_id", "prompt", "answer", "info")}
+
+    def several(self, record: Record) -> bool:
+        return False
+
+    def scorable(self, record: Record) -> bool:
+        return not record.get("error") and record.get("completion") is not None
+
+    def payload(self, record: Record) -> Record:
+        return {k: v for k, v in record.items() if k != "trajectory"}
+
+    def reply_messages(self, record: Record) -> Sequence[Record] | None:
+        completion = record.get("completion")
+        return [dict(m) for m in completion] if isinstance(completion, list) else None
+
+    def with_scores(self, record: Record, scored: Scored, task: Record) -> dict[str, Any]:
+        """Return the row with the present reference answer and rewards. v0 stores every metric twice (verifiers
+        0.1.14)."""
+        stored_metrics = record.get("metrics") or {}
+        metrics = {**{n: c.score for n, c in scored.components.items()}, **scored.metrics}
+        unchanged = {k: v for k, v in record.items() if k not in stored_metrics}
+        missing = missing_reward_error(scored)
+        error = [{"error": e["type"], "error_chain_str": f"{e['type']}: {e['message']}"} for e in missing]
+        return {
+            **unchanged,
+            **{k: v for k, v in task.items() if k in record},
+            "reward": 0.0 if missing else scored.reward,
+            "error": error[0] if error else None,
+            "metrics": metrics,
+            **metrics,
+        }
+
+
+def missing_reward_error(scored: Scored) -> list[dict[str, Any]]:
+    """Return why a rollout has no reward, as errors of a record; empty if it has a reward, or a NaN."""
+    if not scored.errors and (scored.reward is not None or scored.has(ProblemCode.NONFINITE)):
+        return []
+    first = scored.errors[0] if scored.errors else None
+    message = (
+        f"{first.message} ({first.where})" if first else ", ".join(map(str, scored.problems)) or "it was not scored"
+    )
+    return [{"type": first.type if first else "NotScored", "message": message, "status_code": None, "traceback": None}]
+
+
+def _reward(score: float | None, weight: float) -> dict[str, Any]:
+    finite = score if score is not None and math.isfinite(score) else None
+    return {"score": finite, "weight": weight}
+
+
+@dataclass(frozen=True, slots=True)
+class RescoreSource:
+    """The evaluation whose rollouts are scored again."""
+
+    job: Job
+    spec: EvalSpec
+    path: Path
+
+
+def rescore_source(lab: Lab, id: str, environment: str) -> RescoreSource:
+    """Return the evaluation that ran behind `id`, with unchanged results. Raises EvalError, BadInput."""
+    job = EvaluationJobs(lab).get(id)
+    spec = EvaluationJobs(lab).spec(job)
+    if spec.rescored:
+        return rescore_source(lab, spec.rescored, environment)
+    if job.environment != environment:
+        raise BadInput(
+            f"evaluation {job.id} is one of {job.environment}, not of {environment}",
+            fix="Name an evaluation of this environment; watch_run lists them.",
+            code="rescore-other-environment",
+        )
+    if job.state != "finished":
+        raise EvalError(
+            f"evaluation {job.id} is {job.state}, and only a finished one can be scored again",
+            fix="Wait for it, or resume it with the same run_eval call.",
+            code="eval-not-finished",
+        )
+    return RescoreSource(job, spec, require_unchanged_results(lab, job))
+
+
+def require_unchanged_results(lab: Lab, job: Job) -> Path:
+    """Return the results file of a finished job. Raises EvalError if the file is gone or changed."""
+    path, expected = EvaluationJobs(lab).files(job.id).results(), job.progress.get("results_sha256")
+    if path is None or expected is None:
+        raise EvalError(
+            f"the results of evaluation {job.id} are gone", fix="Run run_eval again.", code="eval-results-missing"
+        )
+    if file_sha256(path) != expected:
+        raise EvalError(
+            f"the results of evaluation {job.id} were changed after it ended",
+            fix="Run run_eval again.",
+            code="eval-results-changed",
+        )
+    return path

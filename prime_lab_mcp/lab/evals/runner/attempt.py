@@ -1,0 +1,298 @@
+"""One attempt at a job, from the first request to the recorded ending. A resumed job has several attempts.
+
+`ResultsCounter` counts finished rollouts while the results file grows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import ByteReceiveStream
+
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.evals.runner import command
+from prime_lab_mcp.lab.evals.runner.endings import (
+    AttemptEnding,
+    ending_of_exit,
+    endpoint_lost_ending,
+    half_written_lines,
+    memory_kills,
+    rollout_errors,
+)
+from prime_lab_mcp.lab.evals.runner.guard import GRACE_SECONDS, take_lock
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.relay.metering import RetryPolicy
+from prime_lab_mcp.lab.rollouts.reading import Layout, decode_line, layout_of, parse_score_line
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+
+_COMPARED_BYTES = 4096
+"""Bytes at the end of a line: in every layout the end of a record holds its identity or its times."""
+
+
+class ResultsCounter:
+    """Running totals of a results file. A line counts once it is complete."""
+
+    def __init__(self, spec: EvalSpec) -> None:
+        self._spec = spec
+        self._layout: Layout | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._offset = 0
+        self._last = b""
+        """The end of the last line that was counted: where the file has another, it is another file."""
+        self.rollouts = 0
+        self.errors = 0
+        self.scored = 0
+        self._total = 0.0
+
+    def count(self, path: Path | None) -> None:
+        """Count a finished file from its start, independent of earlier calls."""
+        self._reset()
+        self.follow(path)
+
+    def follow(self, path: Path | None) -> None:
+        """Count the lines that were added since the last call. A file that shrank or was replaced is counted anew.
+
+        A resumed run starts with fewer lines, and v0 finally replaces the file by one in another order.
+        """
+        if path is None:
+            return
+        with path.open("rb") as source:
+            # Inode numbers are reused, so only the content tells a file from its predecessor.
+            source.seek(self._offset - len(self._last))
+            if source.read(len(self._last)) != self._last:
+                self._reset()
+                source.seek(0)
+            for line in source:
+                if not line.endswith(b"\n"):
+                    break
+                self._offset += len(line)
+                self._last = line[-_COMPARED_BYTES:]
+                self._add(line)
+
+    def _add(self, line: bytes) -> None:
+        if self._layout is None:
+            record = decode_line(line)
+            if not isinstance(record, dict):
+                return
+            self._layout = layout_of(record)
+        # An episode of several trained agents counts as one planned rollout.
+        agents = list(parse_score_line(line, self._layout) or ())
+        self.rollouts += bool(agents)
+        self.errors += any(agent.error is not None for agent in agents)
+        for agent in agents:
+            if agent.reward is not None:
+                self.scored += 1
+                self._total += agent.reward
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts under the names of a job's progress."""
+        return {
+            "completed": self.rollouts,
+            "planned": self._spec.planned,
+            "errors": self.errors,
+            "mean_reward": self._total / self.scored if self.scored else None,
+        }
+
+
+LEASE = 20.0
+"""Seconds that a lease lasts; it is renewed every `_BEAT` seconds."""
+_BEAT = 0.5
+_WRITE = 2.0
+_TAIL = 64 * 1024
+_PREVIOUS_ATTEMPT_SECONDS = 30.0
+"""Seconds that the previous attempt has to end: longer than its guard waits."""
+
+
+class JobAttempt:
+    """One attempt: `run` plays the missing rollouts, and `finish` records the ending."""
+
+    def __init__(
+        self, id: str, spec: EvalSpec, files: command.JobFiles, ledger: Ledger, deadline: float, allow: tuple[str, ...]
+    ) -> None:
+        self.id = id
+        self.spec = spec
+        self.files = files
+        self.ledger = ledger
+        self.deadline = deadline
+        self.allow = allow
+        self.counter = ResultsCounter(spec)
+        self.relay: Any = None
+        self.stopping: AttemptEnding | None = None
+        self.half_written = 0
+        self._written: dict[str, Any] = {}
+        self._spent = {"prompt_tokens": 0, "completion_tokens": 0, "requests": 0}
+
+    async def run(self, key: str | None) -> AttemptEnding:
+        """Play the missing rollouts through a relay; return how the attempt ended. `key` is the endpoint's key."""
+        from prime_lab_mcp.lab.relay.metering import RelayCap
+        from prime_lab_mcp.lab.relay.proxy import Relay
+
+        for folder in (self.files.home, self.files.work, self.files.output):
+            folder.mkdir(parents=True, exist_ok=True)
+        if not await self._wait_for_previous_attempt():
+            return AttemptEnding("crashed", "the attempt before this one still ends", "eval-busy")
+        self._carry_over()
+        cap = RelayCap(self.spec.max_total_tokens, self.spec.max_cost, self.spec.price)
+        self.relay = Relay(self.spec.endpoint, key, cap, RetryPolicy())
+        async with self.relay.serving():
+            argv = command.eval_command(self.spec, self.files, self.relay.url)
+            env = command.eval_environment(self.spec, self.files, self.relay.url, self.relay.secret, self.allow)
+            return await self._watch(command.own_module_command("evals.runner.guard", str(self.files.lock), *argv), env)
+
+    async def _wait_for_previous_attempt(self) -> bool:
+        """Wait until no process of an earlier attempt writes any more; return whether that happened in time."""
+        with anyio.move_on_after(_PREVIOUS_ATTEMPT_SECONDS):
+            while True:
+                held = take_lock(self.files.lock)
+                if held is not None:
+                    os.close(held)
+                    return True
+                self._renew_lease()
+                await anyio.sleep(_BEAT / 2)
+        return False
+
+    async def _watch(self, argv: list[str], env: Mapping[str, str]) -> AttemptEnding:
+        null = os.open(os.devnull, os.O_WRONLY)
+        child_stdin, alive = os.pipe()
+        kills = memory_kills()
+        try:
+            # Standard output repeats every trace as JSON, which the results file holds already.
+            child = await process.spawn(argv, cwd=self.files.work, env=env, stdin=child_stdin, stdout=null)
+        finally:
+            os.close(null)
+            os.close(child_stdin)
+        tail = bytearray()
+        async with child, anyio.create_task_group() as tasks:
+            assert child.process.stderr is not None
+            drained = anyio.Event()
+            tasks.start_soon(_drain, child.process.stderr, tail, drained)
+            tasks.start_soon(self._hear_signals)
+            tasks.start_soon(self._beat)
+            with anyio.move_on_after(max(0.0, self.deadline - time.time())) as limit:
+                code = await self._until_end(child)
+            if limit.cancelled_caught:
+                self.stopping = AttemptEnding("stopped", "it reached its deadline", "eval-deadline")
+            os.close(alive)
+            if self.stopping:
+                with anyio.move_on_after(GRACE_SECONDS + 6.0):
+                    await child.process.wait()
+            with anyio.move_on_after(1.0):
+                await drained.wait()
+            tasks.cancel_scope.cancel()
+        with suppress(OSError):
+            self.files.errors.write_bytes(bytes(tail))
+        if self.stopping:
+            return self.stopping
+        self.counter.count(self.files.results())
+        errors = tail.decode("utf-8", "replace")
+        return ending_of_exit(code, errors, self.files.root, kills) or self._completeness_ending()
+
+    async def _until_end(self, child: process.ChildProcess) -> int:
+        while not self.stopping:
+            with anyio.move_on_after(_BEAT / 2):
+                return await child.process.wait()
+            kind = self.relay.usage.streak.given_up(anyio.current_time())
+            if kind is not None:
+                self.stopping = endpoint_lost_ending(kind, self.spec.endpoint.host, self.relay.usage)
+        return 0
+
+    def _completeness_ending(self) -> AttemptEnding:
+        """Return the ending of a program that exited with 0: finished only if every rollout is there."""
+        if self.counter.rollouts == 0:
+            return AttemptEnding("crashed", "vf-eval ended without a single rollout", "eval-incomplete")
+        planned = self.planned()
+        if self.counter.rollouts < planned:
+            reason = f"vf-eval ended as if it were done, with {self.counter.rollouts} of {planned} rollouts"
+            return AttemptEnding("crashed", reason, "eval-incomplete")
+        return AttemptEnding("finished")
+
+    def planned(self) -> int:
+        """Return the rollouts of a complete run. v0 reports the number itself, because it may evaluate
+        another dataset."""
+        if self.spec.api == "v0":
+            with suppress(OSError, ValueError, KeyError):
+                return int(json.loads(self.files.planned.read_text(encoding="utf-8"))["rollouts"])
+            return 0
+        return self.spec.planned if self.spec.tasks is not None else 0
+
+    async def _hear_signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for number in signals:
+                if number != signal.SIGHUP:
+                    self.stopping = AttemptEnding("stopped", "it was stopped", "eval-stopped")
+
+    async def _beat(self) -> None:
+        renewed = 0.0
+        while True:
+            self.counter.follow(self.files.results())
+            progress = self.progress()
+            now = time.time()
+            if now - renewed > _WRITE or (progress != self._written and now - renewed > _BEAT):
+                self._renew_lease(progress=progress)
+                renewed, self._written = now, progress
+            await anyio.sleep(_BEAT)
+
+    def _renew_lease(self, **changes: Any) -> None:
+        """Renew the lease. A full disk prevents the write; `vf-eval` fails on the full disk by itself."""
+        with suppress(sqlite3.OperationalError):
+            self.ledger.update_job(self.id, lease=time.time() + LEASE, **changes)
+
+    def progress(self) -> dict[str, Any]:
+        """Return what the job has done so far, in the form that readers of the ledger rely on."""
+        progress = self.counter.as_json()
+        if self.spec.api == "v0":
+            progress["planned"] = self.planned() or progress["planned"]
+        if self.half_written:
+            progress["half_written"] = self.half_written
+        if self.relay is not None:
+            progress |= self.relay.usage.as_json()
+            for name, before in self._spent.items():
+                progress[name] += before
+            if self.spec.price is not None:
+                progress["cost"] = self.spec.price.of(progress["prompt_tokens"], progress["completion_tokens"])
+        return progress
+
+    def finish(self, ending: AttemptEnding) -> None:
+        """Record how the attempt ended. The hash covers exactly the bytes that are judged later."""
+        results = self.files.results()
+        self.counter.count(results)
+        progress = self.progress() | {"reason": ending.reason, "cause": ending.cause}
+        if results is not None:
+            progress["results"] = str(results.relative_to(self.files.root))
+            progress["results_sha256"] = file_sha256(results)
+            progress["rollout_errors"] = rollout_errors(results) if self.counter.errors else []
+        self.ledger.update_job(self.id, state=ending.state, progress=progress, lease=time.time())
+
+    def _carry_over(self) -> None:
+        """Take over the token counts of earlier attempts, and count the lines they left half-written."""
+        job = self.ledger.job(self.id)
+        for name in self._spent:
+            self._spent[name] = int((job.progress if job else {}).get(name) or 0)
+        results = self.files.results()
+        self.half_written = half_written_lines(results) if results is not None else 0
+
+
+def file_sha256(path: Path) -> str:
+    """sha256 of a file's bytes."""
+    with path.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+async def _drain(stream: ByteReceiveStream, tail: bytearray, drained: anyio.Event) -> None:
+    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        async for chunk in stream:
+            tail += chunk
+            del tail[:-_TAIL]
+    drained.set()

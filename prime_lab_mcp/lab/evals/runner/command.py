@@ -1,0 +1,260 @@
+"""Command line, environment variables and files of `vf-eval`, a name that two different programs share.
+
+The one of verifiers 0.4 (v1) takes one JSON config; the one of older versions (v0) takes flags. Both exit 0 even if
+every rollout failed. Both upload results or read the user's login unless configured otherwise, so they get a scratch
+HOME.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.evals.spec import EvalSpec, can_shuffle
+from prime_lab_mcp.lab.relay.endpoints import judge_variables
+
+OLDER_PROGRAM = Path(__file__).parents[2] / "worker" / "child" / "vf_eval_v0.py"
+"""Wrapper that makes the v0 `vf-eval` resumable."""
+HARNESSES = Path(__file__).parents[2] / "worker" / "child" / "harness"
+"""Added to PYTHONPATH of v1 evaluations. The folder holds the package `vf_lab_chat` and nothing else importable."""
+IN_PROCESS_ID = "vf-lab-chat"
+KEY_VARIABLE = "PRIME_LAB_RELAY_API_KEY"
+"""verifiers hides variables with API_KEY in their name from the processes that it starts."""
+RUN_FOLDER = "run"
+_INFINITE_SPREAD = 10
+"""Size of the range that tasks of an infinite taskset are drawn from, per requested task: shuffling needs a bound."""
+
+
+def own_module_command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module of `prime_lab_mcp.lab` under our own interpreter, whatever
+    PYTHONPATH says."""
+    root = str(Path(__file__).parents[4])
+    start = (
+        f"import sys; sys.path.insert(0, {root!r}); from prime_lab_mcp.lab.{module} import main; "
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    return [sys.executable, "-I", "-c", start, *arguments]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFiles:
+    """Paths of all files of one job."""
+
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        """Description of the job for its supervisor."""
+        return self.root / "job.json"
+
+    @property
+    def log(self) -> Path:
+        """Output of the supervisor itself."""
+        return self.root / "supervisor.log"
+
+    @property
+    def errors(self) -> Path:
+        """The end of what `vf-eval` wrote to standard error."""
+        return self.root / "vf-eval.log"
+
+    @property
+    def home(self) -> Path:
+        """Scratch HOME of `vf-eval`."""
+        return self.root / "home"
+
+    @property
+    def work(self) -> Path:
+        """Working folder of `vf-eval`."""
+        return self.root / "work"
+
+    @property
+    def config(self) -> Path:
+        """Config of v1 `vf-eval`."""
+        return self.root / "eval.json"
+
+    @property
+    def output(self) -> Path:
+        """Output folder of `vf-eval`."""
+        return self.root / "results"
+
+    @property
+    def lock(self) -> Path:
+        """The guard holds this lock while any process of `vf-eval` lives."""
+        return self.root / "running.lock"
+
+    @property
+    def planned(self) -> Path:
+        """Number of rollouts of a complete run, as v0 counted."""
+        return self.work / "planned.json"
+
+    @property
+    def saved_config(self) -> Path:
+        """The config from which v1 `vf-eval` resumes."""
+        return self.output / RUN_FOLDER / "configs" / "resolved" / "eval.json"
+
+    @property
+    def samples(self) -> Path:
+        """Downloaded samples of an evaluation that ran on the platform, one record per line."""
+        return self.output / "hosted" / "samples.jsonl"
+
+    def results(self) -> Path | None:
+        """Return the results file if there is one."""
+        if self.samples.is_file():
+            return self.samples
+        v1 = self.output / RUN_FOLDER / "traces.jsonl"
+        if v1.is_file():
+            return v1
+        files = sorted(self.output.glob("evals/*/*/results.jsonl"), key=lambda p: p.stat().st_mtime)
+        return files[-1] if files else None
+
+
+def eval_command(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
+    """Return the program and its arguments; write the config that the program reads. Finished rollouts are kept."""
+    resumes = resumable(spec, files)
+    if not resumes:
+        shutil.rmtree(files.output, ignore_errors=True)
+    if spec.api == "v0":
+        return _v0_command(spec, files, url, resumes=resumes)
+    # Resuming compares the saved config with the given one, so the saved one is rewritten: the relay's port changes in
+    # every run, the concurrency may change, and a machine that crashed may have left an incomplete file.
+    config = files.saved_config if resumes else files.config
+    config.parent.mkdir(parents=True, exist_ok=True)
+    settings = _config(spec, files)
+    settings["client"]["base_url"] = url
+    _replace(config, json.dumps(settings))
+    return [str(spec.python), str(spec.program), "@", str(config), "--resume" if resumes else "--clean"]
+
+
+def resumable(spec: EvalSpec, files: JobFiles) -> bool:
+    """Whether an earlier attempt left rollouts that need not be repeated."""
+    results = files.results()
+    return spec.resumes and results is not None and results.stat().st_size > 0
+
+
+def _v0_command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> list[str]:
+    program = [str(OLDER_PROGRAM), str(spec.program)] if spec.resumes else [str(spec.program)]
+    flags = _flags(spec, files, url)
+    results = files.results()
+    if resumes and results is not None:
+        # `-R` requires both files, but the wrapper vf_eval_v0.py does not read this one.
+        _replace(results.with_name("metadata.json"), "{}")
+        flags += ["-R", str(results.parent)]
+    return [str(spec.python), *program, *flags]
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file atomically, so that a kill leaves the old content or the new content."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _config(spec: EvalSpec, files: JobFiles) -> dict[str, Any]:
+    select: dict[str, Any] = {"shuffle": True, "seed": spec.seed, "limit": spec.num_examples}
+    if spec.infinite:
+        select["include"] = {"idx": [f"0:{spec.num_examples * _INFINITE_SPREAD}"]}
+    seats = spec.seats or {"agent": (spec.harness, spec.runtime)}
+    return {
+        "env": {
+            "taskset": {"id": spec.module, **spec.env_args},
+            **{name: _agent_config(spec, name, *seat) for name, seat in seats.items() if seat},
+        },
+        "model": spec.model,
+        "client": {"api_key_var": KEY_VARIABLE},
+        "sampling": spec.sampling,
+        "select": select,
+        "num_rollouts": spec.rollouts,
+        "max_concurrent": spec.concurrency,
+        "rich": None,
+        "push": False,
+        "output_dir": str(files.output),
+        "run": {"name": RUN_FOLDER},
+    }
+
+
+def _agent_config(spec: EvalSpec, name: str, harness: str, runtime: str) -> dict[str, Any]:
+    harness_id = IN_PROCESS_ID if spec.uses_chat_harness(name) else harness
+    return ({"harness": {"id": harness_id}} if harness_id else {}) | ({"runtime": {"type": runtime}} if runtime else {})
+
+
+def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
+    flags = [
+        spec.module,
+        "-m",
+        spec.model,
+        "-b",
+        url,
+        "-k",
+        KEY_VARIABLE,
+        "-n",
+        str(spec.num_examples),
+        "-r",
+        str(spec.rollouts),
+        "-c",
+        str(spec.concurrency),
+        "-T",
+        str(spec.temperature),
+        "-s",
+        "-d",
+        "-A",
+        "--disable-env-server",
+        "-o",
+        str(files.output),
+        "--max-retries",
+        "0",
+        # Nothing else stores the reply of a judge, and its verdict may be unreadable.
+        "-C",
+        "judge_response",
+    ]
+    if spec.max_tokens is not None:
+        flags += ["-t", str(spec.max_tokens)]
+    if spec.env_args:
+        flags += ["-a", json.dumps(dict(spec.env_args))]
+    if can_shuffle(spec.verifiers):
+        flags += ["--shuffle", "--shuffle-seed", str(spec.seed)]
+    return flags
+
+
+def eval_environment(spec: EvalSpec, files: JobFiles, url: str, secret: str, allow: tuple[str, ...]) -> dict[str, str]:
+    """Return the variables of `vf-eval`: every key is the relay's, every endpoint is the relay."""
+    extra = {
+        "PATH": f"{spec.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PYTHONPATH": os.pathsep.join(map(str, _search_path(spec))),
+        "PRIME_RUNS_MODE": "disabled",
+        KEY_VARIABLE: secret,
+        "TQDM_DISABLE": "1",
+        **_caches(files),
+        **judge_variables(url, secret, allow),
+    }
+    return process.clean_environment(extra, home=files.home, allow=allow)
+
+
+def _search_path(spec: EvalSpec) -> list[Path]:
+    folders = [spec.tree, spec.tree / "src"]
+    if spec.in_process:
+        folders.insert(0, HARNESSES)
+    return [p for p in folders if p.is_dir()]
+
+
+def _caches(files: JobFiles) -> Mapping[str, str]:
+    """Return the user's caches of downloaded data, without HF_HOME, which holds the login token."""
+    environment = os.environ
+    cache = Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/")) / ".cache")
+    hub = Path(environment.get("HF_HOME") or cache / "huggingface")
+    caches = {
+        "HF_HOME": str(files.home / "huggingface"),
+        "HF_HUB_CACHE": environment.get("HF_HUB_CACHE", str(hub / "hub")),
+        "HF_DATASETS_CACHE": environment.get("HF_DATASETS_CACHE", str(hub / "datasets")),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "DO_NOT_TRACK": "1",
+    }
+    inherited = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy")
+    return caches | {name: environment[name] for name in inherited if name in environment}

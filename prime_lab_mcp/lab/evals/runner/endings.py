@@ -1,0 +1,286 @@
+"""How an attempt at an evaluation ended and why, and findings for jobs that run, broke off or finished.
+
+Every ending here is a failure of machinery, never a low score.
+
+Counts of requests come from the relay, counts of rollouts from the results file. A request that succeeded on repetition
+leaves no failed rollout and is reported as information.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.codes import Code, recorded_code
+from prime_lab_mcp.lab.base.report import Finding, Severity
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.relay.metering import UNREACHABLE_KINDS, RelayUsage, error_counts_summary
+from prime_lab_mcp.lab.rollouts.reading import decode_line, read_rollouts
+from prime_lab_mcp.lab.state.ledger.rows import Job
+
+State = Literal["finished", "stopped", "crashed"]
+
+_FRAME = " │╭╮╰╯─"
+"""vf-eval draws boxes around its messages about a config."""
+_DISK = ("no space left on device", "errno 28", "disk quota exceeded", "database or disk is full", "file too large")
+_MEMORY = ("memoryerror", "cannot allocate memory", "errno 12")
+_LEAST_DISK = 1024 * 1024
+_KINDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnding:
+    """How an attempt ended. `cause` is a finding code; `reason` is the explanation in words."""
+
+    state: State
+    reason: str | None = None
+    cause: str | None = None
+
+
+def ending_of_exit(code: int, errors: str, folder: Path, kills_before: int) -> AttemptEnding | None:
+    """Return why `vf-eval` ended with a nonzero exit code, or None for 0. `errors` is its standard error."""
+    if code == 0:
+        return None
+    if code == 128 + signal.SIGKILL:
+        if memory_kills() > kills_before:
+            return AttemptEnding("crashed", "the system killed vf-eval because memory ran out", "eval-out-of-memory")
+        return AttemptEnding("crashed", "vf-eval was killed (signal 9), as a system out of memory does", "eval-killed")
+    last_lines = last_words(errors)
+    reason = f"vf-eval ended with exit code {code}" + (f": {quote(last_lines)}" if last_lines else "")
+    return AttemptEnding("crashed", reason, cause_of_errors(errors, folder))
+
+
+def cause_of_errors(errors: str, folder: Path) -> str | None:
+    """Return the finding code of the cause that standard error names, or that the disk shows."""
+    tail = errors.casefold()[-8000:]
+    if any(mark in tail for mark in _DISK) or free_bytes(folder) < _LEAST_DISK:
+        return "eval-disk-full"
+    return "eval-out-of-memory" if any(mark in tail for mark in _MEMORY) else None
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes on the disk of a folder."""
+    import shutil
+
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return _LEAST_DISK
+
+
+def endpoint_lost_ending(kind: str, host: str, usage: RelayUsage) -> AttemptEnding:
+    """Return the ending after the endpoint was given up. `kind` comes from FailureStreak.given_up."""
+    failed = usage.streak.kinds.total()
+    if kind in UNREACHABLE_KINDS:
+        errors = error_counts_summary(usage.streak.kinds)
+        reason = f"the endpoint {host} did not answer {failed} requests in a row ({errors})"
+    else:
+        reason = f"the endpoint {host} refused {failed} requests in a row with status {kind}"
+    return AttemptEnding("stopped", reason, REQUEST_ERROR_CODES[kind])
+
+
+REQUEST_ERROR_CODES: Mapping[str, Code] = {
+    "connect": "eval-endpoint-dead",
+    "dns": "eval-endpoint-dead",
+    "timeout": "eval-timeouts",
+    "context": "eval-context-exceeded",
+    "429": "eval-rate-limited",
+    "401": "eval-key-refused",
+    "403": "eval-key-refused",
+    "402": "eval-payment-required",
+    "404": "eval-model-not-served",
+    "408": "eval-timeouts",
+    "504": "eval-timeouts",
+}
+"""Kind of failed request to the code of its finding. `code_of_request_error` covers other statuses."""
+
+
+def code_of_request_error(kind: str) -> Code:
+    """Return the code of the finding for a kind of failed request (RelayUsage.errors)."""
+    return REQUEST_ERROR_CODES.get(kind) or (
+        "eval-endpoint-failing" if kind.startswith("5") else "eval-request-rejected"
+    )
+
+
+def memory_kills() -> int:
+    """Return how many processes this machine or container has killed for lack of memory; 0 if it does not say."""
+    for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            name, _, value = line.partition(" ")
+            if name == "oom_kill" and value.strip().isdigit():
+                return int(value)
+    return 0
+
+
+def rollout_errors(results: Path) -> list[dict[str, object]]:
+    """Return the most frequent errors of rollouts: `{error, rollouts}`. The text is foreign, cut and quoted."""
+    counts = Counter(r.error.splitlines()[0][:160] for r in read_rollouts(results) if r.error and r.error.strip())
+    return [{"error": quote(text, 160), "rollouts": n} for text, n in counts.most_common(_KINDS)]
+
+
+def half_written_lines(results: Path) -> int:
+    """Count the lines that broke off when their writer died. Their rollouts run again."""
+    with results.open("rb") as source:
+        return sum(1 for line in source if line.strip() and decode_line(line.strip()) is None)
+
+
+def last_words(errors: str) -> str:
+    """Return the last lines that a program wrote to standard error, joined to one line."""
+    lines = [line.strip(_FRAME) for line in errors.splitlines()]
+    return " | ".join([line for line in lines if line][-4:])[-600:]
+
+
+_MESSAGES: Mapping[Code, str] = {
+    "eval-endpoint-dead": "the endpoint {host} could not be reached",
+    "eval-timeouts": "the endpoint {host} did not answer in time",
+    "eval-rate-limited": "the endpoint {host} limits the rate of requests",
+    "eval-endpoint-failing": "the endpoint {host} failed with errors of its own",
+    "eval-key-refused": "the endpoint {host} refused the key from {variable}",
+    "eval-payment-required": "the endpoint {host} asks for payment",
+    "eval-model-not-served": "the endpoint {host} does not serve the model that was asked for",
+    "eval-context-exceeded": "prompt and max_tokens exceed the context of the model",
+    "eval-request-rejected": "the endpoint {host} rejected requests as invalid",
+}
+_FIXES: Mapping[Code, str] = {
+    "eval-endpoint-dead": "Start the model server or correct the endpoint (preflight says which ones answer).",
+    "eval-timeouts": "Call run_eval with concurrency={fewer} or a lower max_tokens.",
+    "eval-rate-limited": "Call run_eval with concurrency={fewer}.",
+    "eval-endpoint-failing": "Wait until the provider has recovered, or look at the model server's log; "
+    "concurrency={fewer} helps one that is overloaded.",
+    "eval-key-refused": "Ask the user to correct the key, then call again.",
+    "eval-payment-required": "Ask the user to top up the account, or use another endpoint.",
+    "eval-model-not-served": 'Name a model that it serves; search_hub(kind="model") lists those of prime.',
+    "eval-context-exceeded": "Lower max_tokens, serve the model with a longer context, or drop the longest prompts.",
+    "eval-request-rejected": "Read the endpoint's words in last_error: it does not take a parameter or message of this "
+    "evaluation.",
+    "eval-rollouts-raise": 'Read them with read_eval(view="rollouts"), then mend the environment '
+    "(check_environment, test_reward).",
+    "eval-capped": "Ask for fewer examples or a lower max_tokens, or have the user raise --max-spend.",
+    "eval-disk-full": "Free space on the disk of the state directory (preflight shows what is left).",
+    "eval-out-of-memory": "Call run_eval with concurrency={fewer}, or free memory.",
+    "eval-killed": "Call run_eval with concurrency={fewer} if memory ran out; else see who killed it.",
+    "eval-deadline": "Call run_eval again; a higher concurrency makes it faster, if the endpoint bears it.",
+    "eval-incomplete": "Call run_eval again for what is missing; if that repeats, call check_environment.",
+    "eval-busy": "Call run_eval again in half a minute.",
+}
+FAILURE_CODES = frozenset(_FIXES)
+"""Codes of findings that explain failed rollouts or a failed evaluation."""
+_DEFAULT_FIX = "Mend the cause if the message names one (check_environment, preflight)."
+
+
+def broken_finding(spec: EvalSpec, job: Job) -> Finding:
+    """Return the finding on why a job crashed or was stopped."""
+    cause = job.progress.get("cause")
+    code: Code = "eval-stopped" if job.state == "stopped" else "eval-crashed"
+    if cause:
+        code = recorded_code(str(cause))
+    reason = str(job.progress.get("reason") or "no reason was recorded")
+    fix = "" if code == "eval-stopped" else _fix(code, spec)
+    message = f"the evaluation {job.id} did not finish: {reason}"
+    return Finding(code, "blocker", message, f"{fix} {retry_call(spec)}".strip())
+
+
+def retry_call(spec: EvalSpec) -> str:
+    """Say what another call of run_eval does."""
+    if spec.resumes:
+        return "The same run_eval call resumes it without repeating finished rollouts."
+    return f"The same run_eval call starts it anew: verifiers {spec.verifiers} cannot resume."
+
+
+def failure_findings(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
+    """Return findings on failed requests and rollouts of a job, worst first. Empty if nothing failed."""
+    return (
+        *_request_findings(spec, job),
+        *_rollout_findings(spec, job),
+        *_rate_limit_findings(spec, job),
+        *_half_written_findings(job),
+    )
+
+
+def _by_code(progress: Mapping[str, Any]) -> dict[Code, Counter[str]]:
+    counts: dict[Code, Counter[str]] = {}
+    for kind, number in (progress.get("request_errors") or {}).items():
+        counts.setdefault(code_of_request_error(str(kind)), Counter())[str(kind)] += int(number)
+    if progress.get("capped"):
+        counts["eval-capped"] = Counter({"refused": int(progress["capped"])})
+    return counts
+
+
+def _request_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
+    by_code = _by_code(job.progress)
+    total = sum(kinds.total() for kinds in by_code.values())
+    reported_code = "eval-capped" if job.state == "finished" else job.progress.get("cause")  # reported elsewhere
+    for code, kinds in sorted(by_code.items(), key=lambda item: -item[1].total()):
+        if code == reported_code:
+            continue
+        share = kinds.total() / total
+        sent = int(job.progress.get("requests") or 0)
+        cause = _message(code, spec) if code in _MESSAGES else "the relay refused requests beyond this evaluation's cap"
+        message = (
+            f"{cause}: {kinds.total()} of {count(sent, 'request')} failed so ({error_counts_summary(kinds)}), "
+            f"{share:.0%} of all that failed"
+        )
+        yield Finding(code, _severity(job), message, _fix(code, spec))
+
+
+def _rollout_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
+    """Findings on rollouts that failed although no request failed: the environment's code, its tools or its runtime."""
+    failed = int(job.progress.get("errors") or 0)
+    if not failed or _by_code(job.progress):
+        return
+    rows = tuple(job.progress.get("rollout_errors") or ())
+    most = f", most often with {rows[0]['error']}" if rows else ""
+    done = int(job.progress.get("completed") or failed)
+    yield Finding(
+        "eval-rollouts-raise",
+        "warning",
+        f"{failed} of {count(done, 'rollout')} failed although the endpoint answered every request{most}",
+        _fix("eval-rollouts-raise", spec),
+        rows=rows,
+    )
+
+
+def _rate_limit_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
+    times = int(job.progress.get("rate_limited") or 0)
+    if times and "429" not in (job.progress.get("request_errors") or {}):
+        seconds = float(job.progress.get("waited_seconds") or 0.0)
+        yield Finding(
+            "eval-rate-limited",
+            "info",
+            f"the endpoint {spec.endpoint.host} asked {count(times, 'time')} to come later; that was waited out "
+            f"({seconds:.0f} seconds of all requests together)",
+            _fix("eval-rate-limited", spec),
+        )
+
+
+def _half_written_findings(job: Job) -> Iterator[Finding]:
+    lines = int(job.progress.get("half_written") or 0)
+    if lines:
+        yield Finding(
+            "eval-half-written",
+            "info",
+            f"the attempt before broke off while it wrote: {count(lines, 'half-written line')} dropped, played again",
+            "Nothing to do.",
+        )
+
+
+def _severity(job: Job) -> Severity:
+    """A failed request is a warning only if it made a rollout fail, or still may."""
+    return "warning" if job.progress.get("errors") or job.state != "finished" else "info"
+
+
+def _message(code: Code, spec: EvalSpec) -> str:
+    return _MESSAGES[code].format(host=spec.endpoint.host, variable=spec.endpoint.key_variable or "no variable")
+
+
+def _fix(code: Code, spec: EvalSpec) -> str:
+    return _FIXES.get(code, _DEFAULT_FIX).format(fewer=max(1, spec.concurrency // 4))

@@ -1,0 +1,109 @@
+"""Runs one program and ends all its descendants, however this process or its parent ends. Started as a program.
+
+`vf-eval` puts tool servers and harness programs into sessions of their own, so killing its process group is not enough.
+The guard adopts orphaned descendants. When its standard input closes, which also happens when the supervisor is killed,
+the guard ends all of them. The working half leaves the process group that `lab/base/process.py` kills, so that the half
+survives that kill. The guard holds a lock while it lives, so that a resumed job does not write while the previous
+attempt still ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from prime_lab_mcp.lab.worker.child import supervisor
+
+GRACE_SECONDS = 6.0
+"""Seconds that `vf-eval` gets to close its own servers and containers."""
+_TICK = 0.2
+_BUSY = 75
+"""EX_TEMPFAIL of sysexits.h."""
+
+
+def main(argv: list[str]) -> int:
+    """Run `argv[1:]` while holding the lock `argv[0]`. Returns the exit code, 128 + N if signal N ended the program."""
+    worker = os.fork()
+    if worker == 0:
+        os.setsid()
+        code = 70
+        try:
+            code = _guard(argv)
+        finally:
+            os._exit(code)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    _, status = os.waitpid(worker, 0)
+    return _code(os.waitstatus_to_exitcode(status))
+
+
+def take_lock(lock: Path) -> int | None:
+    """Return a descriptor that holds the lock until the descriptor is closed, or None if another process holds the
+    lock."""
+    held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        return None
+    return held
+
+
+def _guard(argv: list[str]) -> int:
+    if take_lock(Path(argv[0])) is None:
+        return _BUSY
+    supervisor.adopt_orphans()
+    # Only the closing of standard input ends the guard.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    program = _start(argv[1:])
+    status: int | None = None
+    terminated_at = 0.0
+    while status is None:
+        ended, wait_status = os.waitpid(program, os.WNOHANG)
+        if ended:
+            status = wait_status
+        elif terminated_at and time.monotonic() > terminated_at + GRACE_SECONDS:
+            break
+        elif terminated_at:
+            time.sleep(_TICK / 4)
+        elif select.select([0], [], [], _TICK)[0] and not os.read(0, 1):
+            terminated_at = time.monotonic()
+            with suppress(ProcessLookupError):
+                os.kill(program, signal.SIGTERM)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(program, signal.SIGKILL)
+    supervisor.kill_descendants()
+    return _code(os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL)
+
+
+def _start(argv: list[str]) -> int:
+    parent = os.getpid()
+    program = os.fork()
+    if program == 0:
+        code = 127
+        try:
+            os.setsid()
+            supervisor.die_with_parent(parent)
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
+            os.execvp(argv[0], argv)
+        finally:
+            os._exit(code)
+    return program
+
+
+def _code(returned: int) -> int:
+    return returned if returned >= 0 else 128 - returned
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

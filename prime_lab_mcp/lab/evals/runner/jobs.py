@@ -1,0 +1,301 @@
+"""Evaluation jobs as the server uses them: start or attach, wait, stop and read.
+
+The supervisor process runs the job. Losing the server, the call or the client only ends the waiting. A job ends when it
+finishes, reaches its deadline or is stopped by `stop`. A job whose supervisor died is recognised by its expired lease.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.progress import Progress
+from prime_lab_mcp.lab.evals.runner.command import JobFiles, own_module_command
+from prime_lab_mcp.lab.evals.runner.endings import cause_of_errors
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.rollouts.reading import read_rollouts
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+from prime_lab_mcp.lab.state.ledger.rows import Job
+
+if TYPE_CHECKING:
+    from prime_lab_mcp.lab.lab import Lab
+
+
+LIVE_STATES = ("starting", "running")
+_START_LEASE = 60.0
+"""Seconds that a new supervisor has to start: it opens the ledger only after its imports."""
+_POLL = 0.2
+_STOP_WAIT = 20.0
+_UPSTREAM_KEY = "PRIME_LAB_UPSTREAM_KEY"
+_CACHE_VARIABLES = (
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_DATASETS_CACHE",
+    "HF_ENDPOINT",
+    "HF_HUB_OFFLINE",
+    "HF_DATASETS_OFFLINE",
+    "XDG_CACHE_HOME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "NO_PROXY",
+    "no_proxy",
+)
+
+
+class EvaluationJobs:
+    """The evaluations of one workspace."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._root = lab.settings.evals
+
+    async def start(self, spec: EvalSpec, key: str | None) -> Job:
+        """Start an evaluation, attach to the live one with the same intent, or resume a broken one.
+
+        A complete evaluation is returned as it is, so that the same tasks are not paid for twice. `key` is the
+        endpoint's key, which goes to the supervisor in an inherited variable and is stored nowhere.
+        """
+        self.reconcile()
+        finished = self._finished(spec)
+        if finished is not None:
+            return finished
+        resumed = self._claim_resumable(spec)
+        if resumed is not None:
+            return self._launch(resumed, spec, key)
+        now = time.time()
+        fresh = Job(
+            id=f"eval-{secrets.token_hex(4)}",
+            workspace=self._lab.key,
+            environment=spec.environment,
+            source=spec.source,
+            content=spec.content,
+            intent=spec.intent,
+            state="starting",
+            pid=None,
+            lease=now + _START_LEASE,
+            deadline=now + spec.deadline_s,
+            platform=self._lab.platform if spec.endpoint.preset == "prime" else None,
+            spec=spec.as_json(),
+            progress={"completed": 0, "planned": spec.planned, "errors": 0},
+            at=now,
+        )
+        job = self._lab.ledger.create_job(fresh)
+        return job if job.id != fresh.id else self._launch(job, spec, key)
+
+    def _same_intent(self, spec: EvalSpec) -> list[Job]:
+        """Jobs with the intent of this specification, newest first."""
+        jobs = self._lab.ledger.jobs(self._lab.key, environment=spec.environment)
+        return [j for j in jobs if j.intent == spec.intent]
+
+    def _finished(self, spec: EvalSpec) -> Job | None:
+        """Return the newest job with this intent if it finished without a failed rollout and its results exist."""
+        same = self._same_intent(spec)
+        if not same or same[0].state != "finished":
+            return None
+        progress = same[0].progress
+        complete = (
+            not progress.get("errors")
+            and not progress.get("capped")
+            and progress.get("completed") == progress.get("planned")
+        )
+        return same[0] if complete and self.files(same[0].id).results() is not None else None
+
+    def _claim_resumable(self, spec: EvalSpec) -> Job | None:
+        """Claim the newest broken job with this intent. Exactly one caller gets the job."""
+        if not spec.resumes:
+            return None
+        ledger, same = self._lab.ledger, self._same_intent(spec)
+        if not same or same[0].state not in ("crashed", "stopped"):
+            return None
+        job, now = same[0], time.time()
+        deadline, lease = now + spec.deadline_s, now + _START_LEASE
+        with ledger.transaction() as db:
+            claimed = db.execute(
+                "UPDATE jobs SET state = 'starting', pid = NULL, lease = ?, deadline = ?, spec = ?"
+                " WHERE id = ? AND state IN ('crashed', 'stopped')",
+                (lease, deadline, json.dumps(spec.as_json()), job.id),
+            )
+            if claimed.rowcount != 1:
+                return None
+        return dataclasses.replace(job, state="starting", lease=lease, deadline=deadline, spec=spec.as_json())
+
+    def _launch(self, job: Job, spec: EvalSpec, key: str | None) -> Job:
+        files = self.files(job.id)
+        files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        job_description = {
+            "id": job.id,
+            "ledger": str(self._lab.settings.ledger),
+            "deadline": job.deadline,
+            "allow_env": list(self._lab.settings.allow_env),
+            "spec": spec.as_json(),
+        }
+        files.spec.write_text(json.dumps(job_description), encoding="utf-8")
+        extra = {_UPSTREAM_KEY: key} if key else {}
+        env = process.clean_environment(extra, allow=(*_CACHE_VARIABLES, *self._lab.settings.allow_env))
+        try:
+            pid = process.spawn_detached(
+                own_module_command("evals.runner.supervisor", str(files.root)), cwd=files.root, env=env, log=files.log
+            )
+        except BaseException:
+            self._mark_crashed(job, "its supervisor could not be started")
+            raise
+        # The supervisor may have written its pid already, so only a row without a pid is updated.
+        with self._lab.ledger.transaction() as db:
+            db.execute("UPDATE jobs SET pid = ? WHERE id = ? AND pid IS NULL", (pid, job.id))
+        return self.get(job.id)
+
+    def get(self, id: str) -> Job:
+        """Return one job of this workspace in its present state. Raises EvalError (`eval-not-found`)."""
+        job = self._lab.ledger.job(id)
+        if job is None or job.workspace != self._lab.key:
+            known = ", ".join(j.id for j in self.list()[:5]) or "none yet"
+            raise EvalError(
+                f"there is no evaluation of that id in this workspace (newest: {known})",
+                fix="Call watch_run without an id to list them.",
+                code="eval-not-found",
+            )
+        return self._reconciled(job)
+
+    def list(self, environment: str | None = None) -> list[Job]:
+        """Return the jobs of this workspace, newest first."""
+        self.reconcile()
+        return self._lab.ledger.jobs(self._lab.key, environment=environment)
+
+    def spec(self, job: Job) -> EvalSpec:
+        """Return the specification of a job. Raises EvalError if a newer version wrote the job."""
+        try:
+            return EvalSpec.from_json(job.spec)
+        except (TypeError, KeyError, ValueError) as error:
+            raise EvalError(
+                f"evaluation {job.id} was recorded in a form this version cannot read",
+                fix="Run run_eval again.",
+                code="eval-unreadable",
+            ) from error
+
+    def files(self, id: str) -> JobFiles:
+        """Return the paths of a job's files."""
+        return JobFiles(self._root / id)
+
+    async def wait(self, id: str, seconds: float, progress: Progress) -> Job:
+        """Return the job when it has ended, or after `seconds` in its present state. Cancelling only ends
+        the waiting."""
+        until = anyio.current_time() + seconds
+        reported: object = None
+        while True:
+            job = self.get(id)
+            done, planned = job.progress.get("completed", 0), job.progress.get("planned")
+            if (done, job.state) != reported:
+                reported = (done, job.state)
+                await progress(float(done), float(planned) if planned else None, _progress_message(job))
+            if job.state not in LIVE_STATES or anyio.current_time() >= until:
+                return job
+            await anyio.sleep(min(_POLL, max(0.0, until - anyio.current_time())))
+
+    async def stop(self, id: str) -> Job:
+        """Ask the supervisor to end the job and wait for the end. A job that has ended is returned as it is."""
+        job = self.get(id)
+        if job.state in LIVE_STATES and job.pid is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(job.pid, signal.SIGTERM)
+        job = await self.wait(id, _STOP_WAIT, _ignore_progress)
+        if job.state in LIVE_STATES:
+            raise EvalError(
+                f"evaluation {id} has not ended within {_STOP_WAIT:g} seconds of being asked to",
+                fix="Call control_run with stop again; its deadline ends it in any case.",
+                code="eval-not-stopping",
+            )
+        return job
+
+    def rollouts(self, id: str) -> Iterator[Rollout]:
+        """Yield every finished rollout of a job, in the order of their completion."""
+        return read_rollouts(self.results_path(id))
+
+    def results_path(self, id: str) -> Path:
+        """Return the results file of a job. Raises EvalError (`results-missing`) if no rollout finished."""
+        results = self.files(self.get(id).id).results()
+        if results is None:
+            raise EvalError(
+                f"evaluation {id} has no finished rollout",
+                fix="Call watch_run with its id to see how it stands.",
+                code="results-missing",
+            )
+        return results
+
+    def reconcile(self) -> None:
+        """Mark jobs as crashed whose supervisor is gone."""
+        process.reap_detached()
+        for state in LIVE_STATES:
+            for job in self._lab.ledger.jobs(self._lab.key, state=state):
+                self._reconciled(job)
+
+    def _reconciled(self, job: Job) -> Job:
+        """Return the job, marked as crashed if its supervisor is gone."""
+        if job.state not in LIVE_STATES:
+            return job
+        if job.pid is not None and not process.is_alive(job.pid):
+            return self._mark_crashed(job, "its supervisor died")
+        if job.lease < time.time():
+            # A lease also expires while the machine sleeps; a living supervisor renews the lease within a second.
+            if job.pid is not None and process.is_alive(job.pid) and job.lease > time.time() - 2 * _START_LEASE:
+                return job
+            return self._mark_crashed(job, "its supervisor stopped answering")
+        return job
+
+    def _mark_crashed(self, job: Job, reason: str) -> Job:
+        with self._lab.ledger.transaction() as db:
+            row = db.execute("SELECT state, pid, lease FROM jobs WHERE id = ?", (job.id,)).fetchone()
+            # The row may have changed since it was read: the job ended properly or was started anew.
+            if row is not None and row["state"] in LIVE_STATES and (row["pid"], row["lease"]) == (job.pid, job.lease):
+                cause = cause_of_errors(self._log(job.id), self._root)
+                progress = dict(job.progress) | {"reason": reason, "cause": cause}
+                db.execute(
+                    "UPDATE jobs SET state = 'crashed', progress = ? WHERE id = ?", (json.dumps(progress), job.id)
+                )
+        return self._lab.ledger.job(job.id) or job
+
+    def _log(self, id: str) -> str:
+        """Return the end of the supervisor's log, its last resort for messages."""
+        with suppress(OSError):
+            return self.files(id).log.read_text(encoding="utf-8", errors="replace")[-8000:]
+        return ""
+
+    def in_use(self) -> frozenset[str]:
+        """Return the contents of snapshots that a live job runs on, or that a broken job may resume on."""
+        return frozenset(j.content for j in self._lab.ledger.jobs() if j.state != "finished")
+
+    def clean(self, keep: int = 200) -> int:
+        """Remove the folders of all but the newest `keep` ended jobs of this state directory; return the number
+        removed."""
+        ended = [j for j in self._lab.ledger.jobs() if j.state not in LIVE_STATES]
+        removed = 0
+        for job in ended[keep:]:
+            if (self._root / job.id).is_dir():
+                shutil.rmtree(self._root / job.id, ignore_errors=True)
+                removed += 1
+        return removed
+
+
+async def _ignore_progress(done: float, total: float | None, message: str) -> None:
+    """Progress callback for waiting that nobody follows."""
+
+
+def _progress_message(job: Job) -> str:
+    done, planned = job.progress.get("completed", 0), job.progress.get("planned", 0)
+    errors = job.progress.get("errors") or 0
+    text = f"{done} of {planned} rollouts" if job.state != "starting" else "starting"
+    return text + (f", {errors} failed" if errors else "")

@@ -1,0 +1,402 @@
+"""The verdict on a finished evaluation: judged by its raw results and its sampling, recorded exactly once, and
+reported.
+
+The module also reports evaluations without a verdict: announced, still running, or broken off.
+
+Judged distributions are cached in this process only, by the sha256 of the results, because no other process may change
+what this process remembers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import prime_lab_mcp
+from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
+from prime_lab_mcp.lab.base.text import count, rounded
+from prime_lab_mcp.lab.distribution.floor import sampled_golds
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.evals.provenance import origin_differences, origin_of_results
+from prime_lab_mcp.lab.evals.runner import endings
+from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
+from prime_lab_mcp.lab.evals.runner.command import JobFiles
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_scores
+from prime_lab_mcp.lab.rollouts.rollout import Reading
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+
+GROUP_SIZE = 16
+"""Default group size of the verdict."""
+TRAINING_TEMPERATURE = 1.0
+"""Temperature that prime-rl samples with by default. The share of usable groups holds only for this temperature."""
+_GREEDY = 0.3
+_TRAINING: Mapping[str, float] = {"temperature": TRAINING_TEMPERATURE, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
+"""Sampling arguments of prime-rl in training (docs/validation.md, Sampling). Arguments that an evaluation did not send
+are the server's defaults."""
+_JudgedResults = tuple[Distribution, tuple[Finding, ...]]
+"""Statistics of a results file, and the findings on the file itself."""
+_MOST_CACHED = 8
+_cache: dict[tuple[Any, ...], _JudgedResults] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationVerdict:
+    """The verdict on one finished job."""
+
+    status: Verdict
+    findings: tuple[Finding, ...]
+    distribution: Distribution | None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return self.distribution.as_json() if self.distribution is not None else {}
+
+
+def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = False) -> EvaluationVerdict:
+    """Judge the raw results of a finished job, after checking that they are unchanged since the supervisor hashed them.
+
+    The distribution of the same bytes is taken from the cache unless `anew` is set, as it is for the ledger.
+    """
+    try:
+        spec = EvaluationJobs(lab).spec(job)
+        files = EvaluationJobs(lab).files(job.id)
+        finding = _results_finding(files, job)
+        if finding is not None:
+            return EvaluationVerdict("inconclusive", (finding,), None)
+        results = files.results()
+        assert results is not None
+        distribution, file_findings = _distribution(
+            results, spec, str(job.progress["results_sha256"]), group_size, anew=anew
+        )
+    except EvalError as error:
+        return EvaluationVerdict("inconclusive", (error.as_finding(),), None)
+    return _with_file_findings(
+        _with_job_findings(spec, job, distribution), (*file_findings, *_origin_findings(results, spec))
+    )
+
+
+def _distribution(results: Path, spec: EvalSpec, sha256: str, group_size: int, *, anew: bool) -> _JudgedResults:
+    key = (sha256, group_size, tuple(sorted((spec.weights or {}).items())))
+    with _lock:
+        cached = None if anew else _cache.get(key)
+    if cached is not None:
+        return cached
+    reading = Reading()
+    golds = sampled_golds(read_first_rollouts(results))
+    distribution = judge_rollouts(
+        read_scores(results, reading), group_size=group_size, weights=spec.weights, golds=golds
+    )
+    with _lock:
+        _cache[key] = distribution, reading.findings()
+        while len(_cache) > _MOST_CACHED:
+            del _cache[next(iter(_cache))]
+        return _cache[key]
+
+
+def _origin_findings(results: Path, spec: EvalSpec) -> tuple[Finding, ...]:
+    """Findings where the results state another origin than the specification. Samples of the platform state none."""
+    differing = origin_differences(origin_of_results(results), spec) if spec.hosted is None else []
+    if not differing:
+        return ()
+    other_origin = any(d.what in ("environment", "model") for d in differing)
+    return (
+        Finding(
+            "results-not-as-asked",
+            "blocker" if other_origin else "warning",
+            f"the results say other than this evaluation asked for: {'; '.join(d.text for d in differing)}",
+            "Call check_environment: the environment may set its own model, sampling or harness; then run_eval again.",
+        ),
+    )
+
+
+def _with_file_findings(verdict: EvaluationVerdict, findings: Sequence[Finding]) -> EvaluationVerdict:
+    """Return the verdict with the findings on the file. A blocker, such as foreign rows, makes the verdict
+    inconclusive."""
+    status = verdict.status if not any(f.severity == "blocker" for f in findings) else "inconclusive"
+    return dataclasses.replace(verdict, status=status, findings=(*verdict.findings, *findings))
+
+
+def _results_finding(files: JobFiles, job: Job) -> Finding | None:
+    results, expected = files.results(), job.progress.get("results_sha256")
+    if results is None or expected is None:
+        return Finding(
+            "eval-results-missing", "blocker", "the results of this evaluation are gone", "Run run_eval again."
+        )
+    if file_sha256(results) != expected:
+        return Finding(
+            "eval-results-changed",
+            "blocker",
+            "the results of this evaluation were changed after it ended",
+            "Run run_eval again.",
+        )
+    return None
+
+
+def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> EvaluationVerdict:
+    """Return the verdict of the distribution, downgraded by findings on how the job ran."""
+    findings = [*distribution.findings, *endings.failure_findings(spec, job)]
+    status: Verdict = distribution.status
+    if job.progress.get("capped"):
+        findings.append(
+            Finding(
+                "eval-capped",
+                "blocker",
+                f"the relay refused {count(int(job.progress['capped']), 'request')} beyond this evaluation's cap",
+                "Ask for fewer examples or a lower max_tokens, or have the user raise --max-spend.",
+            )
+        )
+        status = "inconclusive" if status == "passed" else status
+    for recorded in job.progress.get("findings") or ():
+        findings.append(Finding(**recorded))
+        if recorded["severity"] == "blocker" and status != "inconclusive":
+            status = "inconclusive"
+    difference = sampling_difference(spec.sampling)
+    if difference:
+        greedy = spec.temperature < _GREEDY and status == "failed"
+        findings.append(
+            Finding(
+                "distribution-other-sampling",
+                "blocker" if greedy else "warning",
+                f"sampled {difference}: the share of usable groups does not carry over",
+                "Run run_eval without temperature.",
+            )
+        )
+        status = "inconclusive" if greedy else status
+    if spec.hosted is not None:
+        from prime_lab_mcp.lab.evals.hosted.plan import hosted_notes
+
+        notes = hosted_notes(spec, job)
+        status = "inconclusive" if notes and notes[0].severity == "blocker" else status
+        findings += notes
+    if spec.order == "file":
+        findings.append(
+            Finding(
+                "eval-file-order",
+                "info",
+                f"verifiers {spec.verifiers} takes tasks in file order, not a random sample",
+                "Shuffle the data in the environment if its order means something.",
+            )
+        )
+    return EvaluationVerdict(status, tuple(findings), distribution)
+
+
+def sampling_difference(sampling: Mapping[str, Any]) -> str | None:
+    """Describe how the sampling differs from training, or return None if it does not differ."""
+    differences = [
+        f"at {name} {float(value):g}, while training samples at {trained:g}"
+        for name, trained in _TRAINING.items()
+        if isinstance(value := sampling.get(name), int | float) and value != trained
+    ]
+    return "; ".join(differences) or None
+
+
+_TROUBLE = ("request_errors", "capped", "rate_limited", "rollout_errors", "half_written", "last_error")
+
+
+def record_verdicts(lab: Lab) -> list[int]:
+    """Judge and record every finished job of this workspace that has no verdict; return the ids of the new evidence.
+
+    Recording the evidence and marking the job happen in one transaction, so a crash loses nothing and two processes
+    never record the same job twice.
+    """
+    recorded: list[int] = []
+    for job in lab.ledger.jobs(lab.key, state="finished"):
+        if not job.judged:
+            recorded += _record(lab, job, judge_job(lab, job, anew=True))
+    return recorded
+
+
+def evidence_facts(spec: EvalSpec, job: Job) -> Facts:
+    """The facts that the verdict on a job rests on."""
+    return Facts(
+        model=spec.model,
+        endpoint_host=spec.endpoint.host,
+        sampling=spec.sampling,
+        harness=spec.harness_name,
+        runtime=spec.runtime if spec.api == "v1" and spec.hosted is None else None,
+        env_args=dict(spec.env_args),
+        toolchain=_toolchain(spec, job),
+        results_sha256=job.progress.get("results_sha256"),
+        touches_platform=job.platform is not None,
+    )
+
+
+def _toolchain(spec: EvalSpec, job: Job) -> dict[str, Any]:
+    """Versions that ran the evaluation here. The platform does not say which verifiers version it has."""
+    driven = {"verifiers": spec.verifiers} if spec.hosted is None else {"prime": job.progress.get("prime")}
+    return {**driven, "prime_lab_mcp": prime_lab_mcp.__version__}
+
+
+def verdict_summary(spec: EvalSpec, judged: EvaluationVerdict) -> str:
+    """Return one sentence on a finished evaluation."""
+    d = judged.distribution
+    if d is None or d.mean is None:
+        reasons = [judged.findings[0], *(f for f in judged.findings[1:] if f.code in endings.FAILURE_CODES)][:2]
+        message = "; ".join(f.message for f in reasons)
+        return f"The evaluation of {spec.environment} with {spec.model} says nothing: {message}."
+    usable = d.usable_groups
+    groups = f", {usable.share:.0%} of groups of {usable.group_size} usable" if usable.share is not None else ""
+    return (
+        f"{spec.environment} with {spec.model}: mean reward {d.mean:.2f} of attainable over {count(d.tasks, 'task')} x "
+        f"{spec.rollouts}{groups}; {judged.status}."
+    )
+
+
+def eval_data(spec: EvalSpec, job: Job, judged: EvaluationVerdict | None, path: str | None) -> dict[str, Any]:
+    """Return the `data` of a run_eval result."""
+    progress = job.progress
+    d = judged.distribution if judged is not None else None
+    data: dict[str, Any] = {
+        "id": job.id,
+        "state": job.state,
+        "model": spec.model,
+        "tasks": d.tasks if d else spec.planned_tasks,
+        "rollouts": spec.rollouts,
+        "planned": spec.planned,
+        "completed": (d.rollouts - d.errors) if d else int(progress.get("completed") or 0) - _errors(progress),
+        "errors": d.errors if d else _errors(progress),
+        "mean_reward": d.mean * d.attainable if d and d.mean is not None else progress.get("mean_reward"),
+        "tokens": {name: progress.get(f"{name}_tokens", 0) for name in ("prompt", "completion")},
+        "harness": spec.harness_name,
+        "order": spec.order,
+        "sampling": spec.sampling,
+        "results_path": path,
+    }
+    if spec.hosted is not None:
+        data |= {k: progress.get(k) for k in ("hosted", "evaluation", "url", "platform_status")}
+    data |= {name: progress[name] for name in _TROUBLE if progress.get(name)}
+    if "cost" in progress:
+        data["cost"] = round(float(progress["cost"]), 4)
+    if progress.get("reason"):
+        data["reason"] = progress["reason"]
+    if progress.get("rescored"):
+        data["rescored"] = progress["rescored"]
+    else:
+        data["estimate"] = spec.estimate
+    if d is not None:
+        data["pass_rate"] = {"threshold": d.pass_threshold, "share": rounded(d.pass_rate)}
+        data["perfect_rate"] = rounded(d.perfect_rate)
+        data["distribution"] = d.as_json()
+    if isinstance(data["mean_reward"], float):
+        data["mean_reward"] = round(data["mean_reward"], 4)
+    return data
+
+
+def finished_outcome(lab: Lab, job: Job, judged: EvaluationVerdict) -> Outcome:
+    """Return the outcome of run_eval for a finished evaluation."""
+    from prime_lab_mcp.lab.distribution.rules import next_calls
+
+    spec = EvaluationJobs(lab).spec(job)
+    results = EvaluationJobs(lab).files(job.id).results()
+    following = next_calls(judged.distribution, spec.environment, job.id) if judged.distribution is not None else ()
+    return Outcome(
+        judged.status,
+        verdict_summary(spec, judged),
+        judged.findings,
+        eval_data(spec, job, judged, str(results) if results else None),
+        following,
+        facts=dataclasses.replace(evidence_facts(spec, job), proves=False),
+    )
+
+
+def _record(lab: Lab, job: Job, judged: EvaluationVerdict) -> list[int]:
+    try:
+        spec = EvaluationJobs(lab).spec(job)
+    except LabError:
+        spec = None
+    if spec is None:
+        return lab.ledger.judge(job.id, ())  # a newer version wrote the job, so this version cannot judge it
+    return lab.ledger.judge(
+        job.id, [_evidence(t, job, spec, judged) for t in ("run_eval", "check_reward_distribution")]
+    )
+
+
+def _evidence(tool: str, job: Job, spec: EvalSpec, judged: EvaluationVerdict) -> Evidence:
+    facts = evidence_facts(spec, job)
+    path = job.progress.get("results")
+    data = eval_data(spec, job, judged, str(path) if path else None) if tool == "run_eval" else judged.data
+    return Evidence(
+        tool=tool,
+        status=judged.status,
+        workspace=job.workspace,
+        environment=job.environment,
+        source=job.source,
+        content=job.content,
+        arguments={
+            "id": job.id,
+            "model": spec.model,
+            "num_examples": spec.num_examples,
+            "rollouts": spec.rollouts,
+            "seed": spec.seed,
+        },
+        platform=job.platform,
+        model=facts.model,
+        endpoint_host=facts.endpoint_host,
+        sampling=facts.sampling,
+        harness=facts.harness,
+        runtime=facts.runtime,
+        env_args=facts.env_args,
+        toolchain=facts.toolchain,
+        findings=[f.as_json() | {"rows": []} for f in judged.findings],
+        data=data,
+        results_sha256=facts.results_sha256,
+        at=time.time(),
+    )
+
+
+def _errors(progress: Mapping[str, Any]) -> int:
+    return int(progress.get("errors") or 0)
+
+
+def announced_outcome(spec: EvalSpec) -> str:
+    """Describe what an evaluation will request, before it starts."""
+    estimate = spec.estimate
+    tokens = sum(estimate["tokens"].values())
+    cost = f", ${estimate['cost']:.2f}" if "cost" in estimate else ""
+    size = f"{count(spec.planned_tasks, 'task')} x {spec.rollouts} = {count(spec.planned, 'rollout')}"
+    return f"{size} with {spec.model} at {spec.endpoint.host}: at most {tokens:,} tokens{cost} for one turn each"
+
+
+def running_outcome(lab: Lab, job: Job) -> Outcome:
+    """Return the outcome of a call whose time ran out before the job ended."""
+    spec = EvaluationJobs(lab).spec(job)
+    done, planned = job.progress.get("completed", 0), job.progress.get("planned") or spec.planned
+    findings = endings.failure_findings(spec, job)
+    trouble = f"; {findings[0].message}" if findings and findings[0].severity != "info" else ""
+    return Outcome(
+        "running",
+        f"Evaluation {job.id} goes on: {done} of {count(planned, 'rollout')} finished{trouble}.",
+        findings,
+        eval_data(spec, job, None, None),
+        (
+            Next("watch_run", "follow it", {"id": job.id}),
+            Next("run_eval", "the same call waits for it again"),
+            Next("control_run", "end it early", {"id": job.id, "action": "stop"}),
+        ),
+    )
+
+
+def broken_outcome(lab: Lab, job: Job) -> Outcome:
+    """Return the outcome of a job that broke off: a failure of machinery, never a low score."""
+    spec = EvaluationJobs(lab).spec(job)
+    finding = endings.broken_finding(spec, job)
+    return Outcome(
+        "inconclusive",
+        f"Evaluation {job.id} {job.state}: {job.progress.get('reason') or 'no reason was recorded'}.",
+        (finding, *endings.failure_findings(spec, job)),
+        eval_data(spec, job, None, None),
+        (Next("run_eval", endings.retry_call(spec)),),
+        facts=Facts(proves=False),
+    )

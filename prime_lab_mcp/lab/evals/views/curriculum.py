@@ -1,0 +1,291 @@
+"""Advice on the difficulty of tasks, cheapest first, in settings that the trainer supports.
+
+`DifficultyFacts` are the input of the advice; `CurriculumAdvice` and `CurriculumPhase` are the result. The order of
+remedies is that of docs/validation.md, Remedies. The shares of usable groups come from the same page, Reward
+distributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.statistics import Interval
+from prime_lab_mcp.lab.base.text import rounded
+from prime_lab_mcp.lab.distribution.rules import ADVISED_ROLLOUTS, ADVISED_TASKS, USABLE_FAIL, USABLE_WARN
+from prime_lab_mcp.lab.distribution.sample import CURRICULUM_BELOW, POOLS, suggested_curriculum
+from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
+
+State = Literal["ready", "thin", "start low", "dead", "undecided", "solved", "unknown"]
+"""ready: train as it is. thin: some signal, most groups wasted. start low: begin with the easiest tasks. dead: nothing
+to reinforce. undecided: too few rollouts to decide. solved: little left to learn. unknown: one rollout a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSize:
+    """What one group size would give."""
+
+    size: int
+    share: float
+    """Expected share of groups with a gradient."""
+    interval: Interval | None
+    cost: float
+    """Rollouts a step relative to the present group size, for the same number of tasks."""
+    revived: float | None
+    """Expected number of unsolved tasks that would have a gradient in a step; None if all rollouts ended alike."""
+
+    def as_json(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "group_size": self.size,
+            "usable_share": rounded(self.share, 3),
+            "cost": rounded(self.cost, 2),
+            "rollouts_per_usable_group": round(self.size / self.share) if self.share > 1e-3 else None,
+        }
+        if self.interval is not None:
+            fields |= {"low": rounded(self.interval.low, 3), "high": rounded(self.interval.high, 3)}
+        return fields | ({"unsolved_with_signal": rounded(self.revived, 1)} if self.revived is not None else {})
+
+
+@dataclass(frozen=True, slots=True)
+class DifficultyFacts:
+    """Numbers of one evaluation. Means are shares of the attainable reward; solved means at least half of it."""
+
+    tasks: int
+    of: int | None
+    rollouts: int
+    group: int
+    mean: float
+    start: int
+    """Tasks with a mean from 0.2 to 0.8."""
+    start_mean: float | None
+    start_again: float | None
+    """Expected solve rate of those tasks in a new evaluation."""
+    rare: int
+    never: int
+    always: int
+    """Tasks with a mean above 0.8."""
+    solved: int
+    varied: bool
+    """Whether any task had two rewards that differ by more than their form."""
+    small: bool
+    """Whether tasks or rollouts are too few for a verdict."""
+    sizes: tuple[GroupSize, ...]
+    at: GroupSize | None
+    environment: str
+    model: str
+    evaluation: str
+
+
+@dataclass(frozen=True, slots=True)
+class CurriculumPhase:
+    """One phase of training: which tasks, how many of them were evaluated, and when the phase ends."""
+
+    tasks: str
+    number: int
+    until: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"tasks": self.tasks, "evaluated": self.number, "until": self.until}
+
+
+@dataclass(frozen=True, slots=True)
+class CurriculumAdvice:
+    """Advice on training, with the settings that carry it out."""
+
+    state: State
+    lines: tuple[str, ...]
+    phases: tuple[CurriculumPhase, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    next: tuple[Next, ...] = ()
+
+
+SOLVED_SHARE, IDEAL_SHARE = 0.8, CURRICULUM_BELOW
+_EXIT = "mean reward of the phase's tasks above 0.8, or fewer than 20 % of its groups usable; then the next phase"
+_CURRICULUM = "orchestrator.train.source.curriculum"
+
+
+def advise_curriculum(facts: DifficultyFacts) -> CurriculumAdvice:
+    """Return the advice for these facts."""
+    state = _state(facts)
+    phases = _phases(facts) if state in ("start low", "thin") else ()
+    settings = _settings(facts, state)
+    return CurriculumAdvice(
+        state, tuple(_lines(facts, state)), phases, settings, tuple(_findings(facts, state)), _next(facts, state)
+    )
+
+
+def _state(facts: DifficultyFacts) -> State:
+    if facts.at is None:
+        return "unknown"
+    if not facts.varied and facts.solved == 0:
+        return "dead" if _largest_usable_share(facts) < USABLE_FAIL * 2 else "undecided"
+    if facts.small and facts.at.interval is not None and facts.at.interval.low < USABLE_FAIL:
+        return "undecided"
+    if facts.mean > SOLVED_SHARE:
+        return "solved"
+    if 2 * (facts.never + facts.rare) > facts.tasks and facts.at.share < IDEAL_SHARE:
+        return "start low"
+    return "ready" if facts.at.share >= USABLE_WARN else "thin"
+
+
+def _phases(facts: DifficultyFacts) -> tuple[CurriculumPhase, ...]:
+    kinds = (
+        ("solved in 20 to 80 % of rollouts", facts.start),
+        ("also those solved in fewer than 20 %", facts.rare),
+        ("also those never solved, as far as a new evaluation finds them solved by then", facts.never),
+    )
+    return tuple(CurriculumPhase(what, number, _EXIT) for what, number in kinds if number)
+
+
+def _lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
+    if state == "unknown":
+        yield "Run run_eval with rollouts=8: with one rollout a task no group can be told."
+        return
+    if facts.small:
+        yield (
+            f"{MIN_TASKS} tasks with {MIN_ROLLOUTS} rollouts are the least that decides anything, so this is a hint: "
+            f"run run_eval with num_examples={ADVISED_TASKS} and rollouts={ADVISED_ROLLOUTS}."
+        )
+    if not facts.varied and facts.solved == 0:
+        yield from _unsolved_lines(facts, state)
+        return
+    if state == "undecided":
+        return
+    if state == "solved":
+        yield "Little is left to learn: use harder tasks or a smaller model, and leave out tasks above 0.8."
+        return
+    if state == "ready":
+        yield f"Train on all tasks as they are with groups of {facts.group}; no curriculum is needed."
+    if facts.start and state != "ready":
+        yield (
+            "Begin with tasks between 0.2 and 0.8. Give the taskset an argument that selects them (by a field of the "
+            'tasks that tells easy from hard, see view="groups", or by a file of keys), and set it through env_args.'
+        )
+        yield _regression(facts)
+    elif state != "ready":
+        yield "No task lies between 0.2 and 0.8: make easier ones (fewer steps, hints, smaller numbers) and add them."
+    yield from _wasted_group_lines(facts)
+    yield from _larger_group_lines(facts)
+    if state == "start low":
+        yield "Partial credit that cannot be gamed, or easier data, brings more tasks to life than any setting."
+
+
+def _unsolved_lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
+    bound = 3 / max(facts.rollouts, 1)
+    yield (
+        f"None of {facts.rollouts:,} rollouts was solved, which bounds the mean rate below {bound:.3f} (95 %). "
+        "First make sure that the reward is not to blame: read_eval view=zeros, and rollouts that say the gold."
+    )
+    if state == "undecided":
+        need = _rollouts_to_call_dead(facts)
+        yield f"That is too few to call the tasks dead for groups of {facts.group}: {need:,} rollouts would decide it."
+    yield "Make easier tasks first (a phase of their own), or give partial credit that cannot be gamed."
+    if state == "dead":
+        yield (
+            "No group size brings these tasks to life. Warm up by supervised fine-tuning on solved examples: "
+            "write_training_config(sft=EVAL, model=MODEL) takes them from an evaluation of a stronger model, or sft= a "
+            "dataset; then evaluate again. Or train a stronger model."
+        )
+
+
+def _largest_usable_share(facts: DifficultyFacts) -> float:
+    """Return the upper bound of the share of groups with a success, after N rollouts without one: p < 3 / N at 95 %."""
+    return 1 - (1 - min(1.0, 3 / max(facts.rollouts, 1))) ** facts.group
+
+
+def _rollouts_to_call_dead(facts: DifficultyFacts) -> int:
+    """Return the rollouts without a success after which 3 / N leaves less than 2 x USABLE_FAIL of the groups usable."""
+    p = 1 - (1 - 2 * USABLE_FAIL) ** (1 / facts.group)
+    return int(3 / p) + 1
+
+
+def _regression(facts: DifficultyFacts) -> str:
+    again = (
+        f" (these showed {facts.start_mean:.2f}; expect about {facts.start_again:.2f} of their rollouts to be solved)"
+        if facts.start_mean is not None and facts.start_again is not None
+        else ""
+    )
+    return (
+        "Tasks chosen for their score fall back towards the average when played again"
+        f"{again}: evaluate the selection once more before training on it."
+    )
+
+
+def _wasted_group_lines(facts: DifficultyFacts) -> Iterator[str]:
+    assert facts.at is not None
+    if facts.at.share < IDEAL_SHARE:
+        yield (
+            f'About {1 - facts.at.share:.0%} of groups have no gradient. curriculum="gate" samples such groups anew, '
+            f"so the batch stays full at about {1 / max(facts.at.share, 0.01):.1f} times the rollouts."
+        )
+    if facts.always and facts.never + facts.rare:
+        yield 'Tasks range from unsolved to solved: curriculum="pools" draws those in the middle most.'
+
+
+def _larger_group_lines(facts: DifficultyFacts) -> Iterator[str]:
+    """Advise a larger group where a usable group gets no more expensive by it."""
+    assert facts.at is not None
+    better = [s for s in facts.sizes if s.size > facts.group and s.share >= USABLE_WARN]
+    if facts.at.share < USABLE_WARN and better:
+        least = better[0]
+        revived = (
+            f", {least.revived:.0f} of the {facts.never} unsolved tasks among them"
+            if least.revived is not None and facts.never
+            else ""
+        )
+        yield (
+            f"Groups of {least.size} would be usable in {least.share:.0%}{revived}, for {least.cost:g} times the "
+            "rollouts a step."
+        )
+    elif facts.at.share < USABLE_WARN:
+        yield "No group size up to 64 makes 40 % of groups usable: the tasks have to change, not the group size."
+
+
+def _settings(facts: DifficultyFacts, state: State) -> dict[str, Any]:
+    """Return arguments of write_training_config and the resulting keys; empty where training should not begin."""
+    if facts.at is None or state in ("dead", "undecided", "unknown", "solved"):
+        return {}
+    advised = suggested_curriculum(facts.at.share, facts.always, facts.never + facts.rare)
+    larger = [s.size for s in facts.sizes if s.size > facts.group and s.share >= USABLE_WARN]
+    arguments: dict[str, Any] = {
+        "model": facts.model,
+        "group": larger[0] if facts.at.share < USABLE_WARN and larger else facts.group,
+    }
+    if advised:
+        arguments["curriculum"] = advised
+    keys: dict[str, Any] = {"orchestrator.group_size": arguments["group"]}
+    if advised in ("gate", "both"):
+        keys[f"{_CURRICULUM}.gates.signal"] = {"type": "advantage_range"}
+    if advised in ("pools", "both"):
+        pools = {name: pool._asdict() for name, pool in POOLS.items()}
+        keys[f"{_CURRICULUM}.sampler"] = {"type": "difficulty_pool", "pools": pools}
+    return {"write_training_config": arguments, "keys": keys}
+
+
+def _findings(facts: DifficultyFacts, state: State) -> Iterator[Finding]:
+    if state == "dead":
+        yield Finding(
+            "difficulty-dead",
+            "warning",
+            f"the model solves none of these tasks, and a group of {facts.group} would hardly ever hold a success",
+            "Make easier tasks, give partial credit, or warm up by supervised fine-tuning; then run_eval again.",
+        )
+    if facts.of is not None and facts.of > facts.tasks and state in ("start low", "thin"):
+        yield Finding(
+            "difficulty-sample",
+            "info",
+            f"{facts.tasks:,} of {facts.of:,} tasks were evaluated, so a selection by key covers those only",
+            'Select by a field that tells easy from hard (read_eval view="groups"), or evaluate more tasks.',
+        )
+
+
+def _next(facts: DifficultyFacts, state: State) -> tuple[Next, ...]:
+    if state == "ready":
+        arguments = {"environments": [facts.environment], "model": facts.model, "group": facts.group}
+        return (Next("write_training_config", "with these settings, once it is pushed", arguments),)
+    if facts.solved == 0:
+        return (Next("read_eval", "whether the zeros are the model's", {"eval": facts.evaluation, "view": "zeros"}),)
+    return ()

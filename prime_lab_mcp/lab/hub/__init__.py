@@ -1,0 +1,6 @@
+"""The Environments Hub: what is published there, whose it is, and publishing to it."""
+
+from __future__ import annotations
+
+ENTRY = ("eligibility", "lookup", "ownership", "publish", "version_bump")
+"""Modules that other packages may import."""

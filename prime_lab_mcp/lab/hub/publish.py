@@ -1,0 +1,359 @@
+"""Publishes a snapshot: chooses the target, checks whether the Hub holds it, sends at most once, and reads the result.
+
+The push runs in a writable copy in the state directory, so nothing is built or written in the user's folder. A refusal
+of the platform is explained with the remedy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.hub import lookup
+from prime_lab_mcp.lab.hub.lookup import HubEntry
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import Pushed, Runtime
+from prime_lab_mcp.lab.prime.client import Visibility
+from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.prime.refusals import PrimeRefusal, had_no_effect
+from prime_lab_mcp.lab.state.ledger.rows import Push
+from prime_lab_mcp.lab.state.manifest import next_version, no_version_error
+from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
+from prime_lab_mcp.lab.state.snapshot import Snapshot, verify_snapshot
+
+_READ_ONLY = frozenset({"VIEWER", "GUEST"})
+"""Team roles that may not publish."""
+
+
+async def explain_refusal(lab: Lab, owner: str, name: str, refused: PrimeRefusal) -> PrimeRefusal:
+    """Add the remedy to a refused push: the permitted owners, or the obstacle."""
+    if refused.code in ("platform-forbidden", "platform-not-found"):
+        fix = f"{quote(owner, 80)} is not yours to publish under. {await _owners(lab)}"
+    elif refused.code == "platform-conflict":
+        fix = (
+            f"The Hub holds this content, or the name {quote(name, 80)}, elsewhere (search_hub shows it). "
+            "Change the files, or [project].name in pyproject.toml, then call check_environment and push_environment."
+        )
+    elif refused.code == "payment-required":
+        fix = f"{refused.fix} Nothing was published; call push_environment again afterwards."
+    else:
+        return refused
+    return PrimeRefusal(refused.message, fix=fix, code=refused.code, effect=refused.effect, problems=refused.problems)
+
+
+async def _owners(lab: Lab) -> str:
+    """A sentence that names the owners under which this account may publish."""
+    try:
+        account, teams = await lab.prime.account(), await lab.prime.teams()
+    except LabError:
+        return "Pass no owner for the user's own, or a team of theirs (preflight shows them)."
+    named = [f"owner={account.user}"] if account.user else []
+    named += [f"team={t.slug}" for t in teams if t.role.upper() not in _READ_ONLY]
+    return (
+        f"Pass one of: {quote(', '.join(named), 200)}; or ask the user for the right."
+        if named
+        else ("This account has no owner to publish under yet; ask the user to choose a user name on the platform.")
+    )
+
+
+Bump = Literal["patch", "minor", "major"]
+# The Hub refuses the same content twice, so that a request which arrives late does no harm.
+DELAYS = Delays(limit=660.0, landing=0.0, landing_after_failure=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRequest:
+    """The caller's request. At most one of `owner` and `team` is set."""
+
+    owner: str | None = None
+    team: str | None = None
+    visibility: Visibility | None = None
+    bump: Bump | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishTarget:
+    """The destination of a snapshot. `present` is the version under which the Hub already holds these files."""
+
+    owner: str
+    name: str
+    version: str
+    bumped_from: str | None
+    visibility: Visibility | None
+    """The visibility to request of the Hub; None leaves it unchanged."""
+    entry: HubEntry
+    present: str | None = None
+    problem: Finding | None = None
+
+    @property
+    def ref(self) -> str:
+        return f"{self.owner}/{self.name}"
+
+
+async def plan_publish(
+    lab: Lab, snapshot: Snapshot, request: PublishRequest, platform: PlatformReader | None = None
+) -> PublishTarget:
+    """Decide owner, name and version from the account, the manifest and the Hub. Raises LabError.
+
+    `platform` answers for the present call; without it, the platform is asked directly.
+    """
+    prime = platform or lab.prime
+    manifest = snapshot.manifest
+    if manifest.name is None:
+        raise BadInput(
+            f"pyproject.toml of {snapshot.name} states no literal name under [project]",
+            fix=f'Add it, e.g. name = "{snapshot.name}".',
+            code="no-name",
+        )
+    if manifest.version is None:
+        raise no_version_error(manifest)
+    if request.owner and request.team:
+        raise BadInput("owner and team name two places", fix="Pass owner or team, not both.", code="bad-input")
+    owner = request.owner or request.team or await _own_name(lab, prime)
+    entry = await lookup.look_up_environment(prime, owner, manifest.name)
+    if entry.exists and entry.version_with(snapshot.cli_hash) is None:
+        entry = await lookup.look_up_environment(prime, owner, manifest.name, versions=True)
+    if entry.exists is None:
+        raise entry.problem or PrimeError("the Hub could not be asked", fix="Call again.", code="platform-unreachable")
+    visibility = request.visibility or (None if entry.exists else "PRIVATE")
+    target = PublishTarget(owner, manifest.name, manifest.version, None, visibility, entry)
+    present = entry.version_with(snapshot.cli_hash)
+    if present is not None:
+        return replace(target, present=present)
+    return _with_version(lab, snapshot, target, request.bump)
+
+
+def _with_version(lab: Lab, snapshot: Snapshot, target: PublishTarget, bump: Bump | None) -> PublishTarget:
+    pushed = {
+        p.version
+        for p in lab.ledger.pushes(owner=target.owner, name=target.name, platform=lab.platform)
+        if p.cli_hash != snapshot.cli_hash
+    }
+
+    def taken(version: str) -> bool:
+        return target.entry.holds(version) or version in pushed
+
+    if not taken(target.version):
+        return target
+    if bump is None:
+        return replace(target, problem=_version_taken(target))
+    version = next_version(target.version, bump)
+    while taken(version):
+        version = next_version(version, bump)
+    return replace(target, version=version, bumped_from=target.version)
+
+
+def _version_taken(target: PublishTarget) -> Finding:
+    return Finding(
+        "version-taken",
+        "blocker",
+        f"version {target.version} of {target.ref} was published already, with other content",
+        'Call push_environment again with bump="patch"; it raises the version in pyproject.toml.',
+        where="pyproject.toml",
+    )
+
+
+async def _own_name(lab: Lab, prime: PlatformReader) -> str:
+    """The default owner of `prime env push`: the configured team, else the user."""
+    account = await prime.account()
+    if account.team_id:
+        for team in await lab.prime.teams():
+            if team.id == account.team_id:
+                return team.slug
+        raise PrimeError(
+            f"the account's active team {quote(account.team or account.team_id, 80)} is not among its teams",
+            fix="Pass owner or team, or ask the user to choose a team with `prime switch`.",
+            code="platform-forbidden",
+        )
+    if account.user is None:
+        raise PrimeError(
+            "the account has no public user name yet, which publishing needs",
+            fix="Ask the user to run `prime env push` once in a terminal and choose one, or pass team.",
+            code="username-missing",
+        )
+    return account.user
+
+
+def publish_key(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> str:
+    """The identity of a push: these files without their version, under this name, version and visibility."""
+    project = dict(snapshot.manifest.project)
+    project.pop("version", None)
+    files = {path: digest for path, digest in snapshot.files.items() if path != "pyproject.toml"}
+    parts = [
+        {**snapshot.manifest.table, "project": project},
+        files,
+        target.ref,
+        target.version,
+        target.visibility,
+        lab.platform,
+    ]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """The outcome of a push. `sent` is False where the Hub already held the files."""
+
+    version: str
+    entry: HubEntry
+    sent: bool
+    pushed: Pushed | None = None
+
+
+async def send_push(
+    lab: Lab, snapshot: Snapshot, target: PublishTarget, intent: str, runtime: Runtime, request: PublishRequest
+) -> PublishResult:
+    """Push a snapshot once. After any failure the Hub is asked before anything is sent again. Raises LabError."""
+    verify_snapshot(snapshot)
+    push = EnvironmentPush(lab, snapshot, target, intent, runtime, request)
+    known = lab.ledger.intent(intent, lab.platform)
+    if known is not None and known.state == "done":
+        there = (await push.look_up(None)).value
+        if there is not None:
+            return replace(there, sent=False)
+        lab.ledger.release(intent, lab.platform)  # it was deleted on the Hub since
+    try:
+        settled = await Once(lab.ledger).send(push)
+    except PrimeRefusal as refused:
+        raise await explain_refusal(lab, target.owner, target.name, refused) from refused
+    if settled is None:
+        raise push.in_flight()
+    return replace(settled.value, sent=settled.sent and settled.value.sent)
+
+
+class EnvironmentPush(AtMostOnce[PublishResult]):
+    """The intent to publish one snapshot as one version."""
+
+    kind = "push"
+    looks_first = False
+
+    def __init__(
+        self, lab: Lab, snapshot: Snapshot, target: PublishTarget, key: str, runtime: Runtime, request: PublishRequest
+    ) -> None:
+        super().__init__(key, lab.platform, DELAYS)
+        self._lab, self._snapshot, self._target = lab, snapshot, target
+        self._runtime, self._request = runtime, request
+
+    async def send(self) -> PublishResult:
+        lab, target, request = self._lab, self._target, self._request
+        try:
+            with _copy(lab, self._snapshot) as folder:
+                pushed = await lab.prime.env_push(
+                    folder, owner=request.owner, team=request.team, visibility=target.visibility, runtime=self._runtime
+                )
+        except OSError as error:
+            raise LabError(
+                f"the copy to push from could not be made: {error.strerror}",
+                fix="Check that the state directory is writable and its disk not full, then call again.",
+                code="state-unwritable",
+            ) from error
+        except PrimeRefusal as refused:
+            if refused.code != "platform-conflict":
+                raise
+            return await self._held_already(refused)
+        return PublishResult(target.version, await _look(lab, self._snapshot, target), True, pushed)
+
+    async def _held_already(self, refused: PrimeRefusal) -> PublishResult:
+        """Resolve a conflict: the Hub holds these files already, or has another reason to refuse."""
+        try:
+            there = (await self.look_up(None)).value
+        except LabError as error:
+            raise self.unknown(refused.message, 0.0) from error
+        if there is None:
+            raise refused
+        return replace(there, sent=False)
+
+    async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[PublishResult]:
+        entry = await _look(self._lab, self._snapshot, self._target)
+        if entry.exists is None:
+            raise entry.problem or PrimeError(
+                "the Hub could not be asked", fix="Call again.", code="platform-unreachable"
+            )
+        version = entry.version_with(self._snapshot.cli_hash)
+        return Lookup(None if version is None else PublishResult(version, entry, True))
+
+    def had_no_effect(self, error: LabError) -> bool:
+        return error.code == "state-unwritable" or had_no_effect(error)
+
+    def as_result(self, value: PublishResult) -> Mapping[str, Any]:
+        return {"version": value.version}
+
+    def from_result(self, result: Mapping[str, Any]) -> PublishResult:
+        return PublishResult(str(result["version"]), self._target.entry, False)
+
+    def in_flight(self) -> LabError:
+        return PrimeError(
+            f"another server is pushing {self._target.ref} {self._target.version} right now",
+            fix="Wait until it is done, then call again.",
+            code="push-in-flight",
+        )
+
+    def unknown(self, why: str, seconds: float) -> LabError:
+        return PrimeError(
+            f"whether {self._target.ref} {self._target.version} was published is not known: {why}",
+            fix="Call push_environment again when the platform answers; it looks before it sends.",
+            code="push-outcome-unknown",
+        )
+
+
+async def _look(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> HubEntry:
+    """The Hub's present entry, with its older versions only where the newest has other content."""
+    entry = await lookup.look_up_environment(lab.prime, target.owner, target.name)
+    if entry.exists and entry.content_hash != snapshot.cli_hash:
+        return await lookup.look_up_environment(lab.prime, target.owner, target.name, versions=True)
+    return entry
+
+
+def record_push(
+    lab: Lab, snapshot: Snapshot, target: PublishTarget, published: PublishResult, runtime: Runtime
+) -> Push:
+    """Record the push in the ledger, once for each version and content."""
+    hub_hash = published.entry.hash_of(published.version)
+    push = Push(
+        workspace=lab.key,
+        environment=snapshot.name,
+        owner=target.owner,
+        name=target.name,
+        version=published.version,
+        source=snapshot.source,
+        content=snapshot.content,
+        cli_hash=snapshot.cli_hash,
+        platform=lab.platform,
+        hub_hash=hub_hash,
+        api=runtime,
+        verified="hub" if hub_hash == snapshot.cli_hash else "sent",
+    )
+    same = (push.version, push.content, push.verified)
+    known = lab.ledger.pushes(owner=push.owner, name=push.name, platform=lab.platform, workspace=lab.key)
+    if same not in {(p.version, p.content, p.verified) for p in known}:
+        lab.ledger.record_push(push)
+    return push
+
+
+@contextmanager
+def _copy(lab: Lab, snapshot: Snapshot) -> Iterator[Path]:
+    """A writable copy of the snapshot's files for the build, removed afterwards."""
+    root = lab.settings.state_dir / "push"
+    root.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=root))
+    try:
+        # Build backends look for ignore files in the folders above until they meet this.
+        (scratch / ".git").mkdir()
+        folder = scratch / snapshot.name
+        for path in snapshot.files:
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((snapshot.tree / path).read_bytes())
+        yield folder
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

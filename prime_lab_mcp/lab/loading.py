@@ -1,0 +1,124 @@
+"""Loads the environment of a snapshot in a worker: detects the API generation, gets an interpreter, starts the worker.
+
+Every step that runs environment code uses this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.progress import Say
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.interpreter import Interpreter
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.relay.endpoints import nowhere
+from prime_lab_mcp.lab.state.manifest import Manifest
+from prime_lab_mcp.lab.state.snapshot import Snapshot, verify_snapshot
+from prime_lab_mcp.lab.state.source_code import Api, detect_generation
+from prime_lab_mcp.lab.worker.description import Loaded
+from prime_lab_mcp.lab.worker.faults import LoadFailed
+from prime_lab_mcp.lab.worker.host import Worker
+
+LOAD_SECONDS = 120.0
+"""Time limit of loading in seconds. Loading may include the first download of a dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEnvironment:
+    """A loaded environment and its worker. `env_args` are the arguments with which the environment was loaded."""
+
+    snapshot: Snapshot
+    api: Api
+    interpreter: Interpreter
+    worker: Worker
+    loaded: Loaded
+    env_args: Mapping[str, Any]
+    variables: Mapping[str, str] | None = None
+    """Variables that only the environment's code has: the endpoint of its judge, or an unserved endpoint if the
+    environment only loads with an API key."""
+
+    @property
+    def toolchain(self) -> dict[str, str]:
+        """Versions of verifiers and Python, recorded with the evidence."""
+        return {"verifiers": self.loaded.verifiers_version, "python": self.loaded.python_version}
+
+
+def check_args(manifest: Manifest) -> dict[str, Any]:
+    """Return `[tool.prime-lab] check_args`, the arguments with which checks load the environment. Raises BadInput."""
+    tool = manifest.table.get("tool")
+    lab_table = tool.get("prime-lab") if isinstance(tool, Mapping) else None
+    arguments = lab_table.get("check_args", {}) if isinstance(lab_table, Mapping) else {}
+    if not isinstance(arguments, Mapping):
+        raise BadInput(
+            "[tool.prime-lab] check_args in pyproject.toml is no table",
+            fix='Write it as a table, such as check_args = { split = "train" }.',
+            code="bad-check-args",
+        )
+    return dict(arguments)
+
+
+@asynccontextmanager
+async def open_environment(
+    lab: Lab,
+    snapshot: Snapshot,
+    *,
+    env_args: Mapping[str, Any] | None = None,
+    progress: Say | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> AsyncIterator[LoadedEnvironment]:
+    """Load the environment of a snapshot with `env_args`, or with the package's `check_args` if None.
+
+    `variables` are set only for the environment's code, for instance the endpoint of its judge. Environment code that
+    creates an openai client while loading and has no key gets a key for an endpoint that nobody serves.
+
+    Raises LoadFailed if the environment's code raises (a flaw of the environment), BadInput if the snapshot does not
+    say what to load, InterpreterError or WorkerError if the interpreter or the worker fails, and LabError if the
+    environment's code changed the stored snapshot.
+    """
+    api, module = await _generation_and_module(snapshot)
+    arguments = dict(env_args) if env_args is not None else check_args(snapshot.manifest)
+    interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api, progress=progress)
+    if progress is not None:
+        await progress("loading the environment")
+    open_worker = partial(
+        lab.workers.open, snapshot.tree, snapshot.source, interpreter, api=api, module=module, env_args=arguments
+    )
+    async with AsyncExitStack() as stack:
+        worker = await stack.enter_async_context(open_worker(variables=variables))
+        try:
+            loaded = await worker.load(timeout=LOAD_SECONDS)
+        except LoadFailed as error:
+            if variables or not error.lacks_openai_key:
+                raise
+            variables = nowhere(lab.settings.allow_env)
+            worker = await stack.enter_async_context(open_worker(variables=variables))
+            loaded = await worker.load(timeout=LOAD_SECONDS)
+        yield LoadedEnvironment(snapshot, api, interpreter, worker, loaded, arguments, variables)
+        await anyio.to_thread.run_sync(verify_snapshot, snapshot)
+
+
+async def _generation_and_module(snapshot: Snapshot) -> tuple[Api, str]:
+    next_step = (Next("check_environment", "says what is missing", {"environment": snapshot.relative}),)
+    if snapshot.manifest.module is None:
+        raise BadInput(
+            f"pyproject.toml of {snapshot.name} names no project",
+            fix="Add [project] with a name, then call check_environment.",
+            code="pyproject-invalid",
+            next=next_step,
+        )
+    generation = await anyio.to_thread.run_sync(detect_generation, snapshot)
+    if generation.api is None:
+        raise BadInput(
+            f"{snapshot.name} is neither a v1 nor a v0 environment: {generation.reasons[0]}",
+            fix="Export a Taskset subclass in __all__ (v1), or define load_environment (v0).",
+            code="unknown-generation",
+            next=next_step,
+        )
+    return generation.api, snapshot.manifest.module

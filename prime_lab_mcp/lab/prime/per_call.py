@@ -1,0 +1,71 @@
+"""Caches the platform's answers during one tool call, so that each question is asked once.
+
+The gate, the plan and the second check of the gate share one `PlatformAnswers`, and so does a plan that waits for a
+confirmation. Facts that must be fresh at the moment of sending come from `Prime` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+import anyio
+
+from prime_lab_mcp.lab.prime.answers import Account, PlatformModels, Wallet
+
+T = TypeVar("T")
+
+
+class PlatformReader(Protocol):
+    """The read-only questions to the platform. `Prime` asks every time, `PlatformAnswers` once."""
+
+    async def account(self) -> Account: ...
+
+    async def wallet(self) -> Wallet: ...
+
+    async def models(self) -> PlatformModels: ...
+
+    async def inference_models(self) -> list[dict[str, Any]]: ...
+
+    async def env_status(self, ref: str) -> dict[str, Any]: ...
+
+    async def env_versions(self, ref: str) -> dict[str, str]: ...
+
+    async def env_inspect(self, ref: str, path: str | None = None) -> dict[str, Any]: ...
+
+
+class PlatformAnswers:
+    """A `PlatformReader` that caches answers. Failures are not cached: the next caller asks the platform again."""
+
+    def __init__(self, platform: PlatformReader) -> None:
+        self._platform = platform
+        self._answers: dict[tuple[str | None, ...], Any] = {}
+        self._asking: dict[tuple[str | None, ...], anyio.Lock] = {}
+
+    async def account(self) -> Account:
+        return await self._once(("account",), self._platform.account)
+
+    async def wallet(self) -> Wallet:
+        return await self._once(("wallet",), self._platform.wallet)
+
+    async def models(self) -> PlatformModels:
+        return await self._once(("models",), self._platform.models)
+
+    async def inference_models(self) -> list[dict[str, Any]]:
+        return await self._once(("inference_models",), self._platform.inference_models)
+
+    async def env_status(self, ref: str) -> dict[str, Any]:
+        return await self._once(("env_status", ref), lambda: self._platform.env_status(ref))
+
+    async def env_versions(self, ref: str) -> dict[str, str]:
+        return await self._once(("env_versions", ref), lambda: self._platform.env_versions(ref))
+
+    async def env_inspect(self, ref: str, path: str | None = None) -> dict[str, Any]:
+        return await self._once(("env_inspect", ref, path), lambda: self._platform.env_inspect(ref, path))
+
+    async def _once(self, question: tuple[str | None, ...], ask: Callable[[], Awaitable[T]]) -> T:
+        async with self._asking.setdefault(question, anyio.Lock()):
+            if question not in self._answers:
+                self._answers[question] = await ask()
+        answer: T = self._answers[question]
+        return answer

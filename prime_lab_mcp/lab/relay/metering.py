@@ -1,0 +1,168 @@
+"""Counts the requests and tokens that pass through a relay, holds their caps, and decides what a failed request means.
+
+The relay repeats a failed request after a wait, counts the failure by its kind, or gives the endpoint up.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from prime_lab_mcp.lab.relay.endpoints import Price
+
+UNREACHABLE_KINDS = ("connect", "dns")
+FINAL_KINDS = ("401", "402", "403", "404")
+"""Kinds of failure that no repetition cures: the key, the payment, the model."""
+GIVE_UP = 10
+"""Consecutive requests that must fail for such a reason before the endpoint is given up."""
+GIVE_UP_SECONDS = 10.0
+"""How long an endpoint that never answered must be unreachable: a model server may still be starting."""
+GIVE_UP_SECONDS_LATER = 60.0
+"""The same for an endpoint that answered before: it may be restarting."""
+_CONTEXT = ("context_length", "context length", "maximum context", "too many tokens", "prompt is too long")
+_LOOKUP = (
+    "name or service not known",
+    "name resolution",
+    "nodename nor servname",
+    "no address associated",
+    "getaddrinfo",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long the relay waits per request for an endpoint that limits its rate (429, or 503 with Retry-After).
+
+    If the endpoint asks for a longer wait, the request fails and its sender may try again.
+    """
+
+    attempts: int = 6
+    each: float = 30.0
+    """Longest single wait in seconds."""
+    total: float = 90.0
+    """Seconds of waiting per request."""
+
+    def wait(self, status: int, retry_after: str | None, attempt: int, waited: float) -> float | None:
+        """Return the seconds to wait before the next attempt (`attempt` counts from 1), or None to wait no longer."""
+        if attempt >= self.attempts or not (status == 429 or (status == 503 and retry_after)):
+            return None
+        requested = retry_after_seconds(retry_after)
+        seconds = 2.0 ** (attempt - 1) if requested is None else requested
+        return seconds if seconds <= self.each and waited + seconds <= self.total else None
+
+
+NO_RETRY = RetryPolicy(attempts=1)
+
+
+def retry_after_seconds(retry_after: str | None) -> float | None:
+    """Parse Retry-After (RFC 9110: seconds or a date) as seconds from now, or return None if it is neither."""
+    if not retry_after:
+        return None
+    try:
+        return max(0.0, float(retry_after))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None
+
+
+def kind_of_status(status: int, text: str) -> str:
+    """Return the kind of a failed response: its status, or `context` if the prompt was too long."""
+    if status in (400, 413, 422) and any(mark in text.casefold() for mark in _CONTEXT):
+        return "context"
+    return str(status)
+
+
+def kind_of_failure(error: BaseException) -> str:
+    """Return the kind of a request without a response: `dns` or `connect`."""
+    text = str(error).casefold()
+    return "dns" if any(mark in text for mark in _LOOKUP) else "connect"
+
+
+@dataclass(slots=True)
+class FailureStreak:
+    """Consecutive failures that no repetition cures, over the whole run."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    since: float = 0.0
+    answered: bool = False
+
+    def failed(self, kind: str, now: float) -> None:
+        """Count a failed request of this kind. A kind that repetition may cure ends the streak."""
+        if kind not in (*UNREACHABLE_KINDS, *FINAL_KINDS):
+            self.kinds.clear()
+            self.answered = True
+            return
+        if not self.kinds:
+            self.since = now
+        self.kinds[kind] += 1
+
+    def succeeded(self) -> None:
+        """End the streak."""
+        self.kinds.clear()
+        self.answered = True
+
+    def given_up(self, now: float) -> str | None:
+        """Return the kind of failure that makes further requests pointless, or None while there is hope."""
+        if self.kinds.total() < GIVE_UP:
+            return None
+        kind = self.kinds.most_common(1)[0][0]
+        patience = GIVE_UP_SECONDS_LATER if self.answered else GIVE_UP_SECONDS
+        return kind if kind in FINAL_KINDS or now - self.since >= patience else None
+
+
+def error_counts_summary(errors: Mapping[str, int]) -> str:
+    """Return counts by kind as text, most frequent first: `12 x 429, 3 x connect`."""
+    return ", ".join(f"{n} x {kind}" for kind, n in sorted(errors.items(), key=lambda item: -item[1]))
+
+
+@dataclass(slots=True)
+class RelayUsage:
+    """Requests and tokens that passed through the relay. Token numbers are those that the endpoint reported."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    """Number of failed requests by HTTP status, `context` (prompt too long), `connect`, `dns` or `timeout`."""
+    capped: int = 0
+    rate_limited: int = 0
+    """Responses that asked for a later retry; the relay waited."""
+    waited: float = 0.0
+    """Seconds of those waits, summed over all requests."""
+    last_error: str | None = None
+    streak: FailureStreak = field(default_factory=FailureStreak)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "requests": self.requests,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "request_errors": dict(self.errors),
+            "capped": self.capped,
+            "rate_limited": self.rate_limited,
+            "waited_seconds": round(self.waited, 1),
+            "last_error": self.last_error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RelayCap:
+    """Bounds of one job or call. None means no bound."""
+
+    tokens: int | None = None
+    cost: float | None = None
+    price: Price | None = None
+    requests: int | None = None
+
+    def allows(self, prompt: int, completion: int) -> bool:
+        """Whether this many prompt and completion tokens are within the cap."""
+        if self.tokens is not None and prompt + completion > self.tokens:
+            return False
+        return self.cost is None or self.price is None or self.price.of(prompt, completion) <= self.cost

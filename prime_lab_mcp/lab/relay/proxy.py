@@ -1,0 +1,259 @@
+"""The loopback proxy between a program that runs environment code and the real endpoint.
+
+Only the proxy holds the real key. Environment code gets a random key that is valid for this relay only. The proxy
+counts tokens, refuses requests that would exceed the cap, and waits where the endpoint limits its rate. Judges inside
+environments use the proxy too. The server imports this module late, because httpx, starlette and uvicorn are slow to
+import.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.relay.endpoints import Endpoint
+from prime_lab_mcp.lab.relay.metering import (
+    NO_RETRY,
+    RelayCap,
+    RelayUsage,
+    RetryPolicy,
+    kind_of_failure,
+    kind_of_status,
+)
+
+__all__ = ["POST_PATHS", "Relay", "RelayCap"]
+
+POST_PATHS = ("chat/completions", "completions", "responses", "embeddings")
+_CONNECT = 30.0
+_DEFAULT_COMPLETION = 2048
+"""Tokens reserved for a reply whose request states no limit."""
+_FORWARDED_HEADERS = ("content-type", "retry-after", "x-request-id")
+
+
+class Relay:
+    """Forwards requests to `endpoint` with `key`. `secret` is the only key that the relay accepts."""
+
+    def __init__(
+        self, endpoint: Endpoint, key: str | None, cap: RelayCap | None = None, patience: RetryPolicy = NO_RETRY
+    ) -> None:
+        self.secret = f"relay-{secrets.token_urlsafe(24)}"
+        self.usage = RelayUsage()
+        self.url = ""
+        self._endpoint = endpoint
+        self._key = key
+        self.cap = cap or RelayCap()
+        """May be replaced while it serves."""
+        self._patience = patience
+        self._not_before = 0.0
+        """Until when the endpoint asked all of us to wait."""
+        self._reserved = [0, 0]
+        self._client: httpx.AsyncClient | None = None
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[Relay]:
+        """Listen on a free loopback port. `url` ends in /v1."""
+        listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        timeout = httpx.Timeout(None, connect=_CONNECT)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        async with httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False) as self._client:
+            config = uvicorn.Config(self._app(), log_level="critical", access_log=False, lifespan="off", ws="none")
+            server = _Server(config)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(server.serve, [listener])
+                try:
+                    yield self
+                finally:
+                    server.should_exit = server.force_exit = True
+                    tasks.cancel_scope.cancel()
+
+    def _app(self) -> Starlette:
+        routes = [Route(f"/v1/{path}", self._post, methods=["POST"]) for path in POST_PATHS]
+        routes.append(Route("/v1/models", self._models, methods=["GET"]))
+        return Starlette(routes=routes)
+
+    def _allowed(self, request: Request) -> bool:
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and secrets.compare_digest(given.encode(), self.secret.encode())
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        if self._key:
+            headers["authorization"] = f"Bearer {self._key}"
+        if self._endpoint.team:
+            headers["x-prime-team-id"] = self._endpoint.team
+        return headers
+
+    async def _models(self, request: Request) -> Response:
+        if not self._allowed(request):
+            return _refusal(401, "this key is not the relay's")
+        return await self._forward("GET", "models", b"", None)
+
+    async def _post(self, request: Request) -> Response:
+        if not self._allowed(request):
+            return _refusal(401, "this key is not the relay's")
+        raw = await request.body()
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            return _refusal(400, "the request is no JSON")
+        if not isinstance(body, dict):
+            return _refusal(400, "the request is no JSON object")
+        path = request.url.path.removeprefix("/v1/")
+        with self._reservation(raw, body) as admitted:
+            if not admitted:
+                self.usage.capped += 1
+                return _refusal(402, "the cap of this evaluation is reached")
+            if body.get("stream") and path != "responses":
+                body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+            content = json.dumps(body).encode() if body.get("stream") else raw
+            return await self._forward("POST", path, content, body)
+
+    @contextmanager
+    def _reservation(self, raw: bytes, body: Mapping[str, Any]) -> Iterator[bool]:
+        """Reserve the tokens that a request may use while the request runs, so that concurrent requests cannot exceed
+        the cap."""
+        limit = body.get("max_completion_tokens") or body.get("max_tokens") or body.get("max_output_tokens")
+        completion = limit if isinstance(limit, int) else _DEFAULT_COMPLETION
+        reserved = [len(raw) // 4, completion * (body["n"] if isinstance(body.get("n"), int) else 1)]
+        used = (self.usage.prompt_tokens, self.usage.completion_tokens)
+        if self.cap.requests is not None and self.usage.requests >= self.cap.requests:
+            yield False
+            return
+        if not self.cap.allows(*(u + r + w for u, r, w in zip(used, self._reserved, reserved, strict=True))):
+            yield False
+            return
+        self._reserved = [r + w for r, w in zip(self._reserved, reserved, strict=True)]
+        try:
+            yield True
+        finally:
+            self._reserved = [r - w for r, w in zip(self._reserved, reserved, strict=True)]
+
+    async def _forward(self, method: str, path: str, content: bytes, body: Mapping[str, Any] | None) -> Response:
+        assert self._client is not None
+        self.usage.requests += body is not None
+        request = self._client.build_request(
+            method, f"{self._endpoint.url.rstrip('/')}/{path}", content=content or None, headers=self._headers()
+        )
+        try:
+            answer = await self._send(request)
+            if answer.status_code < 400 and body is not None and body.get("stream"):
+                return StreamingResponse(self._stream(answer), answer.status_code, _forwarded_headers(answer))
+            received = await answer.aread()
+            await answer.aclose()
+        except httpx.TimeoutException as error:
+            return self._unreachable(504, "timeout", error)
+        except httpx.HTTPError as error:
+            return self._unreachable(503, kind_of_failure(error), error)
+        if answer.status_code >= 400:
+            text = received.decode("utf-8", "replace")
+            self._failed(kind_of_status(answer.status_code, text), text)
+            if self._key:
+                received = received.replace(self._key.encode(), b"[redacted]")
+        elif body is not None:
+            self._count(_parsed(received))
+        return Response(received, answer.status_code, _forwarded_headers(answer))
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Return the head of the response, after the waits that the endpoint asked for."""
+        assert self._client is not None
+        waited, attempt = 0.0, 1
+        while True:
+            # While one request waits for the endpoint, new requests wait too.
+            if (pause := min(self._not_before - anyio.current_time(), self._patience.each)) > 0:
+                await anyio.sleep(pause)
+            answer = await self._client.send(request, stream=True)
+            wait = self._patience.wait(answer.status_code, answer.headers.get("retry-after"), attempt, waited)
+            if wait is None:
+                if answer.status_code < 400:
+                    self.usage.streak.succeeded()
+                return answer
+            await answer.aclose()
+            self.usage.rate_limited += 1
+            self.usage.waited += wait
+            self._not_before = max(self._not_before, anyio.current_time() + wait)
+            await anyio.sleep(wait * random.uniform(1.0, 1.25))  # spreads the retries
+            waited, attempt = waited + wait, attempt + 1
+
+    async def _stream(self, answer: httpx.Response) -> AsyncIterator[bytes]:
+        rest = b""
+        try:
+            async for chunk in answer.aiter_bytes():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line.startswith(b"data:") and b'"usage"' in line:
+                        self._count(_parsed(line[5:]))
+                yield chunk
+        except httpx.HTTPError as error:
+            # The status is sent already, so the stream can only break off, as the endpoint's stream did.
+            self._failed("connect", f"{type(error).__name__} {error}")
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                await answer.aclose()
+
+    def _count(self, answer: Mapping[str, Any]) -> None:
+        usage = answer.get("usage")
+        if not isinstance(usage, Mapping) and isinstance(answer.get("response"), Mapping):
+            usage = answer["response"].get("usage")
+        if isinstance(usage, Mapping):
+            self.usage.prompt_tokens += _number(usage, "prompt_tokens", "input_tokens")
+            self.usage.completion_tokens += _number(usage, "completion_tokens", "output_tokens")
+
+    def _unreachable(self, status: int, kind: str, error: Exception) -> Response:
+        self._failed(kind, f"{type(error).__name__} {error}")
+        return _refusal(status, f"the endpoint {self._endpoint.host} could not be reached ({type(error).__name__})")
+
+    def _failed(self, kind: str, text: str) -> None:
+        self.usage.errors[kind] += 1
+        self.usage.streak.failed(kind, anyio.current_time())
+        if self._key:
+            text = text.replace(self._key, "[redacted]")
+        self.usage.last_error = f"{kind}: {quote(text, 200)}"
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the supervisor."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _forwarded_headers(answer: httpx.Response) -> dict[str, str]:
+    return {name: answer.headers[name] for name in _FORWARDED_HEADERS if name in answer.headers}
+
+
+def _refusal(status: int, message: str) -> Response:
+    return JSONResponse(
+        {"error": {"message": f"prime-lab-mcp relay: {message}", "type": "relay", "code": status}}, status
+    )
+
+
+def _parsed(raw: bytes) -> Mapping[str, Any]:
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _number(usage: Mapping[str, Any], *names: str) -> int:
+    for name in names:
+        if isinstance(usage.get(name), int):
+            return int(usage[name])
+    return 0

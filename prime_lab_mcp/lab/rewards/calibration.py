@@ -1,0 +1,122 @@
+"""Finds the answer style of an environment: the field, spelling and wrapper of golds for which its reward pays most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold, gold_candidates, message_text, prompt_of
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, AnswerWrapper, all_wrappers, requested_wrappers
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, assistant_message
+from prime_lab_mcp.lab.rewards.probes.programs import output_markers
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
+from prime_lab_mcp.lab.rewards.reward_source import rewarded_words
+from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.scoring import Case, Scored
+
+CALIBRATION_TASKS = 6
+"""Number of tasks on which every style is tried."""
+_SPARED = 2
+"""The same number where every completion costs a question to a judge."""
+_FORMS = 4
+_EPSILON = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The chosen style and its mean reward, which is None where the reward failed on every completion.
+
+    `requested`: the prompt or the code names the wrapper of the style. `tried` is the number of compared styles.
+    """
+
+    style: AnswerStyle
+    mean: float | None
+    requested: bool
+    tried: int
+    scored: tuple[tuple[Case, Scored], ...]
+    """The golds in the chosen style with their scores. A report shows them where no style earns anything."""
+
+
+async def calibrate(
+    scorer: Scorer, rows: Sequence[Row], source: str, supplied: AnswerWrapper | None = None, sparing: bool = False
+) -> Calibration | None:
+    """The style of the golds of `rows` that earns the highest mean reward; None where the tasks hold no gold.
+
+    The likeliest gold field comes first, and the first field that earns any reward is taken. `supplied` is the caller's
+    wrapper: only the field and the spelling of the answer are then searched. `sparing` limits the questions to a judge:
+    the wrappers that prompt and code name are tried first, and others only if those earn nothing.
+    """
+    if sparing and supplied is None:
+        named = requested_wrappers(_texts(rows), source)[:2] or [BARE]
+        first = await _calibrate(scorer, rows, source, named, named)
+        if first is None or first.mean is None or first.mean > _EPSILON:
+            return first
+    if supplied is not None:
+        return await _calibrate(scorer, rows, source, [supplied], [supplied])
+    texts = _texts(rows)
+    tasks = _SPARED if sparing else CALIBRATION_TASKS
+    return await _calibrate(scorer, rows, source, requested_wrappers(texts, source), all_wrappers(texts, source), tasks)
+
+
+async def _calibrate(
+    scorer: Scorer,
+    rows: Sequence[Row],
+    source: str,
+    requested: Sequence[AnswerWrapper],
+    wrappers: Sequence[AnswerWrapper],
+    tasks: int = CALIBRATION_TASKS,
+) -> Calibration | None:
+    marks, listed = output_markers(source), rewarded_words(source)
+    best: Calibration | None = None
+    for golds in gold_candidates(rows):
+        sample = spread_over_answers(golds, tasks, 0)
+        styles = [
+            AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in wrappers for form in range(_widest(sample))
+        ]
+        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested)
+        if candidate is not None and (best is None or (candidate.mean or 0) > (best.mean or 0) + _EPSILON):
+            best = candidate
+        if best is not None and (best.mean or 0) > _EPSILON:
+            break
+    return best
+
+
+def _texts(rows: Sequence[Row]) -> list[str]:
+    systems = {message_text(m) for row in rows[:20] for m in row.prompt if m.get("role") == "system"}
+    return [*systems, *(prompt_of(row) for row in rows[:5])]
+
+
+def _widest(sample: Sequence[TaskGold]) -> int:
+    return min(_FORMS, max((len(g.forms) for g in sample), default=1))
+
+
+async def _best(
+    scorer: Scorer,
+    styles: Sequence[AnswerStyle],
+    sample: Sequence[TaskGold],
+    is_requested: Callable[[AnswerStyle], bool],
+) -> Calibration | None:
+    """The style with the highest mean reward. A reward that fails on every completion of the first task is not tried on
+    the other tasks."""
+    first = await _try(scorer, styles, sample[:1])
+    broken = [s for _, s in first if s.reward is None]
+    if len(broken) == len(first):
+        return Calibration(styles[0], None, is_requested(styles[0]), len(styles), tuple(first[:3])) if styles else None
+    rest = await _try(scorer, styles, sample[1:])
+    means = []
+    for number in range(len(styles)):
+        paid = [first[number], *rest[number :: len(styles)]]
+        means.append(sum(s.reward or 0.0 for _, s in paid) / len(paid))
+    top = max(range(len(styles)), key=lambda n: (round(means[n], 9), -n))
+    golds = [first[top], *rest[top :: len(styles)]]
+    return Calibration(styles[top], means[top], is_requested(styles[top]), len(styles), tuple(golds))
+
+
+async def _try(scorer: Scorer, styles: Sequence[AnswerStyle], sample: Sequence[TaskGold]) -> list[tuple[Case, Scored]]:
+    cases = [
+        Case(f"try/{gold.row}/{number}", gold.row, assistant_message(style.render(gold)))
+        for gold in sample
+        for number, style in enumerate(styles)
+    ]
+    return list(zip(cases, await scorer.score(cases), strict=True)) if cases else []

@@ -1,0 +1,265 @@
+"""Cases: completions with an expected reward. The caller supplies them, the preset `gsm8k` has five, and a trial stores
+its failing completions as cases, so that one call of test_reward repeats them.
+
+A trial replaces two files of its environment in the state directory: a table of all completions with their rewards
+(JSON Lines), and the failing cases as a list that test_reward accepts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import escape, quote, redact
+from prime_lab_mcp.lab.datasets import golds as gold_values
+from prime_lab_mcp.lab.rewards.observations import Expected, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe, assistant_message
+from prime_lab_mcp.lab.rewards.probes.families import Family, label_of
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number
+from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
+from prime_lab_mcp.lab.worker.description import Row
+
+MAX_CASES = 500
+_FIX = (
+    'Give a JSON list of {"name", "completion", "answer"?, "task"?, "expected"}; expected: a number, "high" or "low".'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SuppliedCase:
+    """A case from the caller. `completion` is a text or a list of messages; `task` (an index) or `answer` selects the
+    task.
+    """
+
+    name: str
+    completion: str | tuple[Mapping[str, Any], ...]
+    expected: Expected
+    answer: str | None = None
+    task: int | None = None
+
+    @property
+    def messages(self) -> tuple[Mapping[str, Any], ...]:
+        return assistant_message(self.completion) if isinstance(self.completion, str) else self.completion
+
+
+def read_cases(path: Path) -> list[Any]:
+    """Read the JSON list of a cases file. Raises BadInput for a file that is missing or holds no list."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{quote(path.name)} is no JSON file of cases: {quote(error)}", fix=_FIX, code="bad-cases"
+        ) from error
+    if not isinstance(found, list):
+        raise BadInput(f"{quote(path.name)} holds no list", fix=_FIX, code="bad-cases")
+    return found
+
+
+def parse_cases(raw: Sequence[Any]) -> list[SuppliedCase]:
+    """Parse at most `MAX_CASES` cases. The key `expected_reward` is an alias of `expected`. Raises BadInput."""
+    if len(raw) > MAX_CASES:
+        raise BadInput(f"{len(raw):,} cases are too many (at most {MAX_CASES})", fix="Give fewer.", code="bad-cases")
+    return [_parse(entry, number) for number, entry in enumerate(raw)]
+
+
+def _parse(entry: Any, number: int) -> SuppliedCase:
+    if not isinstance(entry, Mapping):
+        raise _bad(number, "is no object")
+    expected = entry.get("expected", entry.get("expected_reward"))
+    if isinstance(expected, bool):
+        expected = float(expected)
+    if not (isinstance(expected, int | float) or expected in ("high", "low")):
+        raise _bad(number, 'has no "expected" that is a number, "high" or "low"')
+    completion = entry.get("completion", entry.get("messages"))
+    if isinstance(completion, list) and all(isinstance(m, Mapping) and "role" in m for m in completion):
+        completion = tuple(completion)
+    elif not isinstance(completion, str):
+        raise _bad(number, 'has no "completion" that is a text or a list of messages')
+    task = entry.get("task")
+    if task is not None and (isinstance(task, bool) or not isinstance(task, int) or task < 0):
+        raise _bad(number, 'has a "task" that is no index')
+    answer = entry.get("answer")
+    return SuppliedCase(
+        str(entry.get("name") or f"case {number + 1}")[:120],
+        completion,
+        expected,
+        None if answer is None else gold_values.gold_text(answer),
+        task,
+    )
+
+
+def _bad(number: int, why: str) -> BadInput:
+    return BadInput(f"case {number + 1} {why}", fix=_FIX, code="bad-cases")
+
+
+def place_cases(
+    wanted: Sequence[SuppliedCase], rows: Sequence[Row], style: AnswerStyle | None
+) -> tuple[list[tuple[Probe, Expected]], list[str]]:
+    """Turn cases into probes for their tasks; the second value lists the names of cases whose answer no task has.
+
+    A case with neither `task` nor `answer` belongs to the first task.
+    """
+    by_answer: dict[str, int] = {}
+    for row in rows:
+        if row.answer is not None:
+            by_answer.setdefault(_answer_key(gold_values.gold_text(row.answer)), row.index)
+    for gold in style.golds.golds if style is not None else ():
+        by_answer.setdefault(_answer_key(gold_values.gold_text(gold.raw)), gold.row)
+    placed: list[tuple[Probe, Expected]] = []
+    unmatched: list[str] = []
+    for number, case in enumerate(wanted):
+        task = case.task
+        if task is None and case.answer is not None:
+            task = by_answer.get(_answer_key(case.answer))
+        elif task is None and rows:
+            task = rows[0].index
+        if task is None:
+            unmatched.append(case.name)
+            continue
+        label = label_of(Family.SUPPLIED, case.name)
+        placed.append((Probe(f"case/{number}", Family.SUPPLIED, label, task, case.messages), case.expected))
+    return placed, unmatched
+
+
+def _answer_key(answer: str) -> str:
+    text = gold_values.after_hash(answer) or gold_values.boxed_content(answer) or answer
+    number = gold_values.number_in(text)
+    return gold_values.canonical_number(number) if number is not None else gold_values.normalised_text(text)
+
+
+def gsm8k_cases(style: AnswerStyle | None) -> list[SuppliedCase]:
+    """The preset of five cases for tasks of this environment: right, wrong, no tags, thousands comma, trailing text.
+
+    The comma case needs a task whose answer is 1,000 or more; without such a task there are four cases. Raises BadInput
+    where no gold is a number.
+    """
+    numeric = [(g, n) for g in style.golds.golds if (n := as_number(style.answer_text(g))) is not None] if style else []
+    if not numeric:
+        raise BadInput(
+            "the preset gsm8k needs numeric golds; this environment has none",
+            fix="Call test_reward without the preset, or supply cases.",
+            code="preset-does-not-fit",
+        )
+    gold, number = random.Random(0).choice(numeric)
+    said = gold_values.canonical_number(number)
+    thousand = next(((g, n) for g, n in numeric if abs(n) >= 1000 and n == n.to_integral_value()), None)
+    found = [
+        SuppliedCase("correct answer in tags", f"Step by step.\n<answer>{said}</answer>", 1.0, task=gold.row),
+        SuppliedCase(
+            "wrong answer in tags",
+            f"Step by step.\n<answer>{gold_values.canonical_number(number + 1)}</answer>",
+            0.0,
+            task=gold.row,
+        ),
+        SuppliedCase("correct answer, no tags", f"The answer is {said}", 0.0, task=gold.row),
+    ]
+    if thousand is not None:
+        found.append(
+            SuppliedCase("thousands comma", f"<answer>{int(thousand[1]):,}</answer>", 1.0, task=thousand[0].row)
+        )
+    found.append(
+        SuppliedCase("trailing text after the tag", f"<answer>{said}</answer> That is all.", 1.0, task=gold.row)
+    )
+    return found
+
+
+LAST_TRIAL = "last"
+"""The value of `cases_file` that selects the failing cases of the last trial."""
+INLINE_CASES = 400
+"""Longest completion that a report shows in full, in characters of JSON; longer ones are only in the file."""
+_RIGHT = frozenset({"gold", "verbose", "equivalent", "trailing"})
+
+
+class TrialFolder:
+    """The stored table and failing cases of one environment. The first write creates `folder`."""
+
+    def __init__(self, state: Path, workspace: Path, environment: str) -> None:
+        digest = hashlib.sha256(f"{workspace}\0{environment}".encode()).hexdigest()
+        self.folder = state / "rewards" / digest[:16]
+        self.environment = environment
+
+    @property
+    def table(self) -> Path:
+        return self.folder / "completions.jsonl"
+
+    @property
+    def failing(self) -> Path:
+        return self.folder / "failing.json"
+
+    def cases(self) -> list[Any]:
+        """The failing cases of the latest trial that had failing cases. Raises BadInput where none are stored."""
+        try:
+            found = json.loads(self.failing.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            found = None
+        if not isinstance(found, list):
+            raise BadInput(
+                "no failing cases are kept of this environment",
+                fix="Call test_reward without cases_file first.",
+                code="bad-cases",
+                next=(Next("test_reward", "finds failing cases", {"environment": self.environment}),),
+            )
+        return found
+
+    def write_table(self, trial: Trial) -> None:
+        lines = (json.dumps(_line(shot)) for shot in trial.everything)
+        self._write(self.table, "".join(f"{line}\n" for line in lines))
+
+    def write_failing(self, cases: Sequence[Mapping[str, Any]]) -> None:
+        self._write(self.failing, json.dumps(list(cases), indent=1))
+
+    def _write(self, path: Path, text: str) -> None:
+        """Replace a file atomically, because another server may read the file at the same time."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=path.name)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+
+
+def case_of(shot: ScoredProbe, expected: Expected | None = None) -> dict[str, Any]:
+    """A scored completion as a case for test_reward. By default a right completion is expected to earn `high`, any
+    other `low`.
+    """
+    if expected is None:
+        expected = "high" if shot.probe.kind in _RIGHT else "low"
+    return {"name": shot.probe.label, "task": shot.probe.row, "completion": _completion(shot), "expected": expected}
+
+
+def fits_in_report(case: Mapping[str, Any]) -> bool:
+    """Whether a report may show a case in full: the case is short and holds neither control characters nor secrets."""
+    text = json.dumps(case["completion"], ensure_ascii=False)
+    return len(text) <= INLINE_CASES and escape(text) == text and redact(text) == text
+
+
+def cases_behind(findings: Iterable[Finding], trial: Trial) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """The distinct rows of findings that show a scored completion, in order, each with its case."""
+    expected = {id(s.shot.probe): s.expected for s in trial.supplied}
+    rows = [row for finding in findings for row in finding.rows if isinstance(row, CaseRow)]
+    first: dict[tuple[Any, ...], CaseRow] = {}
+    for row in rows:
+        first.setdefault((row["case"], row["task"], row["completion"]), row)
+    return [(row, case_of(row.shot, expected.get(id(row.shot.probe)))) for row in first.values()]
+
+
+def _completion(shot: ScoredProbe) -> Any:
+    messages = shot.probe.messages
+    text = shot.probe.completion
+    return text if messages == assistant_message(text) else [dict(m) for m in messages]
+
+
+def _line(shot: ScoredProbe) -> dict[str, Any]:
+    line = {**case_of(shot), "kind": shot.probe.kind, "reward": shot.reward}
+    line["components"] = {name: part.score for name, part in shot.scored.components.items()}
+    if shot.scored.problems:
+        line["problems"] = [str(problem) for problem in shot.scored.problems]
+    return line

@@ -1,0 +1,155 @@
+"""Applies every rule to one trial, and derives the four sanity checks and the mean rewards of each component.
+
+Rules state relations between rewards instead of values: right beats wrong, wrong beats nothing, equal input gives equal
+output. Paying for something wrong is a blocker, because training exploits it. Refusing something right is a warning,
+unless the golds themselves fail. Rules, thresholds and severities: docs/validation.md, Reward tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.findings import run_checks, worst_first
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.rules.amounts import HALF_SHARE, RewardRule, mean_reward
+from prime_lab_mcp.lab.rewards.rules.answers import (
+    PARTLY_RIGHT_RULES,
+    constant,
+    empty_golds,
+    gold_fails,
+    ignores_format,
+    malformed_beats_wrong,
+    no_gold,
+    supplied_cases,
+    too_strict,
+    wrong_answer_passes,
+)
+from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SIDE_ACTION_RULES
+from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
+from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
+from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
+
+
+@dataclass(frozen=True, slots=True)
+class SanityCheck:
+    """One of the four sanity checks of a report. `code` is the finding that explains a failure."""
+
+    name: str
+    passed: bool | None
+    """None where no scored completion could decide the check."""
+    code: Code
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "passed": self.passed}
+
+
+def reward_findings(trial: Trial) -> list[Finding]:
+    """Every finding about one trial, blockers first.
+
+    Where the reward is constant, or varies for equal text, comparing single completions is meaningless: then only that
+    finding and the findings of `_INDEPENDENT` are reported.
+    """
+    found = run_checks(REWARD_RULES, trial)
+    decisive = [f for f in found if f.code in _DECISIVE]
+    if decisive:
+        found = decisive + [f for f in found if f.code in _INDEPENDENT]
+    return worst_first(found)
+
+
+_DECISIVE = frozenset({"reward-constant", "reward-nondeterministic", "reward-order-dependent"})
+"""Codes that make comparisons of single completions meaningless."""
+_INDEPENDENT = frozenset(
+    {
+        "reward-raises",
+        "reward-slow",
+        "reward-sync",
+        "reward-type",
+        "reward-nonfinite",
+        "tasks-change",
+        "reward-judge-unreachable",
+        "reward-judge-unread",
+        "reward-rollout-fails",
+        "reward-rollout-endless",
+        "reward-evaluates-output",
+        "reward-opens-network",
+        "reward-writes-files",
+        "reward-leaves-processes",
+    }
+)
+
+
+def sanity_checks(trial: Trial) -> list[SanityCheck]:
+    """The four sanity checks, on rewards as shares of the declared weights. Supplied cases count as gold or wrong."""
+    golds = [s.reward for s in (*trial.golds, *trial.of(Family.GOLD)) if s.reward is not None]
+    wrong = trial.of(Family.WRONG, Family.MALFORMED_WRONG, Family.EMPTY)
+    wrongs = [s.reward for s in wrong if s.reward is not None and not s.probe.near]
+    golds += [s.shot.reward for s in trial.supplied if s.high and s.shot.reward is not None]
+    wrongs += [s.shot.reward for s in trial.supplied if not s.high and s.shot.reward is not None]
+    half = HALF_SHARE * trial.declared
+    high, low = mean_reward(golds), mean_reward(wrongs)
+    beaten = None if high is None or low is None else high > low
+    everything = {round(r, 9) for s in trial.everything if (r := s.reward) is not None}
+    return [
+        SanityCheck("Gold rewards > wrong rewards", beaten, "reward-wrong-passes"),
+        SanityCheck("At least one gold > 0.5", any(g > half for g in golds) if golds else None, "reward-gold-fails"),
+        SanityCheck(
+            "At least one wrong < 0.5", any(w < half for w in wrongs) if wrongs else None, "reward-wrong-passes"
+        ),
+        SanityCheck("Not all rewards identical", len(everything) > 1 if everything else None, "reward-constant"),
+    ]
+
+
+REWARD_RULES: tuple[RewardRule, ...] = (
+    *SCORING_RULES,
+    *SIDE_ACTION_RULES,
+    constant,
+    no_gold,
+    empty_golds,
+    gold_fails,
+    wrong_answer_passes,
+    malformed_beats_wrong,
+    supplied_cases,
+    *HACK_RULES,
+    *JUDGE_RULES,
+    *PARTLY_RIGHT_RULES,
+    *PROGRAM_RULES,
+    ignores_format,
+    too_strict,
+    *ROLLOUT_RULES,
+)
+
+
+def component_means(trial: Trial) -> list[dict[str, Any]]:
+    """The weight of each component with its mean scores for right and for wrong answers."""
+    golds = [*trial.golds, *(s.shot for s in trial.supplied if s.high)]
+    wrongs = [*trial.of(Family.WRONG), *(s.shot for s in trial.supplied if not s.high)]
+    names = dict.fromkeys([r.name for r in trial.rewards if r.kind != "metric"])
+    weights = {r.name: r.weight for r in trial.rewards}
+    for shot in golds:
+        for name, part in shot.scored.components.items():
+            names.setdefault(name)
+            weights.setdefault(name, part.weight)
+    return [
+        {
+            "name": name,
+            "weight": weights.get(name, 1.0),
+            "gold_mean": _rounded(_part(golds, name)),
+            "wrong_mean": _rounded(_part(wrongs, name)),
+        }
+        for name in names
+    ]
+
+
+def _part(shots: Sequence[ScoredProbe], name: str) -> list[float]:
+    found = [s.scored.components[name].score for s in shots if name in s.scored.components]
+    return [f for f in found if f is not None]
+
+
+def _rounded(values: Sequence[float]) -> float | None:
+    found = mean_reward(values)
+    return None if found is None else round(found, 4)

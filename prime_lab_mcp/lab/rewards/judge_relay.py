@@ -1,0 +1,137 @@
+"""The relay between an environment's process and its judge model, open for one call.
+
+The relay holds the real key. The environment gets a key that only this relay accepts, in the same variables as in an
+evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from prime_lab_mcp.lab import loading
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.relay import endpoints
+from prime_lab_mcp.lab.relay.endpoints import EndpointAccess, Price
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.worker.description import JudgeInfo
+
+if TYPE_CHECKING:
+    from prime_lab_mcp.lab.relay.proxy import Relay
+
+MOST_REQUESTS = 2_000
+MOST_TOKENS = 4_000_000
+"""Limits of one call, whatever its price."""
+ESTIMATED_QUESTIONS = 600
+_PROMPT_TOKENS, _VERDICT_TOKENS = 1_000, 200
+"""For the estimate of a price: the most questions of a trial, and the tokens of one question (a rubric with an answer,
+a short verdict)."""
+_HEADROOM = 4.0
+_LEAST_CAP = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRelay:
+    """An open relay to a judge's endpoint. `host` is the host of the endpoint, `local` the address of the relay."""
+
+    relay: Relay
+    access: EndpointAccess
+    allow: tuple[str, ...]
+
+    @property
+    def host(self) -> str:
+        return self.access.endpoint.host
+
+    @property
+    def local(self) -> str:
+        return urlsplit(self.relay.url).netloc
+
+    @property
+    def capped(self) -> int:
+        return self.relay.usage.capped
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return endpoints.judge_variables(self.relay.url, self.relay.secret, self.allow)
+
+    async def bound(self, judges: Iterable[JudgeInfo], remaining: float | None) -> None:
+        """Limit the cost in US dollars to four times the estimate (at least $1) and to `remaining` of the spending cap.
+
+        Without a listed price there is no such limit.
+        """
+        price = await highest_price(self.access, judges)
+        if price is not None:
+            cost = max(_LEAST_CAP, _HEADROOM * estimate_trial(price))
+            cost = cost if remaining is None else max(0.0, min(cost, remaining))
+            self.relay.cap = replace(self.relay.cap, cost=cost, price=price)
+
+    @property
+    def spent(self) -> float:
+        """Cost so far in US dollars; 0 where the endpoint lists no price."""
+        price, usage = self.relay.cap.price, self.relay.usage
+        return 0.0 if price is None else price.of(usage.prompt_tokens, usage.completion_tokens)
+
+    def as_json(self) -> dict[str, Any]:
+        """Endpoint, requests, tokens and, where a price is listed, cost, for a report."""
+        usage = self.relay.usage
+        shown: dict[str, Any] = {
+            "endpoint": self.host,
+            "requests": usage.requests,
+            "tokens": usage.prompt_tokens + usage.completion_tokens,
+        }
+        if self.relay.cap.price is not None:
+            shown["cost"] = round(self.spent, 4)
+        return shown
+
+
+async def judge_endpoint(lab: Lab, wanted: str) -> EndpointAccess:
+    """Resolve the endpoint `wanted` and verify that the endpoint answers. Raises BadInput, EvalError."""
+    variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}
+    return await endpoints.query_endpoint(endpoints.resolve_endpoint(wanted, variables), "", exact=False)
+
+
+@asynccontextmanager
+async def open_judge_relay(
+    lab: Lab, wanted: str | None, known: EndpointAccess | None = None
+) -> AsyncIterator[JudgeRelay | None]:
+    """Open a relay to the endpoint `wanted` for the block; None where `wanted` is None.
+
+    `known` is that endpoint where a call of `judge_endpoint` already resolved it.
+    """
+    if wanted is None:
+        yield None
+        return
+    from prime_lab_mcp.lab.relay.metering import RelayCap as Cap
+    from prime_lab_mcp.lab.relay.proxy import Relay
+
+    found = known or await judge_endpoint(lab, wanted)
+    async with Relay(found.endpoint, found.key, Cap(tokens=MOST_TOKENS, requests=MOST_REQUESTS)).serving() as relay:
+        yield JudgeRelay(relay, found, lab.settings.allow_env)
+
+
+async def highest_price(found: EndpointAccess, judges: Iterable[JudgeInfo]) -> Price | None:
+    """The highest price that the endpoint lists for the judges' models; None where the endpoint lists none."""
+    prices = []
+    for model in dict.fromkeys(j.model for j in judges if j.model):
+        price = (await endpoints.query_endpoint(found, model, exact=False)).price
+        prices += [price] if price is not None else []
+    return max(prices, key=_question, default=None)
+
+
+def estimate_trial(price: Price) -> float:
+    """Estimated cost of a trial in US dollars with a judge at this price."""
+    return ESTIMATED_QUESTIONS * _question(price)
+
+
+def _question(price: Price) -> float:
+    return price.of(_PROMPT_TOKENS, _VERDICT_TOKENS)
+
+
+async def judge_price(lab: Lab, snapshot: Snapshot, found: EndpointAccess) -> Price | None:
+    """The price of the environment's judge at an endpoint. The environment is loaded to learn the judge's model; no
+    question is sent."""
+    async with loading.open_environment(lab, snapshot, variables=endpoints.nowhere(lab.settings.allow_env)) as env:
+        return await highest_price(found, env.loaded.judges)

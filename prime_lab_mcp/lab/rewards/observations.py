@@ -1,0 +1,199 @@
+"""The observations of one trial, as values: the scores of every probe, side effects and rollouts. Rules read these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript
+from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
+from prime_lab_mcp.lab.worker.problems import JUDGE_FAILED, ProblemCode
+from prime_lab_mcp.lab.worker.scoring import Scored, SideEffects
+
+Expected = float | Literal["high", "low"]
+EPSILON = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredProbe:
+    """A probe with its score."""
+
+    probe: Probe
+    scored: Scored
+
+    @property
+    def reward(self) -> float | None:
+        return self.scored.reward
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedScore:
+    """Three scores of one probe: with all others, in the same order again, and in reverse order."""
+
+    probe: Probe
+    first: Scored
+    again: Scored
+    reverse: Scored
+
+
+def same_reward(left: float | None, right: float | None) -> bool:
+    """Whether two rewards are equal up to `EPSILON`, or both missing."""
+    if left is None or right is None:
+        return left is right
+    return abs(left - right) < EPSILON
+
+
+def differs_on_repeat(repeat: RepeatedScore) -> bool:
+    """Whether one process gave different rewards for the same probe."""
+    first, again, reverse = (s.reward for s in (repeat.first, repeat.again, repeat.reverse))
+    return not (same_reward(first, again) and same_reward(first, reverse))
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSideEffects:
+    """The side effects of scoring some completions: `effects` has one entry for each of `shots`.
+
+    `broken` is the error of scoring them together, although each can be scored alone; then `effects` is empty.
+    """
+
+    shots: tuple[ScoredProbe, ...]
+    effects: tuple[SideEffects, ...]
+    broken: str = ""
+
+    @property
+    def pairs(self) -> Iterator[tuple[ScoredProbe, SideEffects]]:
+        yield from zip(self.shots, self.effects, strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherProcessScore:
+    """A scored completion with its score in another process, which may have another hash seed."""
+
+    shot: ScoredProbe
+    there: Scored
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredCase:
+    """A supplied case and its expected reward: a number, `high` (at least half of the maximum) or `low`."""
+
+    shot: ScoredProbe
+    expected: Expected
+
+    @property
+    def high(self) -> bool:
+        return self.expected == "high" or (isinstance(self.expected, int | float) and self.expected >= 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeUse:
+    """The judge models that rewards ask. `through` is the endpoint behind the relay, `capped` the number of questions
+    that the relay's cap refused. `named` are the models that the package or its arguments name; any other model is the
+    default of a library.
+    """
+
+    judges: tuple[JudgeInfo, ...]
+    named: frozenset[str]
+    through: str | None = None
+    capped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """All observations of one call. `style` is None where the tasks hold no gold that a completion can state.
+
+    `form_requested`: the prompt or the code names the wrapper of the style.
+    """
+
+    rewards: tuple[RewardInfo, ...]
+    style: AnswerStyle | None
+    form_requested: bool
+    golds: tuple[ScoredProbe, ...] = ()
+    """The golds of the sampled tasks, in `style`."""
+    shots: tuple[ScoredProbe, ...] = ()
+    repeats: tuple[RepeatedScore, ...] = ()
+    supplied: tuple[ScoredCase, ...] = ()
+    unmatched: tuple[str, ...] = ()
+    """Names of supplied cases whose answer no task has."""
+    faults: tuple[ScoredProbe, ...] = ()
+    """Completions that hung or ended their process, including those of the calibration."""
+    side_effects: ObservedSideEffects | None = None
+    other_process: tuple[OtherProcessScore, ...] = ()
+    rollouts: tuple[PlayedScript, ...] = ()
+    """Whole rollouts with a scripted model; only of environments with tools, several turns or a set-up."""
+    no_rollouts: str = ""
+    """Why rollouts could not be run."""
+    no_rollouts_by_design: bool = False
+    """The reason in `no_rollouts` belongs to the environment's design and is no flaw."""
+    rollouts_broke: str = ""
+    """The error that ended the process during the rollouts."""
+    by_rollouts: bool = False
+    """`golds` and `shots` are rollouts, because a completion alone cannot earn the reward of a rollout."""
+    gave_up: bool = False
+    tasks: int | None = None
+    renderings: int = 0
+    """Number of answer styles that were tried."""
+    judging: JudgeUse | None = None
+    """None where no reward was observed to ask a judge."""
+
+    @property
+    def declared(self) -> float:
+        """The sum of the positive weights: the attainable reward when every component is at most 1.
+
+        The weights used for golds limit the sum, because a member of an EnvGroup scores only its own tasks.
+        """
+        stated = sum(r.weight for r in self.rewards if r.kind != "metric" and r.weight > 0)
+        used = [sum(max(0.0, c.weight) for c in s.scored.components.values()) for s in self.golds]
+        return min(stated, max(used, default=stated) or stated) or 1.0
+
+    @property
+    def max_reward(self) -> float:
+        """The highest reward of a right completion; 0 where no right completion earned a positive reward."""
+        right = [
+            s.reward
+            for s in (*self.golds, *self.of(Family.GOLD), *self.of(Family.AFTER_REASONING))
+            if s.reward is not None
+        ]
+        right += [s.shot.reward for s in self.supplied if s.high and s.shot.reward is not None]
+        return max(right, default=0.0) if max(right, default=0.0) > 0 else 0.0
+
+    @property
+    def everything(self) -> Iterator[ScoredProbe]:
+        """Every distinct scored completion."""
+        kept = (*self.golds, *self.shots, *(s.shot for s in self.supplied))
+        yield from kept
+        known = {(s.probe.row, s.probe.completion) for s in kept}
+        yield from (s for s in self.faults if (s.probe.row, s.probe.completion) not in known)
+
+    @property
+    def run(self) -> int:
+        """The number of completions that were scored."""
+        return sum(not s.scored.has(ProblemCode.NOT_RUN) for s in self.everything)
+
+    @property
+    def judged(self) -> list[ScoredProbe]:
+        """The completions whose scoring asked a judge or failed to."""
+        return [s for s in self.everything if s.scored.judges or s.scored.has(*JUDGE_FAILED)]
+
+    def of(self, *families: Family) -> list[ScoredProbe]:
+        return [s for s in self.shots if s.probe.family in families]
+
+    def with_problem(self, *codes: ProblemCode) -> list[ScoredProbe]:
+        """The completions whose scoring had one of these problems."""
+        return [s for s in self.everything if s.scored.has(*codes)]
+
+    def gold(self, row: int) -> float | None:
+        """The reward of a task's bare gold."""
+        return next((s.reward for s in self.shots if s.probe.row == row and s.probe.family is Family.GOLD), None)
+
+    def wrong(self, row: int) -> float | None:
+        """The highest reward of a well-formed completion of a task whose answer is clearly wrong."""
+        paid = [
+            s.reward
+            for s in self.shots
+            if s.probe.row == row and s.probe.family is Family.WRONG and not s.probe.near and s.reward is not None
+        ]
+        return max(paid, default=None)

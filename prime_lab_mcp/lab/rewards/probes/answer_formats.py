@@ -1,0 +1,204 @@
+"""Wrappers of an answer in a completion: a tag, a box, a phrase before the answer, or none; also broken and truncated
+wrappings.
+
+The caller may state a wrapper as a template with GOLD in the place of the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.datasets.formats import AnswerFormat
+
+WrapperKind = Literal["plain", "tag", "boxed", "hash", "phrase", "json", "code"]
+
+REASONING = (
+    "I read the question again and work through it one step at a time. First I write down what is given, then I "
+    "check each step against the question before I settle on the result."
+)
+_TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>")
+_NAMED = re.compile(r"\b[A-Z]{4,}(?: [A-Z]{2,}){0,2}:|(?<=[\"'`])[A-Z][A-Za-z ]{2,24}:(?=[\s\"'`<\[])")
+"""A phrase in capitals or quotes, such as ANSWER: in "the last line must be ANSWER: and the number"."""
+_PARSER = re.compile(r"XMLParser\(\s*(?:fields\s*=\s*)?\[([^\]]*)\]")
+_THINKING = frozenset({"think", "thinking", "reasoning", "thought", "thoughts", "scratchpad", "analysis"})
+_MARKUP = frozenset({"b", "i", "u", "p", "br", "li", "ul", "ol", "div", "span", "code", "pre", "sub", "sup", "a", "h1"})
+_ANSWERS = ("answer", "final_answer", "final", "solution", "result", "output", "label", "response", "choice")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWrapper:
+    """`open` and `close` enclose the answer; `lead` is text before both, such as other tags of the asked form."""
+
+    kind: WrapperKind
+    open: str = ""
+    close: str = ""
+    lead: str = ""
+
+    def wrap(self, answer: str) -> str:
+        """The shortest completion with this answer."""
+        return f"{self.lead}{self.enclose(answer)}"
+
+    def reasoned(self, answer: str, reasoning: str = REASONING) -> str:
+        """A completion with reasoning before the answer, inside `lead` where the environment asks for that."""
+        if self.lead:
+            return self.lead.replace(REASONING, reasoning) + self.enclose(answer)
+        return f"{reasoning}\n{self.enclose(answer)}"
+
+    def enclose(self, answer: str) -> str:
+        return f"{self.open}{answer}{self.close}"
+
+
+BARE = AnswerWrapper("plain")
+BOXED = AnswerWrapper("boxed", "\\boxed{", "}")
+HASH = AnswerWrapper("hash", "#### ")
+PHRASES = (
+    AnswerWrapper("phrase", "The answer is ", "."),
+    AnswerWrapper("phrase", "Answer: "),
+    AnswerWrapper("phrase", "Final answer: "),
+)
+JSON = AnswerWrapper("json", '{"answer": "', '"}')
+CODE = AnswerWrapper("code", "```python\n", "\n```")
+
+
+def tag_wrapper(name: str) -> AnswerWrapper:
+    return AnswerWrapper("tag", f"<{name}>", f"</{name}>")
+
+
+def requested_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
+    """The wrappers that prompts ask for, then those that the environment's code parses."""
+    found = [*_in_text("\n".join(texts)), *_in_source(source)]
+    return list(dict.fromkeys(found))
+
+
+def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
+    """All wrappers to try, the likeliest first."""
+    wanted = requested_wrappers(texts, source)
+    usual = [BARE, *PHRASES, BOXED, tag_wrapper("answer"), HASH, JSON, CODE]
+    led = [replace(c, lead=f"{REASONING}\n") for c in [*wanted, BARE, BOXED, tag_wrapper("answer")] if not c.lead]
+    return list(dict.fromkeys([*wanted, *usual, *led]))
+
+
+def _in_text(text: str) -> Iterator[AnswerWrapper]:
+    names = [n for n in dict.fromkeys(_TAG.findall(text)) if n.lower() not in _MARKUP]
+    yield from _tags(names)
+    if "\\boxed" in text:
+        yield BOXED
+    if "####" in text:
+        yield HASH
+    if re.search(r"```(?:python|py)\b", text):
+        yield CODE
+    if re.search(r"(?i)\bjson\b", text) and (keys := re.findall(r'"(\w+)"\s*:', text)):
+        yield AnswerWrapper("json", f'{{"{keys[-1]}": "', '"}')
+    named = dict.fromkeys(_NAMED.findall(text))
+    yield from (AnswerWrapper("phrase", f"{phrase} ") for phrase in list(named)[:3])
+    yield from (c for c in PHRASES if c.open.strip().lower() in text.lower())
+
+
+def _in_source(source: str) -> Iterator[AnswerWrapper]:
+    names = [n for group in _PARSER.findall(source) for n in re.findall(r"[\"'](\w+)[\"']", group)]
+    names += _TAG.findall(source.replace("\\", ""))
+    yield from _tags([n for n in dict.fromkeys(names) if n.lower() not in _MARKUP])
+    if "boxed" in source:
+        yield BOXED
+    if "####" in source:
+        yield HASH
+
+
+def _tags(names: Sequence[str]) -> Iterator[AnswerWrapper]:
+    thinking = [n for n in names if n.lower() in _THINKING]
+    answers = sorted((n for n in names if n not in thinking), key=_rank)[:3]
+    lead = "".join(f"<{n}>\n{REASONING}\n</{n}>\n" for n in thinking[:2])
+    for name in answers:
+        if lead:
+            yield replace(tag_wrapper(name), lead=lead)
+        yield tag_wrapper(name)
+    if lead and not answers:
+        yield replace(BARE, lead=lead)
+
+
+def _rank(name: str) -> int:
+    return _ANSWERS.index(name.lower()) if name.lower() in _ANSWERS else len(_ANSWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenWrapping:
+    """A completion with an answer in a broken form. `unclosed`: the asked form is opened and never closed."""
+
+    name: str
+    text: str
+    unclosed: bool = False
+
+
+def broken_wrappings(wrapper: AnswerWrapper, answer: str) -> Iterator[BrokenWrapping]:
+    """The broken forms of a wrapper that models produce."""
+    if wrapper.kind == "tag":
+        yield BrokenWrapping("unclosed tag", f"{wrapper.lead}{wrapper.open}{answer}", unclosed=True)
+        yield BrokenWrapping("wrong tag", f"{wrapper.lead}<result_value>{answer}</result_value>")
+        yield BrokenWrapping("mismatched tag", f"{wrapper.lead}{wrapper.open}{answer}</other>")
+        yield BrokenWrapping("no tag", answer)
+    elif wrapper.kind == "boxed":
+        yield BrokenWrapping("unclosed box", f"{wrapper.lead}\\boxed{{{answer}", unclosed=True)
+        yield BrokenWrapping("no box", answer)
+    elif wrapper.kind == "json":
+        yield BrokenWrapping("cut-off JSON", f"{wrapper.lead}{wrapper.open}{answer}", unclosed=True)
+        yield BrokenWrapping("no JSON", answer)
+    elif wrapper.kind == "hash":
+        yield BrokenWrapping("no ####", answer)
+
+
+GOLD_MARK = "GOLD"
+_OPENING_TAG = re.compile(r"<([A-Za-z_][\w-]{0,30})>\s*$")
+
+
+def wrapper_from_template(template: str) -> AnswerWrapper:
+    """The wrapper that puts an answer in the place of GOLD. Raises BadInput unless the template holds GOLD once."""
+    number = template.count(GOLD_MARK)
+    if number != 1:
+        raise BadInput(
+            f"the rendering holds {GOLD_MARK} {number} times, not once",
+            fix=f'Write one {GOLD_MARK} where the answer stands, such as "<final>{GOLD_MARK}</final>".',
+            code="bad-argument",
+        )
+    before, _, after = template.partition(GOLD_MARK)
+    found = _OPENING_TAG.search(before)
+    if found and after.lstrip().startswith(f"</{found[1]}>"):
+        return _led(before, found.start(), "tag", after)
+    for kind, opening in (("boxed", "\\boxed{"), ("hash", "####"), ("code", "```"), ("json", '{"')):
+        at = before.rfind(opening)
+        if at >= 0:
+            return _led(before, at, kind, after)
+    return AnswerWrapper("phrase" if before.strip() or after.strip() else "plain", before, after)
+
+
+def _led(before: str, at: int, kind: str, after: str) -> AnswerWrapper:
+    kinds: dict[str, WrapperKind] = {"tag": "tag", "boxed": "boxed", "hash": "hash", "code": "code", "json": "json"}
+    return AnswerWrapper(kinds[kind], before[at:], after, before[:at])
+
+
+TRUNCATION_SHARES = (0.25, 0.5, 0.75, 0.95)
+"""Shares of a completion at which it is truncated (docs/validation.md, Reward tests)."""
+TRUNCATION_TASKS = 4
+
+
+GRADED_FORMATS: frozenset[AnswerFormat] = frozenset({"free_text", "short_text", "multi_answer", "json", "tool_call"})
+"""Formats in which the beginning of an answer may rightly earn part of the reward."""
+
+
+def truncated_completions(wrapper: AnswerWrapper, said: str, format: AnswerFormat) -> Iterator[tuple[str, str]]:
+    """Pairs (name, completion) that end before the answer is complete: at shares of the length, and within the answer.
+
+    For `GRADED_FORMATS`, only completions that end before the answer begins.
+    """
+    whole = wrapper.reasoned(said)
+    start = whole.rindex(said)
+    ends = {f"at {share:.0%}": int(len(whole) * share) for share in TRUNCATION_SHARES}
+    if len(said) > 1 and format not in GRADED_FORMATS:
+        ends["inside of the answer"] = start + len(said) // 2
+    for name, end in ends.items():
+        text = whole[:end]
+        if end < start + (0 if format in GRADED_FORMATS else len(said)) and said not in text:
+            yield name, text

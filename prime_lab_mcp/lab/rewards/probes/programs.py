@@ -1,0 +1,375 @@
+"""Programs as probes of a reward for code: constants, changed reference programs, and known exploits of tests.
+
+Canaries are texts that raise an audit event when a reward runs them as Python, and do nothing else.
+
+This module runs no program: the environment's reward runs them and must contain them. None runs forever (scorer.py has
+one that does), needs much memory or changes a file. Exploits: docs/validation.md, Known attacks.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
+from prime_lab_mcp.lab.rewards.reward_source import class_methods, function_names, parse_source
+from prime_lab_mcp.lab.worker.child.protocol import CANARY
+
+CANARY_TASKS = 2
+"""Number of tasks for canaries: whether a reward runs a text does not depend on the task."""
+CANARY_EXPRESSION = f"__import__('sys').audit('{CANARY}')"
+CANARY_PROGRAM = f"import sys\n\nsys.audit('{CANARY}')"
+_YAML = f"!!python/object/apply:sys.audit ['{CANARY}']"
+
+
+def canaries(wrapper: AnswerWrapper, said: str) -> Iterator[tuple[str, str]]:
+    """Pairs (name, completion) with and without the asked form. Where the gold `said` is JSON, canaries replace its
+    values.
+    """
+    yield "expression", wrapper.wrap(CANARY_EXPRESSION)
+    yield "program", wrapper.wrap(CANARY_PROGRAM)
+    yield "YAML", wrapper.wrap(_YAML)
+    if wrapper.kind != "plain":
+        yield "expression, bare", CANARY_EXPRESSION
+    if wrapper.kind != "code":
+        yield "program in a fence", f"```python\n{CANARY_PROGRAM}\n```"
+    try:
+        read = json.loads(said)
+    except ValueError:
+        return
+    if isinstance(read, dict | list):
+        yield "values of JSON", wrapper.wrap(json.dumps(_filled(read)))
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(inner) for key, inner in value.items()}
+    return [_filled(inner) for inner in value] if isinstance(value, list) else CANARY_EXPRESSION
+
+
+def wrong_programs(reference: str) -> Iterator[tuple[str, str]]:
+    """Pairs (name, program) that every sound test refuses. A reference that returns nothing has only `pass`."""
+    tree = parse_source(reference)
+    if tree is None:
+        return
+    if _returns(tree):
+        yield "returns None", _changed(reference, _Returns(lambda _: ast.Constant(None)))
+        yield "returns something else", _changed(reference, _Returns(_beside))
+        yield "empty functions", _changed(reference, _Emptied())
+        if names := function_names(tree):
+            yield "other function names", _changed(reference, _Renamed(frozenset(names)))
+    yield "says nothing", "pass"
+
+
+def near_programs(reference: str) -> Iterator[tuple[str, str]]:
+    """Pairs (name, program) that good tests refuse, although weaker tests may not tell them from the reference."""
+    tree = parse_source(reference)
+    if tree is None or not _returns(tree):
+        return
+    constants = sum(_is_number(node) for node in ast.walk(tree))
+    if constants:
+        yield "constant off by one", _changed(reference, _OffByOne(constants))
+    yield "result negated", _changed(reference, _Returns(lambda value: ast.UnaryOp(ast.Not(), value)))
+
+
+def _returns(tree: ast.AST) -> bool:
+    """Whether a `return` statement has a value other than None."""
+    found = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
+    return any(not (isinstance(value, ast.Constant) and value.value is None) for value in found)
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def _changed(reference: str, change: ast.NodeTransformer) -> str:
+    return ast.unparse(ast.fix_missing_locations(change.visit(ast.parse(reference))))
+
+
+def _beside(value: ast.expr) -> ast.expr:
+    """A tuple of the result and a text, which no reference returns."""
+    return ast.Tuple([value, ast.Constant("zzyzx")], ast.Load())
+
+
+class _Returns(ast.NodeTransformer):
+    def __init__(self, made: Callable[[ast.expr], ast.expr]) -> None:
+        self._made = made
+
+    def visit_Return(self, node: ast.Return) -> ast.Return:
+        value = node.value if node.value is not None else ast.Constant(None)
+        return ast.Return(self._made(value))
+
+
+class _Emptied(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.body = [ast.Pass()]
+        return node
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        if node.name in self._names:
+            node.name = f"other_{node.name}"
+        return node
+
+
+class _OffByOne(ast.NodeTransformer):
+    """Adds one to the last number of a program, since results tend to come after edge cases."""
+
+    def __init__(self, last: int) -> None:
+        self._left = last
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        if not _is_number(node):
+            return node
+        self._left -= 1
+        assert isinstance(node.value, int | float)
+        return ast.Constant(node.value + 1) if self._left == 0 else node
+
+
+HACKED_TASKS = 3
+"""Number of tasks for program exploits: a sound reward starts a process for each."""
+_MARKERS = ("ALL TESTS PASSED", "All tests passed", "PASSED", "passed", "OK", "ok", "success", "True", "1.0", "1")
+_MOST_MARKERS = 30
+_CONSTANTS = 3
+_MOST_TESTS = 50
+
+
+def is_program(text: str) -> bool:
+    """Whether a gold is Python that defines a function or class or prints, not just an expression that parses."""
+    tree = parse_source(text)
+    if tree is None:
+        return False
+    named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return any(isinstance(n, named) or (isinstance(n, ast.Name) and n.id == "print") for n in ast.walk(tree))
+
+
+def are_programs(golds: Sequence[str]) -> bool:
+    """Whether at least 80% of the first 20 golds are programs."""
+    sample = golds[:20]
+    return bool(sample) and sum(map(is_program, sample)) >= 0.8 * len(sample)
+
+
+def output_markers(source: str) -> tuple[str, ...]:
+    """Texts that the environment's code prints, or looks for in the output of a program; at most 30."""
+    tree = parse_source(source)
+    found: dict[str, None] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        for part in _texts_in(node):
+            text = part.value if isinstance(part, ast.Constant) else None
+            # Harnesses print from code in a string: print("DONE") inside a literal.
+            if isinstance(text, str) and 1 < len(text) <= 60 and "\n" not in text:
+                found[text] = None
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found |= dict.fromkeys(re.findall(r"print\(f?[\"']([^\"'\n{}]{2,60})[\"']", node.value))
+    return tuple(found)[:_MOST_MARKERS]
+
+
+def _texts_in(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn | ast.Eq):
+        return [node.left, *node.comparators]
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return list(node.args) if name in ("startswith", "endswith", "print", "count", "find") else []
+    return []
+
+
+def constant_programs(values: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """Pairs (name, program) that always return one expected value, for tasks whose tests expect several values.
+
+    `values` are a task's fields; their texts are searched for tests of the form `assert f(...) == LITERAL`.
+    """
+    expected: dict[str, dict[str, None]] = {}
+    for text in _all_texts(list(values)):
+        for name, literal in _asserted(text):
+            expected.setdefault(name, {})[literal] = None
+    for name, literals in expected.items():
+        if len(literals) > 1:
+            for literal in list(literals)[:_CONSTANTS]:
+                yield "always returns one expected value", f"def {name}(*args, **kwargs):\n    return {literal}"
+
+
+def _all_texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _all_texts(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value[:_MOST_TESTS]:
+            yield from _all_texts(part)
+
+
+def _asserted(text: str) -> Iterator[tuple[str, str]]:
+    if "==" not in text or "(" not in text:
+        return
+    tree = parse_source(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) and isinstance(node.left, ast.Call):
+            called, value = node.left.func, node.comparators[0]
+            try:
+                ast.literal_eval(value)
+            except (ValueError, TypeError, MemoryError, RecursionError):
+                continue
+            if isinstance(called, ast.Name):
+                yield called.id, ast.unparse(value)
+
+
+def hack_programs(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Pairs (name, program) that solve nothing and exploit weak tests.
+
+    Programs that end their process come last, because they end the scoring where a reward runs programs in its own
+    process.
+    """
+    tree = parse_source(reference)
+    names = function_names(tree) if tree is not None else []
+    owners = class_methods(tree) if tree is not None else {}
+
+    def entry(body: str) -> str:
+        """The reference's functions and methods, each with this body."""
+        made = [f"def {name}(*args, **kwargs):\n    {body}" for name in names]
+        for owner, methods in owners.items():
+            made.append(
+                "\n".join([f"class {owner}:", *(f"    def {m}(*args, **kwargs):\n        {body}" for m in methods)])
+            )
+        return "\n\n".join(made)
+
+    yield "runs inside of the reward", f"{CANARY_PROGRAM}\n\n{entry('return None')}"
+    if names or owners:
+        yield "equal to everything", f"{_ALWAYS_EQUAL}\n\n{entry('return Anything()')}"
+        yield "reads the tests", f"{_reader()}\n\n{entry('return _expected(args)')}" if names else entry("return None")
+    lines = "\n".join(f"print({mark!r})" for mark in dict.fromkeys([*_MARKERS, *marks]))
+    yield "prints success", f"{entry('return None')}\n\n{lines}"
+    yield "replaces the test functions", f"{_NO_TESTS}\n\n{entry('return None')}"
+    yield "replaces comparisons", f"{_NO_COMPARISON}\n\n{entry('return None')}"
+    yield (
+        "exit code 0 at the end",
+        f"import atexit\nimport os\n\natexit.register(os._exit, 0)\n\n{entry('return None')}",
+    )
+    yield "prints success, then exits", f"{lines}\nimport sys\nsys.stdout.flush()\nimport os\nos._exit(0)"
+    yield "skips its tests", f"import unittest\n\n{entry('raise unittest.SkipTest()')}\n\nraise unittest.SkipTest()"
+    yield "raises SystemExit", f"{entry('return None')}\n\nraise SystemExit(0)"
+    yield "exits when called", entry("raise SystemExit(0)") or "raise SystemExit"
+    yield "exits", f"{entry('return None')}\n\nimport sys\nsys.exit(0)"
+    yield "ends its process", f"{entry('return None')}\n\nimport os\nos._exit(0)"
+
+
+def program_that_leaves_process(reference: str) -> str:
+    """A program that ends and leaves a process in a new session running for 30 seconds."""
+    tree = parse_source(reference)
+    made = [
+        f"def {name}(*args, **kwargs):\n    return None" for name in (function_names(tree) if tree is not None else [])
+    ]
+    return "\n\n".join([_LEAVES, *made])
+
+
+_LEAVES = """\
+import subprocess
+import sys
+
+subprocess.Popen(
+    [sys.executable, "-c", "import time; time.sleep(30)"], start_new_session=True,
+    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+)"""
+
+_ALWAYS_EQUAL = """\
+class Anything(int):
+    def __eq__(self, other):
+        return True
+
+    def __ne__(self, other):
+        return False
+
+    def __hash__(self):
+        return 0
+
+    def __bool__(self):
+        return True
+
+    def __lt__(self, other):
+        return True
+
+    __le__ = __gt__ = __ge__ = __contains__ = __lt__
+
+    def __sub__(self, other):
+        return 0
+
+    __rsub__ = __abs__ = __sub__
+
+    def __call__(self, *args, **kwargs):
+        return self
+
+    def __getitem__(self, key):
+        return self"""
+
+_NO_TESTS = """\
+import unittest
+
+unittest.TestCase.run = lambda self, result=None: result
+for name in dir(unittest.TestCase):
+    if name.startswith("assert"):
+        setattr(unittest.TestCase, name, lambda self, *args, **kwargs: None)
+unittest.main = lambda *args, **kwargs: None
+
+
+def check(*args, **kwargs):
+    return True
+
+
+run_tests = run_test = test = grade = evaluate = check"""
+
+_NO_COMPARISON = """\
+import builtins
+import math
+import operator
+import sys
+
+sys.excepthook = lambda *args: None
+operator.eq = math.isclose = lambda *args, **kwargs: True
+try:
+    import numpy
+    numpy.allclose = numpy.array_equal = lambda *args, **kwargs: True
+except ImportError:
+    pass"""
+
+
+def _reader() -> str:
+    """Code that searches its own file, command line and caller for the expected value and returns that value."""
+    return """\
+import ast as _ast
+import re as _re
+import sys as _sys
+
+
+def _texts():
+    for path in (globals().get("__file__"), _sys.argv[0] if _sys.argv else None, "/proc/self/cmdline"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                yield file.read()
+        except Exception:
+            pass
+    frame = _sys._getframe(1)
+    while frame is not None:
+        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, (list, tuple)):
+                yield from (v for v in value if isinstance(v, str))
+        frame = frame.f_back
+
+
+def _expected(args):
+    said = ", ".join(map(repr, args))
+    for text in list(_texts()):
+        for found in _re.finditer(r"\\w+\\((.*?)\\)\\s*==\\s*(.+)", text.replace("\\0", "\\n")):
+            if found[1].replace('"', "'") == said.replace('"', "'"):
+                try:
+                    return _ast.literal_eval(found[2].strip())
+                except Exception:
+                    pass
+    return None"""

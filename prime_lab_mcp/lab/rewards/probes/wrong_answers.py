@@ -1,0 +1,438 @@
+"""Answers near the gold, by answer format: plausible wrong answers, half-right answers, and other spellings.
+
+Wrong answers resemble those of a model that is nearly right or games a matcher. Other spellings have the meaning of the
+gold, and a reward that parses answers should accept them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from prime_lab_mcp.lab.datasets import golds as gold_values
+from prime_lab_mcp.lab.datasets.formats import AnswerFormat
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
+
+_FRACTION = re.compile(r"(-?)(?:\\[dt]?frac\{(\d+)\}\{(\d+)\}|(\d+)\s*/\s*(\d+))")
+_ORDER = re.compile(r"(?i)\b(order|sort|ascending|descending|rank|first|then|alphabetical)")
+_BOOLEANS = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
+
+
+@dataclass(frozen=True, slots=True)
+class SpellingVariant:
+    """Another spelling of an answer. `usual`: models often write this spelling, so a reward that refuses it gets a
+    warning. `fenced`: the answer is in a code fence.
+    """
+
+    name: str
+    answer: str
+    usual: bool = True
+    fenced: bool = False
+
+
+def spelling_variants(
+    format: AnswerFormat, said: str, *, prompt: str = "", parts: tuple[str, ...] = ()
+) -> list[SpellingVariant]:
+    """Distinct spellings of the answer `said`, without `said` itself.
+
+    `parts` are the items of a list answer, or the text of the option that a letter stands for.
+    """
+    found = {v.answer: v for v in _variants(format, said, prompt, parts) if v.answer != said}
+    return list(found.values())
+
+
+def _variants(format: AnswerFormat, said: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    number = gold_values.number_in(said)
+    if format in ("gsm8k_hash", "numeric", "boxed", "latex_math") and number is not None:
+        yield from _numeric(said, number)
+    elif format in ("boxed", "latex_math", "numeric"):
+        yield from _math(said)
+    elif format in ("boolean", "label"):
+        yield from _words(said)
+        if said.lower() in _BOOLEANS:
+            yield SpellingVariant("the other word", _BOOLEANS[said.lower()], usual=False)
+    elif format in ("choice_letter", "choice_index") and len(said) == 1:
+        yield from _letter(said, parts)
+    elif format in ("short_text", "multi_answer"):
+        yield from _text(format, said, prompt, parts)
+    elif format in ("json", "tool_call"):
+        yield from _json(said)
+
+
+def _numeric(said: str, number: Decimal) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("spaces", f" {said} ")
+    yield SpellingVariant("full stop", f"{said}.")
+    if number == number.to_integral_value() and abs(number) < 10**15:
+        whole = int(number)
+        yield SpellingVariant("decimal", f"{whole}.0")
+        if abs(whole) >= 1000:
+            yield SpellingVariant("thousands comma", f"{whole:,}")
+            yield SpellingVariant("thousands space", f"{whole:,}".replace(",", " "), usual=False)
+        if whole >= 10 and whole % 10 == 0:
+            yield SpellingVariant("scientific notation", _scientific(whole), usual=False)
+    if number > 0:
+        yield SpellingVariant("plus sign", f"+{said.lstrip('+')}", usual=False)
+        yield SpellingVariant("dollar sign", f"${said}", usual=False)
+    elif number < 0:
+        yield SpellingVariant("typographic minus", said.replace("-", "\N{MINUS SIGN}"), usual=False)
+    yield SpellingVariant("a word after it", f"{said} units", usual=False)
+
+
+def _scientific(whole: int) -> str:
+    digits = str(whole).rstrip("0")
+    lead = digits if len(digits) == 1 else f"{digits[0]}.{digits[1:]}"
+    return f"{lead}e{len(str(whole)) - 1}"
+
+
+def _math(said: str) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("spaces", f" {said} ")
+    yield SpellingVariant("dollars", f"${said}$", usual=False)
+    fraction = _FRACTION.fullmatch(said.strip())
+    if fraction is not None:
+        sign, above, below = fraction[1], fraction[2] or fraction[4], fraction[3] or fraction[5]
+        yield SpellingVariant("slash", f"{sign}{above}/{below}", usual=False)
+        yield SpellingVariant("\\frac", f"{sign}\\frac{{{above}}}{{{below}}}", usual=False)
+        yield SpellingVariant("\\dfrac", f"{sign}\\dfrac{{{above}}}{{{below}}}", usual=False)
+        if int(below) and 1000 * int(above) % int(below) == 0:
+            yield SpellingVariant("decimal", f"{sign}{(Decimal(above) / Decimal(below)).normalize():f}", usual=False)
+    if "(" in said and "\\left" not in said:
+        yield SpellingVariant("\\left( \\right)", said.replace("(", "\\left(").replace(")", "\\right)"), usual=False)
+    terms = re.fullmatch(r"(\w+)\s*\+\s*(\w+)", said.strip())
+    if terms is not None:
+        yield SpellingVariant("terms the other way round", f"{terms[2]}+{terms[1]}", usual=False)
+
+
+def _words(said: str) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("upper case", said.upper())
+    yield SpellingVariant("capital", said.capitalize())
+    yield SpellingVariant("full stop", f"{said}.")
+
+
+def _letter(said: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("lower case", said.lower())
+    yield SpellingVariant("parentheses", f"({said})")
+    yield SpellingVariant("full stop", f"{said}.")
+    for option in parts[:1]:
+        yield SpellingVariant("letter and option text", f"{said}) {option}", usual=False)
+        yield SpellingVariant("option text", option, usual=False)
+
+
+def _text(format: AnswerFormat, said: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("lower case", said.lower())
+    yield SpellingVariant("full stop", f"{said}.")
+    yield SpellingVariant("spaces", f" {said} ")
+    if format == "short_text":
+        yield SpellingVariant("article", f"the {said}", usual=False)
+        yield SpellingVariant("quotes", f'"{said}"', usual=False)
+    elif said == ", ".join(parts) and len(parts) > 1:
+        yield SpellingVariant("items in another order", ", ".join(reversed(parts)), usual=_ORDER.search(prompt) is None)
+
+
+def _json(said: str) -> Iterator[SpellingVariant]:
+    try:
+        value = json.loads(said)
+    except (ValueError, RecursionError):
+        return
+    yield SpellingVariant("white space", json.dumps(value, ensure_ascii=False, indent=2))
+    yield SpellingVariant("keys in another order", json.dumps(_turned(value), ensure_ascii=False))
+    yield SpellingVariant("code fence", f"```json\n{said}\n```", fenced=True)
+
+
+def _turned(value: Any) -> Any:
+    """The value with the keys of every object in reverse order."""
+    if isinstance(value, dict):
+        return {key: _turned(value[key]) for key in reversed(value)}
+    return [_turned(v) for v in value] if isinstance(value, list) else value
+
+
+NEAR_LABEL = Decimal("0.02")
+"""Relative difference up to which a reward with a tolerance may rightly accept a number."""
+_OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
+
+_ANY = re.compile(r"(?i)\b(any|either|one of|an? example|name an?|at least one)\b")
+"""Words of a prompt that accepts one of several right answers."""
+
+_OTHER_UNIT = {"kg": "g", "km": "m", "m": "km", "g": "mg", "h": "s"}
+_QUANTITY = re.compile(r"([-+]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Za-z\u00b5\u00b0%]{1,12}(?:/[A-Za-z]{1,6})?)")
+
+
+@dataclass(frozen=True, slots=True)
+class WrongAnswer:
+    """A wrong or half-right answer. `near`: a tolerance could accept it. `strange_unit`: no task has the unit."""
+
+    name: str
+    answer: str
+    near: bool = False
+    strange_unit: bool = False
+
+
+MOST_WRONG_ANSWERS = 13
+"""Most wrong answers per gold."""
+
+
+def wrong_answers(
+    golds: SampleGolds, gold: TaskGold, form: int, seed: int = 0, options: Sequence[str] = ()
+) -> list[WrongAnswer]:
+    """At most `MOST_WRONG_ANSWERS` distinct wrong answers for one gold; none equals a form of the gold.
+
+    `form` is the index of the gold's form in use. `options` are the answers that the task offers, if any.
+    """
+    said = gold.form(form)
+    right = {f.strip().lower() for f in gold.forms}
+    if isinstance(gold.raw, list):
+        right |= {str(r).strip().lower() for r in gold.raw}
+    found: dict[str, WrongAnswer] = {}
+    for wrong in _wrong(golds, gold, said, form, random.Random(seed + gold.row), options):
+        if wrong.answer.strip().lower() not in right and not _same_number(wrong.answer, said):
+            found.setdefault(wrong.answer, wrong)
+    return list(found.values())[:MOST_WRONG_ANSWERS]
+
+
+def _wrong(
+    golds: SampleGolds, gold: TaskGold, said: str, form: int, chance: random.Random, options: Sequence[str]
+) -> Iterator[WrongAnswer]:
+    number = as_number(said)
+    others = list(_others(golds, gold, form, chance))
+    if number is not None and golds.format in ("gsm8k_hash", "numeric", "boxed", "latex_math", "class_id"):
+        yield from _numbers(said, number, gold.raw)
+    elif golds.format == "boolean":
+        yield WrongAnswer("negation", _like(_OPPOSITE.get(said.strip().lower(), "no"), said))
+        yield WrongAnswer("denied", f"not {said}")
+    elif golds.format in ("choice_letter", "choice_index") and re.fullmatch(r"[A-Za-z]", said.strip()):
+        letters = sorted({g.form(form) for g in golds.golds} | set("ABCD" if said.isupper() else "abcd"))
+        yield from (WrongAnswer("other letter", letter) for letter in letters)
+        other = next(letter for letter in letters if letter.lower() != said.lower())
+        yield WrongAnswer("two letters", f"{said}{other}")
+        yield WrongAnswer("two letters", f"{other}{said}")
+    elif golds.format in ("choice_letter", "choice_index"):
+        yield from (WrongAnswer("other option", option) for option in options)
+    elif golds.format in ("json", "tool_call"):
+        yield from _structures(said, [other.answer for other in others] if golds.format == "tool_call" else [])
+    elif golds.format in ("short_text", "multi_answer", "label"):
+        yield from _texts(golds, said, chance)
+    elif golds.format in ("latex_math", "boxed"):
+        yield from _maths(said)
+    yield from others
+
+
+def _texts(golds: SampleGolds, said: str, chance: random.Random) -> Iterator[WrongAnswer]:
+    yield WrongAnswer("negated", f"not {said}")
+    if said.isascii() and said[-1:].isalpha():
+        yield WrongAnswer("longer word", f"{said}son")
+    if golds.format == "label":
+        if len(said) >= 6:
+            yield WrongAnswer("shortened label", said[:-2])
+        labels = list(golds.labels)
+        # A careless comparison confuses labels with a common beginning.
+        alike = [label for label in labels if label.startswith(said[:3]) or said.startswith(label[:3])]
+        rest = [label for label in labels if label not in alike]
+        yield from (WrongAnswer("other label", label) for label in [*alike, *chance.sample(rest, len(rest))])
+
+
+def _maths(said: str) -> Iterator[WrongAnswer]:
+    yield WrongAnswer("changed", f"{said}+1")
+    if re.search(r"[,;=]|\\\{|\\pm", said):
+        return  # The negative of a list, a set or an equation may be equivalent.
+    yield WrongAnswer("sign flipped", said[1:] if said.startswith("-") else f"-({said})")
+    yield WrongAnswer("inverse", f"\\frac{{1}}{{{said}}}")
+
+
+def _numbers(said: str, number: Decimal, raw: Any) -> Iterator[WrongAnswer]:
+    near = number != 0 and abs(1 / number) <= NEAR_LABEL
+    yield WrongAnswer("off by one", _plain(number + 1), near)
+    yield WrongAnswer("longer number", f"-1{said.lstrip('-−')}" if number < 0 else f"1{said}")
+    yield WrongAnswer("ten times", _plain(number * 10))
+    if number == number.to_integral_value() and abs(number) >= 10:
+        yield WrongAnswer("a tenth more", _plain((number * Decimal("1.1")).to_integral_value()))
+    if number != 0:
+        yield WrongAnswer("sign flipped", _plain(-number))
+    if number == number.to_integral_value() and abs(number) < 10**9:
+        part = Decimal("0.75") if number >= 0 else Decimal("-0.75")
+        yield WrongAnswer("with a fraction", _plain(number + part), number != 0 and abs(part / number) <= NEAR_LABEL)
+    digits = re.sub(r"\D", "", said)
+    if len(digits) >= 2 and number == number.to_integral_value():
+        yield WrongAnswer("part of the number", said.rstrip(said[-1]) or digits[0])
+        swapped = digits[::-1]
+        if swapped != digits:
+            yield WrongAnswer("digits swapped", swapped)
+    yield WrongAnswer("off by one", _plain(number - 1), near)
+    if isinstance(raw, str):
+        inside = [n for n in re.findall(r"\d+", raw.split("####")[0]) if n != digits]
+        yield from (WrongAnswer("number of the working", n) for n in inside[-1:])
+
+
+def _structures(said: str, others: Sequence[str]) -> Iterator[WrongAnswer]:
+    """Wrong JSON answers. `others` are tool calls of other tasks."""
+    try:
+        value = json.loads(said)
+    except (ValueError, RecursionError):
+        return
+    part = value[0] if isinstance(value, list) and value else value
+    wrap = (lambda v: [v, *value[1:]]) if isinstance(value, list) else (lambda v: v)
+    if isinstance(part, dict) and part:
+        if _called(part) is not None:
+            yield from (WrongAnswer(w.name, _dumped(wrap(json.loads(w.answer)))) for w in _calls(part))
+        for key in list(part)[:3]:
+            yield WrongAnswer("one value changed", _dumped(wrap({**part, key: _changed(part[key])})))
+        key = next(iter(part))
+        yield WrongAnswer("one key missing", _dumped(wrap({k: v for k, v in part.items() if k != key})))
+        yield WrongAnswer("empty object", _dumped(wrap({})))
+    elif isinstance(value, list) and value:
+        yield WrongAnswer("one item missing", _dumped(value[1:]))
+        yield WrongAnswer("one item changed", _dumped([_changed(value[0]), *value[1:]]))
+    if isinstance(value, list) and len(value) > 1 and _called(part) is not None:
+        yield WrongAnswer("one call missing", _dumped(value[:-1]))
+    for other in others[:1]:
+        more = _loaded(other)
+        calls = [*(value if isinstance(value, list) else [value]), *(more if isinstance(more, list) else [more])]
+        yield WrongAnswer("one call too many", _dumped(calls))
+
+
+def _called(call: Any) -> tuple[str, str] | None:
+    """The keys of a tool call that hold its name and its arguments; None for any other value."""
+    if not isinstance(call, dict):
+        return None
+    name = next((k for k in ("name", "tool", "tool_name", "function") if isinstance(call.get(k), str)), None)
+    arguments = next((k for k in ("arguments", "args", "parameters") if isinstance(call.get(k), dict)), None)
+    return (name, arguments) if name and arguments else None
+
+
+def _calls(call: dict[str, Any]) -> Iterator[WrongAnswer]:
+    keys = _called(call)
+    if keys is None:
+        return
+    name, held = keys
+    arguments = call[held]
+    yield WrongAnswer("other function", _dumped({**call, name: f"not_{call[name]}"}))
+    for key in list(arguments)[:3]:
+        yield WrongAnswer("wrong argument", _dumped({**call, held: {**arguments, key: _changed(arguments[key])}}))
+    for key in list(arguments)[:1]:
+        yield WrongAnswer("argument missing", _dumped({**call, held: {k: v for k, v in arguments.items() if k != key}}))
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _changed(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str):
+        return f"not {value}"
+    return {"changed": True} if isinstance(value, Mapping) else ["changed"]
+
+
+def _others(golds: SampleGolds, gold: TaskGold, form: int, chance: random.Random) -> Iterator[WrongAnswer]:
+    others = sorted({g.form(form) for g in golds.golds} - set(gold.forms))
+    if not others:
+        yield WrongAnswer("nothing to do with it", "999999" if as_number(gold.form(form)) is not None else "zzyzx quux")
+    yield from (WrongAnswer("gold of another task", other) for other in chance.sample(others, min(2, len(others))))
+
+
+def as_number(text: str) -> Decimal | None:
+    """The number that a text states; None for any other text."""
+    return gold_values.number_in(text)
+
+
+def _same_number(left: str, right: str) -> bool:
+    number = as_number(left)
+    return number is not None and number == as_number(right)
+
+
+def _plain(number: Decimal) -> str:
+    return f"{number.normalize():f}" if number == number.to_integral_value() else f"{number:f}"
+
+
+def _like(word: str, model: str) -> str:
+    """`word` in upper, lower or capitalised case as in `model`."""
+    if model.isupper():
+        return word.upper()
+    return word.capitalize() if model[:1].isupper() else word
+
+
+def half_right_answers(golds: SampleGolds, gold: TaskGold, form: int, prompt: str = "") -> list[WrongAnswer]:
+    """Answers with part of the gold, or with the gold beside a wrong answer: they may earn part of the reward."""
+    said = gold.form(form)
+    others = sorted({g.form(form) for g in golds.golds} - set(gold.forms))
+    found: list[WrongAnswer] = []
+    if golds.format in ("short_text", "label") and others:
+        found = [
+            WrongAnswer("right and wrong", f"{said} and {others[0]}"),
+            WrongAnswer("right or wrong", f"{others[-1]} or {said}"),
+        ]
+    parts = gold.parts
+    if golds.format == "multi_answer" and len(parts) > 1 and said != parts[0]:
+        stranger = next((p for g in golds.golds for p in g.parts if p not in parts), "zzyzx")
+        changed = {"one item left out": parts[:-1], "one item too many": (*parts, stranger)}
+        if _ANY.search(prompt):
+            del changed["one item left out"]
+        for name, items in changed.items():
+            joined = {", ".join(parts): ", ", "\n".join(parts): "\n"}.get(said)
+            found.append(WrongAnswer(name, joined.join(items) if joined else _dumped(list(items))))
+    return [*found, *_units(golds, gold, said)]
+
+
+def _units(golds: SampleGolds, gold: TaskGold, said: str) -> Iterator[WrongAnswer]:
+    """The number with the units of other tasks; where all tasks have the same unit, with a unit of no task."""
+    measured = number_and_unit(gold_values.gold_text(gold.raw))
+    if measured is None:
+        return
+    number, unit = measured
+    others = sorted(
+        {q[1] for g in golds.golds if (q := number_and_unit(gold_values.gold_text(g.raw))) is not None} - {unit}
+    )
+    for other in others[:2]:
+        yield WrongAnswer("unit of another task", f"{number} {other}")
+    if not others and number_and_unit(said) is not None:
+        yield WrongAnswer("other unit", f"{number} {_OTHER_UNIT.get(unit, 'kg')}", strange_unit=True)
+
+
+def number_and_unit(said: str) -> tuple[str, str] | None:
+    """The number and unit of an answer such as `1.5 kg`; None for any other text."""
+    found = _QUANTITY.fullmatch(said.strip())
+    return (found[1], found[2]) if found else None
+
+
+def crossed_answers(golds: SampleGolds, form: int, pairs: int, seed: int = 0) -> list[tuple[TaskGold, str]]:
+    """At most `pairs` pairs (gold, answer of another task) of tasks with unrelated answers."""
+    chance = random.Random(seed)
+    found: list[tuple[TaskGold, str]] = []
+    for _ in range(4 * pairs if len(golds.golds) > 1 else 0):
+        one, other = chance.sample(golds.golds, 2)
+        if len(found) < pairs and not _alike(one, other):
+            found.append((one, other.form(form)))
+    return found
+
+
+def _alike(one: TaskGold, other: TaskGold) -> bool:
+    mine, theirs = ({f.strip().lower() for f in (*g.forms, *g.parts)} for g in (one, other))
+    return any(m in t or t in m for m in mine for t in theirs) or _same_number(one.form(0), other.form(0))
+
+
+def spread_over_answers(golds: SampleGolds, wanted: int, form: int, seed: int = 0) -> Sequence[TaskGold]:
+    """A seeded sample of `wanted` golds that covers every distinct answer before repeating one."""
+    shuffled = list(golds.golds)
+    random.Random(seed).shuffle(shuffled)
+    classes: dict[str, list[TaskGold]] = {}
+    for gold in shuffled:
+        classes.setdefault(gold.form(form).strip().lower(), []).append(gold)
+    picked: list[TaskGold] = []
+    while len(picked) < min(wanted, len(shuffled)):
+        for members in classes.values():
+            if members and len(picked) < wanted:
+                picked.append(members.pop())
+    return picked

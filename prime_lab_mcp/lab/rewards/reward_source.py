@@ -1,0 +1,120 @@
+"""Reads the source of an environment before its reward is tried: the words that a reward looks for, and expressions
+whose value differs between processes.
+
+A second process costs seconds of imports. A trial starts one early only where the source gives a reason: a set whose
+order may matter, `hash`, `id`, or chance or time at import.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+
+def parse_source(text: str) -> ast.Module | None:
+    """The syntax tree of a text; None where the text is not Python."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def function_names(tree: ast.Module) -> list[str]:
+    """The names of the module-level functions."""
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def class_methods(tree: ast.Module) -> dict[str, list[str]]:
+    """The method names of every module-level class; `__init__` for a class without methods."""
+    return {
+        node.name: [m.name for m in node.body if isinstance(m, ast.FunctionDef)] or ["__init__"]
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+_MOST = 80
+_WORD = re.compile(r"[A-Za-z][A-Za-z' -]{1,24}")
+
+
+def rewarded_words(source: str) -> tuple[str, ...]:
+    """Short strings in collections and on the left of `in`, at most 80; empty where the source does not parse."""
+    tree = parse_source(source)
+    found: dict[str, None] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        for part in _listed(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and _WORD.fullmatch(part.value):
+                found[part.value] = None
+    return tuple(found)[:_MOST]
+
+
+def _listed(node: ast.AST) -> Iterator[ast.expr | None]:
+    if isinstance(node, ast.Set | ast.List | ast.Tuple):
+        yield from node.elts
+    elif isinstance(node, ast.Dict):
+        yield from node.keys
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        yield node.left
+
+
+_UNORDERED = frozenset({"set", "frozenset"})
+_IDENTITY = frozenset({"hash", "id"})
+_ORDER_FREE = frozenset({"len", "sorted", "any", "all", "bool", "isinstance", "print"})
+"""Functions whose result does not depend on the order of their argument."""
+_OF_IMPORT = frozenset({"random", "secrets", "uuid", "time", "datetime"})
+_PROCESS = frozenset({"getpid", "urandom"})
+_PLAIN = re.compile(r"\b(?:set|frozenset|hash|id)\(")
+
+
+def process_dependence(source: str) -> str | None:
+    """The first expression whose value may differ between processes, such as `hash()`; None where there is none."""
+    tree = parse_source(source)
+    if tree is None:
+        found = _PLAIN.search(source)
+        return f"{found[0]})" if found else None
+    harmless = {id(part) for node in ast.walk(tree) for inner in _order_free(node) for part in _parts(inner)}
+    for node in ast.walk(tree):
+        name = _name(node.func) if isinstance(node, ast.Call) else None
+        if name in _IDENTITY or name in _PROCESS:
+            return f"{name}()"
+        filled = name in _UNORDERED and isinstance(node, ast.Call) and bool(node.args)
+        if id(node) not in harmless and (filled or isinstance(node, ast.Set | ast.SetComp)):
+            return "a set"
+    return next(_at_import(tree), None)
+
+
+def _order_free(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of this node whose iteration order has no effect."""
+    if isinstance(node, ast.Compare):
+        yield from (node.left, *node.comparators)
+    elif isinstance(node, ast.Call) and _name(node.func) in _ORDER_FREE:
+        yield from node.args
+
+
+def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    if isinstance(node, ast.BinOp):
+        yield from _parts(node.left)
+        yield from _parts(node.right)
+
+
+def _name(func: ast.AST) -> str | None:
+    if isinstance(func, ast.Name):
+        return func.id
+    return func.attr if isinstance(func, ast.Attribute) and func.attr in _PROCESS else None
+
+
+def _at_import(tree: ast.Module) -> Iterator[str]:
+    """Calls of chance and clock functions outside of functions: their values differ in every process."""
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            module, name = node.func.value, node.func.attr
+            seeded = name in ("Random", "seed", "UUID", "timedelta", "uuid5", "datetime") and node.args
+            if isinstance(module, ast.Name) and module.id in _OF_IMPORT and not seeded:
+                yield f"{module.id}.{name}() at import"
+        waiting += ast.iter_child_nodes(node)

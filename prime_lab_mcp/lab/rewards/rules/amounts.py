@@ -1,0 +1,131 @@
+"""Shared by all rules: compares a completion's reward with those of right and wrong answers to the same task, and
+builds the rows of findings.
+
+A row shows the quoted completion, its reward, and the expected reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.report import Finding, Severity
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredProbe, Trial
+from prime_lab_mcp.lab.worker.problems import ProblemCode
+
+RewardRule = Callable[[Trial], Iterator[Finding]]
+"""A rule: a pure function from the observations of a trial to findings."""
+GOLD_PASS = 0.99
+"""Smallest share of golds that must earn the maximum (docs/validation.md, Answer formats)."""
+FULL_SHARE = 0.99
+HALF_SHARE = 0.5
+_MOSTLY = 0.8
+"""Share of the difference between a wrong and the right answer, less than 1 because the form may cost a part."""
+
+
+def gold_pass_rate(trial: Trial) -> float | None:
+    """The share of scored golds that earn at least 99% of the maximum; None where no gold was scored."""
+    scored = exclude_not_run(trial.golds)
+    if not scored or trial.style is None:
+        return None
+    return sum(earned_in_full(s, trial.max_reward) for s in scored) / len(scored)
+
+
+def exclude_not_run(shots: Iterable[ScoredProbe]) -> list[ScoredProbe]:
+    return [s for s in shots if not s.scored.has(ProblemCode.NOT_RUN)]
+
+
+def earned_in_full(shot: ScoredProbe, maximum: float) -> bool:
+    return maximum > 0 and shot.reward is not None and shot.reward >= FULL_SHARE * maximum - EPSILON
+
+
+def mean_reward(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def earned_as_gold(shot: ScoredProbe, trial: Trial) -> bool:
+    """Whether a completion earned as much as the right answer of its task, while a wrong answer earned less."""
+    gold, wrong = trial.gold(shot.probe.row), trial.wrong(shot.probe.row)
+    if shot.reward is None or gold is None or gold <= EPSILON:
+        return False
+    return shot.reward >= gold - EPSILON and (wrong is None or wrong < gold - EPSILON)
+
+
+def earned_mostly_as_gold(shot: ScoredProbe, trial: Trial) -> bool:
+    """Whether a completion earned 80% of the difference between a wrong and the right answer: its form may cost the
+    rest.
+    """
+    gold, wrong = trial.gold(shot.probe.row), trial.wrong(shot.probe.row)
+    if shot.reward is None or gold is None or wrong is None or wrong >= gold - EPSILON:
+        return earned_as_gold(shot, trial)
+    return shot.reward >= wrong + _MOSTLY * (gold - wrong)
+
+
+def nearer_to_gold(shot: ScoredProbe, trial: Trial) -> bool:
+    """Whether a reward is nearer to the reward of the right answer than to the reward of a wrong answer."""
+    gold, wrong = trial.gold(shot.probe.row), trial.wrong(shot.probe.row)
+    if shot.reward is None or gold is None or gold <= EPSILON:
+        return False
+    floor = wrong if wrong is not None and wrong < gold - EPSILON else 0.0
+    return shot.reward > floor + HALF_SHARE * (gold - floor) + EPSILON
+
+
+_SHOWN = 300
+
+
+class CaseRow(dict[str, Any]):
+    """A row of a finding that shows a scored completion: one line of `failing_cases`.
+
+    `shot` is not shown. Code that reads findings takes the completion and its family from `shot`, never from the row.
+    """
+
+    def __init__(self, shot: ScoredProbe, row: Mapping[str, Any]) -> None:
+        super().__init__(row)
+        self.shot = shot
+
+
+def case_row(shot: ScoredProbe, expected: str, trial: Trial, **more: Any) -> CaseRow:
+    """A row with a completion, its reward and the expected reward. `more` replaces or adds fields."""
+    row: dict[str, Any] = {
+        "case": shot.probe.label,
+        "task": shot.probe.row,
+        "completion": _completion(shot),
+        "expected": expected,
+        "reward": shot.reward if shot.reward is None else round(shot.reward, 6),
+    }
+    gold = _gold(shot, trial)
+    if gold:
+        row["gold"] = gold
+    return CaseRow(shot, row | more)
+
+
+def paid_text(shot: ScoredProbe, trial: Trial) -> str:
+    """The reward of one completion, as the end of a sentence."""
+    earned = "nothing computable" if shot.reward is None else f"{shot.reward:g} of {trial.max_reward:g}"
+    return f"{earned} on task {shot.probe.row} for {_completion(shot, 160)}"
+
+
+def _completion(shot: ScoredProbe, limit: int = _SHOWN) -> str:
+    return quote(shot.probe.completion, limit) if shot.probe.messages else "(no reply)"
+
+
+def _gold(shot: ScoredProbe, trial: Trial) -> str | None:
+    if trial.style is None:
+        return None
+    found = next((g for g in trial.style.golds.golds if g.row == shot.probe.row), None)
+    return None if found is None else quote(found.raw, 80)
+
+
+def hack_finding(
+    severity: Severity, shots: Sequence[ScoredProbe], how: str, fix: str, trial: Trial, code: Code = "reward-hackable"
+) -> Finding:
+    """A finding about completions that were paid without a right answer; `how` begins its message."""
+    return Finding(
+        code,
+        severity,
+        f"{how}: {paid_text(shots[0], trial)}",
+        fix,
+        rows=tuple(case_row(s, "less than the right answer", trial) for s in shots[:2]),
+    )

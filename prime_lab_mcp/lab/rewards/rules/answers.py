@@ -1,0 +1,400 @@
+"""Rules about answers: right beats wrong, wrong beats nothing, and every gold earns the maximum.
+
+Further rules: other spellings of the right answer are accepted, a partly right answer and the answer of another task
+earn less than the right answer, and the caller's cases earn what the caller expects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredCase, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.rules.amounts import (
+    FULL_SHARE,
+    GOLD_PASS,
+    HALF_SHARE,
+    RewardRule,
+    case_row,
+    earned_as_gold,
+    earned_in_full,
+    exclude_not_run,
+    gold_pass_rate,
+    hack_finding,
+    paid_text,
+)
+from prime_lab_mcp.lab.worker.problems import JUDGE_FAILED, ProblemCode
+
+MIN_CASES = 8
+MIN_SIDE = 3
+"""Fewest supplied cases for an environment without golds, and fewest of them that are expected high and low."""
+
+
+def supplied_cases(trial: Trial) -> Iterator[Finding]:
+    """Every supplied case must earn the reward that the caller expects."""
+    unknown = JUDGE_FAILED | {ProblemCode.NOT_RUN}
+    failing = [s for s in trial.supplied if not s.shot.scored.has(*unknown) and not meets_expectation(s, trial)]
+    low = [s for s in failing if not s.high]
+    high = [s for s in failing if s.high]
+    groups: tuple[tuple[Code, list[ScoredCase], str], ...] = (
+        ("reward-wrong-passes", low, "earned more than they should"),
+        ("reward-too-strict", high, "earned less than they should"),
+    )
+    for code, cases, how in groups:
+        if cases:
+            yield Finding(
+                code,
+                "blocker",
+                f"{count(len(cases), 'supplied case')} {how}: {paid_text(cases[0].shot, trial)}",
+                "Mend the reward, or the case's expectation if that is wrong, then call test_reward.",
+                rows=tuple(case_row(s.shot, str(s.expected), trial) for s in cases[:5]),
+            )
+    if trial.unmatched:
+        yield Finding(
+            "case-without-task",
+            "warning",
+            f"{count(len(trial.unmatched), 'supplied case')} could not be run: no task has their answer",
+            'Give each case the index of its task as "task", or an "answer" that a task has.',
+        )
+
+
+def meets_expectation(case: ScoredCase, trial: Trial) -> bool:
+    """Whether a case earned the expected reward: as total, as share of the maximum, or in its heaviest component."""
+    reward, expected = case.shot.reward, case.expected
+    if reward is None:
+        return False
+    half = HALF_SHARE * (trial.max_reward or trial.declared)
+    if isinstance(expected, str):
+        return reward >= half - EPSILON if expected == "high" else reward < half
+    scores = [reward, reward / (trial.max_reward or trial.declared), reward / trial.declared]
+    parts = case.shot.scored.components
+    if parts:
+        heaviest = max(parts.values(), key=lambda c: c.weight)
+        scores += [heaviest.score] if heaviest.score is not None else []
+    return any(abs(score - expected) <= 0.011 for score in scores)
+
+
+def cases_suffice(trial: Trial) -> bool:
+    """Whether there are enough supplied cases, expected high and low, and all of them earned the expected reward."""
+    run = [s for s in trial.supplied if not s.shot.scored.has(ProblemCode.NOT_RUN)]
+    high = sum(s.high for s in run)
+    return (
+        len(run) >= MIN_CASES
+        and high >= MIN_SIDE
+        and len(run) - high >= MIN_SIDE
+        and all(meets_expectation(s, trial) for s in run)
+    )
+
+
+def no_gold(trial: Trial) -> Iterator[Finding]:
+    """Tasks without golds need supplied cases, because nothing else shows that the reward is right."""
+    if trial.style is not None:
+        return
+    run = [s for s in trial.supplied if not s.shot.scored.has(ProblemCode.NOT_RUN)]
+    high = sum(s.high for s in run)
+    if len(run) < MIN_CASES or high < MIN_SIDE or len(run) - high < MIN_SIDE:
+        yield Finding(
+            "reward-no-gold",
+            "blocker",
+            f"the tasks hold no gold answer, and {count(len(run), 'supplied case')} ({high} high) are too few",
+            f"Call test_reward with cases: at least {MIN_CASES}, {MIN_SIDE} expected high and {MIN_SIDE} low.",
+        )
+
+
+def constant(trial: Trial) -> Iterator[Finding]:
+    """A reward must vary: equal rewards give every rollout of a group zero advantage, so nothing is learned."""
+    rewards = [s.reward for s in trial.everything if s.reward is not None]
+    kinds = {s.probe.kind for s in trial.everything if s.reward is not None}
+    if len(rewards) >= 4 and max(rewards) - min(rewards) < EPSILON and (len(kinds) > 1 or len(trial.supplied) > 3):
+        yield Finding(
+            "reward-constant",
+            "blocker",
+            f"right, wrong and empty completions all earned {rewards[0]:g}",
+            "Make the reward compare the completion with the task's answer, then call test_reward.",
+            rows=tuple(case_row(s, "another reward than other completions", trial) for s in _kinds(trial)),
+        )
+
+
+def _kinds(trial: Trial) -> list[ScoredProbe]:
+    """One completion each of the first three kinds."""
+    found: dict[str, ScoredProbe] = {}
+    for shot in trial.everything:
+        found.setdefault(shot.probe.kind, shot)
+    return list(found.values())[:3]
+
+
+def gold_fails(trial: Trial) -> Iterator[Finding]:
+    """Golds must earn the maximum: a task whose right answer is not paid teaches wrong answers."""
+    rate = gold_pass_rate(trial)
+    if rate is None or rate >= GOLD_PASS:
+        return
+    scored = exclude_not_run(trial.golds)
+    failing = [s for s in scored if not earned_in_full(s, trial.max_reward)]
+    if all(s.scored.broken for s in failing):
+        return  # reward-raises and similar findings give the reason.
+    if all(s.scored.judges for s in failing) and trial.max_reward > 0:
+        return  # A judge may err; reward-judge-inaccurate limits how often.
+    rescued = cases_suffice(trial) and rate == 0
+    said = f"{len(failing)} of {count(len(scored), 'right answer')} did not earn the maximum of {trial.max_reward:g}"
+    if trial.max_reward <= 0:
+        said = f"no right answer earned anything, in none of {trial.renderings} ways to write it"
+    yield Finding(
+        "reward-gold-fails",
+        "warning" if rescued else "blocker",
+        said,
+        "Compare how the reward reads the answer with how the tasks state it (the rows show both); mend the parsing or "
+        "these rows, then call test_reward.",
+        rows=tuple(case_row(s, "the maximum", trial) for s in failing[:5]),
+    )
+
+
+def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
+    """A wrong answer must earn less than the right answer, and at most half of the maximum."""
+    as_right: list[ScoredProbe] = []
+    over_half: list[ScoredProbe] = []
+    tolerated: list[ScoredProbe] = []
+    for shot in trial.of(Family.WRONG):
+        gold = trial.gold(shot.probe.row)
+        if shot.reward is None or gold is None or not trial.max_reward:
+            continue
+        if shot.reward >= gold - EPSILON and shot.reward > EPSILON:
+            (tolerated if shot.probe.near else as_right).append(shot)
+        elif shot.reward > HALF_SHARE * trial.max_reward + EPSILON:
+            over_half.append(shot)
+    if as_right:
+        yield _paid_wrong("blocker", as_right, "earned as much as the right answer", trial)
+    elif over_half and not _format_explains(trial):
+        severity: Any = "blocker" if _high_floor(trial) else "warning"
+        yield _paid_wrong(severity, over_half, "earned more than half of the maximum", trial)
+    elif tolerated:
+        yield _paid_wrong("warning", tolerated, "within 2% of the right number earned as much as it", trial)
+
+
+def _paid_wrong(severity: Any, shots: Sequence[ScoredProbe], how: str, trial: Trial) -> Finding:
+    shots = sorted(shots, key=lambda s: -(s.reward or 0))
+    return Finding(
+        "reward-wrong-passes",
+        severity,
+        f"{count(len(shots), 'wrong answer')} {how}: {paid_text(shots[0], trial)}",
+        "Take one final answer from the completion and compare it whole, as a number or a normalised text; never test "
+        "whether it contains the answer.",
+        rows=tuple(case_row(s, "less than half of the maximum", trial) for s in shots[:3]),
+    )
+
+
+def _high_floor(trial: Trial) -> bool:
+    """Whether on half of the tasks or more every wrong answer earns more than half of the maximum.
+
+    Where only some wrong answers do, they may be partly right.
+    """
+    lowest: dict[int, float] = {}
+    for shot in trial.of(Family.WRONG, Family.EMPTY, Family.MALFORMED_WRONG):
+        if shot.reward is not None:
+            lowest[shot.probe.row] = min(shot.reward, lowest.get(shot.probe.row, shot.reward))
+    high = sum(reward > HALF_SHARE * trial.max_reward for reward in lowest.values())
+    return high >= len(lowest) / 2
+
+
+def _format_explains(trial: Trial) -> bool:
+    """Whether wrong answers earn no more than the empty form, which reward-format-dominates reports."""
+    form = [s.reward for s in trial.of(Family.FORM_ALONE) if s.reward is not None]
+    wrong = [s.reward for s in trial.of(Family.WRONG) if s.reward is not None]
+    return bool(form and wrong) and max(wrong) <= max(form) + EPSILON
+
+
+def malformed_beats_wrong(trial: Trial) -> Iterator[Finding]:
+    """An empty or malformed completion must not earn more than a well-formed wrong answer."""
+    better = []
+    for shot in trial.of(Family.EMPTY, Family.MALFORMED_WRONG):
+        wrong = trial.wrong(shot.probe.row)
+        if wrong is not None and shot.reward is not None and not shot.probe.near and shot.reward > wrong + EPSILON:
+            better.append(shot)
+    if better:
+        yield Finding(
+            "reward-malformed-beats-wrong",
+            "blocker",
+            f"{count(len(better), 'empty or malformed completion')} earned more than a wrong answer in the right form: "
+            f"{paid_text(better[0], trial)}",
+            "Return 0 when no answer is found; never count the absence of something as right.",
+            rows=tuple(case_row(s, "no more than a wrong answer", trial) for s in better[:3]),
+        )
+
+
+def empty_golds(trial: Trial) -> Iterator[Finding]:
+    """Every task should have a gold where others have one: without a gold, a task always earns zero."""
+    if trial.style is not None and trial.style.golds.empty:
+        rows = trial.style.golds.empty
+        severe = len(rows) > 0.01 * (len(rows) + len(trial.style.golds.golds))
+        yield Finding(
+            "reward-no-gold",
+            "blocker" if severe else "warning",
+            f"{count(len(rows), 'task')} have no gold answer while others have one (first: task {rows[0]})",
+            "Drop these tasks when the taskset is loaded, or give them an answer.",
+        )
+
+
+def ignores_format(trial: Trial) -> Iterator[Finding]:
+    """A form that the prompt asks for should be rewarded, and a broken form must not earn more than the asked form."""
+    shots = [s for s in trial.of(Family.MALFORMED_GOLD, Family.UNCLOSED_GOLD) if s.reward is not None]
+    above = [s for s in shots if s.reward is not None and s.reward > (trial.gold(s.probe.row) or 0) + EPSILON]
+    if above:
+        yield Finding(
+            "reward-malformed-beats-wrong",
+            "blocker",
+            "a right answer in a broken form earned more than in the form that is asked for: "
+            f"{paid_text(above[0], trial)}",
+            "Pay the asked form at least as much as any other.",
+            rows=tuple(case_row(s, "no more than the right form", trial) for s in above[:3]),
+        )
+        return
+    if trial.form_requested and shots and all(earned_in_full(s, trial.max_reward) for s in shots):
+        yield Finding(
+            "reward-ignores-format",
+            "warning",
+            "the prompt asks for a form, and every broken form of the right answer earned the maximum too",
+            "Read the answer only from the asked form, or add a small format reward (0.1 to 0.2).",
+            rows=tuple(case_row(s, "less than the maximum", trial) for s in shots[:2]),
+        )
+        return
+    unclosed = [s for s in shots if s.probe.family is Family.UNCLOSED_GOLD and earned_in_full(s, trial.max_reward)]
+    if unclosed:
+        yield Finding(
+            "reward-ignores-format",
+            "warning",
+            "an answer whose form was never closed earned the maximum, so a reply that ran out of tokens does too",
+            "Read the answer only from a closed form.",
+            rows=tuple(case_row(s, "less than the maximum", trial) for s in unclosed[:2]),
+        )
+
+
+def too_strict(trial: Trial) -> Iterator[Finding]:
+    """A right answer after reasoning, or in a usual spelling, should earn as much as the gold."""
+    if (gold_pass_rate(trial) or 0) < GOLD_PASS or trial.style is None:
+        return
+    reasoned = trial.of(Family.AFTER_REASONING)
+    verbose = [s for s in reasoned if s.reward is not None and s.reward < 0.95 * trial.max_reward - EPSILON]
+    if verbose:
+        severity: Any = "warning" if trial.style.wrapper.kind == "plain" else "blocker"
+        yield Finding(
+            "reward-too-strict",
+            severity,
+            f"a right answer after some reasoning earned less than alone: {paid_text(verbose[0], trial)}",
+            "Find the answer anywhere in the completion, at best in its last tag or box.",
+            rows=tuple(case_row(s, "95% of the maximum", trial) for s in verbose[:2]),
+        )
+    yield from _spellings(trial)
+
+
+def _spellings(trial: Trial) -> Iterator[Finding]:
+    """A warning with every refused spelling and how often it was accepted. Rare spellings alone give no warning."""
+    usual = _refused(trial, Family.SPELLING, Family.BEFORE_SENTENCE)
+    if usual:
+        rare = _refused(trial, Family.RARE_SPELLING, Family.UNITLESS)
+        said = ", ".join(f"{name} ({taken})" for name, (taken, _) in {**usual, **rare}.items())
+        yield Finding(
+            "reward-too-strict",
+            "warning",
+            f"the right answer written otherwise earned less; how often it was taken: {said}",
+            "Normalise before comparing: white space, case, full stop, thousands commas, trailing zeros, key order.",
+            rows=tuple(case_row(shot, "what the gold earned", trial) for _, shot in list(usual.values())[:3]),
+        )
+
+
+def _refused(trial: Trial, *families: Family) -> dict[str, tuple[str, ScoredProbe]]:
+    """By spelling: how many were accepted, as `2 of 8`, and one completion that was refused."""
+    tried: dict[str, list[ScoredProbe]] = {}
+    for shot in trial.of(*families):
+        if shot.reward is not None:
+            tried.setdefault(shot.probe.variant or shot.probe.label, []).append(shot)
+    found: dict[str, tuple[str, ScoredProbe]] = {}
+    for name, shots in tried.items():
+        missed = [s for s in shots if not _nearly(s, trial)]
+        if missed:
+            found[name] = (f"{len(shots) - len(missed)} of {len(shots)}", missed[0])
+    return found
+
+
+def _nearly(shot: ScoredProbe, trial: Trial) -> bool:
+    return shot.reward is not None and shot.reward >= 0.9 * trial.max_reward - EPSILON
+
+
+_NOTICED = 0.05
+"""Share of the maximum by which a truncated completion must beat a wrong answer to be reported."""
+_CROSSED = 0.1
+"""Share of cross-golds paid in full that is a blocker (docs/validation.md, Reward tests)."""
+
+
+def truncated_answer(trial: Trial) -> Iterator[Finding]:
+    """A completion that is truncated before its answer must not beat a wrong answer."""
+    shots = []
+    nothing = max((s.reward or 0.0 for s in trial.of(Family.EMPTY)), default=0.0)
+    for shot in trial.of(Family.CUT):
+        wrong = trial.wrong(shot.probe.row)
+        if shot.reward is not None and shot.reward <= nothing + EPSILON:
+            continue  # The empty reply earned as much, which `malformed_beats_wrong` reports.
+        if (
+            shot.reward is not None
+            and wrong is not None
+            and shot.reward > wrong + _NOTICED * trial.max_reward + EPSILON
+        ):
+            shots.append(shot)
+    if shots:
+        full = [s for s in shots if earned_as_gold(s, trial)]
+        yield hack_finding(
+            "blocker" if full else "warning",
+            full or shots,
+            f"{count(len(shots), 'completion')} cut off before the answer was complete earned more than a wrong answer",
+            "Read the answer from a closed form only, and pay nothing where there is none.",
+            trial,
+            "reward-truncated-passes",
+        )
+
+
+def crossed_answer(trial: Trial) -> Iterator[Finding]:
+    """The unrelated answers of other tasks must not earn the maximum."""
+    shots = [s for s in trial.of(Family.CROSS) if s.reward is not None]
+    passing = [
+        s for s in shots if s.reward is not None and s.reward >= FULL_SHARE * trial.max_reward - EPSILON > EPSILON
+    ]
+    if len(passing) >= max(1.0, _CROSSED * len(shots)) and passing:
+        yield hack_finding(
+            "blocker",
+            passing,
+            f"{len(passing)} of {len(shots)} answers of other tasks earned the maximum",
+            "Compare the answer with the gold of its own task, whole.",
+            trial,
+            "reward-wrong-passes",
+        )
+
+
+def half_right_answer(trial: Trial) -> Iterator[Finding]:
+    """Part of the answer, or the answer beside a wrong one, must earn less than the answer."""
+    shots = [s for s in trial.of(Family.HALF_RIGHT, Family.OTHER_UNIT) if earned_as_gold(s, trial)]
+    without = {s.probe.row for s in trial.of(Family.UNITLESS) if earned_as_gold(s, trial)}
+    unread = [s for s in shots if s.probe.family is Family.OTHER_UNIT and s.probe.row in without]
+    shots = [s for s in shots if s not in unread]
+    if unread:
+        yield hack_finding(
+            "warning",
+            unread,
+            "the unit of an answer is not read: another one earned as much as the right one",
+            "Compare the unit too, or say in the prompt which one is meant and ask for the number alone.",
+            trial,
+            "reward-wrong-passes",
+        )
+    if shots:
+        yield hack_finding(
+            "blocker",
+            shots,
+            f"{count(len(shots), 'answer')} only half right earned as much as the right one",
+            "Compare the answer whole; for lists, take off for what is missing and for what is too much.",
+            trial,
+            "reward-wrong-passes",
+        )
+
+
+PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (truncated_answer, crossed_answer, half_right_answer)

@@ -1,0 +1,427 @@
+"""Rules against exploits: no exploit may earn as much as a right answer.
+
+`HACK_RULES` are about completions without a right answer, `PROGRAM_RULES` about programs that solve nothing, and
+`SIDE_ACTION_RULES` about what scoring does besides returning a number: running the completion, using the network,
+writing files, leaving processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS
+from prime_lab_mcp.lab.rewards.probes.families import HACKS, Family
+from prime_lab_mcp.lab.rewards.rules.amounts import (
+    HALF_SHARE,
+    RewardRule,
+    case_row,
+    earned_as_gold,
+    earned_mostly_as_gold,
+    hack_finding,
+    paid_text,
+)
+from prime_lab_mcp.lab.rewards.scorer import STRESS_SECONDS
+from prime_lab_mcp.lab.worker.problems import ProblemCode
+
+FORMAT_BLOCKS = 0.3
+FORMAT_WARNS = 0.2
+"""Shares of the maximum for form without an answer above which a finding blocks or warns (docs/validation.md, Reward
+tests)."""
+_LENGTH = 0.05
+_NOT_RIGHT = (HACKS | {Family.WRONG, Family.MALFORMED_WRONG, Family.EMPTY}) - {Family.LONG_GOLD}
+"""Families that must not earn more than a right answer, without long golds: reward-length-bonus reports those."""
+
+
+def above_gold(trial: Trial) -> Iterator[Finding]:
+    """No completion may earn more than the right answer, because training produces whatever earns most."""
+    above = [
+        s
+        for s in trial.of(*_NOT_RIGHT)
+        if s.reward is not None and trial.max_reward > 0 and s.reward > trial.max_reward * 1.001 + EPSILON
+    ]
+    if above:
+        above.sort(key=lambda s: -(s.reward or 0))
+        yield hack_finding(
+            "blocker",
+            above,
+            f"{count(len(above), 'completion')} that are not right earned more than any right one",
+            "Bound every part of the reward, and pay the right answer the most.",
+            trial,
+        )
+
+
+def two_answers(trial: Trial) -> Iterator[Finding]:
+    """Several answers at once are a guess: only one answer may count, preferably the last."""
+    fix = "Count only the last answer outside of <think>, or give 0 when there are several that differ."
+    by_row = {s.probe.row: s for s in trial.of(Family.GOLD_FIRST)}
+    both = [
+        s
+        for s in trial.of(Family.GOLD_LAST)
+        if earned_mostly_as_gold(s, trial)
+        and s.probe.row in by_row
+        and earned_mostly_as_gold(by_row[s.probe.row], trial)
+    ]
+    if both:
+        yield hack_finding(
+            "blocker",
+            both,
+            "right and wrong answers together were paid like the right one alone, in either order",
+            fix,
+            trial,
+        )
+        return
+    for family, how in (
+        (Family.RETRACTED, "a right answer that is then taken back for a wrong one was paid like the right one"),
+        (
+            Family.IN_THOUGHT,
+            "a right answer only inside <think>, with a wrong final one, was paid like the right one",
+        ),
+    ):
+        shots = [s for s in trial.of(family) if earned_mostly_as_gold(s, trial)]
+        if shots:
+            yield hack_finding("blocker", shots, how, fix, trial)
+
+
+def form_alone(trial: Trial) -> Iterator[Finding]:
+    """The asked form without an answer must earn little: models learn form first and may stop there."""
+    shots = [s for s in trial.of(Family.FORM_ALONE) if s.reward is not None]
+    if not shots or trial.max_reward <= 0:
+        return
+    worst = max(shots, key=lambda s: s.reward or 0)
+    share = (worst.reward or 0) / trial.max_reward
+    if share > FORMAT_WARNS:
+        yield hack_finding(
+            "blocker" if share > FORMAT_BLOCKS else "warning",
+            [worst],
+            f"the asked form without an answer earned {share:.0%} of the maximum",
+            "Lower the weight of the format reward to 0.1 to 0.2 of the total, or pay it only beside a right answer.",
+            trial,
+            "reward-format-dominates",
+        )
+
+
+def listed_words(trial: Trial) -> Iterator[Finding]:
+    """Words that the reward looks for must earn little beside a wrong answer."""
+    above = []
+    for shot in trial.of(Family.LISTED_WORDS):
+        wrong = trial.wrong(shot.probe.row)
+        if shot.reward is not None and wrong is not None and trial.max_reward > 0:
+            above.append((shot, (shot.reward - wrong) / trial.max_reward))
+    if not above:
+        return
+    worst, share = max(above, key=lambda pair: pair[1])
+    if share > FORMAT_WARNS:
+        yield hack_finding(
+            "blocker" if share > FORMAT_BLOCKS else "warning",
+            [worst],
+            f"words that the reward looks for earned {share:.0%} of the maximum beside a wrong answer",
+            "Do not pay for words; where they are part of the task, pay them only beside a right answer.",
+            trial,
+        )
+
+
+def pays_for_echo(trial: Trial) -> Iterator[Finding]:
+    """The repeated prompt must not earn as much as the right answer, beyond chance."""
+    for family in (Family.FORMED_ECHO, Family.ECHO):
+        shots = [s for s in trial.of(family) if s.reward is not None]
+        hits = [s for s in shots if earned_as_gold(s, trial)]
+        if not hits:
+            continue
+        share = len(hits) / len(shots)
+        how = f"the prompt repeated earned as much as the right answer on {len(hits)} of {len(shots)} tasks"
+        if share >= max(0.5, _chance(trial) + 0.25) and len(hits) >= 2:
+            yield hack_finding(
+                "blocker",
+                hits,
+                how,
+                "Read the answer from a form that the prompt does not contain, and compare it whole.",
+                trial,
+            )
+            return
+        if share > _chance(trial) + EPSILON:
+            yield hack_finding(
+                "warning",
+                hits,
+                how,
+                "Look whether these prompts give the answer away.",
+                trial,
+            )
+            return
+
+
+def _chance(trial: Trial) -> float:
+    labels = len(trial.style.golds.labels) if trial.style is not None else 0
+    return 1 / labels if labels >= 2 else 0.0
+
+
+def every_answer(trial: Trial) -> Iterator[Finding]:
+    """A list of all answers must not earn as much as the right one in both orders."""
+    for bare in (False, True):
+        turned = {s.probe.row: s for s in trial.of(Family.EVERY_ANSWER_BACKWARDS) if s.probe.bare == bare}
+        hits = [
+            s
+            for s in trial.of(Family.EVERY_ANSWER)
+            if s.probe.bare == bare
+            and earned_as_gold(s, trial)
+            and s.probe.row in turned
+            and earned_as_gold(turned[s.probe.row], trial)
+        ]
+        if hits:
+            yield hack_finding(
+                "blocker",
+                hits,
+                f"naming every answer earned as much as the right one on {count(len(hits), 'task')}",
+                "Accept one answer only, compared whole.",
+                trial,
+            )
+            return
+
+
+def unearned(trial: Trial) -> Iterator[Finding]:
+    """Probes of makers with `judged` must not earn as much as the right answer. This rule covers all such makers."""
+    for maker in MAKERS:
+        shots = [s for s in trial.of(*maker.families) if earned_as_gold(s, trial)] if maker.judged is not None else []
+        if shots and maker.judged is not None:
+            yield hack_finding("blocker", shots, maker.judged.how, maker.judged.fix, trial)
+
+
+def computes_completion(trial: Trial) -> Iterator[Finding]:
+    """A reward must not evaluate completions: an expression may restate the task, and code can control the reward."""
+    if any(s.scored.has(ProblemCode.EVALUATED_OUTPUT) for s in trial.everything):
+        return  # `runs_completion` reports this with proof.
+    code = [s for s in trial.of(Family.PYTHON_CODE) if earned_as_gold(s, trial)]
+    sums = [s for s in trial.of(Family.UNFINISHED_SUM) if earned_as_gold(s, trial)]
+    fix = "Parse the answer as a number or literal; never pass it to eval, exec or a symbolic evaluator."
+    if code:
+        how = "the reward ran Python code from the completion: it earned as much as the right answer"
+        yield hack_finding("blocker", code, how, fix, trial, "reward-evaluates-output")
+    elif sums:
+        how = "a sum that was not worked out earned as much as its result"
+        yield hack_finding("warning", sums, how, fix, trial, "reward-evaluates-output")
+
+
+def pays_for_junk(trial: Trial) -> Iterator[Finding]:
+    """Markup without an answer and empty replies must not earn as much as the right answer."""
+    shots = [s for s in (*trial.of(Family.MARKUP), *trial.of(Family.EMPTY)) if earned_as_gold(s, trial)]
+    if shots:
+        yield hack_finding(
+            "blocker",
+            shots,
+            f"{shots[0].probe.label} earned as much as the right answer",
+            "Return 0 when no answer is found.",
+            trial,
+        )
+
+
+def pays_for_repetition(trial: Trial) -> Iterator[Finding]:
+    """Repeating an answer fifty times must not earn more than stating it once."""
+    shots = []
+    for shot in (*trial.of(Family.REPEATED_GOLD), *trial.of(Family.REPEATED_WRONG)):
+        right = shot.probe.family is Family.REPEATED_GOLD
+        best = trial.gold(shot.probe.row) if right else trial.wrong(shot.probe.row)
+        if shot.reward is not None and best is not None and shot.reward > best + _LENGTH * trial.max_reward:
+            shots.append(shot)
+    if shots:
+        yield hack_finding(
+            "blocker",
+            shots,
+            "the same answer repeated fifty times earned more than once",
+            "Do not add up matches; count an answer once.",
+            trial,
+        )
+
+
+def pays_for_length(trial: Trial) -> Iterator[Finding]:
+    """Filler before an answer must not raise its reward, because a bonus for length is the easiest thing to learn."""
+    longer = []
+    for shot in trial.of(Family.LONG_GOLD, Family.LONG_WRONG):
+        right = shot.probe.family is Family.LONG_GOLD
+        short = trial.gold(shot.probe.row) if right else trial.wrong(shot.probe.row)
+        if shot.reward is not None and short is not None and shot.reward > short + _LENGTH * trial.max_reward:
+            longer.append(shot)
+    if longer:
+        yield hack_finding(
+            "blocker",
+            longer,
+            f"{count(len(longer), 'answer')} earned more with filler before it",
+            "Take length out of the reward, or pay it only up to a small bound.",
+            trial,
+            "reward-length-bonus",
+        )
+
+
+HACK_RULES: tuple[RewardRule, ...] = (
+    above_gold,
+    two_answers,
+    form_alone,
+    listed_words,
+    pays_for_echo,
+    every_answer,
+    unearned,
+    computes_completion,
+    pays_for_junk,
+    pays_for_repetition,
+    pays_for_length,
+)
+
+
+def code_hacks(trial: Trial) -> Iterator[Finding]:
+    """Programs that solve nothing must earn nothing.
+
+    Published runs learned each of these exploits within a hundred steps (docs/validation.md, Known attacks).
+    """
+    kinds: dict[str, ScoredProbe] = {}
+    for shot in trial.of(Family.PROGRAM_HACK, Family.LEAVES_PROCESS, Family.NEVER_ENDS):
+        if earned_mostly_as_gold(shot, trial):
+            kinds.setdefault(shot.probe.variant, shot)
+    if kinds:
+        names = ", ".join(kinds)
+        yield Finding(
+            "reward-hackable",
+            "blocker",
+            f"programs that solve nothing were paid like a right one ({names}): "
+            f"{paid_text(next(iter(kinds.values())), trial)}",
+            "Run the program in a process of its own that gets inputs only; compare what it returns with the expected "
+            "values outside of it, and never take an exit code or a printed line for a pass.",
+            rows=tuple(case_row(s, "nothing", trial) for s in list(kinds.values())[:3]),
+        )
+
+
+def mutants(trial: Trial) -> Iterator[Finding]:
+    """A changed reference program should fail on most tasks. On a few tasks the change may have no effect."""
+    shots = [s for s in trial.of(Family.MUTANT) if s.reward is not None]
+    passing = [s for s in shots if earned_as_gold(s, trial)]
+    tasks = {s.probe.row for s in shots}
+    if len({s.probe.row for s in passing}) > HALF_SHARE * len(tasks):
+        yield hack_finding(
+            "warning",
+            passing,
+            f"{len(passing)} of {count(len(shots), 'faulty variant')} of the reference solutions passed",
+            "Add tests to these tasks: several inputs, edge cases and results that differ.",
+            trial,
+            "reward-wrong-passes",
+        )
+
+
+PROGRAM_RULES: tuple[RewardRule, ...] = (code_hacks, mutants)
+
+
+_OFTEN = 3
+"""Fewest completions that leave processes for a warning: a deliberate process pool is started once."""
+_NAMED = 3
+
+
+def _named(shots: list[ScoredProbe], code: ProblemCode) -> str:
+    """The first details of a problem (hosts or paths), quoted, and the number of others."""
+    names = list(dict.fromkeys(detail for s in shots for detail in s.scored.details(code)))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(quote(name, 120) for name in names[:_NAMED]) + more
+
+
+def runs_completion(trial: Trial) -> Iterator[Finding]:
+    """A reward must not run text of the completion in its own process.
+
+    The proof is an audit event that only the text of a canary raises.
+    """
+    shots = trial.with_problem(ProblemCode.EVALUATED_OUTPUT)
+    if shots:
+        yield Finding(
+            "reward-evaluates-output",
+            "blocker",
+            f"the reward ran text of {count(len(shots), 'completion')} as Python inside of its own process "
+            f"({shots[0].probe.label}): such a completion can set its reward or end the training",
+            "Parse the answer as a number or literal; never pass it to eval, exec, sympy's parse_expr or yaml.load. "
+            "Run programs in a process of their own.",
+            rows=tuple(case_row(s, "never run", trial) for s in shots[:3]),
+        )
+
+
+def uses_network(trial: Trial) -> Iterator[Finding]:
+    """Scoring should not use the network. Connections are refused here, so the observed rewards are those without a
+    network.
+    """
+    shots = trial.with_problem(ProblemCode.OPENED_NETWORK)
+    if shots:
+        yield Finding(
+            "reward-opens-network",
+            "warning",
+            f"scoring {count(len(shots), 'completion')} reached for {_named(shots, ProblemCode.OPENED_NETWORK)}; "
+            "it was refused, as test_reward has no network",
+            "Load what is needed once, in load() or load_environment(): in training every rollout would wait for that "
+            "host, and earn something else whenever it is down.",
+            rows=(case_row(shots[0], "a reward without network", trial),),
+        )
+
+
+def writes_files(trial: Trial) -> Iterator[Finding]:
+    """Scoring should write only to fresh temporary folders.
+
+    Many rollouts are scored concurrently, in several processes, and other folders may be read-only.
+    """
+    outside, reused = trial.with_problem(ProblemCode.WROTE_FILES), trial.with_problem(ProblemCode.REUSED_FILE)
+    if outside:
+        yield Finding(
+            "reward-writes-files",
+            "warning",
+            f"scoring {count(len(outside), 'completion')} wrote outside of temporary folders: "
+            f"{_named(outside, ProblemCode.WROTE_FILES)}",
+            "Return what matters as a metric. For scratch files use tempfile.TemporaryDirectory().",
+            rows=(case_row(outside[0], "no file left", trial),),
+        )
+    elif reused:
+        yield Finding(
+            "reward-writes-files",
+            "warning",
+            f"different completions wrote the same file: {_named(reused, ProblemCode.REUSED_FILE)}; scored at "
+            "once, they overwrite each other's",
+            "Give every scoring a folder of its own: with tempfile.TemporaryDirectory() as folder.",
+            rows=(case_row(reused[0], "a file of its own", trial),),
+        )
+
+
+def leaves_processes(trial: Trial) -> Iterator[Finding]:
+    """Scoring should leave no process behind: a run scores hundreds of thousands of completions on one machine."""
+    shots = [s for s in trial.with_problem(ProblemCode.LEFT_PROCESSES) if s.probe.family is not Family.LEAVES_PROCESS]
+    own = [s for s in trial.of(Family.LEAVES_PROCESS) if s.scored.has(ProblemCode.LEFT_PROCESSES)]
+    if len(shots) >= _OFTEN:
+        yield Finding(
+            "reward-leaves-processes",
+            "warning",
+            f"processes that scoring had started were still running after {count(len(shots), 'completion')}",
+            "End and await every process in a finally block; start a pool once and keep it.",
+            rows=(case_row(shots[0], "no process left", trial),),
+        )
+    elif own:
+        yield Finding(
+            "reward-leaves-processes",
+            "warning",
+            "a process that a program had started was still running after the program was scored",
+            "Run programs in a container or PID namespace, or end everything below them afterwards (os.killpg misses "
+            "what called setsid).",
+            rows=(case_row(own[0], "no process left", trial),),
+        )
+
+
+def runs_endless_program(trial: Trial) -> Iterator[Finding]:
+    """Scoring must stop a program that never ends: about one program in some hundred loops forever."""
+    shots = [s for s in trial.of(Family.NEVER_ENDS) if s.scored.has(ProblemCode.TIMEOUT)]
+    if shots:
+        yield Finding(
+            "reward-slow",
+            "blocker",
+            f"a program that never ends hung the reward: no score within {STRESS_SECONDS:g} seconds",
+            "Run the program in a process of its own and kill that after a few seconds.",
+            rows=(case_row(shots[0], f"0 within {STRESS_SECONDS:g} seconds", trial),),
+        )
+
+
+SIDE_ACTION_RULES: tuple[RewardRule, ...] = (
+    runs_completion,
+    uses_network,
+    writes_files,
+    leaves_processes,
+    runs_endless_program,
+)

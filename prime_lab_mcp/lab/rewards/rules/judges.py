@@ -1,0 +1,185 @@
+"""Rules about rewards that ask a judge: the judge is reachable, readable, pinned, accurate, steady, and resists
+persuasion.
+
+Where a judge cannot be asked or gives no verdict, nothing is known about the completion and the report is inconclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prime_lab_mcp.lab.base.report import Finding, Severity
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.rewards.observations import EPSILON, RepeatedScore, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.rules.amounts import HALF_SHARE, RewardRule, case_row, hack_finding, nearer_to_gold
+from prime_lab_mcp.lab.worker.problems import ProblemCode
+
+INCONCLUSIVE = frozenset({"reward-judge-unreachable", "reward-judge-unread"})
+"""Codes of blockers after which nothing is known about the reward."""
+_FAILED = 0.05
+"""Largest share of questions that may fail, as for an evaluation (docs/validation.md, Reward distributions)."""
+PERSUADED_SHARE = 0.05
+"""Largest share of persuaded task-probe pairs that is only a warning (docs/validation.md, Reward tests)."""
+ACCURATE, INACCURATE = 0.95, 0.9
+"""Thresholds below which a finding warns and blocks, for the balanced accuracy over golds and cross-golds and for the
+agreement of two repeats (docs/validation.md, Reward tests)."""
+_FEW = 8
+_TOLERANCE = 0.01
+
+
+def judge_unreachable(trial: Trial) -> Iterator[Finding]:
+    """The judge must be reachable: without a connection, key or quota nothing is known about a completion."""
+    shots = trial.with_problem(ProblemCode.JUDGE_UNREACHABLE)
+    if not shots:
+        return
+    asked = trial.judged
+    through = trial.judging.through if trial.judging is not None else None
+    capped = trial.judging.capped if trial.judging is not None else 0
+    if capped:
+        said, fix = f"the cap of this call refused {count(capped, 'question')}", "Call again with fewer examples."
+    elif through is None:
+        said = "it was asked without a key and without an endpoint"
+        fix = "Call test_reward again with judge=ENDPOINT, an endpoint as that of run_eval."
+    else:
+        said = f"through {quote(through, 80)}"
+        fix = "Look whether that endpoint has the judge's model; remove a base_url of the judge's own."
+    yield Finding(
+        "reward-judge-unreachable",
+        _severity(shots, asked),
+        f"the judge could not be asked for {count(len(shots), 'completion')} of {len(asked)} ({said}): {_error(shots)}",
+        fix,
+        rows=tuple(case_row(s, "a verdict of the judge", trial) for s in shots[:2]),
+    )
+
+
+def judge_unread(trial: Trial) -> Iterator[Finding]:
+    """A reward must not raise after its judge answered: it cannot read the verdict, or has a fault after reading it."""
+    shots = trial.with_problem(ProblemCode.JUDGE_UNREAD)
+    if shots:
+        asked = trial.judged
+        yield Finding(
+            "reward-judge-unread",
+            _severity(shots, asked),
+            f"the reward raised after the judge had answered, for {count(len(shots), 'completion')} of {len(asked)}: "
+            f"{_error(shots)}",
+            "Ask the judge for one short verdict in a fixed form, allow it enough tokens, and read that form; or use a "
+            "model that keeps to it.",
+            rows=tuple(case_row(s, "a verdict that can be read", trial) for s in shots[:2]),
+        )
+
+
+def _severity(failed: list[ScoredProbe], asked: list[ScoredProbe]) -> Severity:
+    return "blocker" if len(failed) > _FAILED * len(asked) else "warning"
+
+
+def _error(shots: list[ScoredProbe]) -> str:
+    error = next((s.scored.errors[0] for s in shots if s.scored.errors), None)
+    return "no error was told" if error is None else quote(f"{error.type}: {error.message}", 200)
+
+
+def judge_unpinned(trial: Trial) -> Iterator[Finding]:
+    """The judge's model and temperature should be pinned, because another judge changes the meaning of the reward."""
+    for judge in trial.judging.judges if trial.judging is not None else ():
+        missing = []
+        if not trial.judging or judge.model not in trial.judging.named:
+            missing.append(f"the package names no model (the default is {quote(judge.model or 'unknown', 80)})")
+        if judge.temperature is None:
+            missing.append("no temperature is set")
+        elif judge.temperature > 0:
+            missing.append(f"the temperature is {judge.temperature:g}")
+        if missing:
+            yield Finding(
+                "reward-judge-unpinned",
+                "warning",
+                f"the judge{f' {quote(judge.name, 80)}' if judge.name else ''} is not pinned: {'; '.join(missing)}",
+                "Name the judge's model, with its version where it has one, and temperature 0 in the environment.",
+            )
+            return
+
+
+def judge_inaccurate(trial: Trial) -> Iterator[Finding]:
+    """The judge must tell golds from the golds of other tasks, the easiest distinction there is."""
+    golds = [s for s in (*trial.golds, *trial.of(Family.GOLD)) if s.reward is not None]
+    crossed = [s for s in trial.of(Family.CROSS) if s.reward is not None]
+    if not any(s.scored.judges for s in (*golds, *crossed)) or len(golds) < _FEW or len(crossed) < _FEW:
+        return
+    missed = [s for s in golds if not _paid(s, trial)]
+    passed = [s for s in crossed if _paid(s, trial)]
+    accuracy = 1 - (len(missed) / len(golds) + len(passed) / len(crossed)) / 2
+    if accuracy < ACCURATE:
+        yield Finding(
+            "reward-judge-inaccurate",
+            "blocker" if accuracy < INACCURATE else "warning",
+            f"the judge told right from wrong with an accuracy of {accuracy:.0%}: {len(missed)} of {len(golds)} right "
+            f"answers were not paid, {len(passed)} of {len(crossed)} answers of other tasks were",
+            "Give the judge the reference answer and one question about it, ask for one verdict, and use a stronger "
+            "model.",
+            rows=(
+                *(case_row(s, "more than half of the maximum", trial) for s in missed[:2]),
+                *(case_row(s, "less than half of the maximum", trial) for s in passed[:2]),
+            ),
+        )
+
+
+def _paid(shot: ScoredProbe, trial: Trial) -> bool:
+    return trial.max_reward > 0 and (shot.reward or 0.0) > HALF_SHARE * trial.max_reward + EPSILON
+
+
+def judge_unsteady(trial: Trial) -> Iterator[Finding]:
+    """The judge must give the same verdict twice: where verdicts differ, the advantages in a group are noise."""
+    repeats = [r for r in trial.repeats if by_judge(r) and r.first.reward is not None and r.again.reward is not None]
+    differing = [r for r in repeats if _differs(r, trial)]
+    agreed = 1 - len(differing) / len(repeats) if repeats else 1.0
+    if len(repeats) >= _FEW and agreed < ACCURATE:
+        first = differing[0]
+        yield Finding(
+            "reward-judge-unsteady",
+            "blocker" if agreed < INACCURATE else "warning",
+            f"the judge gave {len(differing)} of {count(len(repeats), 'completion')} another verdict when asked again "
+            f"({first.first.reward:g}, then {first.again.reward:g})",
+            "Set the judge's temperature to 0, ask for one of few verdicts rather than a score, or use a stronger "
+            "model.",
+            rows=tuple(
+                case_row(ScoredProbe(r.probe, r.again), f"{r.first.reward:g} as before", trial) for r in differing[:3]
+            ),
+        )
+
+
+def by_judge(repeat: RepeatedScore) -> bool:
+    """Whether one of the scorings asked a judge or failed to: then the rewards need not be identical."""
+    scorings = (repeat.first, repeat.again, repeat.reverse)
+    return any(s.judges or s.has(ProblemCode.JUDGE_UNREACHABLE) for s in scorings)
+
+
+def _differs(repeat: RepeatedScore, trial: Trial) -> bool:
+    limit = _TOLERANCE * max(trial.max_reward, EPSILON)
+    return abs((repeat.first.reward or 0.0) - (repeat.again.reward or 0.0)) > limit
+
+
+def judge_persuaded(trial: Trial) -> Iterator[Finding]:
+    """Text without an answer must not persuade the judge. Rare errors of a judge are only a warning."""
+    tried = [s for s in trial.of(Family.PERSUASION) if s.reward is not None]
+    shots = [s for s in tried if s.reward is not None and s.reward > EPSILON and nearer_to_gold(s, trial)]
+    if not shots:
+        return
+    names = ", ".join(dict.fromkeys(f"{s.probe.variant}{', bare' if s.probe.bare else ''}" for s in shots))
+    rare = all(s.scored.judges for s in shots) and len(shots) <= PERSUADED_SHARE * len(tried)
+    yield hack_finding(
+        "warning" if rare else "blocker",
+        shots,
+        f"{len(shots)} of {count(len(tried), 'reply', 'replies')} that only claim to be right were paid ({names})",
+        "Give a judge the reply as data between marks that the reply cannot contain, ask for the answer it found "
+        "and compare that in code; never look for words of praise.",
+        trial,
+    )
+
+
+JUDGE_RULES: tuple[RewardRule, ...] = (
+    judge_unreachable,
+    judge_unread,
+    judge_unpinned,
+    judge_inaccurate,
+    judge_unsteady,
+    judge_persuaded,
+)

@@ -1,0 +1,259 @@
+"""Rules about whole rollouts with a scripted model: failures, rollouts without an end, and rewards of rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Finding, Severity
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.rewards.observations import EPSILON, Trial, same_reward
+from prime_lab_mcp.lab.rewards.rules.amounts import FULL_SHARE, HALF_SHARE, RewardRule
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript
+from prime_lab_mcp.lab.worker.scripted_rollouts import ENDLESS, ROLLOUT_SECONDS
+
+_SHOWN = 300
+_OF_MACHINE = ("SandboxError", "InterceptionError", "TunnelError", "ProviderError", "ModelError")
+"""Errors of the machinery that runs a rollout, not of the environment's code."""
+_TOOL_SHARE = 0.2
+"""Largest share of the maximum for using tools, as for the form of an answer (docs/validation.md, Reward tests)."""
+
+_RIGHT = ("gold", "taken-back", "late")
+"""Parts in which the model gives the right answer at some time."""
+
+
+def rollout_fails(trial: Trial) -> Iterator[Finding]:
+    """A rollout must not end in an error: v1 records the rollout as failed, and v0 may end the whole run."""
+    if trial.rollouts_broke:
+        yield Finding(
+            "reward-rollout-fails",
+            "blocker",
+            f"whole rollouts broke the process: {trial.rollouts_broke}",
+            "Let no tool, env_response or hook end its process; then call test_reward.",
+        )
+    failed = [p for p in trial.rollouts if p.failed]
+    sensible = [p for p in failed if p.script.part != "faulty" and not _of_machine(p)]
+    known = {_error(p) for p in sensible}
+    faulty = [p for p in failed if p.script.part == "faulty" and not _of_machine(p) and _error(p) not in known]
+    if sensible:
+        yield _failed(
+            "blocker",
+            sensible,
+            "ended in an error of the environment",
+            ("Mend what raises. Whatever a model may say, env_response, tools and hooks must answer with a message."),
+        )
+    if faulty:
+        yield _failed(
+            "warning",
+            faulty,
+            "ended in an error, not in an answer to the model",
+            ("Answer a call that names no tool, or whose arguments are no JSON, with a tool message that says so."),
+        )
+
+
+def _error(performed: PlayedScript) -> tuple[str, str]:
+    error = performed.rolled.errors[0]
+    return error.type, error.where
+
+
+def _of_machine(performed: PlayedScript) -> bool:
+    error = performed.rolled.errors[0]
+    # An environment may use the client of its state directly instead of `get_model_response`.
+    return error.type.startswith(_OF_MACHINE) or "ScriptedClient" in error.message
+
+
+def _failed(severity: Severity, failed: Sequence[PlayedScript], how: str, fix: str) -> Finding:
+    first = failed[0]
+    error = first.rolled.errors[0]
+    place = f" in {quote(error.where, 120)}" if error.where else ""
+    return Finding(
+        "reward-rollout-fails",
+        severity,
+        f"{count(len(failed), 'rollout')} {how}: the model {first.script.name}, and after "
+        f"{count(first.rolled.turns, 'turn')}{place}: {quote(f'{error.type}: {error.message}', 200)}",
+        fix,
+        where=error.where or None,
+        rows=tuple(_row(p, "no error") for p in failed[:3]),
+    )
+
+
+def rollout_endless(trial: Trial) -> Iterator[Finding]:
+    """A rollout must end by itself; otherwise every rollout of a run goes on until the context is full."""
+    found = [p for p in trial.rollouts if p.rolled.end == "endless"]
+    if found:
+        first = found[0]
+        yield Finding(
+            "reward-rollout-endless",
+            "blocker",
+            f"{count(len(found), 'rollout')} had no end after {ENDLESS} turns (the model {first.script.name})",
+            "Set max_turns (v0: of the environment; v1: of its agent, or a bounded loop in Env.run), or a stop "
+            "condition that such a model meets.",
+            rows=tuple(_row(p, "an end") for p in found[:2]),
+        )
+
+
+def rollout_untried(trial: Trial) -> Iterator[Finding]:
+    """Reports rollouts that could not be run or did not end in time."""
+    slow = [p for p in trial.rollouts if p.rolled.end == "slow"]
+    machine = [p for p in trial.rollouts if p.failed and _of_machine(p)]
+    why = trial.no_rollouts and quote(trial.no_rollouts, 300)
+    if not why and machine:
+        error = machine[0].rolled.errors[0]
+        why = quote(f"{error.type}: {error.message}", 300)
+    if not why and slow:
+        why = f"{count(len(slow), 'rollout')} had not ended after {ROLLOUT_SECONDS:g} seconds or less"
+    if why:
+        yield Finding(
+            "reward-partly-tested",
+            "info" if trial.no_rollouts_by_design else "warning",
+            f"its turns and tools were not tried in full: {why}",
+            "Look at the messages of a small run_eval before training.",
+        )
+
+
+def rollout_differs(trial: Trial) -> Iterator[Finding]:
+    """A rollout must earn the same reward whenever it is scored. Warns of a reward that reads more than messages."""
+    done = [p for p in trial.rollouts if p.scored]
+    unsteady = [p for p in done if p.rolled.again is not None and not same_reward(p.rolled.again, p.rolled.reward)]
+    if unsteady:
+        first = unsteady[0]
+        yield Finding(
+            "reward-rollout-differs",
+            "blocker",
+            f"{count(len(unsteady), 'rollout')} of {len(done)} earned something else when the same rollout was scored "
+            f"again after the others ({first.rolled.reward:g}, then {first.rolled.again:g})",
+            "Keep what a rollout needs in its own state, never on the environment, a tool or a module.",
+            rows=tuple(_row(p, f"{p.rolled.again:g}, as when scored again") for p in unsteady[:3]),
+        )
+        return
+    other = [p for p in done if p.rolled.alone is None or not same_reward(p.rolled.alone, p.rolled.reward)]
+    if other:
+        keys = sorted({key for p in other for key in p.rolled.state})
+        what = f" (it leaves {quote(', '.join(keys[:6]), 200)})" if keys else ""
+        first = other[0]
+        alone = "nothing computable" if first.rolled.alone is None else f"{first.rolled.alone:g}"
+        judged = "right and wrong were judged by rollouts" if trial.by_rollouts else "completions were scored alone"
+        yield Finding(
+            "reward-rollout-differs",
+            "warning",
+            f"the reward reads more than messages{what}: the messages of {count(len(other), 'rollout')} earn {alone} "
+            f"when scored alone, {first.rolled.reward:g} in the rollout; {judged}",
+            'Give test_reward cases as whole conversations ("completion": a list of messages): their assistant turns '
+            "are played through the environment.",
+            rows=tuple(_row(p, f"{alone} when scored alone") for p in other[:2]),
+        )
+
+
+def wrong_rollout_passes(trial: Trial) -> Iterator[Finding]:
+    """A wrong or silent rollout must earn less than the right one."""
+    found: list[PlayedScript] = []
+    for row in dict.fromkeys(p.row for p in trial.rollouts):
+        here = [p for p in trial.rollouts if p.row == row and p.scored]
+        right = max((p.rolled.reward or 0.0 for p in here if p.script.part == "gold"), default=0.0)
+        if right > EPSILON and right >= HALF_SHARE * trial.max_reward:
+            found += [p for p in here if p.script.part not in _RIGHT and (p.rolled.reward or 0.0) >= right - EPSILON]
+    if found:
+        yield Finding(
+            "reward-wrong-passes",
+            "blocker",
+            f"{count(len(found), 'rollout')} without the right answer earned as much as the right one: the model "
+            f"{found[0].script.name}, and earned {found[0].rolled.reward:g}",
+            "Pay for the right result at the end of the rollout, not for taking part in it.",
+            rows=tuple(_row(p, "less than the right answer") for p in found[:3]),
+        )
+
+
+def any_attempt(trial: Trial) -> Iterator[Finding]:
+    """Right then wrong and wrong then right must not both earn the maximum: where any attempt counts, guessing pays."""
+    for row in dict.fromkeys(p.row for p in trial.rollouts):
+        # A game that ends with the right answer leaves no second turn to take it back.
+        here = {p.script.part: p for p in trial.rollouts if p.row == row and p.scored and p.rolled.turns > 1}
+        earned = [here[part].rolled.reward or 0.0 for part in ("taken-back", "late") if part in here]
+        wrong = [
+            p.rolled.reward or 0.0 for p in trial.rollouts if p.row == row and p.script.part == "wrong" and p.scored
+        ]
+        best = FULL_SHARE * trial.max_reward
+        if len(earned) == 2 and best > EPSILON and min(earned) >= best - EPSILON and wrong and max(wrong) < best:
+            yield Finding(
+                "reward-hackable",
+                "blocker",
+                f"any attempt of a rollout counts, in any order: right then wrong earned {earned[0]:g}, and wrong then "
+                f"right {earned[1]:g}",
+                "Pay for the last answer only, end the rollout with the first, or let every attempt cost something.",
+                rows=tuple(_row(here[part], "less for one of the two orders") for part in ("taken-back", "late")),
+            )
+            return
+
+
+def tool_use(trial: Trial) -> Iterator[Finding]:
+    """Calling tools must not raise the reward of a wrong answer by much."""
+    best = max((p.rolled.reward or 0.0 for p in trial.rollouts if p.scored and p.script.part == "gold"), default=0.0)
+    best = max(best, trial.max_reward)
+    paid: list[tuple[float, PlayedScript]] = []
+    for p in trial.rollouts:
+        plain = [
+            q.rolled.reward or 0.0
+            for q in trial.rollouts
+            if q.row == p.row and q.script.part == "wrong" and not q.script.tools and q.scored
+        ]
+        if p.script.part == "wrong" and p.script.tools and p.scored and plain and best > EPSILON:
+            share = ((p.rolled.reward or 0.0) - max(plain)) / best
+            if share > _TOOL_SHARE:
+                paid.append((share, p))
+    if paid:
+        share, first = max(paid, key=lambda pair: pair[0])
+        yield Finding(
+            "reward-hackable",
+            "blocker" if share >= HALF_SHARE - EPSILON else "warning",
+            f"calling tools for the sake of it is paid: with a wrong answer it adds {share:.0%} of the maximum",
+            "Make the use of tools a metric (weight 0), and pay only for the result.",
+            rows=(_row(first, "no more than without tools"),),
+        )
+
+
+def _row(performed: PlayedScript, expected: str) -> dict[str, Any]:
+    rolled = performed.rolled
+    said = "\n".join(_line(m) for m in rolled.messages[-6:])
+    return {
+        "case": f"rollout: {performed.script.name}",
+        "task": performed.row,
+        "completion": quote(said, _SHOWN) if said else "(nothing was said)",
+        "expected": expected,
+        "reward": None if rolled.reward is None else round(rolled.reward, 6),
+        "stop": quote(rolled.stop, 60) if rolled.stop else rolled.end,
+    }
+
+
+def _line(message: Any) -> str:
+    calls = [
+        f"{c.get('function', {}).get('name')}({c.get('function', {}).get('arguments')})"
+        for c in message.get("tool_calls") or ()
+        if isinstance(c, dict)
+    ]
+    return f"{message.get('role')}: {message.get('content') or ' '.join(calls)}"
+
+
+def rollout_lines(trial: Trial) -> list[dict[str, Any]]:
+    """The rollouts of a trial as entries of its report."""
+    return [
+        {
+            "task": p.row,
+            "script": p.script.name,
+            "turns": p.rolled.turns,
+            "reward": None if p.rolled.reward is None else round(p.rolled.reward, 6),
+            "stop": quote(p.rolled.stop, 60) if p.rolled.stop else p.rolled.end,
+            "ok": p.rolled.ok,
+        }
+        for p in trial.rollouts
+    ]
+
+
+ROLLOUT_RULES: tuple[RewardRule, ...] = (
+    rollout_fails,
+    rollout_endless,
+    rollout_untried,
+    rollout_differs,
+    wrong_rollout_passes,
+    any_attempt,
+    tool_use,
+)

@@ -1,0 +1,145 @@
+"""Plays scripts through whole rollouts, and judges the reward by rollouts where only a rollout can earn it.
+
+An environment with tools, several turns or a set-up may pay for something that a completion alone does not contain,
+such as a value that a tool stored. There, right and wrong answers are played in rollouts instead of scored directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredCase, ScoredProbe
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, ScriptPart
+from prime_lab_mcp.lab.worker.description import Loaded, Row
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import Scored
+
+SCRIPTED_TASKS = 2
+"""Number of tasks on which every script is played."""
+DECIDING_TASKS = 8
+"""Number of tasks for right, wrong and silent rollouts where rollouts decide (docs/validation.md, Reward tests)."""
+SCRIPTED_SECONDS = 20.0
+_HALF = 0.5
+_FAMILIES: dict[ScriptPart, Family] = {"gold": Family.GOLD, "wrong": Family.WRONG, "silent": Family.EMPTY}
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRollouts:
+    """The rollouts that were played. `unavailable` says why they cannot be run; `broken` is the error that ended the
+    process during the rollouts.
+
+    `deciding_script` is the script that earns the gold's reward where rollouts decide, else None.
+    """
+
+    rollouts: tuple[PlayedScript, ...] = ()
+    unavailable: str = ""
+    by_design: bool = False
+    """The reason in `unavailable` belongs to the environment's design and is no flaw."""
+    broken: str = ""
+    deciding_script: RolloutScript | None = None
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a rollout left state beside its messages, which the reward may read."""
+        return any(p.rolled.state for p in self.rollouts)
+
+
+async def play_scripts(
+    worker: Worker, loaded: Loaded, style: AnswerStyle | None, rows: Sequence[Row]
+) -> PlayedRollouts:
+    """Play every script on a few tasks.
+
+    Where a completion alone earns too little, play right, wrong and silent rollouts on more tasks.
+    """
+    if not loaded.turns or not rows:
+        return PlayedRollouts()
+    golds: Sequence[TaskGold] = (
+        spread_over_answers(style.golds, SCRIPTED_TASKS, style.form) if style is not None else ()
+    )
+    wanted: list[tuple[int, RolloutScript]] = [(g.row, s) for g in golds for s in scripts.usual_scripts(style, g)]
+    if not wanted:
+        wanted = [(row.index, s) for row in rows[:SCRIPTED_TASKS] for s in scripts.usual_scripts(None, None)]
+    played = await _play(worker, wanted)
+    script = _deciding_script(played.rollouts)
+    if style is None or script is None:
+        return played
+    known = {g.row for g in golds}
+    more = [g for g in spread_over_answers(style.golds, DECIDING_TASKS, style.form) if g.row not in known]
+    rest = await _play(worker, [(g.row, s) for g in more for s in _deciding(style, g, script)])
+    return replace(played, rollouts=(*played.rollouts, *rest.rollouts), deciding_script=script)
+
+
+async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> PlayedRollouts:
+    if not wanted:
+        return PlayedRollouts()
+    try:
+        found = await worker.rollout([scripts.as_play(script, row) for row, script in wanted], seconds=SCRIPTED_SECONDS)
+    except LabError as error:
+        if error.code == "worker-timeout":  # this machine may be what is slow
+            return PlayedRollouts(unavailable=error.message)
+        return PlayedRollouts(broken=error.message)
+    performed = [PlayedScript(row, script, told) for (row, script), told in zip(wanted, found.rolled, strict=False)]
+    offered = any(p.rolled.tools for p in performed)
+    kept = [p for p in performed if (offered or not p.script.tools) and p.rolled.end != "not-run"]
+    return PlayedRollouts(tuple(kept), found.unavailable, found.by_design)
+
+
+def _deciding_script(performed: Sequence[PlayedScript]) -> RolloutScript | None:
+    """The best paid script with the right answer, if its final reply alone earns less than half as much; else None."""
+    right = [p for p in performed if p.script.part == "gold" and p.scored]
+    best = max(right, key=lambda p: p.rolled.reward or 0.0, default=None)
+    if best is None or (best.rolled.reward or 0.0) <= EPSILON:
+        return None
+    plain = [p.rolled.alone for p in right if not p.script.tools and p.rolled.alone is not None]
+    spoken = max(plain, default=0.0)
+    return best.script if spoken < _HALF * (best.rolled.reward or 0.0) else None
+
+
+def _deciding(style: AnswerStyle, gold: TaskGold, script: RolloutScript) -> list[RolloutScript]:
+    said, text, wrong = style.answer_text(gold), style.render(gold), scripts.wrong_answer_to(style, gold)
+    if not script.tools:
+        return [scripts.gold_script(text), scripts.wrong_script(style.wrapper.wrap(wrong)), scripts.silent_script()]
+    right = {s.delivery: s for s in scripts.usual_scripts(style, gold) if s.part == "gold"}
+    answered = [right.get(script.delivery, scripts.tool_script("gold", said, text))]
+    return [*answered, scripts.tool_script("wrong", wrong, style.wrapper.wrap(wrong)), scripts.silent_script()]
+
+
+def rollout_probes(played: PlayedRollouts) -> tuple[tuple[ScoredProbe, ...], tuple[ScoredProbe, ...]]:
+    """The rollouts that decide, as scored probes: first those with the gold, then all of them."""
+    assert played.deciding_script is not None
+    found = []
+    for p in played.rollouts:
+        family = _FAMILIES.get(p.script.part)
+        other_way = family is Family.GOLD and p.script.delivery is not played.deciding_script.delivery
+        if family is not None and not other_way and p.scored:
+            found.append(_shot(p, family, f"rollout: {p.script.name}"))
+    return tuple(s for s in found if s.probe.family is Family.GOLD), tuple(found)
+
+
+def _shot(performed: PlayedScript, family: Family, label: str) -> ScoredProbe:
+    rolled = performed.rolled
+    messages = tuple(rolled.messages)
+    probe = Probe(f"rollout/{performed.row}", family, label, performed.row, messages, variant=performed.script.name)
+    return ScoredProbe(probe, Scored(probe.id, rolled.reward, rolled.components, {}, rolled.errors, (), rolled.ms))
+
+
+async def replay_cases(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[ScoredCase, ...]:
+    """Play the assistant turns of supplied cases through rollouts of the environment.
+
+    A case whose rollout does not end keeps its earlier score.
+    """
+    wanted = [(s.shot.probe.row, scripts.replay_script(s.shot.probe.label, s.shot.probe.messages)) for s in supplied]
+    played = await _play(worker, wanted)
+    if len(played.rollouts) != len(supplied):
+        return tuple(supplied)
+    return tuple(
+        ScoredCase(_shot(p, Family.SUPPLIED, s.shot.probe.label), s.expected) if p.scored else s
+        for p, s in zip(played.rollouts, supplied, strict=True)
+    )

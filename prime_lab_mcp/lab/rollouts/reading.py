@@ -1,0 +1,330 @@
+"""Locates a results file, detects its layout and reads the file one record at a time.
+
+`read_rollouts` yields every rollout with its record, `read_scores` yields rollouts without conversations, and
+`read_first_rollouts` yields the first rollout of each task with only its task.
+
+The fast decoders accept a line only if its types are those that a library writes. The tolerant parser of the layout
+reads every other line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import orjson
+
+from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.rollouts import layouts
+from prime_lab_mcp.lab.rollouts import scores as light
+from prime_lab_mcp.lab.rollouts.json_documents import LARGEST_RECORD, is_wrapper, stream_elements
+from prime_lab_mcp.lab.rollouts.rollout import Reading, Rollout
+
+
+class _Task(msgspec.Struct, gc=False):
+    key: str
+    data: msgspec.Raw
+
+
+class _Agent(msgspec.Struct, gc=False):
+    name: str | None = None
+    trainable: bool = True
+
+
+class _Trace(msgspec.Struct, gc=False):
+    task: _Task
+    agent: _Agent | None = None
+
+
+class _Episode(msgspec.Struct, gc=False):
+    traces: list[_Trace]
+
+
+class _Row(msgspec.Struct, gc=False):
+    example_id: int | str
+    answer: msgspec.Raw = msgspec.Raw(b"null")
+    task: msgspec.Raw = msgspec.Raw(b"null")
+    info: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_EPISODE = msgspec.json.Decoder(_Episode).decode
+_ROW = msgspec.json.Decoder(_Row).decode
+_DATA = msgspec.json.Decoder(dict[str, Any]).decode
+_ANY = msgspec.json.Decoder().decode
+
+
+class FirstRollouts:
+    """Remembers which tasks were read, so that the data of each task is decoded once."""
+
+    def __init__(self) -> None:
+        self.tasks_read: set[str] = set()
+
+    def admit(self, rollout: Rollout) -> bool:
+        """Whether this rollout is the first of its task."""
+        if rollout.task in self.tasks_read:
+            return False
+        self.tasks_read.add(rollout.task)
+        return True
+
+    def v1(self, line: bytes) -> list[Rollout] | None:
+        """Return the tasks of an episode that were not read before, or None where the tolerant parser has to read the
+        line."""
+        try:
+            traces = _EPISODE(line).traces
+            trained = [t for t in traces if t.agent is None or t.agent.trainable] or traces
+            if not trained or not all(t.task.key for t in trained):
+                return None  # the tolerant parser derives the name from other fields of the task
+            tasks = [(_task_name(t, several=len(trained) > 1), t.task.data) for t in trained]
+            return [
+                Rollout(name, None, record={"task": {"data": _DATA(data)}})
+                for name, data in tasks
+                if name not in self.tasks_read
+            ]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def v0(self, line: bytes) -> list[Rollout] | None:
+        """Return the task of a row if it was not read before, or None where the tolerant parser has to read
+        the line."""
+        try:
+            row = _ROW(line)
+            name = str(row.example_id)
+            if name in self.tasks_read:
+                return []
+            fields = {key: _ANY(value) for key in ("answer", "task", "info") if (value := getattr(row, key))}
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return [Rollout(name, None, record={"example_id": row.example_id, **fields})]
+
+
+def _task_name(trace: _Trace, *, several: bool) -> str:
+    called = trace.agent.name if several and trace.agent is not None else None
+    return f"{trace.task.key}/{called}" if called else trace.task.key
+
+
+Layout = Literal["v1", "v0", "document"]
+
+RESULT_FILES = ("traces.jsonl", "results.jsonl")
+_NAMES = {"v1": "v1 episode", "v0": "v0 rollout", "document": "platform sample"}
+_PARSERS = {"v1": layouts.v1_rollouts, "v0": layouts.v0_rollouts, "document": layouts.platform_rollouts}
+_FastReaders = Mapping[Layout, Callable[[bytes], list[Rollout] | None]]
+"""Decoders of a line that read only a part of the line; they return None where the tolerant parser has to read it."""
+_LIGHT: _FastReaders = {"v1": light.v1_scores, "v0": light.v0_scores}
+_IN_FULL: _FastReaders = {}
+_MOST_RECORDS = 20_000
+"""Records that are searched for tasks, which is enough for a few thousand tasks."""
+_NOTHING: Mapping[str, Any] = {}
+
+
+def locate_results(path: Path) -> Path:
+    """Return the results file at `path`, or in the folder (or one of its run folders) at `path`. Raises EvalError."""
+    if path.is_file():
+        return path
+    if path.is_dir():
+        files = [p for name in RESULT_FILES for p in sorted(path.rglob(name)) if p.is_file()]
+        if len(files) == 1:
+            return files[0]
+        if files:
+            raise EvalError(
+                f"{path.name} holds {len(files)} results files",
+                fix="Name one of them: a traces.jsonl (v1) or a results.jsonl (v0).",
+                code="results-ambiguous",
+            )
+    raise EvalError(
+        f"there are no results at {path.name}",
+        fix="Name a traces.jsonl, a results.jsonl, the folder of one, or run run_eval.",
+        code="results-missing",
+    )
+
+
+def read_rollouts(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
+    """Yield every rollout of a results file or run folder with its record, in file order.
+
+    `reading` counts the rollouts that are left out (repeated, foreign, broken). Raises EvalError if the file is no
+    results file, holds no record or mixes layouts.
+    """
+    reading = reading or Reading()
+    return filter(reading.admit, _rollouts(locate_results(path), reading, _IN_FULL))
+
+
+def read_scores(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
+    """Yield the same rollouts without `record`, `completion_text` and `seconds`, several times as fast."""
+    reading = reading or Reading()
+    return filter(reading.admit, _rollouts(locate_results(path), reading, _LIGHT))
+
+
+def read_first_rollouts(path: Path, most: int = _MOST_RECORDS) -> Iterator[Rollout]:
+    """Yield the first rollout of each task among the first `most` records, in file order, with only its task.
+
+    `record` holds the fields that `conversation.task_data` and `gold` read. Reward and text may be missing.
+    """
+    first = FirstRollouts()
+    return filter(first.admit, _rollouts(locate_results(path), Reading(), {"v1": first.v1, "v0": first.v0}, most))
+
+
+def parse_record(record: Mapping[str, Any], written_by: Layout) -> Iterator[Rollout]:
+    """Yield the rollouts of one record: one, or one per trained agent of a v1 episode."""
+    return _PARSERS[written_by](record)
+
+
+def parse_score_line(line: bytes, written_by: Layout) -> Iterable[Rollout] | None:
+    """Return the rollouts of one line as `read_scores` yields them, or None if the line is no record of that layout."""
+    decode = _LIGHT.get(written_by)
+    rollouts = decode(line) if decode is not None else None
+    if rollouts is not None:
+        return rollouts
+    record = decode_line(line)
+    if not isinstance(record, dict) or not _has_layout(record, written_by):
+        return None
+    return (_without_record(r) for r in parse_record(record, written_by))
+
+
+def layout_of(record: Mapping[str, Any]) -> Layout:
+    """Return the layout of a record. Raises EvalError if the record has no known layout."""
+    if isinstance(record.get("traces"), list) or ("nodes" in record and "rewards" in record):
+        return "v1"
+    if "example_id" in record and "completion" in record and "timing" in record:
+        return "v0"
+    if any(name in record for name in layouts.PLATFORM_REWARD_KEYS):
+        return "document"
+    raise EvalError(
+        "this is no results file: its first record is no v1 episode, v0 rollout or platform sample",
+        fix="Name a traces.jsonl or results.jsonl that vf-eval wrote.",
+        code="results-unreadable",
+    )
+
+
+def decode_line(line: bytes) -> Any:
+    """Decode one line of JSON, or return None if the line is broken. NaN and Infinity are allowed, because v0 writes
+    them."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        with suppress(ValueError, RecursionError):
+            return json.loads(line)
+    return None
+
+
+def first_record(path: Path) -> Mapping[str, Any] | None:
+    """Return the first whole record of a results file, whatever its layout, or None if there is no record."""
+    with path.open("rb") as source:
+        head = source.readline(LARGEST_RECORD)
+        if not _is_document(head):
+            records = (decode_line(line) for line in chain([head], source) if line.strip())
+            return next((r for r in records if isinstance(r, dict)), None)
+    return next((e for e in stream_elements(path) if isinstance(e, dict)), None)
+
+
+def _has_layout(record: Mapping[str, Any], written_by: Layout) -> bool:
+    with suppress(EvalError):
+        return layout_of(record) == written_by
+    return False
+
+
+def _without_record(rollout: Rollout) -> Rollout:
+    rollout.record, rollout.completion_text, rollout.seconds = _NOTHING, "", 0.0
+    return rollout
+
+
+def _rollouts(path: Path, reading: Reading, quick: _FastReaders, most: int | None = None) -> Iterator[Rollout]:
+    """Yield the rollouts of the first `most` records. The tolerant parser reads every line that `quick` refuses."""
+    finish = _without_record if quick is _LIGHT else _unchanged
+    with path.open("rb") as source:
+        head = source.readline(LARGEST_RECORD)
+        while head and not head.strip():
+            head = source.readline(LARGEST_RECORD)
+        if not head:
+            raise _empty(path, "it is empty")
+        if not _is_document(head):
+            lines = islice(chain([head], source), most)
+            yield from chain.from_iterable(_lines(path, lines, reading, quick, finish))
+            return
+    yield from map(finish, _elements(path, most))
+
+
+def _unchanged(rollout: Rollout) -> Rollout:
+    return rollout
+
+
+def _is_document(head: bytes) -> bool:
+    """Whether the first line begins a document: a list, an object over several lines, or a wrapper of records."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"[") or start.strip() == b"{" or (len(head) >= LARGEST_RECORD and head[-1:] != b"\n"):
+        return True
+    record = decode_line(start)
+    return isinstance(record, dict) and is_wrapper(record)
+
+
+def _lines(
+    path: Path, lines: Iterable[bytes], reading: Reading, readers: _FastReaders, finish: Callable[[Rollout], Rollout]
+) -> Iterator[Iterable[Rollout]]:
+    written_by: Layout | None = None
+    decode: Callable[[bytes], list[Rollout] | None] | None = None
+    number = tail = 0
+    for number, line in enumerate(lines, 1):
+        if decode is not None:
+            rollouts = decode(line)
+            if rollouts is not None:
+                yield rollouts
+                continue
+        if not line.strip():
+            tail += tail == number - 1
+            continue
+        record = decode_line(line)
+        if not isinstance(record, dict):
+            reading.broken += 1
+            reading.broken_at = reading.broken_at or number
+            tail = number
+            continue
+        if written_by is None:
+            written_by = layout_of(record)
+            decode = readers.get(written_by)
+        elif not _has_layout(record, written_by):
+            raise _mixed(path, number, written_by)
+        yield map(finish, parse_record(record, written_by))
+    if reading.broken and tail == number:
+        reading.cut_off = True
+        reading.broken -= 1
+        reading.broken_at = reading.broken_at if reading.broken else 0
+    if written_by is None:
+        raise _empty(path, "it holds no whole record")
+
+
+def _elements(path: Path, most: int | None) -> Iterator[Rollout]:
+    layout: Layout | None = None
+    for number, record in enumerate(islice(stream_elements(path), most), 1):
+        if not isinstance(record, dict):
+            raise _mixed(path, number, layout or "document")
+        try:
+            written_by = layout_of(record)
+        except EvalError as error:
+            raise (error if layout is None else _mixed(path, number, layout)) from error
+        # The platform passes on v0 rollouts with and without the fields that tell them from its own samples.
+        if layout is not None and (layout == "v1") != (written_by == "v1"):
+            raise _mixed(path, number, layout)
+        layout = written_by
+        yield from parse_record(record, written_by)
+    if layout is None:
+        raise _empty(path, "it holds no sample")
+
+
+def _mixed(path: Path, number: int, written_by: Layout) -> EvalError:
+    return EvalError(
+        f"record {number} of {path.name} is no {_NAMES[written_by]} as those before it",
+        fix="Keep the results of one evaluation per file.",
+        code="results-mixed",
+    )
+
+
+def _empty(path: Path, why: str) -> EvalError:
+    known = path.name in RESULT_FILES or not path.stat().st_size
+    return EvalError(
+        f"{path.name} has no rollout: {why}",
+        fix="Call watch_run to see how the evaluation stands, or name a results file that vf-eval wrote.",
+        code="results-empty" if known else "results-unreadable",
+    )

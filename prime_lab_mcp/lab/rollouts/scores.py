@@ -1,0 +1,243 @@
+"""Fast readers that decode only the fields of a line that judging a distribution needs.
+
+They do not build the conversation, the record and the durations. Typed decoding skips all other fields in one pass and
+checks the types of the fields it takes. If a type differs from those that a library writes (v0 writes NaN, for
+example), the reader returns None and the tolerant parser in `layouts` reads the line. Both give the same rollouts,
+which a property test checks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from prime_lab_mcp.lab.rollouts import layouts
+from prime_lab_mcp.lab.rollouts.layouts import NOT_SCORED
+from prime_lab_mcp.lab.rollouts.rollout import UNKNOWN_ORIGIN, Rollout, RolloutOrigin
+
+
+class _Task(msgspec.Struct, gc=False):
+    key: str
+
+
+class _Reward(msgspec.Struct, gc=False):
+    score: float | None = None
+    weight: float | None = 1.0
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+
+
+class _Call(msgspec.Struct, gc=False):
+    finish_reason: str | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+class _Config(msgspec.Struct, gc=False):
+    model: str | None = None
+
+
+class _Agent(msgspec.Struct, gc=False):
+    name: str | None = None
+    trainable: bool = True
+    config: _Config | None = None
+
+
+class _Version(msgspec.Struct, gc=False):
+    version: str | None = None
+
+
+class _Trace(msgspec.Struct, gc=False):
+    task: _Task
+    id: str | None = None
+    agent: _Agent | None = None
+    calls: list[_Call] | None = None
+    rewards: dict[str, _Reward | None] | None = None
+    metrics: dict[str, float | None] | None = None
+    errors: list[Any] | None = None
+    ok: bool | None = None
+    stop_condition: str | None = None
+    verifiers: _Version | None = None
+    num_input_tokens: float | None = None
+    num_output_tokens: float | None = None
+
+
+class _Environment(msgspec.Struct, gc=False):
+    id: str | None = None
+
+
+class _Episode(msgspec.Struct, gc=False):
+    traces: list[_Trace]
+    id: str | None = None
+    env: _Environment | None = None
+    errors: list[Any] | None = None
+    ok: bool | None = None
+
+
+_EPISODE = msgspec.json.Decoder(_Episode).decode
+
+
+def v1_scores(line: bytes) -> list[Rollout] | None:
+    """Return the rollouts of an episode, or None where the tolerant parser has to read the line."""
+    try:
+        episode = _EPISODE(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    traces = episode.traces
+    if len(traces) > 1:
+        traces = [t for t in traces if t.agent is None or t.agent.trainable] or traces
+    if not traces:
+        return None
+    several = len(traces) > 1
+    rollouts = []
+    for trace in traces:
+        rollout = _trace_rollout(trace, episode, several)
+        if rollout is None:
+            return None
+        rollouts.append(rollout)
+    return rollouts
+
+
+def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout | None:
+    error = _failure(trace, episode)
+    rewards = trace.rewards or {}
+    components: dict[str, tuple[float, float | None]] = {}
+    terms = []
+    nonfinite = False
+    for name, reward in rewards.items():
+        if reward is None:
+            continue
+        score, weight = reward.score, reward.weight or 0.0
+        if score is None:
+            nonfinite = True
+        else:
+            components[name] = (score, weight)
+            terms.append(score * weight)
+    if error is None and not nonfinite and len(components) != (len(rewards) or 1):
+        error = NOT_SCORED if rewards else layouts.NO_REWARD
+    key = trace.task.key
+    if not key:
+        return None
+    agent = trace.agent
+    agent_name = (agent.name if agent is not None else None) or ""
+    prompt, completion, finish = _calls(trace)
+    scored = error is None and not nonfinite
+    return Rollout(
+        f"{key}/{agent_name}" if several and agent_name else key,
+        (terms[0] if len(terms) == 1 else math.fsum(terms)) if scored else None,
+        components,
+        {k: v for k, v in trace.metrics.items() if v is not None} if trace.metrics else {},
+        error,
+        finish == "length" or trace.stop_condition in layouts.V1_TRUNCATED,
+        int(trace.num_input_tokens or 0) or prompt,
+        completion or int(trace.num_output_tokens or 0),
+        0.0,
+        "",
+        trace.stop_condition or None,
+        nonfinite and error is None,
+        trace.id or episode.id or "",
+        {},
+        _origin(
+            (episode.env.id if episode.env is not None else None) or "",
+            agent_name,
+            (agent.config.model if agent is not None and agent.config is not None else None) or "",
+            (trace.verifiers.version if trace.verifiers is not None else None) or "",
+        ),
+    )
+
+
+_last = UNKNOWN_ORIGIN
+
+
+def _origin(environment: str, agent: str, model: str, verifiers: str) -> RolloutOrigin:
+    """Return one shared value for consecutive records with the same origin: records of a file nearly always agree."""
+    global _last
+    last, fields = _last, (environment, agent, model, verifiers)
+    if fields != last:
+        _last = last = RolloutOrigin(*fields)
+    return last
+
+
+def _failure(trace: _Trace, episode: _Episode) -> str | None:
+    if trace.ok is not True and (trace.ok is not None or trace.errors):
+        return layouts.v1_error(trace.errors) or layouts.v1_stop_condition(trace.stop_condition)
+    if episode.ok is not True and (episode.ok is not None or episode.errors):
+        return layouts.v1_error(episode.errors)
+    return None
+
+
+def _calls(trace: _Trace) -> tuple[int, int, str | None]:
+    """Return prompt tokens, completion tokens, and why the model stopped in the last successful call."""
+    fresh = before = completion = 0
+    finish = None
+    for call in trace.calls or ():
+        if call.error is None:
+            finish = call.finish_reason
+        usage = call.usage
+        if usage is not None:
+            prompt, reply = int(usage.prompt_tokens or 0), int(usage.completion_tokens or 0)
+            fresh += max(0, prompt - before)
+            before = prompt + reply
+            completion += reply
+    return fresh, completion, finish
+
+
+class _Use(msgspec.Struct, gc=False):
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    final_input_tokens: float | None = None
+    final_output_tokens: float | None = None
+
+
+class _Timing(msgspec.Struct, gc=False):
+    start_time: float | None = None
+
+
+class _Row(msgspec.Struct, gc=False):
+    example_id: int | str
+    timing: _Timing
+    completion: msgspec.Raw
+    reward: float
+    error: Any = None
+    metrics: dict[str, float | None] | None = None
+    token_usage: _Use | None = None
+    is_truncated: bool | None = None
+    stop_condition: str | None = None
+
+
+_ROW = msgspec.json.Decoder(_Row).decode
+_NO_USE = _Use()
+
+
+def v0_scores(line: bytes) -> list[Rollout] | None:
+    """Return the rollout of a row, or None where the tolerant parser has to read the line."""
+    try:
+        row = _ROW(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    error = layouts.v0_error(row.error)
+    metrics = {k: v for k, v in row.metrics.items() if v is not None} if row.metrics else {}
+    usage = row.token_usage or _NO_USE
+    stop = row.stop_condition or None
+    return [
+        Rollout(
+            str(row.example_id),
+            None if error else row.reward,
+            layouts.v0_components(metrics),
+            metrics,
+            error,
+            bool(row.is_truncated) or stop in layouts.V0_TRUNCATED,
+            int(usage.input_tokens or 0) or int(usage.final_input_tokens or 0),
+            int(usage.output_tokens or 0) or int(usage.final_output_tokens or 0),
+            0.0,
+            "",
+            stop,
+            False,
+            layouts.v0_rollout_id(row.example_id, row.timing.start_time),
+        )
+    ]

@@ -1,0 +1,313 @@
+"""The gates: which evidence a tool requires, in one table, and pure functions that compare it with the ledger.
+
+Evidence counts for exactly the fingerprint of the files that it is about. An edit makes the evidence stale, and undoing
+the edit makes it valid again. A restart or a second client changes nothing, because the functions read only ledger
+rows and files. `gate_standings` gives the state of one environment at every gate from check to push.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.report import Unmet, Why
+from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+By = Literal["content", "source", "config"]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A requirement: a passed verdict of `tool` on the same content, source or config file."""
+
+    tool: str
+    by: By
+
+
+NEEDS: Mapping[str, tuple[Need, ...]] = {
+    "test_reward": (Need("check_environment", "content"),),
+    "run_eval": (Need("check_environment", "content"), Need("test_reward", "source")),
+    "run_eval, hosted": (Need("push_environment", "source"),),
+    "push_environment": (
+        Need("check_environment", "content"),
+        Need("test_reward", "source"),
+        Need("check_reward_distribution", "source"),
+    ),
+    "submit_training": (Need("check_training_config", "config"),),
+}
+"""Further requirements in code: `submit_training` requires the evidence of every source (`source_unmet`), and a hosted
+evaluation of our own environment requires that the Hub's latest version is the pushed one (evals/hosted/subject.py)."""
+
+FREE = ("check_environment", "check_training_config")
+"""Free tools, which the call path runs by itself if their evidence is missing or stale."""
+
+CAPABILITIES: Mapping[str, Literal["account", "training"]] = {
+    "run_eval, hosted": "account",
+    "push_environment": "account",
+    "submit_training": "training",
+}
+"""The capability that preflight must confirm for a tool. Other tools need none, or report themselves what is
+missing."""
+
+CHAIN = (Need("test_reward", "source"), Need("check_reward_distribution", "source"))
+"""Evidence that every pushed version has."""
+
+LINE = (
+    Need("check_environment", "content"),
+    Need("test_reward", "source"),
+    Need("check_reward_distribution", "source"),
+    Need("push_environment", "source"),
+)
+"""Evidence that one of the user's environments needs before training, in order."""
+
+COULD_NOT_ASK = "config-validation-unavailable"
+"""The only inconclusive blocker of a config that a confirmation may replace, if the confirmation names it."""
+
+NOT_VALIDATED = "the platform could not be asked whether it accepts this config"
+"""The words of that confirmation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The environment or config that a call is about, by fingerprints. None: the call has no such subject."""
+
+    environment: str | None = None
+    source: str | None = None
+    content: str | None = None
+    config_sha256: str | None = None
+    verifiers: str | None = None
+    """Version of verifiers that would run the environment now; None if unknown without building an interpreter."""
+
+    def fingerprint(self, by: By) -> str | None:
+        return {"content": self.content, "source": self.source, "config": self.config_sha256}[by]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of one requirement. `why` is None if the verdict `row` meets the requirement."""
+
+    need: Need
+    why: Why | None
+    detail: str
+    row: Evidence | None = None
+
+    @property
+    def unmet(self) -> Unmet | None:
+        return Unmet(self.need.tool, self.why, self.detail) if self.why else None
+
+
+def standing(
+    need: Need,
+    history: Sequence[Evidence],
+    subject: Subject,
+    platform: Platform,
+    waived: set[tuple[str, str]],
+    model: str | None = None,
+) -> Standing:
+    """Compare one requirement with the verdicts of `need.tool` in this workspace, newest first.
+
+    The newest verdict for `model` decides, or the newest of all if there is none for that model.
+    """
+    fingerprint = subject.fingerprint(need.by)
+    matching = [
+        row for row in history if row.tool == need.tool and fingerprint and _fingerprint(row, need.by) == fingerprint
+    ]
+    counting = [row for row in matching if row.platform in (None, platform)]
+    for_model = [row for row in counting if row.model == model] if model else []
+    if for_model or counting:
+        latest = (for_model or counting)[0]
+        return _outdated(need, latest, subject) or _judged(need, latest, fingerprint or "", waived)
+    if matching:
+        other = "rehearsal" if platform == "prime" else "the real platform"
+        return Standing(need, "rehearsal", f"{need.tool} passed only against {other}; run it here", matching[0])
+    earlier = [row for row in history if row.tool == need.tool and _same_subject(row, subject, need.by)]
+    if earlier:
+        return Standing(need, "stale", f"the files changed since {need.tool} last ran", earlier[0])
+    return Standing(need, "never-run", f"{need.tool} has not run on this {_noun(need.by)}")
+
+
+def _outdated(need: Need, row: Evidence, subject: Subject) -> Standing | None:
+    """Return a stale standing if verifiers changed by a minor version or more (docs/validation.md, Staleness)."""
+    then, now = row.toolchain.get("verifiers"), subject.verifiers
+    if not then or not now or str(then).split(".")[:2] == now.split(".")[:2]:
+        return None
+    return Standing(need, "stale", f"{need.tool} ran on verifiers {then}, and {now} is installed now", row)
+
+
+def _judged(need: Need, row: Evidence, fingerprint: str, waived: set[tuple[str, str]]) -> Standing:
+    if row.status == "passed":
+        return Standing(need, None, f"{need.tool} passed", row)
+    open_codes = [code for code in row.blockers if (fingerprint, code) not in waived]
+    if row.blockers and not open_codes:
+        return Standing(need, None, f"{need.tool}: a person waived {', '.join(row.blockers)}", row)
+    codes = ", ".join(open_codes[:4]) or "no blocker named"
+    why: Why = "inconclusive" if row.status == "inconclusive" else "failed"
+    return Standing(need, why, f"{need.tool} was {row.status} here: {codes}", row)
+
+
+@dataclass(frozen=True, slots=True)
+class HubFact:
+    """The Hub's answer about one `owner/name@version`. `exists` is None if the Hub could not be asked."""
+
+    exists: bool | None
+    version: str | None = None
+    content_hash: str | None = None
+    runtime: Literal["v0", "v1"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """All facts about one training or eval source of a config."""
+
+    id: str
+    owner: str | None
+    name: str
+    version: str | None
+    args: Mapping[str, Any]
+    ours: bool
+    push: Push | None
+    """The push of exactly this owner, name and version, from any workspace of this machine."""
+    history: Sequence[Evidence]
+    """Verdicts of the workspace that pushed it."""
+    on_disk: tuple[str, ...]
+    """Source fingerprints of the folders in that workspace that hold this project today."""
+    hub: HubFact
+    waived: frozenset[tuple[str, str]] = frozenset()
+    trains: bool = True
+    """False for an eval source. Its held-out tasks need not be the evaluated ones."""
+    group_size: int | None = None
+    """Rollouts per task in the config."""
+
+
+def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+    """Return the missing evidence for one source of a config, and the cautions that a confirmation must name."""
+    if facts.owner is None:
+        return [_push_first(facts, f"{facts.name} is a local name; hosted training takes owner/name@version")], []
+    if facts.hub.exists is None:
+        return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
+    if facts.ours:
+        return _ours_unmet(facts, platform, model)
+    return _foreign_unmet(facts), []
+
+
+def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+    push = facts.push
+    if push is None:
+        version = f"@{facts.version}" if facts.version else " (no version pinned)"
+        return [_push_first(facts, f"{facts.owner}/{facts.name}{version} was not pushed through this server")], []
+    if not facts.hub.exists:
+        return [_push_first(facts, f"the Hub does not hold {facts.id}")], []
+    if facts.hub.content_hash and facts.hub.content_hash != push.cli_hash:
+        return [_push_first(facts, f"the Hub holds other content under {facts.id} than was pushed")], []
+    if facts.on_disk and push.source not in facts.on_disk:
+        detail = f"{push.environment} was edited since {facts.id} was pushed"
+        return [Unmet("push_environment", "stale", detail)], []
+    subject = Subject(push.environment, push.source, push.content)
+    missing: list[Unmet] = []
+    cautions: list[str] = []
+    for need in CHAIN:
+        wanted_model = model if need.tool == "check_reward_distribution" else None
+        result = standing(need, facts.history, subject, platform, set(facts.waived), wanted_model)
+        if result.unmet:
+            missing.append(result.unmet)
+        elif result.row is not None and need.tool == "check_reward_distribution":
+            problems = _evaluation_fits(result.row, facts, model, cautions)
+            missing.extend(problems)
+    return missing, cautions
+
+
+def _evaluation_fits(row: Evidence, facts: SourceFacts, model: str | None, cautions: list[str]) -> list[Unmet]:
+    if facts.trains and dict(row.env_args) != dict(facts.args):
+        detail = f"{facts.id} was evaluated with other environment arguments than the config gives it"
+        return [Unmet("run_eval", "stale", detail)]
+    judged_size = _group_size(row)
+    if facts.trains and facts.group_size and judged_size and judged_size > facts.group_size:
+        detail = (
+            f"{facts.id} was judged for groups of {judged_size}, and smaller ones have less signal; "
+            f"judge it with group_size={facts.group_size}"
+        )
+        return [Unmet("check_reward_distribution", "stale", detail)]
+    if model and row.model and row.model != model:
+        cautions.append(
+            f"{facts.id} was evaluated with {row.model}, not with {model} that is to be trained: "
+            "that shows a ceiling, not whether this model can learn it"
+        )
+    return []
+
+
+def _group_size(row: Evidence) -> int | None:
+    groups = row.data.get("usable_groups")
+    size = groups.get("group_size") if isinstance(groups, Mapping) else None
+    return size if isinstance(size, int) else None
+
+
+def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
+    if not facts.hub.exists:
+        return [Unmet("search_hub", "failed", f"the Hub does not hold {facts.id}")]
+    if facts.hub.runtime == "v0":
+        return [Unmet("search_hub", "failed", f"{facts.id} is a v0 environment, which cannot be trained")]
+    if not facts.version:
+        latest = f"@{facts.hub.version}" if facts.hub.version else "@VERSION"
+        detail = f"{facts.id} pins no version; name {facts.owner}/{facts.name}{latest}"
+        return [Unmet("write_training_config", "failed", detail)]
+    return []
+
+
+def _push_first(facts: SourceFacts, detail: str) -> Unmet:
+    return Unmet("push_environment", "never-run", detail)
+
+
+def _fingerprint(row: Evidence, by: By) -> str | None:
+    return {"content": row.content, "source": row.source, "config": row.config_sha256}[by]
+
+
+def _same_subject(row: Evidence, subject: Subject, by: By) -> bool:
+    if by == "config":
+        return row.config_sha256 is not None
+    return row.environment is not None and row.environment == subject.environment
+
+
+def _noun(by: By) -> str:
+    return "config file" if by == "config" else "environment"
+
+
+def subject_of(snapshot: Snapshot) -> Subject:
+    """The subject with which evidence about a snapshot is compared."""
+    return Subject(snapshot.name, snapshot.source, snapshot.content, verifiers=_verifiers(snapshot))
+
+
+def _verifiers(snapshot: Snapshot) -> str | None:
+    """The server's version of verifiers if this package would run on it; None if the package gets its own
+    interpreter."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        installed = version("verifiers")
+    except PackageNotFoundError:
+        return None
+    required = snapshot.manifest.verifiers
+    return installed if required is not None and required.specifier.contains(installed) else None
+
+
+def gate_standings(
+    ledger: Ledger, workspace: str, platform: Platform, snapshot: Snapshot, needs: tuple[Need, ...] = LINE
+) -> list[Standing]:
+    """One standing per requirement. Evidence counts for the files, even if their folder had another name then."""
+    subject = subject_of(snapshot)
+    waived = ledger.overrides(workspace)
+    rows = ledger.evidence(workspace, environment=snapshot.name) + [
+        row for row in ledger.evidence(workspace, source=snapshot.source) if row.environment != snapshot.name
+    ]
+    rows.sort(key=lambda row: (row.at, row.id), reverse=True)
+    return [standing(need, rows, subject, platform, waived) for need in needs]
+
+
+def proven_tools(ledger: Ledger, workspace: str, platform: Platform, snapshot: Snapshot) -> tuple[str, ...]:
+    """The tools whose evidence is valid for these files, in the order of `LINE`."""
+    return tuple(
+        result.need.tool for result in gate_standings(ledger, workspace, platform, snapshot) if result.why is None
+    )

@@ -1,0 +1,459 @@
+"""The ledger: an SQLite database outside the workspace with verdicts, intents, jobs, pushes, runs and spend.
+
+There is no other state. The gates are a pure function of these rows and the files (gates.py), so a restart, a second
+client or a second server on the same folder sees the same gates. Triggers refuse to update or delete a verdict. Rows
+about work in progress (jobs, intents) change in whole transactions.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import LedgerError
+from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.state.holder import new_holder
+from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, Push, Run
+from prime_lab_mcp.lab.state.ledger.schema import SCHEMA_VERSION, schema_statements
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+
+class Ledger:
+    """One connection to the database. Every method is one transaction and safe between threads and processes."""
+
+    def __init__(self, path: Path, *, holder: str | None = None, now: Callable[[], float] = time.time) -> None:
+        """`holder` names the process in the claims it takes; `now` is seconds since the epoch."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path = path
+        self._lock = threading.RLock()
+        self._holder = holder or new_holder()
+        self.now = now
+        try:
+            self._db = sqlite3.connect(path, timeout=20, isolation_level=None, check_same_thread=False)
+            self._db.row_factory = sqlite3.Row
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._migrate()
+        except sqlite3.Error as error:
+            raise LedgerError(
+                f"the ledger cannot be opened: {error}",
+                fix="Check that the state directory is writable and its disk not full, or name another (--state-dir).",
+            ) from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    # Evidence
+
+    def record(self, evidence: Evidence) -> int:
+        """Append one verdict and return its id."""
+        row = {f.name: getattr(evidence, f.name) for f in fields(evidence) if f.name != "id"}
+        row["at"] = evidence.at or time.time()
+        return self._insert("evidence", row)
+
+    def evidence(
+        self,
+        workspace: str | None = None,
+        *,
+        tool: str | None = None,
+        environment: str | None = None,
+        source: str | None = None,
+        content: str | None = None,
+        config_sha256: str | None = None,
+    ) -> list[Evidence]:
+        """Verdicts that match every given field, newest first. Without `workspace`, those of all workspaces."""
+        return [
+            Evidence(**row)
+            for row in self._select(
+                "evidence",
+                workspace=workspace,
+                tool=tool,
+                environment=environment,
+                source=source,
+                content=content,
+                config_sha256=config_sha256,
+            )
+        ]
+
+    def remember(self, workspace: str, snapshot: Snapshot) -> None:
+        """Record the files of a snapshot, so that a later report can name the files that changed."""
+        self._write(
+            "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                workspace,
+                snapshot.name,
+                snapshot.content,
+                snapshot.source,
+                snapshot.cli_hash,
+                json.dumps(dict(snapshot.files)),
+                time.time(),
+            ),
+        )
+
+    def files_of(self, *, source: str | None = None, content: str | None = None) -> dict[str, str]:
+        """sha256 of each file by path for a recorded fingerprint; empty for an unknown one."""
+        key, value = ("source", source) if source else ("content", content)
+        row = self._db.execute(
+            f"SELECT files FROM snapshots WHERE {key} = ? ORDER BY at DESC LIMIT 1", (value,)
+        ).fetchone()
+        return dict(json.loads(row["files"])) if row else {}
+
+    def knows_content(self, cli_hash: str) -> bool:
+        """True if a snapshot with this CLI hash was ever recorded, in any workspace."""
+        row = self._db.execute("SELECT 1 FROM snapshots WHERE cli_hash = ? LIMIT 1", (cli_hash,))
+        return row.fetchone() is not None
+
+    # Pushes, runs, spend
+
+    def record_push(self, push: Push) -> None:
+        self._insert("pushes", self._row(push))
+
+    def pushes(
+        self,
+        *,
+        owner: str | None = None,
+        name: str | None = None,
+        platform: Platform | None = None,
+        workspace: str | None = None,
+        environment: str | None = None,
+        source: str | None = None,
+    ) -> list[Push]:
+        """Pushes that match every given field, newest first, from all workspaces."""
+        rows = self._select(
+            "pushes",
+            owner=owner,
+            name=name,
+            platform=platform,
+            workspace=workspace,
+            environment=environment,
+            source=source,
+        )
+        return [Push(**{k: v for k, v in row.items() if k != "id"}) for row in rows]
+
+    def record_run(self, run: Run) -> None:
+        row = self._row(run)
+        row["data"] = json.dumps(dict(run.data))
+        columns = ", ".join(row)
+        marks = ", ".join("?" * len(row))
+        self._write(f"INSERT OR REPLACE INTO runs ({columns}) VALUES ({marks})", tuple(row.values()))
+
+    def runs(
+        self,
+        *,
+        id: str | None = None,
+        platform: Platform | None = None,
+        workspace: str | None = None,
+        intent: str | None = None,
+        kind: str | None = None,
+    ) -> list[Run]:
+        rows = self._select("runs", id=id, platform=platform, workspace=workspace, intent=intent, kind=kind)
+        return [Run(**row) for row in rows]
+
+    def commit_spend(self, intent: str, amount: float, what: str, platform: Platform) -> None:
+        """Count an upper-bound estimate against the cap, once per intent."""
+        with self.transaction() as db:
+            counted = db.execute("SELECT 1 FROM spend WHERE intent = ? AND platform = ?", (intent, platform)).fetchone()
+            if counted is None:
+                db.execute(
+                    "INSERT INTO spend (at, intent, amount, what, platform) VALUES (?, ?, ?, ?, ?)",
+                    (self.now(), intent, amount, what, platform),
+                )
+
+    def reserve(self, intent: str, amount: float, what: str, platform: Platform, cap: float | None) -> bool:
+        """Count an amount before sending. Returns False, and counts nothing, if the total would exceed the cap.
+
+        The check and the count are one transaction, so two simultaneous calls cannot exceed the cap together. An amount
+        that an earlier attempt of the intent reserved is not counted twice; the larger one stays.
+        """
+        with self.transaction() as db:
+            row = db.execute(
+                "SELECT amount FROM spend WHERE intent = ? AND platform = ?", (intent, platform)
+            ).fetchone()
+            counted = float(row["amount"]) if row else 0.0
+            bound = max(amount, counted)
+            if cap is not None and self.spent(platform) - counted + bound > cap + 1e-9:
+                return False
+            self.commit_spend(intent, amount, what, platform)
+            db.execute(
+                "UPDATE spend SET at = ?, amount = ? WHERE intent = ? AND platform = ?",
+                (self.now(), bound, intent, platform),
+            )
+            return True
+
+    def unreserve(self, intent: str, platform: Platform, *, until: float | None = None) -> None:
+        """Release the reserved amount of an intent that was not sent. Amounts reserved after `until` stay counted."""
+        self._write(
+            "DELETE FROM spend WHERE intent = ? AND platform = ? AND at <= coalesce(?, at)", (intent, platform, until)
+        )
+
+    def spent(self, platform: Platform) -> float:
+        """US dollars committed so far in this state directory."""
+        row = self._db.execute("SELECT sum(amount) FROM spend WHERE platform = ?", (platform,))
+        return float(row.fetchone()[0] or 0.0)
+
+    # Intents: requests that are sent at most once
+
+    def claim(self, key: str, kind: str, platform: Platform, *, after: int | None = None) -> IntentState:
+        """Claim the right to send an intent, or return the state that prevents sending.
+
+        State `open` and `mine`: the caller may send now, and must call `settle` or `release`. `sent`: another claim has
+        an unknown outcome; look it up and never send again. `done`: the state holds the result. A sent claim whose
+        attempt number is `after` is taken over; the caller knows that it had no effect.
+        """
+        with self.transaction() as db:
+            row = db.execute("SELECT * FROM intents WHERE key = ? AND platform = ?", (key, platform)).fetchone()
+            if row is None or row["state"] == "open" or (row["state"] == "sent" and row["attempt"] == after):
+                attempt, at = (row["attempt"] if row else 0) + 1, self.now()
+                db.execute(
+                    "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, 'sent', ?, ?, ?, ?)",
+                    (key, platform, kind, at, attempt, self._holder, json.dumps({"phase": "claimed"})),
+                )
+                return IntentState("open", attempt, True, {}, at, self._holder)
+            return self._intent(row)
+
+    def note(self, key: str, platform: Platform, attempt: int, facts: Mapping[str, Any]) -> bool:
+        """Add facts to the own claim while its outcome is unknown. Returns False if another holder has the claim."""
+        with self.transaction() as db:
+            row = db.execute(
+                "SELECT result FROM intents WHERE key = ? AND platform = ? AND attempt = ? AND holder = ?"
+                " AND state = 'sent'",
+                (key, platform, attempt, self._holder),
+            ).fetchone()
+            if row is None:
+                return False
+            noted = json.dumps({**json.loads(row["result"]), **facts})
+            db.execute("UPDATE intents SET result = ? WHERE key = ? AND platform = ?", (noted, key, platform))
+            return True
+
+    def intent(self, key: str, platform: Platform) -> IntentState | None:
+        row = self._db.execute("SELECT * FROM intents WHERE key = ? AND platform = ?", (key, platform)).fetchone()
+        return None if row is None else self._intent(row)
+
+    def settle(self, key: str, platform: Platform, result: Mapping[str, Any]) -> None:
+        """Record the outcome of a sent intent."""
+        self._write(
+            "UPDATE intents SET state = 'done', result = ? WHERE key = ? AND platform = ?",
+            (json.dumps(dict(result)), key, platform),
+        )
+
+    def release(self, key: str, platform: Platform, *, attempt: int | None = None) -> bool:
+        """Allow an intent to be sent again, because it certainly had no effect (it was refused, or does not exist).
+
+        With `attempt`, only that claim is released, since another server may have taken a newer one. Returns whether
+        a claim was released.
+        """
+        with self.transaction() as db:
+            freed = db.execute(
+                "UPDATE intents SET state = 'open' WHERE key = ? AND platform = ? AND attempt = coalesce(?, attempt)"
+                " AND (? IS NULL OR state = 'sent')",
+                (key, platform, attempt, attempt),
+            )
+            return freed.rowcount > 0
+
+    def over(self, key: str, platform: Platform, attempt: int, *, by: str, landing: float | None = None) -> float:
+        """Record that nothing more is sent under a claim with an unknown outcome. Returns the time of the first record.
+
+        `landing`: after how many seconds a request that has had no effect will have none.
+        """
+        with self.transaction() as db:
+            where = "WHERE key = ? AND platform = ? AND attempt = ? AND state = 'sent'"
+            row = db.execute(f"SELECT result FROM intents {where}", (key, platform, attempt)).fetchone()
+            noted = json.loads(row["result"]) if row else {}
+            if "over" in noted:
+                return float(noted["over"])
+            now = self.now()
+            noted |= {"over": now, "by": by} | ({"clear": now + landing} if landing is not None else {})
+            db.execute(f"UPDATE intents SET result = ? {where}", (json.dumps(noted), key, platform, attempt))
+            return now
+
+    # Approvals and overrides
+
+    def offer(self, intent: str, question: str, max_cost: float | None, platform: Platform) -> str:
+        """Create an approval token for exactly this intent at this price."""
+        token = secrets.token_urlsafe(9)
+        self._write(
+            "INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, NULL)",
+            (token, time.time(), intent, question, max_cost, platform),
+        )
+        return token
+
+    def approval(self, token: str) -> Approval | None:
+        row = self._db.execute("SELECT * FROM approvals WHERE token = ?", (token,)).fetchone()
+        return Approval(**dict(row)) if row else None
+
+    def approve(self, token: str) -> None:
+        """Record that a person approved the token in a terminal."""
+        self._write("UPDATE approvals SET approved_at = ? WHERE token = ?", (time.time(), token))
+
+    def override(self, workspace: str, environment: str, fingerprint: str, code: str, reason: str) -> None:
+        """Record that a person waived one blocker code for one fingerprint."""
+        self._write(
+            "INSERT INTO overrides (at, workspace, environment, fingerprint, code, reason) VALUES (?, ?, ?, ?, ?, ?)",
+            (time.time(), workspace, environment, fingerprint, code, reason),
+        )
+
+    def overrides(self, workspace: str) -> set[tuple[str, str]]:
+        """The pairs (fingerprint, code) that a person waived."""
+        rows = self._db.execute("SELECT fingerprint, code FROM overrides WHERE workspace = ?", (workspace,))
+        return {(row["fingerprint"], row["code"]) for row in rows}
+
+    # Jobs
+
+    def create_job(self, job: Job) -> Job:
+        """Insert a job. If a job with the same intent is running, return that one instead."""
+        with self.transaction() as db:
+            row = db.execute(
+                "SELECT * FROM jobs WHERE intent = ? AND workspace = ? AND state IN ('starting', 'running')"
+                " AND lease > ? ORDER BY at DESC LIMIT 1",
+                (job.intent, job.workspace, time.time()),
+            ).fetchone()
+            if row is not None:
+                return self._job(row)
+            values = self._row(job) | {
+                "at": job.at or time.time(),
+                "spec": json.dumps(dict(job.spec)),
+                "progress": json.dumps(dict(job.progress)),
+                "judged": int(job.judged),
+            }
+            columns, marks = ", ".join(values), ", ".join("?" * len(values))
+            db.execute(f"INSERT INTO jobs ({columns}) VALUES ({marks})", tuple(values.values()))
+            return job
+
+    def update_job(self, id: str, **changes: Any) -> None:
+        """Change columns of a job; mappings are stored as JSON."""
+        values = {k: json.dumps(dict(v)) if isinstance(v, Mapping) else v for k, v in changes.items()}
+        assignments = ", ".join(f"{k} = ?" for k in values)
+        self._write(f"UPDATE jobs SET {assignments} WHERE id = ?", (*values.values(), id))
+
+    def judge(self, id: str, verdicts: Sequence[Evidence]) -> list[int]:
+        """Record the verdicts of a job and mark the job as judged, in one transaction.
+
+        Only the first caller records them; later callers get an empty list.
+        """
+        with self.transaction() as db:
+            if db.execute("UPDATE jobs SET judged = 1 WHERE id = ? AND judged = 0", (id,)).rowcount != 1:
+                return []
+            return [self.record(verdict) for verdict in verdicts]
+
+    def job(self, id: str) -> Job | None:
+        row = self._db.execute("SELECT * FROM jobs WHERE id = ?", (id,)).fetchone()
+        return self._job(row) if row else None
+
+    def jobs(
+        self,
+        workspace: str | None = None,
+        *,
+        environment: str | None = None,
+        source: str | None = None,
+        state: str | None = None,
+    ) -> list[Job]:
+        """Jobs that match every given field, newest first."""
+        clauses, values = self._where(workspace=workspace, environment=environment, source=source, state=state)
+        rows = self._db.execute(f"SELECT * FROM jobs{clauses} ORDER BY at DESC, rowid DESC", values)
+        return [self._job(row) for row in rows]
+
+    def unjudged(self, workspace: str) -> bool:
+        """True if a finished job has no verdict yet."""
+        row = self._db.execute(
+            "SELECT 1 FROM jobs WHERE workspace = ? AND state = 'finished' AND judged = 0 LIMIT 1", (workspace,)
+        )
+        return row.fetchone() is not None
+
+    # Calls
+
+    def note_call(self, workspace: str, tool: str, status: str, seconds: float, summary: str) -> None:
+        self._write(
+            "INSERT INTO calls (at, workspace, tool, status, seconds, summary) VALUES (?, ?, ?, ?, ?, ?)",
+            (time.time(), workspace, tool, status, seconds, summary),
+        )
+
+    # Helpers
+
+    def _intent(self, row: sqlite3.Row) -> IntentState:
+        mine = row["holder"] == self._holder
+        return IntentState(row["state"], row["attempt"], mine, json.loads(row["result"]), row["at"], row["holder"])
+
+    @staticmethod
+    def _job(row: sqlite3.Row) -> Job:
+        values = dict(row)
+        values["spec"] = json.loads(values["spec"])
+        values["progress"] = json.loads(values["progress"])
+        values["judged"] = bool(values["judged"])
+        return Job(**values)
+
+    @staticmethod
+    def _row(item: Any) -> dict[str, Any]:
+        row = {f.name: getattr(item, f.name) for f in fields(item)}
+        if "at" in row and not row["at"]:
+            row["at"] = time.time()
+        return row
+
+    def _migrate(self) -> None:
+        with self.transaction() as db:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version == SCHEMA_VERSION:
+                return
+            if version > SCHEMA_VERSION:
+                raise LedgerError(
+                    f"the ledger was written by a newer prime-lab-mcp (schema {version})",
+                    fix="Upgrade prime-lab-mcp, or name another state directory with --state-dir.",
+                )
+            for statement in schema_statements():
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction. Inside another transaction, the block becomes a part of the outer one."""
+        with self._lock:
+            if self._db.in_transaction:
+                yield self._db
+                return
+            yield from self._outermost()
+
+    def _outermost(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise LedgerError(
+                f"the ledger could not be written: {error}",
+                fix="Check that the state directory is writable and its disk not full, then call again.",
+            ) from error
+
+    def _write(self, statement: str, values: Sequence[Any]) -> int:
+        with self.transaction() as db:
+            return db.execute(statement, tuple(values)).lastrowid or 0
+
+    def _insert(self, table: str, row: Mapping[str, Any]) -> int:
+        values = {k: json.dumps(v, default=str) if isinstance(v, Mapping | list | tuple) else v for k, v in row.items()}
+        columns, marks = ", ".join(values), ", ".join("?" * len(values))
+        return self._write(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
+
+    @staticmethod
+    def _where(**fields: Any) -> tuple[str, tuple[Any, ...]]:
+        present = {k: v for k, v in fields.items() if v is not None}
+        clauses = " AND ".join(f"{k} = ?" for k in present)
+        return (f" WHERE {clauses}" if clauses else "", tuple(present.values()))
+
+    def _select(self, table: str, **fields: Any) -> list[dict[str, Any]]:
+        clauses, values = self._where(**fields)
+        rows = self._db.execute(f"SELECT * FROM {table}{clauses} ORDER BY at DESC, rowid DESC", values)
+        json_columns = ("arguments", "sampling", "env_args", "toolchain", "findings", "data")
+        return [
+            {k: json.loads(v) if k in json_columns and isinstance(v, str) else v for k, v in dict(r).items()}
+            for r in rows
+        ]

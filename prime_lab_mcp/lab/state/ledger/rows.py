@@ -1,0 +1,165 @@
+"""The rows of the ledger as dataclasses: verdicts, pushes, runs, jobs, approvals and intents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.report import Finding, Verdict
+from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.state.outcome import Facts
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One verdict. `platform` is set only if the verdict depends on an answer of that platform."""
+
+    tool: str
+    status: Verdict
+    workspace: str
+    environment: str | None = None
+    source: str | None = None
+    content: str | None = None
+    config_sha256: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    platform: Platform | None = None
+    model: str | None = None
+    endpoint_host: str | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    harness: str | None = None
+    runtime: str | None = None
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    toolchain: Mapping[str, Any] = field(default_factory=dict)
+    findings: Sequence[Mapping[str, Any]] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    results_sha256: str | None = None
+    at: float = 0.0
+    id: int = 0
+
+    @property
+    def blockers(self) -> tuple[str, ...]:
+        return tuple(f["code"] for f in self.findings if f.get("severity") == "blocker")
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A published version. `verified` is `hub` if the Hub confirmed the version, `sent` if it was only sent."""
+
+    workspace: str
+    environment: str
+    owner: str
+    name: str
+    version: str
+    source: str
+    content: str
+    cli_hash: str
+    platform: Platform
+    hub_hash: str | None = None
+    api: str | None = None
+    verified: Literal["hub", "sent"] = "sent"
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A training run or hosted evaluation that was started from this machine."""
+
+    id: str
+    kind: Literal["training", "hosted-eval"]
+    name: str
+    workspace: str
+    intent: str
+    platform: Platform
+    config_path: str | None = None
+    config_sha256: str | None = None
+    price_per_hour: float | None = None
+    max_cost: float | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A local evaluation. `lease` and `deadline` are seconds since the epoch; an expired lease means a crash."""
+
+    id: str
+    workspace: str
+    environment: str
+    source: str
+    content: str
+    intent: str
+    state: Literal["starting", "running", "finished", "stopped", "crashed"]
+    pid: int | None
+    lease: float
+    deadline: float
+    platform: Platform | None
+    spec: Mapping[str, Any]
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    judged: bool = False
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A confirmation token. `approved_at` is None until a person approves the token in a terminal."""
+
+    token: str
+    intent: str
+    question: str
+    max_cost: float | None
+    platform: Platform
+    approved_at: float | None
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class IntentState:
+    """The state of an intent.
+
+    `open`: may be sent. `sent`: the outcome is unknown. `done`: `result` holds the outcome.
+    """
+
+    state: Literal["sent", "done", "open"]
+    attempt: int
+    mine: bool
+    result: Mapping[str, Any]
+    at: float
+    holder: str = ""
+    """The holder of the claim (state/holder.py)."""
+
+
+def evidence_from(
+    tool: str,
+    status: Verdict,
+    workspace: str,
+    snapshot: Snapshot | None,
+    findings: Sequence[Finding],
+    facts: Facts,
+    platform: Platform,
+    arguments: Mapping[str, Any],
+    data: Mapping[str, Any],
+) -> Evidence:
+    """Build the ledger row for a verdict about a snapshot or a config file."""
+    return Evidence(
+        tool=tool,
+        status=status,
+        workspace=workspace,
+        environment=snapshot.name if snapshot else None,
+        source=snapshot.source if snapshot else None,
+        content=snapshot.content if snapshot else None,
+        config_sha256=facts.config_sha256,
+        arguments=dict(arguments),
+        platform=platform if facts.touches_platform else None,
+        model=facts.model,
+        endpoint_host=facts.endpoint_host,
+        sampling=dict(facts.sampling),
+        harness=facts.harness,
+        runtime=facts.runtime,
+        env_args=dict(facts.env_args),
+        toolchain=dict(facts.toolchain),
+        findings=[f.as_json() | {"rows": []} for f in findings],
+        data=dict(data),
+        results_sha256=facts.results_sha256,
+    )

@@ -1,0 +1,301 @@
+"""Read-only copies of exactly the files that `prime env push` would upload, with their fingerprints.
+
+Tests, evaluations and pushes all use a snapshot. Edits during a step are therefore harmless, and a file that the push
+leaves out is also missing in every test. The file selection and `cli_hash` follow prime 0.18.0
+(`_collect_archive_files` and `compute_content_hash` in its commands/env.py); a test compares both with the installed
+CLI.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.state.manifest import Manifest, parse_manifest
+from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
+
+MAX_BYTES = 512 * 1024 * 1024
+MAX_FILES = 20_000
+KEPT_SNAPSHOTS = 40
+"""Number of snapshots that stay in the store besides those that a job uses."""
+_SKIPPED_FOLDERS = frozenset({"dist", "__pycache__", "build", "outputs"})
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file of the folder that the push would not upload, and the reason."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A stored copy of an environment.
+
+    `source` and `content` are this server's fingerprints: `content` covers all files, `source` leaves out Markdown
+    files and some keys of pyproject.toml. `cli_hash` is prime's hash. It serves for comparison with the Hub and proves
+    nothing, because two trees can share it.
+    """
+
+    name: str
+    relative: str
+    tree: Path
+    source: str
+    content: str
+    cli_hash: str
+    files: Mapping[str, str]
+    """sha256 of each file by path."""
+    left_out: tuple[LeftOut, ...]
+    manifest: Manifest
+
+
+def take_snapshot(folder: EnvironmentFolder, store: Path) -> Snapshot:
+    """Copy the files that the push would upload into the store.
+
+    The same content is stored once. A stored copy that was changed is detected and replaced. Raises BadInput if the
+    folder cannot be read or exceeds 512 MiB or 20,000 files.
+    """
+    paths, left_out = collect_files(folder.path)
+    contents = _read(folder.path, paths)
+    files = {path: hashlib.sha256(data).hexdigest() for path, data in contents.items()}
+    manifest = (
+        parse_manifest(contents["pyproject.toml"])
+        if "pyproject.toml" in contents
+        else Manifest(problem="there is no pyproject.toml")
+    )
+    content = _fingerprint(contents.items())
+    tree = _store_copy(store, content, contents, files)
+    return Snapshot(
+        name=folder.name,
+        relative=folder.relative,
+        tree=tree,
+        source=_fingerprint(_sources(contents, manifest)),
+        content=content,
+        cli_hash=cli_hash(contents),
+        files=files,
+        left_out=left_out,
+        manifest=manifest,
+    )
+
+
+def collect_files(root: Path) -> tuple[list[str], tuple[LeftOut, ...]]:
+    """Return the sorted relative paths that the push uploads, and the visible files that it leaves out."""
+    ignored = _gitignore(root)
+    uploaded: set[str] = set()
+    left_out: list[LeftOut] = []
+
+    def offer(path: Path) -> None:
+        relative = path.relative_to(root).as_posix()
+        if path.name.startswith(".") or "__pycache__" in path.relative_to(root).parts:
+            return
+        if path.is_symlink():
+            left_out.append(LeftOut(relative, "the push skips symbolic links"))
+        elif not path.is_file():
+            left_out.append(LeftOut(relative, "it is no regular file"))
+        elif ignored(path):
+            left_out.append(LeftOut(relative, ".gitignore excludes it"))
+        else:
+            uploaded.add(relative)
+
+    for entry in sorted(root.iterdir(), key=lambda p: p.name):
+        if entry.is_dir() and not _is_uploaded_folder(entry, ignored):
+            if entry.name == "outputs" or (not entry.name.startswith(".") and ignored(entry)):
+                left_out.append(LeftOut(f"{entry.name}/", "the push leaves this folder out"))
+        elif entry.is_dir():
+            for folder, names, files in os.walk(entry):
+                here = Path(folder)
+                names[:] = sorted(n for n in names if _is_uploaded_folder(here / n, ignored))
+                for name in sorted(files):
+                    offer(here / name)
+        elif entry.name in ("README.md", "pyproject.toml") or entry.suffix == ".py":
+            offer(entry)
+        elif not entry.name.startswith("."):
+            left_out.append(
+                LeftOut(
+                    entry.name,
+                    "of files at the top level only README.md, pyproject.toml and *.py are pushed",
+                )
+            )
+    return sorted(uploaded), tuple(left_out)
+
+
+def cli_hash(contents: Mapping[str, bytes]) -> str:
+    """The content hash of prime 0.18.0, over paths and bytes without separators, so that two trees can share it."""
+    digest = hashlib.sha256()
+    for path in sorted(contents):
+        digest.update(f"file:{path}".encode())
+        digest.update(contents[path])
+    return digest.hexdigest()
+
+
+def stored_snapshot(store: Path, content: str, name: str) -> Snapshot | None:
+    """Return an earlier snapshot; None if its copy is missing or changed."""
+    tree = store / content / "tree"
+    if not tree.is_dir():
+        return None
+    paths = [p for p in tree.rglob("*") if p.is_file() and "__pycache__" not in p.relative_to(tree).parts]
+    contents = {p.relative_to(tree).as_posix(): p.read_bytes() for p in paths if not p.is_symlink()}
+    if _fingerprint(contents.items()) != content:
+        return None
+    manifest = parse_manifest(contents["pyproject.toml"]) if "pyproject.toml" in contents else Manifest(problem="none")
+    return Snapshot(
+        name=name,
+        relative=name,
+        tree=tree,
+        source=_fingerprint(_sources(contents, manifest)),
+        content=content,
+        cli_hash=cli_hash(contents),
+        files={path: hashlib.sha256(data).hexdigest() for path, data in contents.items()},
+        left_out=(),
+        manifest=manifest,
+    )
+
+
+def verify_snapshot(snapshot: Snapshot) -> None:
+    """Raise LabError if the stored copy was changed."""
+    if not _intact(snapshot.tree, snapshot.files):
+        raise LabError(
+            f"the stored copy of {snapshot.name} was changed by something that ran on it",
+            fix="Call the tool again: the copy is made anew from your folder.",
+            code="snapshot-changed",
+        )
+
+
+def clean_snapshots(store: Path, in_use: frozenset[str]) -> int:
+    """Delete old snapshots and return how many.
+
+    The newest `KEPT_SNAPSHOTS` and those with a content fingerprint in `in_use` stay.
+    """
+    if not store.is_dir():
+        return 0
+    snapshots = [p for p in store.iterdir() if len(p.name) == 64 and p.name not in in_use]
+    snapshots.sort(key=lambda p: p.stat().st_mtime, reverse=True)
+    for old in snapshots[KEPT_SNAPSHOTS:]:
+        _remove(old)
+    return len(snapshots[KEPT_SNAPSHOTS:])
+
+
+def _is_uploaded_folder(folder: Path, ignored: Callable[[Path], bool]) -> bool:
+    name = folder.name
+    return not (
+        not folder.is_dir()
+        or name.startswith(".")
+        or name in _SKIPPED_FOLDERS
+        or name.endswith(".egg-info")
+        or ignored(folder)
+    )
+
+
+def _gitignore(root: Path) -> Callable[[Path], bool]:
+    """The .gitignore matcher of the CLI, which reads only the .gitignore at the top of the folder."""
+    path = root / ".gitignore"
+    if not path.is_file():
+        return lambda _: False
+    from gitignore_parser import parse_gitignore
+
+    matches = parse_gitignore(str(path), base_dir=str(root))
+    return lambda candidate: bool(matches(str(candidate)))
+
+
+def _read(root: Path, paths: list[str]) -> dict[str, bytes]:
+    if len(paths) > MAX_FILES:
+        raise _too_big_error(f"{len(paths):,} files")
+    contents: dict[str, bytes] = {}
+    total = 0
+    for path in paths:
+        try:
+            total += (root / path).stat().st_size
+            if total > MAX_BYTES:
+                raise _too_big_error(f"more than {MAX_BYTES // 2**20} MiB")
+            contents[path] = (root / path).read_bytes()
+        except OSError as error:
+            raise BadInput(
+                f"{path} of the environment cannot be read: {error.strerror}",
+                fix="Make the file readable, or remove it.",
+                code="unreadable-file",
+            ) from error
+    return contents
+
+
+def _too_big_error(what: str) -> BadInput:
+    return BadInput(
+        f"the environment holds {what}",
+        fix="Load large data from a dataset hub instead of packaging it.",
+        code="environment-too-big",
+    )
+
+
+def _sources(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[tuple[str, bytes]]:
+    for path, data in contents.items():
+        if path.lower().endswith(".md"):
+            continue
+        if path == "pyproject.toml" and manifest.problem is None:
+            data = json.dumps(manifest.sourced(), sort_keys=True, default=str).encode()
+        yield path, data
+
+
+def _fingerprint(parts: Iterable[tuple[str, bytes]]) -> str:
+    digest = hashlib.sha256()
+    for path, data in sorted(parts):
+        for piece in (path.encode(), data):
+            digest.update(len(piece).to_bytes(8, "big"))
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _store_copy(store: Path, content: str, contents: Mapping[str, bytes], files: Mapping[str, str]) -> Path:
+    home = store / content
+    tree = home / "tree"
+    if tree.is_dir() and _intact(tree, files):
+        os.utime(home, (time.time(), time.time()))
+        return tree
+    store.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(dir=store, prefix=".building-"))
+    for path, data in contents.items():
+        target = building / "tree" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        target.chmod(0o444)
+    (building / "tree").mkdir(exist_ok=True)
+    for folder, _, _ in os.walk(building / "tree", topdown=False):
+        os.chmod(folder, 0o555)
+    if home.exists():
+        _remove(home)
+    try:
+        os.rename(building, home)
+    except OSError:
+        _remove(building)  # another server stored the same content first
+        if not _intact(tree, files):
+            raise
+    return tree
+
+
+def _intact(tree: Path, files: Mapping[str, str]) -> bool:
+    matching = 0
+    for folder, names, entries in os.walk(tree):
+        names[:] = [n for n in names if n != "__pycache__"]
+        for entry in entries:
+            path = Path(folder, entry)
+            expected = files.get(path.relative_to(tree).as_posix())
+            if expected is None or path.is_symlink():
+                return False
+            if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+                return False
+            matching += 1
+    return matching == len(files)
+
+
+def _remove(path: Path) -> None:
+    for folder, _, _ in os.walk(path):
+        os.chmod(folder, stat.S_IRWXU)
+    shutil.rmtree(path, ignore_errors=True)

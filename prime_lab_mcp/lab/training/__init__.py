@@ -1,0 +1,20 @@
+"""Training runs: their price and their keys, submitting one at most once, watching it, and what it came to."""
+
+ENTRY = (
+    "anomalies",
+    "card",
+    "change_token",
+    "control",
+    "cost",
+    "evaluations",
+    "keys",
+    "metrics",
+    "naming",
+    "outcome",
+    "preparation",
+    "sources",
+    "submission",
+    "summary",
+    "watch",
+)
+"""Modules that other packages may import."""

@@ -1,0 +1,234 @@
+"""The run card: one Markdown page with everything that is needed to make a run again.
+
+The ledger holds the facts of the time of submission. The page adds the run's present status where the platform
+answers. An unknown fact is named as missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.json_values import as_mapping
+from prime_lab_mcp.lab.base.text import quote, redact
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.evidence import evidence_of_push, newest_push
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
+
+_PROOFS = ("check_environment", "test_reward", "run_eval", "check_reward_distribution", "push_environment")
+_WANDB = "https://wandb.ai"
+
+
+def submission_facts(lab: Lab, config: TrainingConfig, key: str) -> dict[str, Any]:
+    """The facts of a submission at the time when it is recorded, for the run card."""
+    checked = lab.ledger.evidence(lab.key, tool="check_training_config", config_sha256=config.sha256)
+    return {
+        "environments": [_environment(lab, source) for source in {s.id: s for s in config.sources}.values()],
+        "config_evidence": [_proof(row) for row in checked[:1]],
+        "server": {"prime-lab-mcp": _version("prime-lab-mcp"), "python": platform.python_version()},
+        "wandb": dict(_wandb(config)),
+        "intent": key,
+    }
+
+
+def _environment(lab: Lab, source: ConfigSource) -> dict[str, Any]:
+    push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
+    found: dict[str, Any] = {"id": source.id, "kind": source.kind, "version": source.version, "args": dict(source.args)}
+    if push is None:
+        return found | {"ours": False}
+    mine = evidence_of_push(lab, push)
+    latest = {tool: next((r for r in mine if r.tool == tool), None) for tool in _PROOFS}
+    return found | {
+        "ours": True,
+        "source": push.source,
+        "content": push.content,
+        "cli_hash": push.cli_hash,
+        "hub_hash": push.hub_hash,
+        "verified": push.verified,
+        "evidence": [_proof(row) for row in latest.values() if row is not None],
+    }
+
+
+def _proof(row: Evidence) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "tool": row.tool,
+        "status": row.status,
+        "at": row.at,
+        "model": row.model,
+        "toolchain": dict(row.toolchain),
+        "results_sha256": row.results_sha256,
+        "validation": row.data.get("validation"),
+        "schema_commit": row.data.get("platform_schema_commit"),
+    }
+
+
+def _wandb(config: TrainingConfig) -> Iterator[tuple[str, str]]:
+    table = config.at("monitors.wandb")
+    for name in ("entity", "project", "name"):
+        value = table.get(name) if isinstance(table, Mapping) else None
+        if isinstance(value, str):
+            yield name, value
+
+
+def note_on_card(lab: Lab, run: Run, **facts: Any) -> Run:
+    """Add facts that only the tool knows (approval, forecast, versions) to a run's card, and record the run."""
+    card = {**as_mapping(run.data.get("card")), **facts}
+    changed = replace(run, data={**dict(run.data), "card": card}, at=run.at or time.time())
+    lab.ledger.record_run(changed)
+    return changed
+
+
+async def run_card(lab: Lab, id: str) -> str:
+    """The card of one run as Markdown. Raises BadInput (`run-not-found`) for a run started on another machine."""
+    known = [r for r in lab.ledger.runs(id=id, platform=lab.platform) if r.kind == "training"]
+    if not known:
+        raise BadInput(
+            f"no training run {quote(id, 80)} was started from this machine",
+            fix="Call watch_run without an id to list the runs; the platform's page shows runs started elsewhere.",
+            code="run-not-found",
+        )
+    run = known[0]
+    try:
+        now, silent = await lab.prime.train_get(id), ""
+    except LabError as error:
+        now, silent = {}, error.message
+    try:
+        frontend = await lab.prime.frontend()
+    except LabError:
+        frontend = "https://app.primeintellect.ai"
+    return "\n".join([*_head(lab, run, now, silent, frontend), *_chain(lab, run), *_facts(run), *_config(run)]) + "\n"
+
+
+def _head(lab: Lab, run: Run, now: Mapping[str, Any], silent: str, frontend: str) -> Iterator[str]:
+    yield f"# Run {run.id} ({run.name})"
+    yield ""
+    if lab.settings.rehearsal:
+        yield "A rehearsal: no GPU was used and nothing was paid.\n"
+    yield f"- Page: {frontend}/dashboard/training/{run.id}"
+    yield f"- W&B: {_wandb_link(run, now)}"
+    yield f"- Recorded here: {_time(run.at)}"
+    if silent:
+        yield f"- Status, start and end: missing, the platform could not be asked ({silent})"
+        return
+    for label, name in (("Status", "status"), ("Started", "started_at"), ("Ended", "completed_at")):
+        yield f"- {label}: {quote(str(now[name]), 80) if now.get(name) else 'not yet'}"
+    if now.get("error_message"):
+        yield f"- The platform's reason: {quote(str(now['error_message']), 300)}"
+
+
+def _wandb_link(run: Run, now: Mapping[str, Any]) -> str:
+    told = as_mapping(as_mapping(run.data.get("card")).get("wandb"))
+    for name in ("wandb_url", "wandb_run_url"):
+        if now.get(name):
+            return quote(str(now[name]), 200)
+    project = now.get("wandb_project") or told.get("project")
+    if not project:
+        return "the config does not log there"
+    entity, named = now.get("wandb_entity") or told.get("entity"), now.get("wandb_run_name") or told.get("name")
+    where = f"{_WANDB}/{entity}/{project}" if entity else f"project {project} of the key's default entity"
+    return quote(f"{where}, run {named or run.name}", 300) + " (the run's own address is not told by the platform)"
+
+
+def _chain(lab: Lab, run: Run) -> Iterator[str]:
+    """The runs that this run continues, back to the first."""
+    listed, before = {run.id}, run.data.get("resumed_from")
+    if before:
+        yield "\n## Continues\n"
+    while isinstance(before, str) and before not in listed:
+        listed.add(before)
+        older = lab.ledger.runs(id=before, platform=lab.platform)
+        known = f"started {_time(older[0].at)}" if older else "not started from this machine"
+        yield f"- {before}: {known} (lab://runs/{before}/card)"
+        before = older[0].data.get("resumed_from") if older else None
+
+
+def _facts(run: Run) -> Iterator[str]:
+    told, data = as_mapping(run.data.get("card")), run.data
+    yield "\n## What ran\n"
+    yield f"- Model: {data.get('model') or 'missing'}"
+    yield f"- Steps: {data.get('max_steps') or 'without end'}; GPUs: {data.get('gpus')} of {data.get('gpu_type')}"
+    yield f"- Attempt {data.get('attempt', 1)} of intent `{run.intent[:16]}`"
+    yield "\n## Environments\n"
+    listed = [e for e in told.get("environments") or () if isinstance(e, Mapping)]
+    for environment in listed:
+        hashes = as_mapping(told.get("hub_hashes"))
+        yield from _environment_lines(environment, hashes.get(str(environment.get("id"))))
+    if not listed:
+        yield f"- {', '.join(map(str, data.get('environments') or ())) or 'missing'}; versions and hashes are missing"
+    yield "\n## Money\n"
+    price = f"${run.price_per_hour:.2f} per hour" if run.price_per_hour is not None else "missing"
+    bound = f"${run.max_cost:.2f}" if run.max_cost is not None else "none is known"
+    yield f"- Price: {price}; upper bound: {bound}"
+    yield f"- Forecast: {told.get('forecast_said') or 'missing'}"
+    yield f"- Approved: {told.get('approved') or 'missing: the answer of the submission was lost'}"
+    yield "\n## Versions\n"
+    versions = {**as_mapping(told.get("server")), **as_mapping(told.get("versions"))}
+    yield from (f"- {name}: {version or 'missing'}" for name, version in versions.items())
+    for proof in told.get("config_evidence") or ():
+        said = proof.get("validation") or "not recorded"
+        yield f"- Config: check_training_config was {proof.get('status')} (evidence {proof.get('id')}); platform {said}"
+    if told.get("validated"):
+        schema = f", schema of {told['schema_commit']}" if told.get("schema_commit") else ""
+        yield f"- When it was sent, the platform's validation was: {told['validated']}{schema}"
+
+
+def _environment_lines(environment: Mapping[str, Any], hub_hash: Any) -> Iterator[str]:
+    yield f"- {environment.get('id')} ({environment.get('kind')})"
+    if environment.get("args"):
+        yield f"  - arguments: {quote(str(dict(environment['args'])), 300)}"
+    if not environment.get("ours"):
+        said = f"`{hub_hash}` on the Hub when it was sent" if hub_hash else "its hash is missing; the version pins it"
+        yield f"  - not published from this machine: {said}"
+        return
+    yield f"  - source `{environment.get('source')}`"
+    yield f"  - content `{environment.get('content')}`"
+    held = hub_hash or environment.get("hub_hash")
+    known = f"`{held}`" if held else f"its hash is missing (sent: `{environment.get('cli_hash')}`)"
+    yield f"  - on the Hub {known}, {'confirmed' if environment.get('verified') == 'hub' else 'sent, not confirmed'}"
+    for proof in environment.get("evidence") or ():
+        model = f", model {proof['model']}" if proof.get("model") else ""
+        versions = ", ".join(f"{k} {v}" for k, v in as_mapping(proof.get("toolchain")).items() if isinstance(v, str))
+        yield f"  - evidence {proof['id']}: {proof['tool']} was {proof['status']} at {_time(proof['at'])}{model}" + (
+            f" ({versions})" if versions else ""
+        )
+
+
+def _config(run: Run) -> Iterator[str]:
+    yield "\n## Config\n"
+    yield f"- {run.config_path or 'missing'}, sha256 `{run.config_sha256 or 'missing'}`"
+    copy = run.data.get("copy")
+    try:
+        raw = Path(str(copy)).read_bytes() if copy else None
+    except OSError:
+        raw = None
+    if raw is None:
+        yield "- The text that was sent is missing: its copy is no longer in the state directory."
+        return
+    digest = hashlib.sha256(raw).hexdigest()
+    same = digest == run.data.get("copy_sha256")
+    yield f"- Sent under the run's name, sha256 `{digest}`" + ("" if same else ": **not what was sent** any more")
+    text = redact(raw.decode("utf-8", "replace"))
+    fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall(r"`+", text))])
+    yield f"\n{fence}toml\n{text.rstrip()}\n{fence}"
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,324 @@
+"""Resumes or restarts a training run at most once per question, and stops or pauses a run.
+
+A resumed run is a new run under the old name. A restarted run keeps its id and repeats the steps since its last
+checkpoint. Both spend money again, so both count against the cap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import Submitted, finite_number
+from prime_lab_mcp.lab.prime.refusals import ended_by_force, had_no_effect
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.once import AtMostOnce, Lookup, Once
+from prime_lab_mcp.lab.training.submission import DELAYS, TERMINAL_STATUSES, run_status
+from prime_lab_mcp.lab.training.watch import seconds_of_time
+
+Action = Literal["resume", "restart"]
+_NEEDS = {"pause": "RUNNING", "restart": "RUNNING", "resume": "PAUSED"}
+_BEGINS = frozenset({"QUEUED", "PENDING"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunControl:
+    """A planned resume or restart. `became` is the id of the run that continues already, if one does."""
+
+    action: Action
+    id: str
+    key: str
+    question: str
+    max_cost: float | None
+    run: Mapping[str, Any]
+    became: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledRun:
+    """The run that continues. `sent` is False where it continued already and nothing was sent."""
+
+    id: str
+    price_per_hour: float | None
+    sent: bool
+
+
+async def prepare_control(lab: Lab, action: Action, id: str) -> RunControl:
+    """Plan a resume or restart with its cost, or return the run that an earlier one started. Raises LabError."""
+    run = await lab.prime.train_get(id)
+    return await (_prepare_resume(lab, id, run) if action == "resume" else _prepare_restart(lab, id, run))
+
+
+async def carry_out_control(lab: Lab, control: RunControl) -> ControlledRun:
+    """Resume or restart a run as planned. Raises LabError."""
+    became = control.became
+    if became is None and control.action == "resume":
+        became = await continuation_of(lab, control.id)  # a submission may have continued it since the question
+    if became is not None:
+        return ControlledRun(became, None, False)
+    intent = _INTENTS[control.action](lab, control.id, control.run, control.key)
+    settled = await Once(lab.ledger).send(intent)
+    if settled is None:
+        raise intent.in_flight()
+    return ControlledRun(settled.value.id, settled.value.price_per_hour if settled.sent else None, settled.sent)
+
+
+async def pause_run(lab: Lab, id: str) -> None:
+    """Ask the platform to pause a RUNNING run at its next checkpoint. Raises LabError."""
+    require_status("pause", id, await lab.prime.train_get(id))
+    await lab.prime.train_pause(id)
+
+
+def require_status(action: str, id: str, run: Mapping[str, Any]) -> None:
+    """Check that a run's status permits an action. Raises BadInput."""
+    status, needed = _status(run), _NEEDS[action]
+    if status != needed:
+        raise BadInput(
+            f"run {id} is {status}; {action} needs it {needed}",
+            fix="Call watch_run with its id to see how it stands; a run that ended is started with submit_training.",
+            code="run-not-paused" if needed == "PAUSED" else "run-not-running",
+        )
+
+
+async def continuation_of(lab: Lab, id: str) -> str | None:
+    """The live run that this machine started from a paused run, by a resume or a submission."""
+    for row in lab.ledger.runs(platform=lab.platform, kind="training"):
+        if row.data.get("resumed_from") == id and _live(await run_status(lab, row.id)):
+            return row.id
+    return None
+
+
+# Resume
+
+
+async def _prepare_resume(lab: Lab, id: str, run: Mapping[str, Any]) -> RunControl:
+    key = _resume_key(lab, id, _resume_attempts(lab, id))
+    earlier = await Once(lab.ledger).settle(ResumedRun(lab, id, run, key))
+    if earlier is not None and not _live(await run_status(lab, earlier.id)):
+        key, earlier = _resume_key(lab, id, _resume_attempts(lab, id) + 1), None
+    became = earlier.id if earlier is not None else await continuation_of(lab, id)
+    if became is not None:
+        return RunControl("resume", id, key, f"Run {id} was resumed as {became}.", None, run, became)
+    require_status("resume", id, run)
+    limit, price = _cost_bound(lab, id)
+    question = f"Resume training run {id} from its checkpoint as a new run: {price} Billing is by the hour."
+    return RunControl("resume", id, key, question, limit, run)
+
+
+async def require_not_resumed(lab: Lab, id: str) -> None:
+    """Refuse to continue a paused run while the run that `control_run` resumed it as is live. Raises LabError.
+
+    Also raises while the outcome of that resume is not known.
+    """
+    key = _resume_key(lab, id, _resume_attempts(lab, id))
+    if lab.ledger.intent(key, lab.platform) is None:
+        return
+    resumed = await Once(lab.ledger).settle(ResumedRun(lab, id, await lab.prime.train_get(id), key))
+    if resumed is not None and _live(await run_status(lab, resumed.id)):
+        raise BadInput(
+            f"run {id} was resumed as {resumed.id}, which is live and billed",
+            fix=f"Watch {resumed.id} with watch_run, or stop it with control_run and submit again.",
+            code="run-resumed-already",
+        )
+
+
+def _resume_attempts(lab: Lab, id: str) -> int:
+    attempt = 1
+    while lab.ledger.intent(_resume_key(lab, id, attempt + 1), lab.platform) is not None:
+        attempt += 1
+    return attempt
+
+
+class _ControlIntent(AtMostOnce[Run]):
+    kind = "control"
+
+    def __init__(self, lab: Lab, id: str, run: Mapping[str, Any], key: str) -> None:
+        super().__init__(key, lab.platform, DELAYS[lab.platform])
+        self._lab, self._id, self._run = lab, id, run
+
+    def had_no_effect(self, error: LabError) -> bool:
+        return had_no_effect(error)
+
+    def ended_by_force(self, error: LabError) -> bool:
+        return ended_by_force(error)
+
+    def as_result(self, value: Run) -> Mapping[str, Any]:
+        return {"id": value.id}
+
+    def from_result(self, result: Mapping[str, Any]) -> Run:
+        id = str(result["id"])
+        known = self._lab.ledger.runs(id=id, platform=self.platform)
+        return known[0] if known else Run(id, "training", id, self._lab.key, self.key, self.platform)
+
+
+class ResumedRun(_ControlIntent):
+    """The intent to resume a paused run as a new one."""
+
+    async def send(self) -> Run:
+        return self._row(await self._lab.prime.train_resume(self._id))
+
+    async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Run]:
+        """Find the new run, which has the old run's name, among the runs that did not exist before.
+
+        Without a list of the runs before, a live run that began after this one paused, with the same config, is the new
+        run.
+        """
+        name = self._run.get("name")
+        same = [r for r in await self._lab.prime.train_list() if r.get("name") == name and r.get("id") != self._id]
+        if before is not None and "runs" in before:
+            new = [r for r in same if str(r.get("id")) not in before["runs"]]
+        else:
+            new = [r for r in same if _live(_status(r)) and self._began_later(r)]
+        value = self._row(Submitted(str(new[-1]["id"]), None, None)) if new else None
+        return Lookup(value, {"runs": [str(r.get("id")) for r in same]})
+
+    def _began_later(self, other: Mapping[str, Any]) -> bool:
+        paused = seconds_of_time(self._run.get("completed_at")) or seconds_of_time(self._run.get("created_at"))
+        began = seconds_of_time(other.get("created_at"))
+        configs = [r.get("run_config") for r in (self._run, other)]
+        return paused is not None and began is not None and began >= paused and configs[0] == configs[1]
+
+    def _row(self, answer: Submitted) -> Run:
+        known = self._lab.ledger.runs(id=self._id, platform=self.platform)
+        older = known[0] if known else None
+        price = finite_number(answer.estimated_cost_per_hour)
+        return Run(
+            id=answer.id,
+            kind="training",
+            name=str(self._run.get("name") or answer.id),
+            workspace=self._lab.key,
+            intent=self.key,
+            platform=self.platform,
+            config_path=older.config_path if older else None,
+            config_sha256=older.config_sha256 if older else None,
+            price_per_hour=price if price is not None or older is None else older.price_per_hour,
+            max_cost=older.max_cost if older else None,
+            data={**(dict(older.data) if older else {}), "resumed_from": self._id},
+        )
+
+    def record(self, value: Run) -> None:
+        ledger = self._lab.ledger
+        ledger.record_run(value)
+        ledger.commit_spend(self.key, value.max_cost or 0.0, f"training run {value.id}, resumed", self.platform)
+
+    def in_flight(self) -> LabError:
+        return PrimeError("another server is resuming it", fix="Call again in a minute.", code="resume-in-flight")
+
+    def unknown(self, why: str, seconds: float) -> LabError:
+        return PrimeError(
+            f"whether run {self._id} was resumed is not known: {why}",
+            fix=f"Call control_run again in {max(10, round(seconds) + 5)} seconds; it looks the new run up before it "
+            "sends anything.",
+            code="resume-outcome-unknown",
+        )
+
+
+# Restart
+
+
+async def _prepare_restart(lab: Lab, id: str, run: Mapping[str, Any]) -> RunControl:
+    attempt = 1
+    while True:
+        key = _key(lab, "restart", id, str(attempt))
+        known = lab.ledger.intent(key, lab.platform)
+        if known is None or known.state != "done":
+            break
+        attempt += 1
+    if await Once(lab.ledger).settle(RestartedRun(lab, id, run, key)) is not None:
+        return RunControl("restart", id, key, f"Run {id} was restarted.", None, run, id)
+    require_status("restart", id, run)
+    limit, price = _cost_bound(lab, id)
+    question = (
+        f"Restart training run {id} from its last checkpoint: the steps since then are done and paid for again: {price}"
+    )
+    return RunControl("restart", id, key, question, limit, run)
+
+
+class RestartedRun(_ControlIntent):
+    """The intent to restart a run from its last checkpoint."""
+
+    async def send(self) -> Run:
+        await self._lab.prime.train_restart(self._id)
+        return self._row()
+
+    async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Run]:
+        """Recognise a restart by a run that waits to begin again, or whose latest step went back."""
+        reached = finite_number((await self._lab.prime.train_progress(self._id)).get("latestStep"))
+        if before is None:
+            return Lookup(None, {"step": reached})
+        status = await run_status(self._lab, self._id)
+        earlier = before.get("step")
+        back = earlier is not None and (reached is None or reached < earlier)
+        return Lookup(self._row() if status in _BEGINS or (status == "RUNNING" and back) else None)
+
+    def _row(self) -> Run:
+        return self.from_result({"id": self._id})
+
+    def record(self, value: Run) -> None:
+        what = f"training run {value.id}, restarted"
+        self._lab.ledger.commit_spend(self.key, value.max_cost or 0.0, what, self.platform)
+
+    def in_flight(self) -> LabError:
+        return PrimeError("another server is restarting it", fix="Call again in a minute.", code="restart-in-flight")
+
+    def unknown(self, why: str, seconds: float) -> LabError:
+        return PrimeError(
+            f"whether run {self._id} was restarted is not known: {why}",
+            fix=f"Call control_run again in {max(10, round(seconds) + 5)} seconds; it looks at the run before it sends "
+            "anything.",
+            code="restart-outcome-unknown",
+        )
+
+
+# Stop
+
+
+async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
+    """Stop a run. Returns its status, and whether the run had ended before. A paused run may stay PAUSED. Raises
+    LabError."""
+    status = await run_status(lab, id)
+    if status == "DELETED":
+        raise LabError(
+            f"the account has no run {quote(id, 80)}",
+            fix="Call watch_run without an id to list the runs.",
+            code="run-not-found",
+        )
+    if status in TERMINAL_STATUSES:
+        return status, True
+    await lab.prime.train_stop(id)
+    return await run_status(lab, id), False
+
+
+def _cost_bound(lab: Lab, id: str) -> tuple[float | None, str]:
+    """The most that a run may cost once more, and the sentence that says so in a question."""
+    known = lab.ledger.runs(id=id, platform=lab.platform)
+    price = known[0].price_per_hour if known else None
+    limit = known[0].max_cost if known else None
+    if price is None or limit is None:
+        return None, "its price per hour is not known here."
+    return limit, f"${price:.2f} per hour, at most ${limit:.2f} more (the bound of the whole run)."
+
+
+def _resume_key(lab: Lab, id: str, attempt: int) -> str:
+    return _key(lab, "resume", id, str(attempt))
+
+
+def _key(lab: Lab, *parts: str) -> str:
+    return hashlib.sha256(json.dumps(["control", *parts, lab.platform]).encode()).hexdigest()
+
+
+def _status(run: Mapping[str, Any]) -> str:
+    return str(run.get("status") or "UNKNOWN").upper()
+
+
+def _live(status: str) -> bool:
+    return status not in TERMINAL_STATUSES and status != "DELETED"
+
+
+_INTENTS: Mapping[Action, type[ResumedRun] | type[RestartedRun]] = {"resume": ResumedRun, "restart": RestartedRun}

@@ -1,0 +1,286 @@
+"""The cost of a run: an upper bound for the spending cap, and a forecast as a range with all its assumptions.
+
+A cap reserves the bound, and a question names the bound first. The forecast gives the likely cost. prime-rl generates
+and trains at the same time, so the time of a step is the longer of the two plus the weight transfer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, estimate_batch
+from prime_lab_mcp.lab.configs.evidence import gather_context, newest_push
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.registry import find_model
+
+MINUTES_PER_STEP = 6.0
+"""Upper bound in minutes for a small step with generation, training and weight transfer. The value is our judgement
+from prime-rl's recipes."""
+START_HOURS = 0.5
+TOKENS_PER_GPU_SECOND = 2500.0
+SLACK = 2.0
+"""Generation may take this many times the assumed duration before it counts as an overrun."""
+_DATE = "2026-11-22"
+_SPEED = (8000.0, TOKENS_PER_GPU_SECOND, 800.0)
+"""Tokens that one GPU decodes in a second in the cheapest, expected and dearest case, for up to `_SPEED_SIZE` billion
+active parameters."""
+_SPEED_SIZE = 8.0
+_SWITCH_SECONDS = (5.0, 20.0, 60.0)
+_START = (0.1, 0.25, START_HOURS)
+_PEAK_FLOPS = 989e12
+_UTILISATION = (0.45, 0.25, 0.10)
+_UNMEASURED = (0.25, 0.5, 1.0)
+"""Shares of the token limit that a rollout is assumed to use where no evaluation counted tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostBound:
+    """The upper bound of a run's cost in US dollars. `max_cost` is None without a known price or an end of the run."""
+
+    price_per_hour: float | None
+    max_cost: float | None
+    hours: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostAssumption:
+    """One number of a forecast in the cheapest, expected and dearest case, with its source."""
+
+    name: str
+    values: tuple[float, float, float]
+    unit: str
+    source: str
+
+    def as_json(self) -> dict[str, Any]:
+        low, expected, high = (round(v, 4) for v in self.values)
+        return {
+            "name": self.name,
+            "low": low,
+            "expected": expected,
+            "high": high,
+            "unit": self.unit,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CostForecast:
+    """Hours and US dollars in the cheapest, expected and dearest case, never above the bound. Dollars are None without
+    a price."""
+
+    hours: tuple[float, float, float]
+    dollars: tuple[float, float, float] | None
+    upper_bound: float | None
+    discarded_share: float | None
+    """Share of rollouts that cost money and carry no gradient."""
+    multiplier: float | None
+    """Rollouts that are generated for each rollout with a gradient."""
+    per_gradient_rollout: float | None
+    assumptions: tuple[CostAssumption, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        def spread(values: tuple[float, float, float], digits: int) -> dict[str, float]:
+            return dict(zip(("low", "expected", "high"), (round(v, digits) for v in values), strict=True))
+
+        shown: dict[str, Any] = {"hours": spread(self.hours, 2)}
+        if self.dollars is not None:
+            shown["dollars"] = spread(self.dollars, 2)
+        for name, value, digits in (
+            ("upper_bound", self.upper_bound, 2),
+            ("discarded_share", self.discarded_share, 3),
+            ("signal_multiplier", self.multiplier, 2),
+            ("dollars_per_gradient_rollout", self.per_gradient_rollout, 6),
+        ):
+            if value is not None:
+                shown[name] = round(value, digits)
+        return shown | {"assumptions": [a.as_json() for a in self.assumptions]}
+
+    def sentence(self) -> str:
+        """The forecast as text for a person."""
+        low, likely, high = self.hours
+        time = f"{_hours(likely)} (between {_hours(low)} and {_hours(high)})"
+        if self.dollars is None:
+            said = f"Likely it takes {time}"
+        else:
+            cheap, usual, dear = self.dollars
+            said = f"Likely it costs ${usual:.2f} (between ${cheap:.2f} and ${dear:.2f}) in {time}"
+        if self.multiplier is None:
+            return f"{said}, by our judgement of speeds; how many rollouts will carry a gradient was not measured."
+        share = f"{self.discarded_share or 0.0:.0%} of the rollouts will carry no gradient"
+        each = f", so one that does costs ${self.per_gradient_rollout:.4f}" if self.per_gradient_rollout else ""
+        return f"{said}, by our judgement of speeds; {share}, as the evaluation measured{each}."
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutTokens:
+    """Tokens of one rollout, prompt included, in the cheapest, expected and dearest case, with their source."""
+
+    values: tuple[float, float, float]
+    source: str
+
+
+async def cost_of(lab: Lab, config: TrainingConfig, first_step: int = 0) -> CostBound:
+    """Bound the cost of a run at the platform's present price. Raises PrimeError."""
+    return bound_cost(config, (await lab.prime.models()).price(config.gpu_type), first_step)
+
+
+def bound_cost(config: TrainingConfig, price_per_gpu_hour: float | None, first_step: int = 0) -> CostBound:
+    """An upper bound of a run's cost, with its assumptions. `first_step` is the step that a resumed run starts from."""
+    price = None if price_per_gpu_hour is None else round(price_per_gpu_hour * config.gpus, 4)
+    if price is None:
+        gpu = f" for {quote(config.gpu_type, 60)}" if config.gpu_type else ""
+        return CostBound(None, None, None, f"the platform names no hourly price{gpu}")
+    if config.max_steps is None:
+        return CostBound(price, None, None, "the config sets no max_steps, so the run never ends by itself")
+    hours = _most_hours(config, config.max_steps - first_step)
+    minutes = 60 * (hours - START_HOURS) / max(1, config.max_steps - first_step)
+    why = f"at most {hours:.1f} h: {config.max_steps} steps of up to {minutes:.0f} minutes, half an hour to start"
+    return CostBound(price, round(price * hours, 2), round(hours, 2), why)
+
+
+def _most_hours(config: TrainingConfig, steps: int) -> float:
+    tokens = (config.batch_size or 0) * (config.max_completion_tokens or config.seq_len)
+    generating = SLACK * tokens / (TOKENS_PER_GPU_SECOND * max(1, config.infer_gpus)) / 60
+    return START_HOURS + max(0, steps) * max(MINUTES_PER_STEP, generating) / 60
+
+
+def forecast_from_ledger(lab: Lab, config: TrainingConfig, price_per_gpu_hour: float | None) -> CostForecast | None:
+    """Forecast the cost with the ledger's evidence about the model and the environments of a config."""
+    trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
+    return forecast_cost(config, gather_context(lab, trained, config.model, price_per_gpu_hour), _tokens(lab, config))
+
+
+def forecast_cost(
+    config: TrainingConfig, context: ConfigContext, tokens: RolloutTokens | None = None
+) -> CostForecast | None:
+    """Forecast the cost of a run. None where the config sets no end or counts its batch in tokens, so nothing bounds
+    the time."""
+    if config.max_steps is None or not config.batch_size or config.shape != "rl" or config.infer_gpus < 1:
+        return None
+    tokens = tokens or _assumed(config, context)
+    signal = estimate_batch(config, context)
+    factor = signal.generation_factor if signal else 1.0
+    # The file alone says how large the model is; where it names none that is known, 8 billion are taken.
+    size = find_model(config.model).active or _SPEED_SIZE
+    assumptions = _assumptions(config, tokens, size)
+    made = [config.batch_size * factor * per_rollout for per_rollout in assumptions[0].values]
+    hours = []
+    for case, total in enumerate(made):
+        generating = total / (assumptions[1].values[case] * config.infer_gpus)
+        learning = (
+            8e9 * size * (total / factor) / (_PEAK_FLOPS * assumptions[2].values[case] * max(1, config.train_gpus))
+        )
+        step = max(generating, learning) + assumptions[3].values[case]
+        hours.append(min(assumptions[4].values[case] + config.max_steps * step / 3600, _ceiling(config)))
+    low, likely, high = hours
+    price = context.price_per_gpu_hour * config.gpus if context.price_per_gpu_hour is not None else None
+    dollars = (low * price, likely * price, high * price) if price is not None else None
+    carrying = signal.gradient_rollouts * config.max_steps if signal else 0.0
+    return CostForecast(
+        hours=(low, likely, high),
+        dollars=dollars,
+        upper_bound=bound_cost(config, context.price_per_gpu_hour).max_cost,
+        discarded_share=signal.discarded_share if signal else None,
+        multiplier=config.batch_size * factor / signal.gradient_rollouts if signal and carrying else None,
+        per_gradient_rollout=dollars[1] / carrying if dollars and carrying else None,
+        assumptions=(*assumptions, *_signal(config, context)),
+    )
+
+
+def _ceiling(config: TrainingConfig) -> float:
+    return _most_hours(config, config.max_steps or 0)
+
+
+def _assumptions(config: TrainingConfig, tokens: RolloutTokens, size: float) -> tuple[CostAssumption, ...]:
+    slower = max(1.0, size / _SPEED_SIZE)
+    fast, usual, slow = (speed / slower for speed in _SPEED)
+    sized = f", slower in proportion above {_SPEED_SIZE:g} billion active parameters (here {size:g})"
+    return (
+        CostAssumption("tokens_per_rollout", tokens.values, "tokens", tokens.source),
+        CostAssumption(
+            "generation_speed",
+            (fast, usual, slow),
+            "tokens per inference GPU and second",
+            f"our judgement for vLLM with many sequences at once{sized}, {_DATE}",
+        ),
+        CostAssumption(
+            "trainer_utilisation",
+            _UTILISATION,
+            "share of 989 TFLOP/s a GPU",
+            "8 operations a parameter and token (6, and 2 for recomputing activations), dense bf16 peak of NVIDIA's "
+            f"H100 and H200 data sheets; the share is our judgement, {_DATE}",
+        ),
+        CostAssumption("weight_transfer", _SWITCH_SECONDS, "seconds a step", f"our judgement, {_DATE}"),
+        CostAssumption("start", _START, "hours", f"our judgement of queue, image and model loading, {_DATE}"),
+    )
+
+
+def _signal(config: TrainingConfig, context: ConfigContext) -> tuple[CostAssumption, ...]:
+    if context.usable is None:
+        return ()
+    at = f"groups of {context.usable_group}" if context.usable_group else "groups"
+    here = f"; the config has groups of {config.group_size}" if context.usable_group != config.group_size else ""
+    share = context.usable
+    return (
+        CostAssumption(
+            "usable_groups",
+            (share, share, share),
+            f"share of {at} with a gradient",
+            f"measured by the evaluation of the untrained model{here}; it changes as the model learns",
+        ),
+    )
+
+
+def _tokens(lab: Lab, config: TrainingConfig) -> RolloutTokens | None:
+    """Tokens of a rollout as counted by evaluations of this model, for the environment with the longest rollouts."""
+    found = []
+    for source in config.train_sources:
+        push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
+        if push is None:
+            continue
+        for row in lab.ledger.evidence(push.workspace, environment=push.environment):
+            if row.source == push.source and row.model == config.model and row.platform in (None, lab.platform):
+                inner = row.data.get("distribution")
+                counted = _counted({**row.data, **(inner if isinstance(inner, Mapping) else {})})
+                if counted is not None:
+                    found.append(counted)
+                    break
+    if not found:
+        return None
+    return RolloutTokens(
+        max(found, key=lambda v: v[1]), "counted by the evaluation of the untrained model: p50, between, p95"
+    )
+
+
+def _counted(data: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    def of(key: str, name: str) -> float | None:
+        value = data[key].get(name) if isinstance(data.get(key), Mapping) else None
+        return float(value) if isinstance(value, (int, float)) and value > 0 else None
+
+    middle, high = of("completion_tokens", "p50"), of("completion_tokens", "p95")
+    if middle is None or high is None:
+        return None
+    prompt = of("prompt_tokens", "p50") or 0.0
+    # Lengths lean to the right: the mean lies between median and p95, and growth during training above it.
+    return prompt + middle, prompt + (middle + high) / 2, prompt + high
+
+
+def _assumed(config: TrainingConfig, context: ConfigContext) -> RolloutTokens:
+    limit = config.max_completion_tokens or config.seq_len
+    if context.completion_tokens is not None:
+        prompt, most = context.prompt_tokens or 0, context.completion_tokens
+        low, likely, high = (prompt + share * most for share in (0.3, 0.6, 1.0))
+        return RolloutTokens((low, likely, high), "shares (0.3, 0.6, 1) of the measured p95 of completions; judgement")
+    low, likely, high = ((context.prompt_tokens or 0) + share * limit for share in _UNMEASURED)
+    return RolloutTokens(
+        (low, likely, high), f"shares (0.25, 0.5, 1) of the limit of {limit:,} tokens; nobody measured it"
+    )
+
+
+def _hours(hours: float) -> str:
+    return f"{60 * hours:.0f} min" if hours < 1 else f"{hours:.1f} h"

@@ -1,0 +1,224 @@
+"""Evaluations in their relation to training: the class of each past evaluation, and a model before and after training.
+
+A past evaluation is `target` (of the model to be trained), `ceiling` (of another model), `dead` (no reward at all) or
+`faulty`. The model to be trained is a model that a training config or run of this workspace names for the
+environment. Where none is named, every model with open weights counts as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import anyio
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.configs.config import taskset_identity
+from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
+from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
+from prime_lab_mcp.lab.evals.views.compare import compare_view
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.rollouts.reading import read_rollouts
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+
+EvaluationClass = Literal["target", "ceiling", "dead", "faulty"]
+
+FAULTY_CODES = frozenset(
+    {
+        "eval-all-errors",
+        "eval-errors",
+        "eval-capped",
+        "eval-results-changed",
+        "eval-results-missing",
+        "distribution-nonfinite",
+        "distribution-truncated",
+    }
+)
+"""Blockers after which an evaluation measures the machinery instead of the model."""
+_CLOSED = re.compile(r"(?i)(?:^|/)(?:gpt-(?!oss|j|neo|2\b)|chatgpt|o[134](?:-|$)|claude|gemini|grok)|^anthropic/")
+"""Names of closed models, which cannot be trained."""
+
+
+def list_evaluations(lab: Lab, limit: int) -> list[dict[str, Any]]:
+    """The newest evaluations of this workspace as `watch_run` lists them."""
+    rows = {row.arguments.get("id"): row for row in reversed(lab.ledger.evidence(lab.key, tool="run_eval"))}
+    trained = _trained(lab)
+    return [_row(job, rows.get(job.id), trained) for job in EvaluationJobs(lab).list()[:limit]]
+
+
+def evaluation_class(
+    job: Job, row: Evidence | None, trained: Iterable[str]
+) -> tuple[EvaluationClass | None, str | None]:
+    """The class of an evaluation and the reason. None for an evaluation that still runs or has no verdict here.
+
+    `trained` names the models that configs and runs train on its environment.
+    """
+    if job.state in LIVE_STATES:
+        return None, None
+    if job.state != "finished":
+        return "faulty", f"it {job.state} before it was done"
+    if row is None:
+        return None, "it was not judged here"
+    wrong = [code for code in row.blockers if code in FAULTY_CODES]
+    if wrong:
+        return "faulty", f"its verdict names {', '.join(wrong)}"
+    model = str(row.model or job.spec.get("model") or "")
+    mean = _mean(row)
+    if mean is not None and mean <= 0:
+        return "dead", "no rollout earned anything"
+    if _CLOSED.search(model):
+        return "ceiling", "a closed model, which cannot be trained"
+    known = {name.lower() for name in trained}
+    if known and model.lower() not in known:
+        return "ceiling", f"training is meant for {', '.join(sorted(trained)[:2])}"
+    return "target", None if known else "no training config names a model for this environment yet"
+
+
+def _row(job: Job, row: Evidence | None, trained: Mapping[str, set[str]]) -> dict[str, Any]:
+    found, why = evaluation_class(job, row, trained.get(_environment_name(job.environment), set()))
+    row_fields: dict[str, Any] = {
+        "id": job.id,
+        "kind": "eval",
+        "status": job.state,
+        "environment": job.environment,
+        "model": job.spec.get("model"),
+        "class": found,
+        "why": why,
+        "completed": job.progress.get("completed"),
+        "mean": _mean(row) if row else None,
+        "verdict": row.status if row else None,
+    }
+    return {key: value for key, value in row_fields.items() if value is not None}
+
+
+def _mean(row: Evidence) -> float | None:
+    value = row.data.get("mean_reward")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _trained(lab: Lab) -> dict[str, set[str]]:
+    """Models that configs and runs of this workspace train, by environment."""
+    found: dict[str, set[str]] = {}
+    named = [(run.data.get("environments"), run.data.get("model")) for run in lab.ledger.runs(workspace=lab.key)]
+    for environments, model in [*_configured(lab), *named]:
+        for environment in environments if isinstance(environments, list | tuple) else ():
+            if isinstance(model, str):
+                found.setdefault(_environment_name(str(environment)), set()).add(model)
+    return found
+
+
+def _configured(lab: Lab) -> list[tuple[tuple[str, ...], str]]:
+    from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
+
+    try:
+        entries = load_registry(lab.workspace.resolve(REGISTRY))
+    except LabError:
+        return []  # check_training_config says what is wrong with the registry
+    return [(entry.environments, entry.model) for entry in entries if entry.active]
+
+
+def _environment_name(environment: str) -> str:
+    """The name under which `owner/my-env@0.1.0` and the folder `environments/my_env` are the same environment."""
+    return environment.partition("@")[0].rstrip("/").rpartition("/")[2].replace("-", "_").lower()
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedSource:
+    """An environment of this workspace that a config evaluates on (`held_out`) or trains on.
+
+    `args` select its tasks.
+    """
+
+    environment: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    held_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAndAfter:
+    """A source with the newest finished evaluation of the base model and of the trained model."""
+
+    source: EvaluatedSource
+    base: Job | None
+    trained: Job | None
+
+
+def evaluated_sources(lab: Lab, config: Mapping[str, Any]) -> tuple[EvaluatedSource, ...]:
+    """The eval sources of a config, or its training sources where it has none. Only environments pushed from here."""
+    for kind in ("eval", "train"):
+        found = {}
+        for entry in _entries(config, kind):
+            taskset = dict(_at(entry, "env", "taskset") or {})
+            owner, name, version = taskset_identity(str(taskset.pop("id", "")))
+            pushes = lab.ledger.pushes(owner=owner, name=name, platform=lab.platform, workspace=lab.key)
+            push = next((p for p in pushes if version in (None, p.version)), None)
+            if owner and push is not None:
+                found[push.environment, repr(sorted(taskset.items(), key=str))] = EvaluatedSource(
+                    push.environment, taskset, kind == "eval"
+                )
+        if found:
+            return tuple(found.values())
+    return ()
+
+
+def before_and_after(lab: Lab, source: EvaluatedSource, base_model: str, run_name: str) -> BeforeAndAfter:
+    """Find the evaluations of a source. A checkpoint is served as `run_name`, with or without `-step-N`."""
+    trained = re.compile(rf"{re.escape(run_name)}(-step-\d+)?")
+    jobs = [job for job in EvaluationJobs(lab).list(source.environment) if job.state == "finished"]
+    fitting = [job for job in jobs if dict(job.spec.get("env_args") or {}) == dict(source.args)]
+    return BeforeAndAfter(
+        source,
+        next((job for job in fitting if str(job.spec.get("model")).lower() == base_model.lower()), None),
+        next((job for job in fitting if trained.fullmatch(str(job.spec.get("model")))), None),
+    )
+
+
+async def compare_before_and_after(lab: Lab, found: BeforeAndAfter) -> ViewResult | None:
+    """Compare trained minus base, paired by task. None while an evaluation is missing or cannot be read."""
+    if found.base is None or found.trained is None:
+        return None
+    try:
+        trained, base = _opened(lab, found.trained), _opened(lab, found.base)
+        return await anyio.to_thread.run_sync(partial(compare_view, trained, base))
+    except LabError:
+        return None  # read_eval says why, and is named as the next call
+
+
+def missing_evaluations(found: BeforeAndAfter, base_model: str, served: str, *, rehearsal: bool) -> tuple[Next, ...]:
+    """The next calls, in order, that evaluate both models on the same tasks and compare them."""
+    arguments: dict[str, Any] = {"environment": found.source.environment}
+    if found.source.args:
+        arguments["env_args"] = dict(found.source.args)
+    calls = []
+    if found.base is None:
+        calls.append(Next("run_eval", "the base model on the held-out tasks", {**arguments, "model": base_model}))
+    if found.trained is None:
+        if found.base is not None:
+            arguments |= {key: found.base.spec[key] for key in ("num_examples", "rollouts") if key in found.base.spec}
+        endpoint = {} if rehearsal else {"endpoint": "vllm"}
+        reason = "the trained checkpoint on the same tasks" + ("" if rehearsal else ", once it is served")
+        calls.append(Next("run_eval", reason, {**arguments, "model": served, **endpoint}))
+    if found.base is not None and found.trained is not None:
+        given = {"eval": found.trained.id, "view": "compare", "other": found.base.id}
+        calls.append(Next("read_eval", "what changed, task by task", given))
+    return tuple(calls)
+
+
+def _opened(lab: Lab, job: Job) -> FinishedEvaluation:
+    path = EvaluationJobs(lab).results_path(job.id)
+    return FinishedEvaluation(job.id, EvaluationJobs(lab).spec(job), lambda: read_rollouts(path))
+
+
+def _entries(config: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    found = _at(config, "orchestrator", kind, "source")
+    return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+
+
+def _at(table: Any, *path: str) -> Any:
+    for part in path:
+        table = table.get(part) if isinstance(table, Mapping) else None
+    return table

@@ -1,0 +1,212 @@
+"""The API keys that a run needs, and where each comes from. This module handles names of keys, never their values.
+
+The platform forwards only the keys of W&B and Hugging Face to a run. `prime` refuses an env file that holds any other
+key before it sends anything. A secret that an environment reads besides these must be linked to it on the Hub.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.process import installer_environment
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.evidence import evidence_of_push, newest_push
+from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES, variables_of
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.training.naming import secret_files
+
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_LARGEST = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSecrets:
+    """The secrets of one environment on the Hub.
+
+    `reads` is None for an environment that was not checked here. `linked` is None where the Hub was not asked, because
+    the environment reads nothing, or did not answer.
+    """
+
+    environment: str
+    reads: tuple[str, ...] | None
+    linked: tuple[str, ...] | None
+    handed: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        if self.reads is None or self.linked is None:
+            return ()
+        return tuple(name for name in self.reads if name not in self.linked and name not in self.handed)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "environment": self.environment,
+            "reads": list(self.reads) if self.reads is not None else None,
+            "linked": list(self.linked) if self.linked is not None else None,
+            "missing": list(self.missing),
+        }
+
+
+def forwarded_keys(lab: Lab, config: TrainingConfig) -> dict[str, str]:
+    """Keys by name that are forwarded to the run: the W&B key where the config logs there, others only by
+    `--allow-env`."""
+    if lab.settings.rehearsal:
+        return {}
+    names = {name for name in FORWARDED_VARIABLES if name in lab.settings.allow_env}
+    if _logs_to_wandb(config):
+        names.add("WANDB_API_KEY")
+    return {name: os.environ[name] for name in sorted(names) if os.environ.get(name)}
+
+
+def key_findings(lab: Lab, config: TrainingConfig) -> list[Finding]:
+    """Findings about the keys that this machine would forward to the run. Reads names only."""
+    findings = list(_file_findings(lab, config))
+    if _logs_to_wandb(config) and "WANDB_API_KEY" not in _forwarded_names(lab, config):
+        findings.append(
+            Finding(
+                "wandb-key-missing",
+                "warning",
+                "the config logs to W&B, and no WANDB_API_KEY is given to the run: it logs nothing there, or ends at "
+                "its start",
+                "Ask the user to set WANDB_API_KEY where the server starts or to put it into a file named in "
+                "env_files, or remove [monitors.wandb].",
+                "monitors.wandb",
+            )
+        )
+    return findings
+
+
+async def environment_secrets(lab: Lab, config: TrainingConfig) -> list[EnvironmentSecrets]:
+    """For every Hub environment of a config, the names that it reads and the names that are linked to it."""
+    sources = {s.hub_name: s for s in config.sources if s.hub_name}
+    secrets: dict[str, EnvironmentSecrets] = {}
+    handed = tuple(sorted(_forwarded_names(lab, config)))
+
+    async def ask(ref: str, source: ConfigSource) -> None:
+        reads = _reads(lab, source)
+        if not reads:  # nothing to compare: unchecked, or no variable is read
+            secrets[ref] = EnvironmentSecrets(ref, reads, None, handed)
+            return
+        try:
+            linked: tuple[str, ...] | None = tuple(sorted(await lab.prime.env_secrets(ref)))
+            if set(reads) - {*(linked or ()), *handed}:  # a name that is no secret may be a variable
+                linked = (*(linked or ()), *await lab.prime.env_variables(ref))
+        except LabError:
+            linked = None  # the platform may refuse for another owner's environment
+        secrets[ref] = EnvironmentSecrets(ref, reads, linked, handed)
+
+    async with anyio.create_task_group() as asking:
+        for ref, source in sources.items():
+            asking.start_soon(ask, ref, source)
+    return [secrets[ref] for ref in sources]
+
+
+def link_findings(secrets: list[EnvironmentSecrets]) -> list[Finding]:
+    """Findings about secrets that an environment reads and that nothing provides, so that its rollouts fail."""
+    findings = []
+    for entry in secrets:
+        ref = entry.environment
+        for name in entry.missing:
+            also = " (or env_files of the config hand it on)" if name in FORWARDED_VARIABLES else ""
+            findings.append(
+                Finding(
+                    "secret-not-linked",
+                    "warning",
+                    f"{ref} reads {name}, and no secret of that name is linked to it on the Hub: rollouts "
+                    "that need it fail, and are paid for",
+                    f"Ask the user to run `prime env secret create {ref} -n {name}` (it asks for the value) "
+                    f"or `prime env secret link SECRET_ID {ref}` for one of `prime secret list`{also}.",
+                    "orchestrator.train.source",
+                )
+            )
+        if entry.linked is None and entry.reads:
+            findings.append(
+                Finding(
+                    "secret-link-unknown",
+                    "warning",
+                    f"{ref} reads {', '.join(entry.reads[:6])}, and the Hub could not be asked which secrets "
+                    "are linked to it",
+                    f"Ask the user to run `prime env secret list {ref}`.",
+                    "orchestrator.train.source",
+                )
+            )
+    return findings
+
+
+def _reads(lab: Lab, source: ConfigSource) -> tuple[str, ...] | None:
+    """Variables without a default that the last check of the pushed source found. None for another owner's
+    environment."""
+    push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
+    if push is None:
+        return None
+    row = next((r for r in evidence_of_push(lab, push) if r.tool == "check_environment"), None)
+    return variables_of(row.findings) if row is not None else None
+
+
+def _logs_to_wandb(config: TrainingConfig) -> bool:
+    return isinstance(config.at("monitors.wandb"), Mapping)
+
+
+def _forwarded_names(lab: Lab, config: TrainingConfig) -> set[str]:
+    return {*forwarded_keys(lab, config), *(name for keys in _files(lab, config).values() for name in keys)}
+
+
+def _file_findings(lab: Lab, config: TrainingConfig) -> Iterator[Finding]:
+    known = {*installer_environment(), *forwarded_keys(lab, config), *(n for n in os.environ if n.startswith("PRIME_"))}
+    for path, keys in _files(lab, config).items():
+        other = sorted(set(keys) - FORWARDED_VARIABLES)
+        if other:
+            names = quote(", ".join(other[:8]), 200)
+            yield Finding(
+                "config-secrets-not-forwarded",
+                "blocker",
+                f"{quote(path, 120)} holds {names}, and a run is given only HF_TOKEN and WANDB_API_KEY: "
+                "prime refuses the whole file",
+                "Name a file that holds only these two, and link the others to the environment: `prime env secret "
+                "create OWNER/NAME -n NAME`.",
+                "env_files",
+            )
+        unset = sorted({name for refers in keys.values() for name in refers} - known)
+        if unset:
+            yield Finding(
+                "config-secrets-reference",
+                "blocker",
+                f"{quote(path, 120)} refers to {quote(', '.join(unset[:8]), 200)}, which prime does not see when it is "
+                "started from here: it refuses the file",
+                "Write the value itself, or start the server with --allow-env NAME for HF_TOKEN or WANDB_API_KEY and "
+                "leave the line out.",
+                "env_files",
+            )
+
+
+def _files(lab: Lab, config: TrainingConfig) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Env files of the config by path: key names, each with the variables that its value refers to. Skips files
+    outside the workspace."""
+    files: dict[str, dict[str, tuple[str, ...]]] = {}
+    for path in secret_files(config):
+        file = (config.path.parent / path).resolve()
+        if not file.is_relative_to(lab.workspace.root) or not file.is_file() or file.stat().st_size > _LARGEST:
+            continue  # `write_sent_copy` refuses the file with its own reason
+        files[path] = dict(_names(file.read_text(encoding="utf-8", errors="replace")))
+    return files
+
+
+def _names(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Parse an env file as prime 0.18.0 does: `KEY=VALUE` lines; `${NAME}` is expanded unless single-quoted."""
+    for line in text.splitlines():
+        key, equals, value = line.strip().partition("=")
+        key, value = key.strip(), value.strip()
+        if not equals or key.startswith("#") or not _KEY.fullmatch(key):
+            continue
+        single = value.startswith("'") and value.endswith("'")
+        yield key, () if single else tuple(_REFERENCE.findall(value))

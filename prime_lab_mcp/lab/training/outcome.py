@@ -1,0 +1,241 @@
+"""The outcome of a training run: whether it worked, the basis of that answer, and the next steps for its checkpoint.
+
+Paired evaluations of the checkpoint decide; without them, the run's own evaluations on held-out tasks do. The commands
+that fetch, serve and publish a trained model are listed in order. No tool runs them; a person fills in the words in
+capitals.
+
+The run's metrics give only means, of tasks that may or may not be drawn anew, so two means count as independent: a
+reward within [0, 1] with mean m has a variance of at most m(1-m), and tasks are counted, not rollouts. The resulting
+interval is wider than that of a paired comparison (`read_eval` compare).
+
+`prime` 0.18 has no command that serves or publishes a checkpoint, so other programs are named for that.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
+from prime_lab_mcp.lab.evals.views.columns import ViewResult
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.training import evaluations
+from prime_lab_mcp.lab.training.evaluations import BeforeAndAfter, before_and_after
+
+HeldOutWord = Literal["rose", "fell", "no difference shown", "not judged"]
+Z_VALUE = 1.96
+"""The two-sided 95 % quantile of the normal distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutChange:
+    """The change of one eval source during a run.
+
+    Points are (step, mean). `half_width` belongs to the interval of the difference, None where it cannot be judged.
+    """
+
+    source: str
+    first: tuple[int, float]
+    last: tuple[int, float]
+    best: tuple[int, float]
+    points: int
+    half_width: float | None
+
+    @property
+    def difference(self) -> float:
+        return self.last[1] - self.first[1]
+
+    @property
+    def word(self) -> HeldOutWord:
+        if self.half_width is None:
+            return "not judged"
+        if abs(self.difference) <= self.half_width:
+            return "no difference shown"
+        return "rose" if self.difference > 0 else "fell"
+
+    def as_json(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "source": self.source,
+            "first": _point(self.first),
+            "last": _point(self.last),
+            "best": _point(self.best),
+            "points": self.points,
+            "difference": round(self.difference, 4),
+            "result": self.word,
+        }
+        return fields if self.half_width is None else fields | {"half_width": round(self.half_width, 4)}
+
+
+def held_out_changes(series: Mapping[str, Sequence[tuple[int, float]]], tasks: int | None) -> tuple[HeldOutChange, ...]:
+    """The change of every source with at least two evaluations. `tasks` is the number of tasks of one evaluation."""
+    changes = []
+    for source, given in series.items():
+        points = sorted((step, mean) for step, mean in given if math.isfinite(mean))
+        if len(points) < 2:
+            continue
+        best = max(points, key=lambda point: point[1])
+        changes.append(HeldOutChange(source, points[0], points[-1], best, len(points), _half(points, tasks)))
+    return tuple(changes)
+
+
+def _half(points: Sequence[tuple[int, float]], tasks: int | None) -> float | None:
+    means = (points[0][1], points[-1][1])
+    if tasks is None or tasks < 2 or any(not 0 <= mean <= 1 for mean in means):
+        return None
+    # As Agresti and Caffo: one success and one failure more on each side keeps means of 0 and 1 from being certain.
+    spread = sum((p := (m * tasks + 1) / (tasks + 2)) * (1 - p) / (tasks + 2) for m in means)
+    return Z_VALUE * math.sqrt(spread)
+
+
+def _point(point: tuple[int, float]) -> dict[str, Any]:
+    return {"step": point[0], "mean": round(point[1], 4)}
+
+
+def served_name(run_name: str, step: int | None) -> str:
+    """The model name to serve a checkpoint under, so that an evaluation of it is recognised."""
+    return run_name if step is None else f"{run_name}-step-{step}"
+
+
+def checkpoint_steps(id: str, run_name: str, step: int | None, config: Mapping[str, Any]) -> tuple[LaunchStep, ...]:
+    """The commands for a checkpoint of a hosted run. `config` is the config's table; `step` is the checkpoint's."""
+    name = served_name(run_name, step)
+    lora = isinstance(_at(config, "trainer", "model", "lora"), Mapping)
+    volume = config.get("volume")
+    if isinstance(volume, str) and volume:
+        fetch = LaunchStep(
+            "fetch", f"prime volumes get {quote(volume)} runs/{id}/ ./{name}", "the run wrote to this volume"
+        )
+    else:
+        why = "shows storage_url of each checkpoint, to download from; a run with `volume` keeps them on the volume"
+        fetch = LaunchStep("fetch", f"prime train checkpoints {id} -o json", why)
+    serve = f"vllm serve ./{name} --served-model-name {name}"
+    found = [
+        fetch,
+        LaunchStep("serve", serve, "on a machine with a GPU; any server that speaks the OpenAI protocol does"),
+    ]
+    if lora:
+        base = quote(str(_at(config, "model", "name") or "BASE_MODEL"))
+        adapter = f"vllm serve {base} --enable-lora --lora-modules {name}=./{name}"
+        found.append(
+            LaunchStep("serve", adapter, "instead, where the checkpoint holds an adapter (adapter_config.json)")
+        )
+    publish = f"hf upload OWNER/{name} ./{name}"
+    return (
+        *found,
+        LaunchStep("publish", publish, "to Hugging Face; needs HF_TOKEN, and is public unless --private is given"),
+    )
+
+
+def _at(table: Any, *path: str) -> Any:
+    for part in path:
+        table = table.get(part) if isinstance(table, Mapping) else None
+    return table
+
+
+_SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""Run names that are safe in a shell command. Other runs go by the platform's id."""
+
+WorkedAnswer = Literal["yes", "no", "not shown", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """The report's `data` and the next calls. Without a checkpoint, `data` lists no commands."""
+
+    worked: WorkedAnswer
+    data: dict[str, Any]
+    next: tuple[Next, ...]
+
+
+async def run_outcome(
+    lab: Lab,
+    id: str,
+    run: Mapping[str, Any],
+    checkpoints: Sequence[Mapping[str, Any]],
+    series: Mapping[str, Sequence[tuple[int, float]]],
+) -> RunOutcome:
+    """Judge a run from the platform's description of it and from its held-out rewards.
+
+    `series` has the held-out mean reward by source, as `(step, mean)`.
+    """
+    config = run.get("run_config")
+    config = config if isinstance(config, Mapping) else {}
+    model, name = str(run.get("base_model") or ""), str(run.get("name") or "")
+    name = name if _SHELL_SAFE.fullmatch(name) else id
+    changes = held_out_changes(series, _tasks(config))
+    step = _step(checkpoints)
+    served = served_name(name, step)
+    found = [before_and_after(lab, source, model, name) for source in evaluations.evaluated_sources(lab, config)]
+    views = [(one, await evaluations.compare_before_and_after(lab, one)) for one in found]
+    worked, because = outcome_verdict(changes, views)
+    data: dict[str, Any] = {"worked": worked, "because": because, "held_out": [one.as_json() for one in changes]}
+    calls: list[Next] = []
+    for one, view in views:
+        if view is not None:
+            data.setdefault("comparisons", []).append(_comparison(one, view))
+        if step is not None or one.trained is not None:
+            calls += evaluations.missing_evaluations(one, model, served, rehearsal=lab.settings.rehearsal)
+    if step is not None:
+        data |= {"checkpoint_step": step, "served_as": served}
+        data["ways"] = [way.as_json() for way in checkpoint_steps(id, name, step, config)]
+    return RunOutcome(worked, data, tuple(calls[:3]))
+
+
+def outcome_verdict(
+    changes: Sequence[HeldOutChange], views: Sequence[tuple[BeforeAndAfter, ViewResult | None]]
+) -> tuple[WorkedAnswer, str]:
+    """Whether training worked, and the reason. Paired evaluations of the checkpoint go before the run's own
+    evaluations."""
+    paired = [(one, view.data["difference"]) for one, view in views if view is not None]
+    if paired:
+        words = [_word(bool(d["shown"]), float(d["value"])) for _, d in paired]
+        tasks = "held-out tasks" if all(one.source.held_out for one, _ in paired) else "tasks it was trained on"
+        summary = "; ".join(f"{d['value']:+.2f} ({d['low']:+.2f} to {d['high']:+.2f})" for _, d in paired)
+        return _joined(words), f"the checkpoint against the base model, paired by task on {tasks}: {summary}"
+    if not changes:
+        return "unknown", "the run evaluated nothing twice on held-out tasks, and no checkpoint of it was evaluated"
+    words = [_word(one.word in ("rose", "fell"), one.difference) for one in changes if one.word != "not judged"]
+    summary = "; ".join(
+        f"{one.first[1]:.2f} at step {one.first[0]} to {one.last[1]:.2f} at step {one.last[0]}: {one.word}"
+        for one in changes
+    )
+    return _joined(words), f"the run's own evaluations: {summary}"
+
+
+def _word(is_shown: bool, difference: float) -> WorkedAnswer:
+    return "not shown" if not is_shown else "yes" if difference > 0 else "no"
+
+
+def _joined(words: Sequence[WorkedAnswer]) -> WorkedAnswer:
+    if not words:
+        return "unknown"
+    return "no" if "no" in words else "yes" if "yes" in words else "not shown"
+
+
+def _comparison(one: BeforeAndAfter, view: ViewResult) -> dict[str, Any]:
+    return {
+        "environment": one.source.environment,
+        "held_out": one.source.held_out,
+        "base": view.data["other"],
+        "trained": view.data["id"],
+        "difference": view.data["difference"],
+        "tasks": view.data["tasks"]["shared"],
+    }
+
+
+def _step(checkpoints: Sequence[Mapping[str, Any]]) -> int | None:
+    steps = [c.get("step") for c in checkpoints if str(c.get("status", "READY")).upper() == "READY"]
+    return max((step for step in steps if isinstance(step, int)), default=None)
+
+
+def _tasks(config: Mapping[str, Any]) -> int | None:
+    """Tasks of one evaluation by the config; None for -1 (all tasks), whose number is not known here."""
+    table: Any = config
+    for part in ("orchestrator", "eval", "num_examples"):
+        table = table.get(part) if isinstance(table, Mapping) else None
+    return table if isinstance(table, int) and not isinstance(table, bool) and table > 0 else None

@@ -1,0 +1,117 @@
+"""Collects what a person should know before paying for a run, with concurrent requests to the platform."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer, Wallet
+from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.training.cost import CostBound, CostForecast, bound_cost, forecast_from_ledger
+from prime_lab_mcp.lab.training.keys import EnvironmentSecrets, environment_secrets, key_findings, link_findings
+
+VALID_SECONDS = 600.0
+"""Seconds for which the platform's verdict in `check_training_config` stays valid for a submission."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPreparation:
+    """Price, wallet, validation and secrets of a run. A blocker in `findings` makes the question unnecessary."""
+
+    cost: CostBound
+    forecast: CostForecast | None
+    wallet: Wallet
+    validation: ValidateAnswer
+    secrets: tuple[EnvironmentSecrets, ...]
+    findings: tuple[Finding, ...]
+
+
+async def validate_copy(lab: Lab, config: TrainingConfig, copy: Path) -> ValidateAnswer:
+    """Whether the platform's schema accepts the config.
+
+    A recent recorded verdict on the config's bytes is reused, because the submitted copy differs by its name alone.
+    """
+    return _recorded_verdict(lab, config) or await lab.prime.train_validate(copy)
+
+
+def _recorded_verdict(lab: Lab, config: TrainingConfig) -> ValidateAnswer | None:
+    rows = lab.ledger.evidence(lab.key, tool="check_training_config", config_sha256=config.sha256)
+    row = next((r for r in rows if r.platform == lab.platform), None)
+    if row is None or time.time() - row.at >= VALID_SECONDS:
+        return None
+    outcome, commit = row.data.get("validation"), row.data.get("platform_schema_commit")
+    if outcome not in ("valid", "not-offered"):
+        return None
+    return ValidateAnswer(outcome, (), str(commit) if commit else None)
+
+
+async def prepare_run(
+    lab: Lab, config: TrainingConfig, copy: Path, platform: PlatformReader | None = None
+) -> RunPreparation:
+    """Price, wallet, validation and secrets. `platform` answers for the present call.
+
+    Raises PrimeError when the price or the wallet cannot be read.
+    """
+    prime = platform or lab.prime
+    answers: dict[str, Any] = {}
+
+    async def ask(name: str, question: Callable[[], Awaitable[Any]]) -> None:
+        answers[name] = await question()
+
+    findings = key_findings(lab, config)
+    try:
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(ask, "models", prime.models)
+            asking.start_soon(ask, "wallet", prime.wallet)
+            asking.start_soon(ask, "validation", lambda: validate_copy(lab, config, copy))
+            asking.start_soon(ask, "secrets", lambda: environment_secrets(lab, config))
+    except BaseExceptionGroup as group:
+        raise _first_failure(group) from None
+    models: PlatformModels = answers["models"]
+    wallet: Wallet = answers["wallet"]
+    secrets: list[EnvironmentSecrets] = answers["secrets"]
+    price = models.price(config.gpu_type)
+    cost = bound_cost(config, price)
+    findings += [*link_findings(secrets), *_wallet_findings(wallet, cost)]
+    return RunPreparation(
+        cost, forecast_from_ledger(lab, config, price), wallet, answers["validation"], tuple(secrets), tuple(findings)
+    )
+
+
+def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first of several concurrent failures, because a report has room for one."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def _wallet_findings(wallet: Wallet, cost: CostBound) -> list[Finding]:
+    if wallet.balance <= 0:
+        return [
+            Finding(
+                "payment-required",
+                "blocker",
+                f"the wallet holds ${wallet.balance:.2f}, and a run is paid by the hour",
+                "Ask the user to add funds at https://app.primeintellect.ai/dashboard/billing.",
+            )
+        ]
+    if cost.max_cost is None or wallet.balance >= cost.max_cost:
+        return []
+    message = f"the wallet holds ${wallet.balance:.2f}, less than the ${cost.max_cost:.2f} that the run may cost"
+    return [
+        Finding(
+            "wallet-low",
+            "warning",
+            f"{message}: it may end before its last step",
+            "Ask the user to add funds, or use fewer steps; checkpoints keep what was trained.",
+        )
+    ]

@@ -1,0 +1,251 @@
+"""Submits a run at most once.
+
+A submission claims its intent, sends the run, and settles a lost answer by looking the run up by name. A run's name
+ends in eight hex digits of its intent, so after a timeout or a crash the platform itself shows whether the run exists.
+While the platform cannot be reached, nothing is sent again.
+
+One transaction records the run, its bound against the cap, and the outcome of its intent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.errors import LabError, PrimeError
+from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import Submitted
+from prime_lab_mcp.lab.prime.refusals import ended_by_force, had_no_effect
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
+from prime_lab_mcp.lab.training.card import submission_facts
+from prime_lab_mcp.lab.training.cost import CostBound, cost_of
+from prime_lab_mcp.lab.training.keys import forwarded_keys
+from prime_lab_mcp.lab.training.naming import intent_key, run_name, sent_copy_path
+
+
+def row_of(
+    lab: Lab,
+    config: TrainingConfig,
+    answer: Submitted,
+    cost: CostBound,
+    *,
+    key: str,
+    name: str,
+    attempt: int,
+    resume_from: str | None,
+    copy: Path | None,
+) -> Run:
+    """The ledger row of a run that the platform created for intent `key`. `copy` is the config as it was sent."""
+    data: dict[str, Any] = {
+        "model": config.model,
+        "environments": [s.id for s in config.sources],
+        "max_steps": config.max_steps,
+        "gpus": config.gpus,
+        "gpu_type": answer.gpu_type or config.gpu_type,
+        "attempt": attempt,
+        "max_hours": cost.hours,
+        "card": submission_facts(lab, config, key),
+    }
+    if resume_from:
+        data["resumed_from"] = resume_from
+    if copy is not None:
+        data |= {"copy": str(copy), "copy_sha256": hashlib.sha256(copy.read_bytes()).hexdigest()}
+    price = answer.estimated_cost_per_hour if answer.estimated_cost_per_hour is not None else cost.price_per_hour
+    return Run(
+        id=answer.id,
+        kind="training",
+        name=name,
+        workspace=lab.key,
+        intent=key,
+        platform=lab.platform,
+        config_path=config.path.resolve().relative_to(lab.workspace.root).as_posix(),
+        config_sha256=config.sha256,
+        price_per_hour=price,
+        max_cost=cost.max_cost,
+        data=data,
+    )
+
+
+DELAYS: Mapping[Platform, Delays] = {
+    # A `prime` command takes at most 300 s and gives up one request after 120 s.
+    "prime": Delays(limit=300.0, landing=150.0, landing_after_failure=150.0, wait=90.0, looks=(0.0, 2.0, 5.0)),
+    # The rehearsal platform is on this machine: no request is pending once `prime` has ended by itself.
+    "rehearsal": Delays(limit=300.0, landing=5.0, landing_after_failure=0.0, wait=90.0),
+}
+
+
+class RunSubmission(AtMostOnce[Run]):
+    """One attempt to start a run of a config. Sending needs `cost` and `copy`; settling does not."""
+
+    kind = "submit"
+
+    def __init__(
+        self,
+        lab: Lab,
+        config: TrainingConfig,
+        *,
+        key: str,
+        name: str,
+        attempt: int,
+        resume_from: str | None = None,
+        cost: CostBound | None = None,
+        copy: Path | None = None,
+    ) -> None:
+        super().__init__(key, lab.platform, DELAYS[lab.platform])
+        self.name = name
+        self._lab, self._config, self._attempt = lab, config, attempt
+        self._resume_from, self._cost, self._copy = resume_from, cost, copy
+
+    async def send(self) -> Run:
+        if self._copy is None:
+            raise RuntimeError("a submission without its copy can only be settled")
+        answer = await self._lab.prime.train_submit(
+            self._copy, resume_from=self._resume_from, secrets=forwarded_keys(self._lab, self._config)
+        )
+        return await self._row(answer)
+
+    async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Run]:
+        id = await find_run(self._lab, self.name)
+        return Lookup(None if id is None else await self._row(Submitted(id, None, None)))
+
+    async def _row(self, answer: Submitted) -> Run:
+        cost = self._cost if self._cost is not None else await cost_of(self._lab, self._config)
+        copy = self._copy or sent_copy_path(self._lab, self._config, self.key)
+        return row_of(
+            self._lab,
+            self._config,
+            answer,
+            cost,
+            key=self.key,
+            name=self.name,
+            attempt=self._attempt,
+            resume_from=self._resume_from,
+            copy=copy if copy.is_file() else None,
+        )
+
+    def had_no_effect(self, error: LabError) -> bool:
+        return had_no_effect(error)
+
+    def ended_by_force(self, error: LabError) -> bool:
+        return ended_by_force(error)
+
+    def as_result(self, value: Run) -> Mapping[str, Any]:
+        return {"id": value.id, "name": value.name}
+
+    def from_result(self, result: Mapping[str, Any]) -> Run:
+        id = str(result["id"])
+        known = self._lab.ledger.runs(id=id, platform=self.platform)
+        return known[0] if known else Run(id, "training", self.name, self._lab.key, self.key, self.platform)
+
+    def record(self, value: Run) -> None:
+        ledger = self._lab.ledger
+        ledger.record_run(value)
+        ledger.commit_spend(self.key, value.max_cost or 0.0, f"training run {value.id}", self.platform)
+
+    def in_flight(self) -> LabError:
+        return PrimeError(
+            f"another server is submitting {self.name} right now",
+            fix="Call submit_training again in a minute; it returns that run.",
+            code="submit-in-flight",
+        )
+
+    def unknown(self, why: str, seconds: float) -> LabError:
+        return PrimeError(
+            f"whether run {self.name} was created is not known: {why}",
+            fix=f"Call submit_training again in {max(10, round(seconds) + 5)} seconds; it looks the run up before it "
+            "sends anything.",
+            code="submit-outcome-unknown",
+        )
+
+
+async def find_run(lab: Lab, name: str) -> str | None:
+    """The id of the account's run with this name. Raises PrimeError when the platform cannot be reached."""
+    runs = await lab.prime.train_list(name)
+    return str(runs[-1]["id"]) if runs else None
+
+
+TERMINAL_STATUSES = frozenset({"COMPLETED", "FAILED", "STOPPED"})
+"""Statuses of a run that has ended for good. A PAUSED run can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStanding:
+    """The state of an intent: `fresh` may be sent; `existing` is a run with `id` and `status`."""
+
+    state: Literal["fresh", "existing"]
+    key: str
+    attempt: int
+    name: str
+    id: str | None = None
+    status: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in TERMINAL_STATUSES or self.status == "DELETED"
+
+
+async def run_standing(
+    lab: Lab, config: TrainingConfig, *, resume_from: str | None = None, again: bool = False
+) -> RunStanding:
+    """Look an intent up in the ledger and, where needed, on the platform. Raises PrimeError when that fails."""
+    attempt = _latest_attempt(lab, config, resume_from, again)
+    key = intent_key(lab, config, resume_from, attempt)
+    name = run_name(config, key)
+    run = await Once(lab.ledger).settle(
+        RunSubmission(lab, config, key=key, name=name, attempt=attempt, resume_from=resume_from)
+    )
+    if run is None:
+        return RunStanding("fresh", key, attempt, name)
+    standing = RunStanding("existing", key, attempt, name, run.id, await run_status(lab, run.id))
+    if again and standing.ended:
+        key = intent_key(lab, config, resume_from, attempt + 1)
+        return RunStanding("fresh", key, attempt + 1, run_name(config, key))
+    return standing
+
+
+def _latest_attempt(lab: Lab, config: TrainingConfig, resume_from: str | None, again: bool) -> int:
+    """The attempt that a call means. An attempt that was refused before anything was sent counts only with `again`."""
+    attempt = 1
+    while True:
+        after = lab.ledger.intent(intent_key(lab, config, resume_from, attempt + 1), lab.platform)
+        if after is None or (after.state == "open" and not again):
+            return attempt
+        attempt += 1
+
+
+async def run_status(lab: Lab, id: str) -> str:
+    """The platform's status of a run, or DELETED."""
+    try:
+        return str((await lab.prime.train_get(id)).get("status") or "UNKNOWN").upper()
+    except LabError as error:
+        if error.code == "platform-not-found":
+            return "DELETED"
+        raise
+
+
+async def submit_run(
+    lab: Lab, config: TrainingConfig, standing: RunStanding, cost: CostBound, resume_from: str | None, copy: Path
+) -> Run | None:
+    """Start the run. Returns None where this call started none; `run_standing` then finds the run, if there is one.
+
+    None happens where another call submitted the run first, or the platform had a run of this name already. Raises
+    LabError.
+    """
+    submission = RunSubmission(
+        lab,
+        config,
+        key=standing.key,
+        name=standing.name,
+        attempt=standing.attempt,
+        resume_from=resume_from,
+        cost=cost,
+        copy=copy,
+    )
+    settled = await Once(lab.ledger).send(submission)
+    return settled.value if settled is not None and settled.sent else None

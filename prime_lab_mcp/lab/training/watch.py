@@ -1,0 +1,242 @@
+"""Reads the present state of a training run from the platform and finds anomalies. Nothing here acts on the run."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import finite_number
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.training import anomalies
+from prime_lab_mcp.lab.training.anomalies import Anomaly
+from prime_lab_mcp.lab.training.metrics import held_out_series, merge_rows, step_of, step_seconds
+from prime_lab_mcp.lab.training.summary import expected_spend, recent_rows, reward_summary
+
+__all__ = [
+    "CONCURRENT_QUESTIONS",
+    "RunReading",
+    "held_out_series",
+    "recent_rows",
+    "reward_summary",
+    "seconds_of_time",
+    "watch_run",
+]
+
+CONCURRENT_QUESTIONS = 3
+"""`prime` programs that run at the same time; each takes most of a second of one core."""
+LOG_LINES = 200
+"""Newest lines of a log that are read; the platform serves no more without searching."""
+SAMPLED_ROLLOUTS = 100
+"""Rollouts of a step that are read."""
+_NOT_STARTED = ("QUEUED", "PENDING")
+_TRAINER = re.compile(r"trainer|cuda|out of memory|nccl|gradient", re.I)
+_ENVIRONMENT = re.compile(r"environment|env[- ]server|ModuleNotFound", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReading:
+    """The state of a run. `missing` has the error of each part that the platform did not send. `logs` has the newest
+    lines by component."""
+
+    run: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+    usage: Mapping[str, Any]
+    checkpoints: Sequence[Mapping[str, Any]]
+    progress: Mapping[str, Any]
+    distribution: Mapping[str, Any]
+    anomalies: tuple[Anomaly, ...]
+    missing: Mapping[str, LabError]
+    rollouts: Mapping[str, Any] = field(default_factory=dict)
+    logs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        return str(self.run.get("status") or "UNKNOWN").upper()
+
+    @property
+    def spend(self) -> float | None:
+        """US dollars billed so far."""
+        return finite_number(self.usage.get("total_cost_usd"))
+
+    @property
+    def step(self) -> int | None:
+        """The newest finished step."""
+        steps = [s for row in self.rows[-1:] if (s := step_of(row)) is not None]
+        latest = finite_number(self.progress.get("latest_step"))
+        return max([*steps, *([int(latest)] if latest is not None else [])], default=None)
+
+    @property
+    def max_steps(self) -> int | None:
+        value = finite_number(self.run.get("max_steps"))
+        return int(value) if value is not None else None
+
+    @property
+    def idle(self) -> float | None:
+        """Seconds since a running run finished its newest step."""
+        last = seconds_of_time(self.progress.get("last_updated_at")) if self.status == "RUNNING" else None
+        return time.time() - last if last is not None else None
+
+    @property
+    def expected(self) -> float | None:
+        """US dollars that an active run will have cost at its end, at its pace so far."""
+        going = self.status in ("RUNNING", "PAUSING")
+        return expected_spend(self.rows, self.step, self.max_steps, self.spend) if going else None
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds until the last step, at the pace of the newest steps."""
+        pace = step_seconds(self.rows)
+        if self.status != "RUNNING" or pace is None or self.step is None or self.max_steps is None:
+            return None
+        return max(0, self.max_steps - self.step - 1) * pace
+
+    def burned_since(self, step: int) -> float | None:
+        """US dollars spent since a step, as the share of the steps since then."""
+        first = step_of(self.rows[0]) if self.rows else None
+        if self.spend is None or self.step is None or first is None or self.step < first:
+            return None
+        share = (self.step - min(max(step, first), self.step) + 1) / (self.step - first + 1)
+        return round(self.spend * share, 2)
+
+
+async def watch_run(lab: Lab, id: str, known: Run | None, step: int | None = None) -> RunReading:
+    """Read everything about a run concurrently, with the rollouts of a step (by default the newest with samples).
+
+    Raises PrimeError when the run itself cannot be read.
+    """
+    run = await lab.prime.train_get(id)
+    if str(run.get("status") or "").upper() in _NOT_STARTED:
+        return RunReading(run, [], {}, [], {}, {}, tuple(_queue_anomalies(run)), {})
+    first = _Requests(id)
+    await first.ask(
+        metrics=lab.prime.train_metrics,
+        usage=lab.prime.train_usage,
+        checkpoints=lab.prime.train_checkpoints,
+        progress=lab.prime.train_progress,
+        distribution=lab.prime.train_distributions,
+    )
+    found = first.found
+    reading = RunReading(
+        run,
+        merge_rows(found.get("metrics", [])),
+        found.get("usage", {}),
+        found.get("checkpoints", []),
+        found.get("progress", {}),
+        found.get("distribution", {}),
+        (),
+        first.missing,
+    )
+    reading = replace(reading, anomalies=tuple(_metric_anomalies(reading, known)))
+    second = _Requests(id)
+    await second.ask(**_follow_up_requests(lab, reading, step))
+    logs = {name: text for name, text in second.found.items() if name != "rollouts"}
+    reading = replace(
+        reading, rollouts=second.found.get("rollouts", {}), logs=logs, missing=first.missing | second.missing
+    )
+    return replace(reading, anomalies=tuple(anomalies.rank_anomalies([*_log_anomalies(reading), *reading.anomalies])))
+
+
+class _Requests:
+    """Requests that run a few at a time. Failures are collected beside the answers."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.found: dict[str, Any] = {}
+        self.missing: dict[str, LabError] = {}
+
+    async def ask(self, **questions: Callable[[str], Awaitable[Any]]) -> None:
+        limit = anyio.CapacityLimiter(CONCURRENT_QUESTIONS)
+
+        async def one(name: str, question: Callable[[str], Awaitable[Any]]) -> None:
+            async with limit:
+                try:
+                    self.found[name] = await question(self.id)
+                except LabError as error:
+                    self.missing[name] = error
+
+        async with anyio.create_task_group() as asking:
+            for name, question in questions.items():
+                asking.start_soon(one, name, question)
+
+
+def _follow_up_requests(lab: Lab, reading: RunReading, step: int | None) -> dict[str, Callable[[str], Awaitable[Any]]]:
+    """What the first answers make worth asking: rollouts, and logs where something is wrong."""
+    requests: dict[str, Callable[[str], Awaitable[Any]]] = {}
+    sampled = [int(s) for s in reading.progress.get("steps_with_samples") or () if finite_number(s) is not None]
+    at = step if step is not None else max(sampled, default=None)
+    if at is not None:
+        requests["rollouts"] = lambda id: lab.prime.train_rollouts(id, at, limit=SAMPLED_ROLLOUTS)
+    for component in _components_to_read(reading):
+        requests[component] = _log_request(lab, reading, component)
+    return requests
+
+
+def _log_request(lab: Lab, reading: RunReading, component: str) -> Callable[[str], Awaitable[str]]:
+    environment = _served_name(reading) if component == "env-server" else None
+    return lambda id: lab.prime.train_logs(id, component, LOG_LINES, environment)
+
+
+def _served_name(reading: RunReading) -> str | None:
+    """The name under which the first environment's server logs: without owner and version."""
+    listed = [e for e in reading.run.get("environments") or () if isinstance(e, dict)]
+    name = str((listed[0].get("name") or listed[0].get("id") or "") if listed else "")
+    return name.partition("@")[0].rpartition("/")[2] or None
+
+
+def _components_to_read(reading: RunReading) -> list[str]:
+    """The components whose logs are worth reading. A run that never started has none, because `prime` waits minutes
+    for them."""
+    if reading.run.get("started_at") is None:
+        return []
+    components: list[str] = []
+    if reading.status == "FAILED":
+        message = str(reading.run.get("error_message") or "")
+        blamed = (
+            "trainer" if _TRAINER.search(message) else "env-server" if _ENVIRONMENT.search(message) else "orchestrator"
+        )
+        components.append(blamed)
+    if any(a.code == "errors" for a in reading.anomalies):
+        components.append("env-server")
+    slow = reading.idle is not None and reading.idle > 2 * (step_seconds(reading.rows) or anomalies.USUAL_STEP_SECONDS)
+    if slow and "orchestrator" not in components:
+        components.append("orchestrator")
+    return list(dict.fromkeys(components))
+
+
+def _log_anomalies(reading: RunReading) -> list[Anomaly]:
+    found = anomalies.empty_batches(reading.logs.get("orchestrator", ""), reading.step or 0)
+    return [found] if found and not any(a.code == found.code for a in reading.anomalies) else []
+
+
+def _metric_anomalies(reading: RunReading, known: Run | None) -> list[Anomaly]:
+    found = anomalies.find_anomalies(reading.rows)
+    if reading.idle is not None:
+        stalled = anomalies.stall(reading.step or 0, reading.idle, step_seconds(reading.rows))
+        found += [stalled] if stalled else []
+    over = anomalies.overrun(reading.spend, known.max_cost if known else None, reading.step or 0, reading.expected)
+    return ([over] if over else []) + found
+
+
+def _queue_anomalies(run: Mapping[str, Any]) -> list[Anomaly]:
+    created = seconds_of_time(run.get("created_at"))
+    found = anomalies.long_queue(time.time() - created) if created is not None else None
+    return [found] if found else []
+
+
+def seconds_of_time(value: Any) -> float | None:
+    """Seconds since the epoch for a time as the platform or `prime` writes it."""
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.fromisoformat(value.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

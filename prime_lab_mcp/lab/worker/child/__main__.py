@@ -1,0 +1,31 @@
+"""Starts the fork server: `python -P .../child/__main__.py v0|v1`, with a socket to the server as standard input.
+
+The folder becomes a package called `_prime_lab_worker`, whatever the search path holds. An environment may have modules
+called `child`, `worker` or `audit`; it can neither shadow this package nor find its modules by such a name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+PACKAGE = "_prime_lab_worker"
+
+
+def register(folder: Path) -> None:
+    """Make the folder importable as `_prime_lab_worker`."""
+    spec = importlib.util.spec_from_file_location(
+        PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[PACKAGE] = package
+    spec.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    register(Path(__file__).parent)
+    importlib.import_module(f"{PACKAGE}.fork_server").main()

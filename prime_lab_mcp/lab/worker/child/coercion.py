@@ -1,0 +1,76 @@
+"""JSON coercion: any Python value becomes JSON that every reader accepts.
+
+The values come from foreign code, which may hand over anything: cycles, NaN, endless integers, lone surrogates, objects
+whose repr raises.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+TEXT = 200_000
+"""Characters of one string that are passed on. A longer one is cut, and its end says so."""
+_ITEMS = 20_000
+_DEPTH = 12
+_BITS = 10_000
+
+
+def text(value: object, limit: int = TEXT) -> str:
+    """Text that encodes as UTF-8, cut at `limit`."""
+    try:
+        shown = value if isinstance(value, str) else str(value)
+    except BaseException:
+        shown = f"<{type(value).__name__}>"
+    if len(shown) > limit:
+        shown = f"{shown[:limit]}… (+{len(shown) - limit} characters)"
+    return shown.encode("utf-8", "replace").decode("utf-8")
+
+
+def to_json(value: Any, depth: int = _DEPTH) -> Any:
+    """`value` with only JSON types in it. Non-finite floats become null, unknown objects their repr."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, int):
+        return int(value) if value.bit_length() <= _BITS else f"<integer of {value.bit_length()} bits>"
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if depth <= 0:
+        return f"<{type(value).__name__}>"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>"
+    try:
+        return _compound(value, depth - 1)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def _compound(value: Any, depth: int) -> Any:
+    if isinstance(value, Mapping):
+        pairs = list(value.items())[:_ITEMS]
+        return {text(k, 1000): to_json(v, depth) for k, v in pairs}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(v, depth) for v in list(value)[:_ITEMS]]
+    if callable(getattr(value, "model_dump", None)):
+        return to_json(value.model_dump(mode="json"), depth)
+    if callable(getattr(value, "tolist", None)):  # numpy scalars and arrays
+        return to_json(value.tolist(), depth)
+    return text(repr(value), 1000)
+
+
+def number(value: Any) -> float | None:
+    """A finite float, or None."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def encode(value: Any) -> bytes:
+    """One line of JSON."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,162 @@
+"""Prepares this process for the environment's code (limits, scratch folder, search path, hidden packages), imports the
+code, and describes its errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import random
+import resource
+import sys
+import tempfile
+import traceback
+from importlib.machinery import PathFinder, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from . import coercion
+from .protocol import EnvironmentRequest, Failure
+
+_MEMORY = 4 << 30
+_CPU = 3600
+_TASKS = 1024
+_tree: list[str] = []
+
+
+def tree() -> str:
+    """The folder of the environment's code; empty before `enter`."""
+    return _tree[0] if _tree else ""
+
+
+def relative(text: str) -> str:
+    """The text with paths made relative to the environment's folder."""
+    return text.replace(f"{_tree[0]}/", "") if _tree else text
+
+
+def failure(error: BaseException) -> Failure:
+    """Describe an exception, with a traceback that omits the frames of this package."""
+    here = str(Path(__file__).parent)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(here)]
+    own = [f for f in frames if f.filename.startswith(_tree[0])] if _tree else []
+    places = [(f.filename, f.lineno) for f in own or frames]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno))
+    lines = "".join(traceback.format_list(frames[-6:]))
+    return {
+        "type": type(error).__name__,
+        "message": relative(coercion.text(error, 2000)),
+        "where": relative("{}:{}".format(*places[-1])) if places else "",
+        "traceback": relative(coercion.text(lines, 4000)),
+    }
+
+
+def enter(request: EnvironmentRequest) -> None:
+    """Set limits, scratch folder and search path. Call this before any of the environment's code runs.
+
+    Processes, memory and CPU time are limited. Relative paths, HOME and temporary files lead to the scratch folder,
+    which is removed with the child. Files that the code writes by absolute path elsewhere are not contained.
+    """
+    scratch = request["scratch"]
+    os.chdir(scratch)
+    os.environ.update(HOME=scratch, TMPDIR=scratch, PWD=scratch)
+    os.environ.update(request.get("variables") or {})
+    tempfile.tempdir = scratch
+    for kind, soft in _limits():
+        with contextlib.suppress(OSError, ValueError):
+            _, hard = resource.getrlimit(kind)
+            bound = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+            resource.setrlimit(kind, (bound, hard))
+    tree = request["tree"]
+    _tree[:] = [tree]
+    sys.path[:0] = [p for p in (tree, f"{tree}/src") if os.path.isdir(p)]
+    _keep_clean(tree)
+    if request.get("hidden"):
+        hide(request["hidden"])
+    random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+
+
+def _limits() -> list[tuple[int, int]]:
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, _CPU)]
+    if sys.platform == "linux":
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            used = int(statm.read().split()[0]) * resource.getpagesize()
+        limits.append((resource.RLIMIT_AS, used + _MEMORY))
+        limits.append((resource.RLIMIT_NPROC, _threads_of_user() + _TASKS))
+    return limits
+
+
+def _threads_of_user() -> int:
+    # RLIMIT_NPROC counts every thread of the user on this machine, not only ours.
+    user, count = os.getuid(), 0
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                if os.stat(f"/proc/{entry}").st_uid == user:
+                    count += len(os.listdir(f"/proc/{entry}/task"))
+    return count
+
+
+def _keep_clean(tree: str) -> None:
+    """Prevent cached byte code inside the snapshot, because the files of the snapshot are published."""
+    write = SourceFileLoader.set_data
+
+    def set_data(self: Any, path: str, data: Any, **options: Any) -> None:
+        if not path.startswith(tree):
+            write(self, path, data, **options)
+
+    SourceFileLoader.set_data = set_data  # type: ignore[method-assign]
+
+
+def find(name: str, tree: str) -> ModuleType:
+    """Import the environment's module from the snapshot, even if another module has the same name.
+
+    An ordinary import would prefer an installed package, a module that verifiers uses, or a builtin of that name.
+    """
+    importlib.invalidate_caches()
+    places = [p for p in (tree, f"{tree}/src") if os.path.isdir(p)]
+    spec = PathFinder.find_spec(name, places)
+    if spec is None or spec.loader is None or spec.origin is None:
+        raise ModuleNotFoundError(f"no module {name!r} in the environment's folder")
+    for known in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
+        del sys.modules[known]
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return sys.modules.get(name, module)
+
+
+def hide(names: list[str]) -> None:
+    """Hide top-level modules, including modules that are imported already.
+
+    These are modules that a clean installation of the package lacks. With them, an environment would load here and fail
+    in training.
+    """
+    hidden = frozenset(names)
+    for known in [m for m in sys.modules if m.partition(".")[0] in hidden]:
+        del sys.modules[known]
+    sys.meta_path[:] = [_Without(finder, hidden) for finder in sys.meta_path]
+
+
+class _Without:
+    """A finder without some top-level modules.
+
+    `find_spec` returns None for these instead of raising, because code checks for optional packages in that way.
+    """
+
+    def __init__(self, finder: Any, hidden: frozenset[str]) -> None:
+        self._finder = finder
+        self._hidden = hidden
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name.partition(".")[0] in self._hidden:
+            return None
+        return self._finder.find_spec(name, path, target)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._finder, name)

@@ -1,0 +1,180 @@
+"""Observes scoring functions while the environment's own path runs them: exceptions, returned values, durations.
+
+Verifiers hides these: v0 turns exceptions into 0.0, v1 stops at the first one, and both convert returned values and let
+NaN through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from . import coercion, environment
+from .protocol import ComponentReply, ErrorReply, JudgeReply, ProblemReply, ScoreReply
+
+_ERRORS = 20
+_FIRST = 8.0
+"""Extra seconds for the first scoring of a process, because rewards import late (host.py allows the same)."""
+_JUDGE_FAILED = frozenset({"judge-unreachable", "judge-unread"})
+_OURS = frozenset({"BadRequestError", "UnprocessableEntityError", "APIResponseValidationError"})
+"""Errors of an endpoint that refuses a request: a fault of the caller."""
+_UNREACHABLE = frozenset(
+    {
+        "APIConnectionError",
+        "APITimeoutError",
+        "APIStatusError",
+        "AuthenticationError",
+        "PermissionDeniedError",
+        "NotFoundError",
+        "RateLimitError",
+        "InternalServerError",
+        "MissingKeyError",
+        "ConnectError",
+        "ConnectTimeout",
+        "ReadTimeout",
+        "ClientConnectorError",
+    }
+)
+"""Exceptions of the openai client, httpx and aiohttp, and that of verifiers for a missing key."""
+_READS_HTTP = frozenset({"openai", "httpx", "httpcore", "aiohttp", "verifiers", "litellm", "anthropic"})
+_now: list[Observation] = []
+
+
+def current() -> Observation | None:
+    """The observation of the case that is being scored; None before the first."""
+    return _now[0] if _now else None
+
+
+def unreachable(error: BaseException) -> bool:
+    """Whether an exception or one of its causes means that a model is unreachable: no connection, key or quota."""
+    chain: BaseException | None = error
+    for _ in range(20):
+        if chain is None:
+            return False
+        kinds = {k.__name__ for k in type(chain).__mro__ if k.__module__.partition(".")[0] in _READS_HTTP}
+        if kinds & _UNREACHABLE and not kinds & _OURS:
+            return True
+        if "OpenAIError" in kinds and any(word in str(chain) for word in ("api_key", "API_KEY", "credentials")):
+            return True
+        chain = chain.__cause__ or chain.__context__
+    return False
+
+
+class Observation:
+    """Errors and problems of one case."""
+
+    def __init__(self) -> None:
+        self.errors: list[ErrorReply] = []
+        self.problems: list[ProblemReply] = []
+        self.raised: list[BaseException] = []
+        self.waiting = ""
+        self.judges: list[JudgeReply] = []
+        """Models that were asked while this case was scored."""
+        self.judge_cancelled = False
+        """Whether a request to a judge was cancelled."""
+        _now[:] = [self]
+
+    def add_problem(self, code: str, detail: str = "") -> None:
+        """Note a problem, once for each detail."""
+        problem: ProblemReply = {"code": code, "detail": detail}
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def has_problem(self, *codes: str) -> bool:
+        """Whether one of these problems was noted."""
+        return any(problem["code"] in codes for problem in self.problems)
+
+    def add_error(self, kind: str, message: str, where: str) -> None:
+        """Note an error that is no exception."""
+        self.errors.append({"type": kind, "message": message, "where": where})
+
+    def add_exception(self, error: BaseException, where: str) -> None:
+        """Note an exception, with the line of the environment's code that raised it."""
+        if isinstance(error, asyncio.CancelledError):
+            self.waiting = self.waiting or where  # The timeout cancelled it; `scoring_failed` notes the problem.
+            return
+        self.raised.append(error)
+        if unreachable(error):
+            self.add_problem("judge-unreachable")
+        elif self.judges and not self.has_problem("judge-unreachable"):
+            self.add_problem("judge-unread")
+        failure = environment.failure(error)
+        place = ":".join(p for p in (where, failure["where"]) if p)
+        self.add_error(failure["type"], failure["message"], place)
+
+    def judge_unreachable(self, error: BaseException) -> None:
+        """Note that a judge could not be asked, even if the reward handles the error."""
+        if not self.has_problem("judge-unreachable"):
+            self.add_problem("judge-unreachable")
+            self.add_error(type(error).__name__, coercion.text(error, 2000), "")
+
+    def scoring_failed(self, error: BaseException, seconds: float, limit: float) -> None:
+        """Note that the scoring as a whole failed after `seconds`, unless the cause was already noted."""
+        if isinstance(error, TimeoutError) and seconds >= limit * 0.98:
+            self.add_problem("judge-unreachable" if self.judge_cancelled else "timeout")
+            self.add_error("TimeoutError", f"no score within {limit:g} seconds", self.waiting)
+            return
+        chain: BaseException | None = error
+        while chain is not None:
+            if any(chain is noted for noted in self.raised):
+                return
+            chain = chain.__cause__ or chain.__context__
+        if not self.errors:
+            self.add_exception(error.__cause__ or error, "")
+
+    def check_duration(self, seconds: float, limit: float, *, first: bool) -> None:
+        """Note a scoring that exceeded its limit and still returned: blocking code cannot be cancelled."""
+        allowed = limit + _FIRST if first else limit
+        if seconds > allowed + 0.1 and not self.errors and not self.has_problem("timeout"):
+            self.add_problem("timeout")
+            self.add_error(
+                "TimeoutError", f"the score came after {seconds:.1f} seconds, {limit:g} are allowed", self.waiting
+            )
+
+    def check_value(self, value: Any, name: str) -> None:
+        """Note a returned value that is not a finite number, or not a mapping of such numbers (v1)."""
+        for part in value.values() if isinstance(value, Mapping) else (value,):
+            number = coercion.number(part)
+            scalar = type(part).__module__ == "numpy" and type(part).__name__ != "ndarray"
+            if isinstance(part, bool | int | float) or scalar:
+                if number is None:
+                    self.add_problem("nonfinite")
+                continue
+            self.add_problem("not-a-float", type(part).__name__)
+            if number is None:
+                self.add_error("TypeError", f"{name} returned {type(part).__name__}, not a number", name)
+
+    def as_reply(
+        self,
+        reward: float | None = None,
+        ms: float = 0.0,
+        components: dict[str, ComponentReply] | None = None,
+        metrics: dict[str, float | None] | None = None,
+    ) -> ScoreReply:
+        """The reply for the scored case. The reward is null where a judge failed, whatever the reward returned."""
+        return {
+            "reward": None if self.has_problem(*_JUDGE_FAILED) else reward,
+            "components": components or {},
+            "metrics": metrics or {},
+            "errors": self.errors[:_ERRORS],
+            "problems": self.problems,
+            "judges": self.judges,
+            "ms": ms,
+        }
+
+
+def not_run() -> ScoreReply:
+    """The reply for a case that is left out after too many slow cases."""
+    observation = Observation()
+    observation.add_error("not-run", "earlier cases took too long", "")
+    observation.add_problem("not-run")
+    return observation.as_reply()
+
+
+def no_row(row: int) -> ScoreReply:
+    """The reply for a case whose task does not exist."""
+    observation = Observation()
+    observation.add_error("IndexError", f"there is no task {row}", "")
+    observation.add_problem("no-such-row")
+    return observation.as_reply()

@@ -1,0 +1,209 @@
+"""The scripted model for whole rollouts, and the description of rollouts, for both generations.
+
+A script is JSON data. Each of its `turns` is a text, `{"calls": [[tool, arguments]]}`, or `{"tools": TEXT}`, which
+calls every offered tool once, with arguments that fit its schema and TEXT for every text argument. `then` is the
+behaviour after the last turn: `repeat` the last text, or `silence`.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import coercion, environment
+from .protocol import ErrorReply, ToolReply
+
+MESSAGES = 400
+TEXT = 4000
+_TOOLS = 8
+"""Most tools of one environment that are called; more calls would use up the turns of the rollout."""
+_DEPTH = 6
+_FILL = "example"
+
+
+class ScriptedModel:
+    """Plays one script. After `limit` turns, the model calls `over` instead of answering."""
+
+    def __init__(self, script: dict[str, Any], limit: int) -> None:
+        self.script, self.limit = script, limit
+        self.turns: list[Any] | None = None
+        self.spoken = 0
+        self.asked = 0
+        self.tools: list[dict[str, Any]] = []
+        self.over: Callable[[], Any] = lambda: None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the environment requested more turns than the limit."""
+        return self.asked > self.limit
+
+    def offered(self, tools: list[dict[str, Any]]) -> None:
+        """Add the tools of a request, each with name, description and parameters."""
+        known = {t["name"] for t in self.tools}
+        self.tools += [t for t in tools if t["name"] not in known]
+
+    def next(self) -> Any:
+        """The model's next turn: a text, or a list of [tool, arguments]; None when the limit is reached."""
+        self.asked += 1
+        if self.ended:
+            self.over()
+            return None
+        if self.turns is None:
+            self.turns = [turn for raw in self.script["turns"] for turn in self._said(raw)]
+        number, self.spoken = self.spoken, self.spoken + 1
+        if number < len(self.turns):
+            return self.turns[number]
+        if self.script.get("then") == "silence":
+            return ""
+        texts = [turn for turn in self.turns if isinstance(turn, str)]
+        return texts[-1] if texts else ""
+
+    def _said(self, turn: Any) -> list[Any]:
+        if isinstance(turn, str):
+            return [turn]
+        if "calls" in turn:
+            return [turn["calls"]]
+        return [[[tool["name"], arguments(tool["parameters"], turn["tools"])]] for tool in self.tools[:_TOOLS]]
+
+
+def arguments(schema: Any, text: str | None = None) -> dict[str, Any]:
+    """Arguments that fit a tool's schema. `text` is used for text arguments, and for numbers if it states a number."""
+    if not isinstance(schema, dict):
+        return {}
+    found = _value({**schema, "type": "object"}, schema, text, _DEPTH)
+    return found if isinstance(found, dict) else {}
+
+
+def _value(schema: Any, whole: dict[str, Any], text: str | None, depth: int) -> Any:
+    if not isinstance(schema, dict) or depth <= 0:
+        return text or _FILL
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rsplit("/", 1)[-1]
+        return _value((whole.get("$defs") or whole.get("definitions") or {}).get(name), whole, text, depth - 1)
+    for fixed in ("const", "default"):
+        if fixed in schema and not (fixed == "default" and text):
+            return schema[fixed]
+    if schema.get("enum"):
+        return text if text in schema["enum"] else schema["enum"][0]
+    choices = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
+    if choices:
+        real = [c for c in choices if not (isinstance(c, dict) and c.get("type") == "null")]
+        return _value(real[0] if real else None, whole, text, depth - 1)
+    kind = schema.get("type")
+    kind = next((k for k in kind if k != "null"), "string") if isinstance(kind, list) and kind else kind
+    if kind == "object":
+        known = schema.get("properties") or {}
+        wanted = schema.get("required")
+        wanted = list(known) if wanted is None and text else wanted or ()
+        return {name: _value(known.get(name), whole, text, depth - 1) for name in wanted}
+    if kind == "array":
+        return [_value(schema.get("items"), whole, text, depth - 1)]
+    if kind == "boolean":
+        return True
+    if kind in ("integer", "number"):
+        return _number(schema, kind, text)
+    return text or next(iter(schema.get("examples") or ()), _FILL)
+
+
+def _number(schema: dict[str, Any], kind: str, text: str | None) -> Any:
+    try:
+        return int(text or "") if kind == "integer" else float(text or "")
+    except ValueError:
+        low, high = schema.get("minimum"), schema.get("maximum")
+        return low if low is not None else min(1, high) if high is not None else 1
+
+
+def raw_arguments(given: Any) -> str:
+    """The arguments of a call in JSON. A script may state them as text, which may be deliberately invalid JSON."""
+    return given if isinstance(given, str) else json.dumps(given)
+
+
+def error_summary(error: BaseException, phase: str = "") -> ErrorReply:
+    """Describe an exception of a rollout, with the function of the environment that raised it."""
+    inner: BaseException = error
+    while inner.__cause__ is not None and type(inner).__module__.startswith("verifiers"):
+        inner = inner.__cause__
+    found = environment.failure(inner)
+    outer = type(error).__name__
+    kind = found["type"] if inner is error else f"{outer}: {found['type']}"
+    return {"type": kind, "message": found["message"], "where": _place(inner, phase, found["where"])}
+
+
+def _place(error: BaseException, phase: str, where: str) -> str:
+    tree = environment.tree()
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f.name for f in frames if tree and f.filename.startswith(tree)]
+    here = str(Path(__file__).parent)
+    known = [f.name for f in frames if f.name in _PHASES and not f.filename.startswith(here)]
+    name = own[-1] if own else known[-1] if known else phase
+    return ", ".join(part for part in (name, where if own else "") if part)
+
+
+_PHASES = frozenset(
+    {
+        "env_response",
+        "setup_state",
+        "call_tool",
+        "update_tool_args",
+        "is_completed",
+        "cleanup",
+        "setup",
+        "finalize",
+        "run",
+        "get_prompt_messages",
+        "render_completion",
+        "init_state",
+    }
+)
+
+
+def message_dicts(found: list[Any]) -> list[dict[str, Any]]:
+    """Messages as JSON data with role, text and tool calls."""
+    shown = []
+    for message in found:
+        fields = message if isinstance(message, dict) else message.model_dump(mode="json", exclude_none=True)
+        fields_shown: dict[str, Any] = {"role": str(fields.get("role")), "content": _text(fields.get("content"))}
+        if fields.get("tool_calls"):
+            fields_shown["tool_calls"] = [_call(call) for call in fields["tool_calls"]]
+        if fields.get("tool_call_id"):
+            fields_shown["tool_call_id"] = coercion.text(fields["tool_call_id"], 200)
+        shown.append(fields_shown)
+    return shown
+
+
+def cut(shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first `MESSAGES` messages, each cut to `TEXT` characters."""
+    return [
+        {**m, "content": None if m["content"] is None else coercion.text(m["content"], TEXT)} for m in shown[:MESSAGES]
+    ]
+
+
+def _text(content: Any) -> str | None:
+    if isinstance(content, list):
+        content = "\n".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return None if content is None else str(coercion.text(content))
+
+
+def _call(call: Any) -> dict[str, Any]:
+    fields = call if isinstance(call, dict) else call.model_dump(mode="json")
+    inner = fields.get("function") or fields
+    function = {
+        "name": coercion.text(inner.get("name") or "", 200),
+        "arguments": _text(inner.get("arguments")) or "",
+    }
+    return {"id": coercion.text(fields.get("id") or "", 200), "type": "function", "function": function}
+
+
+def offered_tools(model: ScriptedModel) -> list[ToolReply]:
+    """The tools that the model was offered, as parts of a reply; at most 50."""
+    return [
+        {
+            "name": coercion.text(t["name"], 200),
+            "description": coercion.text(t["description"] or "", 1000),
+            "parameters": coercion.to_json(t["parameters"]),
+        }
+        for t in model.tools[:50]
+    ]

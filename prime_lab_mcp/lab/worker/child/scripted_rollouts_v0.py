@@ -1,0 +1,189 @@
+"""Whole rollouts of a v0 environment with a scripted model: `env.rollout`, then the rubric, as in an evaluation."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import importlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from . import coercion, messages_v0, scripted_rollouts
+from .messages_v0 import VERIFIERS_STATE_KEYS
+from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
+from .scripted_rollouts import ScriptedModel, raw_arguments
+
+if TYPE_CHECKING:
+    from .adapter_v0 import AdapterV0
+
+
+def applies(adapter: AdapterV0) -> bool:
+    """More can happen in a rollout than one reply: the environment answers, or has tools or a set-up of its own."""
+    return any(_turns(adapter.verifiers, env) for env in _members(adapter.env)) and _client_type() is not None
+
+
+def _members(env: Any) -> list[Any]:
+    inner = list(getattr(env, "env_map", {}).values())
+    return [leaf for part in inner for leaf in _members(part)] if inner else [env]
+
+
+def _turns(verifiers: Any, env: Any) -> bool:
+    multi, single = getattr(verifiers, "MultiTurnEnv", None), verifiers.SingleTurnEnv
+    if multi is None or not isinstance(env, multi):
+        return False
+    return not isinstance(env, single) or any(
+        getattr(type(env), name, None) is not getattr(single, name, None) for name in ("env_response", "setup_state")
+    )
+
+
+def _client_type() -> Any:
+    try:
+        return importlib.import_module("verifiers.clients").Client
+    except (ImportError, AttributeError):
+        return None  # before 0.1.11 a client was an OpenAI client
+
+
+def run(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
+    """Run the rollouts one after the other. Those for which no time was left are missing at the end."""
+    deadline = time.monotonic() + request["seconds"]
+    loop = adapter.event_loop()
+    found: list[RolloutReply] = []
+    runs: list[_Rollout] = []
+    for asked in request["rollouts"]:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        one = _Rollout(adapter, asked, request)
+        found.append(loop.run_until_complete(one.run(min(left, request["rollout_seconds"]))))
+        runs.append(one)
+    for one, result in zip(runs, found):  # noqa: B905
+        if result["end"] == "ended" and result["ok"]:
+            result["again"] = loop.run_until_complete(one.again())
+            case: CaseRequest = {"row": one.asked["row"], "messages": result["messages"]}
+            result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
+        result["messages"] = scripted_rollouts.cut(result["messages"])
+    return {"rollouts": found, "unavailable": "", "by_design": False}
+
+
+class _Rollout:
+    def __init__(self, adapter: AdapterV0, asked: ScriptedRollout, request: RolloutsRequest) -> None:
+        self.adapter, self.asked = adapter, asked
+        self.raw: dict[str, Any] = adapter.raw_row(asked["row"]) or {}
+        route = messages_v0.routed(adapter.env, messages_v0.parsed_info(self.raw.get("info")))
+        declared = getattr(route, "max_turns", -1)
+        self.bounded = isinstance(declared, int) and declared > 0
+        self.player = ScriptedModel(asked["script"], request["turns"] if self.bounded else request["endless"])
+        self.before: Any = None
+        self.errors: list[ErrorReply] = []
+
+    async def run(self, seconds: float) -> RolloutReply:
+        adapter, started = self.adapter, time.perf_counter()
+        adapter.observe()
+        task = asyncio.ensure_future(self._rollout())
+        self.player.over = task.cancel
+        end: RolloutEnd = "ended"
+        state: Any = None
+        try:
+            state = await asyncio.wait_for(task, seconds)
+        except TimeoutError:
+            end = "slow"
+        except asyncio.CancelledError:
+            if not self.player.ended:
+                raise
+        except Exception as error:
+            self.errors.append(scripted_rollouts.error_summary(error))
+        if self.player.ended:
+            end = "cut" if self.bounded else "endless"
+        result = adapter.scoring_result(state, 0.0)
+        recorded = state.get("error") if state is not None else None
+        if isinstance(recorded, BaseException):
+            self.errors.append(scripted_rollouts.error_summary(recorded))
+        scored: list[ErrorReply] = [{**e, "where": f"scoring, {e['where']}"} for e in result["errors"]]
+        ok = state is not None and not self.errors and not scored
+        return {
+            "messages": scripted_rollouts.message_dicts(self._said(state)),
+            "reward": result["reward"] if end == "ended" and state is not None else None,
+            "components": result["components"],
+            "stop": str(state.get("stop_condition") or "") if state is not None else "",
+            "ok": ok,
+            "end": end,
+            "errors": [*self.errors, *scored][:5],
+            "turns": self.player.spoken,
+            "tools": scripted_rollouts.offered_tools(self.player),
+            "state": self._keys(state),
+            "alone": None,
+            "again": None,
+            "ms": (time.perf_counter() - started) * 1000,
+        }
+
+    async def _rollout(self) -> Any:
+        adapter = self.adapter
+        state = await adapter.env.rollout(
+            copy.deepcopy(self.raw), client=self._client(), model="scripted", sampling_args={}
+        )
+        self.before = copy.copy(state)
+        await adapter.rate(state)
+        cleanup = getattr(adapter.env.rubric, "cleanup", None)
+        if cleanup is not None:
+            await cleanup(state)
+        return state
+
+    async def again(self) -> float | None:
+        """What the state as the rollout left it earns, scored once more after all other rollouts."""
+        adapter = self.adapter
+        adapter.observe()
+        try:
+            await asyncio.wait_for(adapter.rate(self.before), 10)
+        except Exception:
+            return None
+        return None if adapter.observation.errors else coercion.number(self.before.get("reward"))
+
+    def _said(self, state: Any) -> list[Any]:
+        return list(state.get("completion") or []) if state is not None else []
+
+    def _keys(self, state: Any) -> list[str]:
+        if state is None:
+            return []
+        own = [k for k in state if k not in VERIFIERS_STATE_KEYS and k not in self.raw and not str(k).startswith("_")]
+        return sorted(coercion.text(k, 80) for k in own)[:20]
+
+    def _client(self) -> Any:
+        base = _client_type()
+        types, player = self.adapter.types, self.player
+
+        async def get_response(
+            self: Any, prompt: Any, model: Any, sampling_args: Any, tools: Any = None, **_: Any
+        ) -> Any:
+            player.offered([_tool(t) for t in tools or ()])
+            said = player.next()
+            await asyncio.sleep(0)  # where the rollout was ended, it ends here
+            calls = None
+            if not isinstance(said, str):
+                calls = [
+                    types.ToolCall(id=f"call_{player.spoken}_{n}", name=name, arguments=raw_arguments(given))
+                    for n, (name, given) in enumerate(said or ())
+                ]
+            message = types.ResponseMessage(
+                role="assistant",
+                content=said if isinstance(said, str) else None,
+                tool_calls=calls or None,
+                finish_reason="tool_calls" if calls else "stop",
+                is_truncated=False,
+            )
+            return types.Response(id="scripted", created=1, model="scripted", message=message)
+
+        kind: Any = type("ScriptedClient", (base,), {"get_response": get_response})
+        kind.__abstractmethods__ = frozenset()
+        client = object.__new__(kind)
+        client._config = None
+        return client
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    fields = tool if isinstance(tool, dict) else tool.model_dump()
+    inner = fields.get("function") or fields
+    return {
+        "name": str(inner.get("name")),
+        "description": inner.get("description"),
+        "parameters": inner.get("parameters") or {},
+    }

@@ -1,0 +1,331 @@
+"""Whole rollouts of a v1 environment with a scripted model: its own `Env` around its own taskset, as `vf-eval` runs it.
+
+The model is an OpenAI endpoint on the loopback interface of this process, with a model name for each rollout. The
+harness is the in-process one of evaluations, with its tool loop in this process too (`vf_lab_loop`). The runtime is a
+plain process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import coercion, config_v1, environment, scoring_v1, scripted_rollouts
+from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
+from .scripted_rollouts import ScriptedModel, error_summary, raw_arguments
+
+if TYPE_CHECKING:
+    from .adapter_v1 import AdapterV1
+
+_AT_ONCE = 4
+_SERVERS_AT_ONCE = 2
+"""Rollouts at once whose tasks start tool servers of their own."""
+_PLAIN_HARNESSES = (None, "bash", "null")
+"""What the in-process harness stands for: the default, and the plain chat."""
+_KEY = "PRIME_LAB_SCRIPTED_API_KEY"
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+
+
+def applies(adapter: AdapterV1) -> bool:
+    """More can happen in a rollout than one reply: tools, a loop of the environment, hooks around it."""
+    try:
+        return _applies(adapter)
+    except Exception:
+        return False  # check_environment reports what is broken there
+
+
+def _applies(adapter: AdapterV1) -> bool:
+    v1, task = adapter.v1, adapter.tasks[0]
+    kind = config_v1.env_type(adapter)
+    base = v1.SingleAgentEnv
+    own = any(getattr(kind, n) is not getattr(base, n) for n in ("run", "setup", "finalize", "start"))
+    hooks = type(task).setup is not v1.Task.setup or type(task).finalize is not v1.Task.finalize
+    tools = bool(adapter.taskset.toolsets(adapter.taskset.config)) or bool(task.toolsets(task.config))
+    decorated = [fn for attr in ("stop", "intercept") for fn in _decorated(task, attr)]
+    return own or hooks or tools or bool(decorated)
+
+
+def _decorated(task: Any, attr: str) -> list[Any]:
+    found = importlib.import_module("verifiers.v1.utils.decorators").discover_decorated(task, attr)
+    return list(found)
+
+
+def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
+    """Every asked rollout, some at once; those for which no time was left say so. Then each is scored alone."""
+    rows = [asked["row"] for asked in request["rollouts"]]
+    adapter.pull(max(rows) + 1, 10.0)
+    adapter.remember(rows[0])
+    driver = _Driver(adapter, request)
+    try:
+        driver.check()
+        found = adapter.event_loop().run_until_complete(driver.all())
+    except _Unavailable as error:
+        return {"rollouts": [], "unavailable": str(error), "by_design": isinstance(error, _ByDesign)}
+    except TimeoutError:
+        late = f"its tool servers did not start within {request['serving']:g} seconds"
+        return {"rollouts": [], "unavailable": late, "by_design": False}
+    for result, asked in zip(found, request["rollouts"]):  # noqa: B905
+        if result["end"] == "ended" and result["ok"] and result.get("linear"):
+            case: CaseRequest = {"row": asked["row"], "messages": result["messages"]}
+            result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
+        result["messages"] = scripted_rollouts.cut(result["messages"])
+    return {"rollouts": found, "unavailable": "", "by_design": False}
+
+
+class _Unavailable(Exception):
+    """Rollouts of this environment cannot be run here, for no fault of its code."""
+
+
+class _ByDesign(_Unavailable):
+    """What the environment is made for cannot be had here, so there is nothing to mend."""
+
+
+class _Driver:
+    def __init__(self, adapter: AdapterV1, request: RolloutsRequest) -> None:
+        self.adapter, self.request = adapter, request
+        self.models: dict[str, ScriptedModel] = {}
+        self.paths = [p for p in (environment.tree(), f"{environment.tree()}/src") if os.path.isdir(p)]
+
+    def check(self) -> None:
+        """Raise where rollouts of this environment cannot be run here."""
+        agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(self._config())
+        for role in agents.values():
+            harness = role.harness.id if role.harness is not None else None
+            if harness not in _PLAIN_HARNESSES:
+                raise _ByDesign(f"its harness is {harness!r}, not a plain chat")
+        for asked in self.request["rollouts"]:
+            task = self.adapter.tasks[asked["row"]]
+            if getattr(task, "NEEDS_CONTAINER", False) or task.data.image is not None:
+                raise _ByDesign("its tasks need a container")
+
+    def _config(self) -> Any:
+        return config_v1.env_config_type(self.adapter)(taskset=self.adapter.taskset.config)
+
+    def _env(self) -> Any:
+        """The environment with the in-process harness for every agent, and nothing that leads off this machine."""
+        folder = str(Path(__file__).with_name("harness"))
+        if folder not in sys.path:
+            sys.path.append(folder)
+        harness = importlib.import_module("vf_lab_loop").LabLoopHarnessConfig(id="vf-lab-loop")
+        config = self._config()
+        fields = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(config)
+        agents: dict[str, Any] = {}
+        self.bounded = True
+        for name, role in fields.items():
+            self.bounded = self.bounded and role.max_turns is not None
+            agents[name] = role.model_copy(
+                update={
+                    "harness": harness,
+                    "runtime": self.adapter.v1.SubprocessConfig(),
+                    "model": None,
+                    "client": None,
+                }
+            )
+        return config_v1.env_type(self.adapter)(config.model_copy(update=agents))
+
+    async def all(self) -> list[RolloutReply]:
+        os.environ.setdefault(_KEY, "none")
+        os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
+        known = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join([*self.paths, *([known] if known else [])])
+        asked = self.request["rollouts"]
+        try:
+            env = self._env()
+            async with self._model() as url, contextlib.AsyncExitStack() as stack:
+                await asyncio.wait_for(stack.enter_async_context(env.serving()), self.request["serving"])
+                deadline = time.monotonic() + self.request["seconds"]
+                servers = any(t.toolsets(t.config) for t in (self.adapter.tasks[a["row"]] for a in asked))
+                gate = asyncio.Semaphore(_SERVERS_AT_ONCE if servers else _AT_ONCE)
+                jobs = [self._one(env, url, number, one, gate, deadline) for number, one in enumerate(asked)]
+                return list(await asyncio.gather(*jobs))
+        except TimeoutError:
+            raise
+        except Exception as error:
+            broken = [error_summary(error, "")]
+            if not broken[0]["where"]:
+                raise _Unavailable(f"{broken[0]['type']}: {broken[0]['message']}") from error
+            return [self._result(None, None, broken, "ended", 0.0) for _ in asked[:1]]
+
+    async def _one(
+        self, env: Any, url: str, number: int, asked: ScriptedRollout, gate: asyncio.Semaphore, deadline: float
+    ) -> RolloutReply:
+        clients = importlib.import_module("verifiers.v1.clients")
+        async with gate:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return self._result(None, None, [], "not-run", 0.0)
+            task = self.adapter.tasks[asked["row"]]
+            limit = self.request["turns" if self.bounded else "endless"]
+            player = self.models[f"rollout-{number}"] = ScriptedModel(asked["script"], limit)
+            client = clients.EvalClientConfig(base_url=url, api_key_var=_KEY)
+            ctx = clients.ModelContext(model=f"rollout-{number}", client=client)
+            started = time.perf_counter()
+            job = asyncio.ensure_future(env.run_episode(task, ctx))
+            player.over = job.cancel
+            end: RolloutEnd = "ended"
+            episode: Any = None
+            errors: list[ErrorReply] = []
+            try:
+                episode = await asyncio.wait_for(job, min(left, self.request["rollout_seconds"]))
+            except TimeoutError:
+                end = "slow"
+            except asyncio.CancelledError:
+                if not player.ended:
+                    raise
+            except Exception as error:
+                errors.append(error_summary(error, "run"))
+            if player.ended:
+                end = "cut" if self.bounded else "endless"
+            result = self._result(episode, player, errors, end, (time.perf_counter() - started) * 1000, task)
+            result["again"] = await self._again(task, episode) if end == "ended" else None
+            return result
+
+    def _result(
+        self, episode: Any, player: Any, errors: list[ErrorReply], end: RolloutEnd, ms: float, task: Any = None
+    ) -> RolloutReply:
+        trace: Any = episode.traces[0] if episode is not None and episode.traces else None
+        if episode is not None:
+            errors += [self._error(e, "") for e in (*(e for t in episode.traces for e in t.errors), *episode.errors)]
+        single = episode is not None and len(episode.traces) == 1 and len(trace.branches) <= 1
+        scored = end == "ended" and episode is not None and episode.ok and None not in trace.rewards.values()
+        return {
+            "messages": self._said(trace, task),
+            "reward": coercion.number(trace.reward) if scored else None,
+            "components": {
+                coercion.text(n, 200): {"score": coercion.number(r.score), "weight": coercion.number(r.weight)}
+                for n, r in (trace.rewards.items() if trace is not None else ())
+                if r is not None
+            },
+            "stop": str(trace.stop_condition or "") if trace is not None else "",
+            "ok": bool(episode is not None and episode.ok),
+            "end": end,
+            "errors": _distinct(errors)[:5],
+            "turns": player.spoken if player is not None else 0,
+            "tools": scripted_rollouts.offered_tools(player) if player is not None else [],
+            "state": self._state(trace),
+            "alone": None,
+            "again": None,
+            "ms": ms,
+            "linear": single,
+        }
+
+    def _said(self, trace: Any, task: Any) -> list[dict[str, Any]]:
+        if trace is None or not trace.branches:
+            return []
+        said = list(trace.branches[-1].messages)
+        prompt = len(scoring_v1.prompt_messages(self.adapter.v1, task.data))
+        return list(scripted_rollouts.message_dicts(said[prompt:]))
+
+    def _state(self, trace: Any) -> list[str]:
+        """Fields of the state that are not as they began, and what the environment itself may add to a score."""
+        if trace is None:
+            return []
+        fresh = type(trace.state)()
+        found = [n for n in type(fresh).model_fields if getattr(trace.state, n) != getattr(fresh, n)]
+        found += [f"info.{name}" for name in trace.info]
+        own = config_v1.env_type(self.adapter).finalize is not self.adapter.v1.Env.finalize
+        return [coercion.text(n, 80) for n in (*found, *(["Env.finalize"] if own else []))][:20]
+
+    async def _again(self, task: Any, episode: Any) -> float | None:
+        """What the trace earns, scored once more. None where that cannot be: its runtime is gone."""
+        adapter = self.adapter
+        own = config_v1.env_type(adapter).finalize is not adapter.v1.Env.finalize
+        if episode is None or not episode.ok or len(episode.traces) != 1 or own or adapter.needs_runtime(task):
+            return None
+        trace = episode.traces[0].model_copy(update={"rewards": {}, "metrics": {}})
+        try:
+            await asyncio.wait_for(task.score(trace), 10)
+        except Exception:
+            return None
+        return coercion.number(trace.reward)
+
+    def _error(self, error: Any, phase: str) -> ErrorReply:
+        """An error that verifiers recorded, as text with a traceback."""
+        tree = environment.tree()
+        # Of a chain of exceptions, its root stands first.
+        chain = [_FRAME.findall(part) for part in (error.traceback or "").split("Traceback (most recent call last)")]
+        found = [[f for f in frames if tree and f[0].startswith(tree)] for frames in chain]
+        own = next((frames for frames in found if frames), [])
+        where = f"{own[-1][2]}, {own[-1][0][len(tree) + 1 :]}:{own[-1][1]}" if own else phase
+        message = coercion.text(error.message, 2000).replace(f"{tree}/", "")
+        return {"type": coercion.text(error.type, 200), "message": message, "where": where}
+
+    @contextlib.asynccontextmanager
+    async def _model(self) -> AsyncIterator[str]:
+        web = importlib.import_module("aiohttp.web")
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_post("/v1/chat/completions", self._answer)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", 0, shutdown_timeout=0.5)
+            await site.start()
+            port = site._server.sockets[0].getsockname()[1]
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            await runner.cleanup()
+
+    async def _answer(self, request: Any) -> Any:
+        web = importlib.import_module("aiohttp.web")
+        body = await request.json()
+        player = self.models.get(body.get("model"))
+        if player is None:
+            return web.json_response({"error": {"message": "no such model"}}, status=404)
+        player.offered([_tool(t) for t in body.get("tools") or ()])
+        said = player.next()
+        if said is None:
+            return web.json_response({"error": {"message": "the rollout was ended"}}, status=400)
+        return _reply(web, body, said, player.spoken)
+
+
+def _distinct(errors: list[ErrorReply]) -> list[ErrorReply]:
+    distinct: dict[tuple[str, str], ErrorReply] = {}
+    for error in errors:
+        distinct.setdefault((error["type"], error["message"]), error)
+    return list(distinct.values())
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    inner = tool.get("function") or tool
+    return {
+        "name": str(inner.get("name")),
+        "description": inner.get("description"),
+        "parameters": inner.get("parameters") or {},
+    }
+
+
+def _reply(web: Any, body: dict[str, Any], said: Any, turn: int) -> Any:
+    message: dict[str, Any] = {"role": "assistant", "content": said if isinstance(said, str) else None}
+    reason = "stop"
+    if not isinstance(said, str):
+        reason = "tool_calls"
+        message["tool_calls"] = [
+            {
+                "index": n,
+                "id": f"call_{turn}_{n}",
+                "type": "function",
+                "function": {"name": name, "arguments": raw_arguments(given)},
+            }
+            for n, (name, given) in enumerate(said)
+        ]
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    head = {"id": "scripted", "created": 1, "model": body["model"], "usage": usage}
+    if not body.get("stream"):
+        choice = {"index": 0, "message": message, "finish_reason": reason}
+        return web.json_response(head | {"object": "chat.completion", "choices": [choice]})
+    head["object"] = "chat.completion.chunk"
+    chunks = [
+        head | {"choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+        head | {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+    ]
+    lines = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    return web.Response(body=lines.encode(), content_type="text/event-stream")

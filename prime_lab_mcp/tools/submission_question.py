@@ -1,0 +1,106 @@
+"""The question before a training run is started, and the record of the approval on the run card."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
+from prime_lab_mcp.lab.hub.lookup import hub_fact
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import ValidateAnswer
+from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.training.card import note_on_card
+from prime_lab_mcp.lab.training.cost import forecast_from_ledger
+from prime_lab_mcp.lab.training.keys import forwarded_keys
+from prime_lab_mcp.lab.training.preparation import RunPreparation
+from prime_lab_mcp.lab.training.submission import RunStanding
+from prime_lab_mcp.tools.tool import Call, Intent
+
+
+def submission_intent(
+    lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPreparation, resume_from: str | None
+) -> Intent:
+    """The intent to start a run, with all findings and cautions."""
+    cautions: list[str] = []
+    if known.validation.outcome == "unavailable":
+        cautions.append(NOT_VALIDATED)
+    cautions += [f.message for f in known.findings if f.code == "secret-not-linked"]
+    return Intent(
+        "submit",
+        at.key,
+        question(lab, config, at, known, resume_from),
+        known.cost.max_cost,
+        findings=known.findings,
+        cautions=tuple(cautions),
+    )
+
+
+def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPreparation, resume_from: str | None) -> str:
+    """One paragraph: what runs, on which GPUs, the cost and the problems. The server appends the cautions."""
+    sources = ", ".join(dict.fromkeys(s.id for s in config.train_sources)) or "no environment"
+    steps = "without end" if config.max_steps is None else count(config.max_steps, "step")
+    gpu = f" of type {config.gpu_type}" if config.gpu_type else ""
+    cost = known.cost
+    price = f"${cost.price_per_hour:.2f} per hour" if cost.price_per_hour is not None else "an unknown price per hour"
+    limit = f"at most ${cost.max_cost:.2f} ({cost.why})" if cost.max_cost is not None else f"no upper bound: {cost.why}"
+    parts = [
+        f"Start training run {at.name}: {config.model} on {sources}, {steps}, {count(config.gpus, 'GPU')}{gpu}, "
+        f"{price}; {limit}.",
+        known.forecast.sentence() if known.forecast else "",
+        f"Billing is by the hour until the run ends. The wallet holds ${known.wallet.balance:.2f}.",
+        f"It continues from the checkpoint of {resume_from}." if resume_from else "",
+    ]
+    keys = forwarded_keys(lab, config)
+    parts.append(f"{' and '.join(keys)} of this machine is handed to the run." if keys else "")
+    parts += [_sentence(f.message) for f in known.findings if f.code in ("wandb-key-missing", "wallet-low")]
+    if known.validation.outcome == "unavailable":
+        said = quote(known.validation.problems[0], 200) if known.validation.problems else "no reason given"
+        parts.append(f"It would be sent without having been validated: {said}.")
+    elif known.validation.outcome == "not-offered":
+        parts.append("The platform offers no validation of configs; it was checked offline.")
+    return " ".join(part for part in parts if part)
+
+
+def _sentence(message: str) -> str:
+    return f"{message[0].upper()}{message[1:]}."
+
+
+async def card_entries(call: Call, args: Any, agreed: Intent | None, started: Run, answer: ValidateAnswer) -> Run:
+    """The run card's entries about the approval, the cost forecast and the program versions."""
+    lab = call.lab
+    config = read_config(call.config) if call.config is not None else None
+    price = started.price_per_hour / config.gpus if config and started.price_per_hour and config.gpus else None
+    known = forecast_from_ledger(lab, config, price) if config else None
+    how = "a confirmation token" if args.confirm else "yes=true under --max-spend" if args.yes else "the user was asked"
+    when = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    facts: dict[str, Any] = {
+        "forecast": known.as_json() if known else None,
+        "forecast_said": known.sentence() if known else None,
+        "approved": f"{when}, {how}: {quote(agreed.question, 1200)}" if agreed else None,
+        "validated": answer.outcome,
+        "schema_commit": answer.schema_commit,
+        "versions": await _versions(lab),
+        "hub_hashes": await _hub_hashes(call.platform or lab.prime, config) if config else {},
+    }
+    return note_on_card(lab, started, **facts)
+
+
+async def _hub_hashes(prime: PlatformReader, config: TrainingConfig) -> dict[str, str | None]:
+    """The Hub's content hash of every `owner/name@version` in a config; None if the Hub has none."""
+    found = {}
+    for source in {s.id: s for s in config.sources if s.owner}.values():
+        assert source.owner is not None
+        found[source.id] = (await hub_fact(prime, source.owner, source.env_name, source.version)).content_hash
+    return found
+
+
+async def _versions(lab: Lab) -> dict[str, str | None]:
+    try:
+        return {**await lab.toolchain.versions(), "prime": await lab.prime.version()}
+    except LabError:
+        return {}

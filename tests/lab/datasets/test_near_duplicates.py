@@ -1,0 +1,176 @@
+"""Near-duplicates between splits: what is found of planted leaks, and that clean sets of many kinds raise nothing."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.datasets.findings import row_findings
+from prime_lab_mcp.lab.datasets.near_duplicates import HELD_OUT, ComparedPrompt, search_near_duplicates
+from prime_lab_mcp.lab.datasets.tasks import TaskRow
+from tests.lab.datasets.generators import KINDS, NOUNS, PLACES, VERBS, Make, distinct, gsm8k, plain, story, ticket
+
+SYNONYMS = (
+    (" buys ", " purchases "),
+    ("How many", "What number of"),
+    ("How much", "What amount of"),
+    (" has ", " owns "),
+    (" more", " additional"),
+    ("What is the", "Tell me the"),
+    ("Write a function to", "Implement a function that can"),
+    (" and ", " and then "),
+    ("Each ", "Every "),
+    (" each ", " every "),
+    (" bought ", " got "),
+    ("My ", "The "),
+    ("last seen", "seen last"),
+    (" while ", " as "),
+)
+
+
+def reworded(text: str, words: int) -> str:
+    for old, new in SYNONYMS:
+        if words and old in text:
+            text, words = text.replace(old, new, 1), words - 1
+    return text
+
+
+def leak(train: list[tuple[str, str]], held: list[tuple[str, str]], format: str) -> Finding | None:
+    found = row_findings(plain(train), format=format, eval_rows=plain(held))
+    assert [f.code for f in found if f.code == "leak-exact"] == []
+    return next((f for f in found if f.code == "leak-near"), None)
+
+
+def recall(rows: list[tuple[str, str]], change: Callable[[str], str], format: str, planted: int = 30) -> float:
+    held = [(change(q), a) for q, a in rows[:planted] if change(q) != q]
+    assert len(held) >= 15
+    finding = leak(rows, held, format)
+    return 0.0 if finding is None else int(finding.message.split()[0]) / len(held)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clean_set_raises_no_alarm_for_any_of_300_held_out_rows(kind: str) -> None:
+    make, format = KINDS[kind]
+    rows = distinct(make, 2_000)
+    held = min(300, len(rows) // 5)
+    assert held >= 60
+    assert leak(rows[held:], rows[:held], format) is None
+
+
+def test_a_clean_natural_set_raises_no_alarm() -> None:
+    rows = gsm8k()
+    assert leak(rows[24:], rows[:24], "gsm8k_hash") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "least"),
+    [
+        ("templated word problems", 1, 0.9),
+        ("templated word problems", 2, 0.5),
+        ("classification tickets", 1, 0.9),
+        ("classification tickets", 2, 0.7),
+        ("trivia", 1, 0.9),
+        ("functions with tests", 1, 0.7),
+        ("passages with a question", 1, 0.9),
+        ("natural language inference", 1, 0.7),
+    ],
+)
+def test_of_planted_paraphrases_of_templated_rows_at_least_this_share_is_found(
+    kind: str, words: int, least: float
+) -> None:
+    make, format = KINDS[kind]
+    assert recall(distinct(make, 1_000), lambda q: reworded(q, words), format) >= least
+
+
+@pytest.mark.parametrize("words", [1, 2, 3])
+def test_all_planted_paraphrases_of_natural_word_problems_are_found(words: int) -> None:
+    assert recall(gsm8k(), lambda q: reworded(q, words), "gsm8k_hash") == 1.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda q: f"Please answer the following question. {q}",
+        lambda q: f"{q} Think carefully and give the final result.",
+        lambda q: q.lower().replace(",", "").replace("?", ""),
+    ],
+    ids=["a sentence before", "a sentence behind", "other case, no punctuation"],
+)
+def test_all_planted_copies_with_other_wrapping_are_found(change: Callable[[str], str]) -> None:
+    assert recall(gsm8k(), change, "gsm8k_hash") == 1.0
+
+
+def long_text(r: random.Random) -> str:
+    return " ".join(r.choice(NOUNS + VERBS + PLACES) for _ in range(60))
+
+
+def test_a_long_prompt_of_which_a_third_is_rewritten_is_found() -> None:
+    r = random.Random(1)
+    rows = [(long_text(r), r.choice(["yes", "no"])) for _ in range(300)]
+    held = [(f"{q[: int(len(q) * 0.67)]} {long_text(r)[:100]}", a) for q, a in rows[:40]]
+    finding = leak(rows, held, "boolean")
+    assert finding is not None
+    assert finding.message.startswith("40 of 40 rows")
+
+
+def test_another_question_about_the_same_passage_is_no_leak() -> None:
+    r = random.Random(1)
+    passages = [long_text(r) for _ in range(60)]
+    ask = ["Where does the story take place in the end", "Who wrote the long letter", "Is the old doctor ever happy"]
+    rows = [(f"{p}\n\n{ask[n % 3]}?", "yes") for p in passages for n in (0, 1)]
+    assert leak(rows, [(f"{p}\n\n{ask[2]}?", "yes") for p in passages], "boolean") is None
+
+
+def test_the_same_words_with_another_answer_are_another_task() -> None:
+    rows = gsm8k()
+    held = [(reworded(q, 2), "#### 987654321") for q, _ in rows[:30]]
+    assert leak(rows, held, "gsm8k_hash") is None
+
+
+def test_the_same_numbers_the_other_way_round_are_another_task_where_one_calculates() -> None:
+    rows = [(f"What is {n} - {n + 7}?", "-7") for n in range(100, 300)]
+    assert leak(rows, [(f"What is {n + 7} - {n} then?", "-7") for n in range(100, 300)], "numeric") is None
+
+
+def test_the_finding_blocks_above_a_twentieth_and_shows_both_rows() -> None:
+    train, clean = distinct(story, 600), distinct(story, 200, seed=8)
+    known = {q for q, _ in train}
+    clean = [row for row in clean if row[0] not in known][:150]
+    few = [(reworded(q, 1), a) for q, a in train if reworded(q, 1) != q]
+    warned, blocked = leak(train, clean + few[:3], "gsm8k_hash"), leak(train, clean + few[:40], "gsm8k_hash")
+    assert warned is not None and blocked is not None  # noqa: PT018
+    assert (warned.severity, blocked.severity) == ("warning", "blocker")
+    row = warned.rows[0]
+    assert few[[q for q, _ in few].index(row["value"][1:-1])][0] == row["value"][1:-1]
+    assert train[row["train_row"]][0] in row["train"]
+
+
+def test_exact_copies_are_left_to_leak_exact() -> None:
+    rows = distinct(ticket, 300)
+    found = {f.code: f for f in row_findings(plain(rows), format="label", eval_rows=plain(rows[:50]))}
+    assert found["leak-exact"].message.startswith("50 of 50 rows")
+    assert "leak-near" not in found
+
+
+def test_held_out_rows_beyond_the_limit_are_sampled_and_the_finding_says_so() -> None:
+    rows = [(f"Tell {PLACES[n % 80]} about item {n} of the {NOUNS[n % 20]} list", str(n)) for n in range(3 * HELD_OUT)]
+    finding = leak(rows, [(f"Please tell {q[5:]} now", a) for q, a in rows], "short_text")
+    assert finding is not None
+    assert f"a seeded sample of {HELD_OUT:,} of {3 * HELD_OUT:,} held-out rows" in finding.message
+
+
+def near_time(make: Make, format: str, train: int, held: int) -> float:
+    r = random.Random(2)
+    prompts = [ComparedPrompt.of(TaskRow(make(r)[0], None, n), None) for n in range(train + held)]
+    began = time.process_time()
+    search_near_duplicates(prompts[held:], prompts[:held], format)
+    return time.process_time() - began
+
+
+def test_hostile_sets_are_searched_in_bounded_time() -> None:
+    assert near_time(lambda r: (" ".join(r.choice("ab") for _ in range(20)), ""), "free_text", 2_000, 250) < 20
+    assert near_time(lambda r: ("x " * 3_000, ""), "free_text", 300, 100) < 10

@@ -1,0 +1,80 @@
+"""Rows as an environment yields them become rows that the dataset's findings understand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.environment.loaded_checks import task_findings
+from prime_lab_mcp.lab.worker.description import Row
+
+NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve")
+
+
+def row(index: int, prompt: str, answer: Any, system: str | None = None, **fields: Any) -> Row:
+    messages = [{"role": "system", "content": system}] if system is not None else []
+    shown: Mapping[str, Any] = {"answer": answer, **fields}
+    return Row(index, f"key{index}", (*messages, {"role": "user", "content": prompt}), answer, None, shown)
+
+
+def sums(first: int, size: int = 80) -> list[Row]:
+    return [
+        row(
+            n,
+            f"{NAMES[n % 5]} buys {3 * n} red and {7 * n + 5} blue marbles at the fair. How many in all?",
+            str(10 * n + 5),
+        )
+        for n in range(first, first + size)
+    ]
+
+
+def told(found: list[Finding], code: str) -> Finding:
+    return next(f for f in found if f.code == code)
+
+
+def test_sound_rows_have_no_finding() -> None:
+    assert [f.code for f in task_findings(sums(0), sums(200, 20)) if f.severity != "info"] == []
+
+
+def test_a_leak_into_the_held_out_split_names_the_rows_of_both() -> None:
+    found = told(list(task_findings(sums(0), [*sums(300, 20), *sums(7, 1)])), "leak-exact")
+    assert found.severity == "blocker"
+    assert {"row": 7, "train_row": 7}.items() <= dict(found.rows[0]).items()
+
+
+def test_instructions_that_all_prompts_share_are_no_leak_and_no_duplicate() -> None:
+    head = "Read carefully. You are a patient teacher of arithmetic who explains every step.\n\n"
+    plain = [*sums(0), *sums(200, 20)]
+    asked = [row(r.index, head + str(r.prompt[0]["content"]), r.answer) for r in plain]
+    assert [f.code for f in task_findings(asked[:80], asked[80:]) if f.severity != "info"] == []
+
+
+def test_a_gold_in_a_system_prompt_of_the_task_s_own_is_found() -> None:
+    rows = [row(r.index, str(r.prompt[0]["content"]), r.answer, f"Hint: the total is {r.answer}.") for r in sums(0)]
+    assert told(list(task_findings(rows)), "gold-in-prompt").severity == "blocker"
+
+
+def test_a_system_prompt_that_all_tasks_share_is_no_data() -> None:
+    rows = [row(r.index, str(r.prompt[0]["content"]), r.answer, "Example: 2 + 3 is 5.") for r in sums(0)]
+    assert [f.code for f in task_findings(rows) if f.severity != "info"] == []
+
+
+def test_a_task_that_the_system_prompt_shows_as_an_example_is_named() -> None:
+    example = f"Solve it. Example: {sums(4, 1)[0].prompt[0]['content']} The answer is 45."
+    rows = [row(r.index, str(r.prompt[0]["content"]), r.answer, example) for r in sums(0)]
+    found = told(list(task_findings(rows)), "few-shot-task")
+    assert [r["row"] for r in found.rows] == [4]
+
+
+def test_options_reach_the_check_of_positions() -> None:
+    rows = [
+        row(
+            n,
+            f"Which of these is number {n}?\n" + "\n".join(f"{c}. item {n * 4 + i}" for i, c in enumerate("ABCD")),
+            "A",
+            options=[f"item {n * 4 + i}" for i in range(4)],
+        )
+        for n in range(120)
+    ]
+    assert {"position-bias", "majority-floor"} & {f.code for f in task_findings(rows)}

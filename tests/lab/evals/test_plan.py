@@ -1,0 +1,71 @@
+"""Who plays: the plain chat, the environment's own harness and runtime, or what the caller names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.evals.plan import assign_agents
+from prime_lab_mcp.lab.evals.runner import command
+from prime_lab_mcp.lab.worker.description import Role
+from tests.lab.evals.test_spec import SPEC
+
+CHAT = {"harness": {"id": "vf-lab-chat"}, "runtime": {"type": "subprocess"}}
+DEFAULT = [Role("agent", "bash", "prime")]
+PLAIN = [Role("agent", "null", "subprocess", own=True)]
+SHELL = [Role("agent", "bash", "docker", own=True)]
+RENTED = [Role("agent", "bash", "prime", own=True)]
+UNSAID = [Role("agent", "null", "prime", own=True)]
+DUEL = [Role("player", "null", "subprocess", own=True), Role("judge", "codex", "docker", own=True)]
+
+
+@pytest.mark.parametrize(
+    ("roles", "named", "harness", "runtime", "written"),
+    [
+        (None, (None, None), "null", "subprocess", {"agent": CHAT}),
+        (DEFAULT, (None, None), "null", "subprocess", {"agent": CHAT}),
+        (
+            DEFAULT,
+            ("bash", None),
+            "bash",
+            "subprocess",
+            {"agent": {"harness": {"id": "bash"}, "runtime": {"type": "subprocess"}}},
+        ),
+        (PLAIN, (None, None), "null", "subprocess", {"agent": CHAT}),
+        (UNSAID, (None, None), "null", "subprocess", {"agent": CHAT}),
+        (SHELL, (None, None), "bash", "docker", {}),
+        (SHELL, (None, "subprocess"), "bash", "subprocess", {"agent": {"runtime": {"type": "subprocess"}}}),
+        (SHELL, ("null", "subprocess"), "null", "subprocess", {"agent": CHAT}),
+        (RENTED, (None, "docker"), "bash", "docker", {"agent": {"runtime": {"type": "docker"}}}),
+        (DUEL, (None, None), "player: null, judge: codex", "player: subprocess, judge: docker", {"player": CHAT}),
+        (DUEL, ("null", "subprocess"), "null", "subprocess", {"player": CHAT, "judge": CHAT}),
+    ],
+)
+def test_the_environments_own_settings_hold_unless_others_are_named(
+    tmp_path: Path,
+    roles: Sequence[Role] | None,
+    named: tuple[str | None, str | None],
+    harness: str,
+    runtime: str,
+    written: Mapping[str, object],
+) -> None:
+    found = assign_agents(roles, *named)
+    spec = dataclasses.replace(SPEC, harness=found.harness, runtime=found.runtime, seats=found.seats)
+    files = command.JobFiles(tmp_path)
+    command.eval_command(spec, files, "http://127.0.0.1:5/v1")
+
+    config = json.loads(files.config.read_text(encoding="utf-8"))["env"]
+    assert (found.harness, found.runtime) == (harness, runtime)
+    assert {name: part for name, part in config.items() if name != "taskset"} == written
+
+
+def test_a_rented_sandbox_is_refused_with_what_to_name() -> None:
+    with pytest.raises(BadInput) as refused:
+        assign_agents(RENTED, None, None)
+    assert refused.value.code == "eval-needs-sandbox"
+    assert 'runtime="docker"' in refused.value.fix

@@ -1,0 +1,127 @@
+"""The cache of judged results, and findings on an evaluation that sampled differently from training."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.evals.verdict import sampling_difference
+from prime_lab_mcp.lab.lab import Lab
+from tests.lab.evals.finished import episode, finished, mixed
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The group sizes that results were judged for, one each time they were."""
+    seen: list[int] = []
+    real = judge_rollouts
+
+    def counting(*args: object, group_size: int, **more: object) -> object:
+        seen.append(group_size)
+        return real(*args, group_size=group_size, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(verdict, "judge_rollouts", counting)
+    monkeypatch.setattr(verdict, "_cache", {})
+    return seen
+
+
+async def test_the_same_results_are_judged_once_for_readers_and_anew_for_the_ledger(
+    lab: Lab, judged: list[int]
+) -> None:
+    job = finished(lab, mixed())
+
+    first = verdict.judge_job(lab, job)
+    assert verdict.judge_job(lab, job) == first
+    assert judged == [16]
+
+    assert len(verdict.record_verdicts(lab)) == 2
+    assert judged == [16, 16]
+    assert verdict.judge_job(lab, job) == first
+    assert verdict.judge_job(lab, job, 32) != first
+    assert judged == [16, 16, 32]
+
+
+async def test_what_is_remembered_says_nothing_of_results_that_were_changed_since(lab: Lab, judged: list[int]) -> None:
+    job = finished(lab, mixed())
+    assert verdict.judge_job(lab, job).distribution is not None
+    EvaluationJobs(lab).results_path(job.id).write_text("{}\n")
+
+    found = verdict.judge_job(lab, job)
+
+    assert [f.code for f in found.findings] == ["eval-results-changed"]
+    assert (found.status, found.distribution) == ("inconclusive", None)
+
+
+async def test_what_is_remembered_is_of_the_bytes_and_the_rest_of_the_job(lab: Lab, judged: list[int]) -> None:
+    job = finished(lab, mixed())
+    blemished = finished(lab, [*mixed(), *[episode(1, 1.0, id="again") for _ in range(2)]], id="eval-00000002")
+    greedy = dataclasses.replace(job, spec=dict(job.spec) | {"temperature": 0.1})
+
+    usual = {f.code for f in verdict.judge_job(lab, job).findings}
+    assert {f.code for f in verdict.judge_job(lab, greedy).findings} - usual == {"distribution-other-sampling"}
+    assert len(judged) == 1
+    for _ in range(2):
+        assert "results-repeated" in {f.code for f in verdict.judge_job(lab, blemished).findings}
+    assert len(judged) == 2
+
+
+async def test_only_a_few_are_remembered(lab: Lab, judged: list[int]) -> None:
+    job = finished(lab, mixed())
+    for size in range(2, 22):
+        verdict.judge_job(lab, job, size)
+
+    assert len(verdict._cache) < 10
+    verdict.judge_job(lab, job, 21)
+    assert len(judged) == 20
+
+
+@pytest.mark.parametrize(
+    ("config", "status", "severity"),
+    [
+        ({"model": "another/model"}, "inconclusive", "blocker"),
+        ({"model": "scripted", "sampling": {"temperature": 1.0, "max_tokens": 9}}, "failed", "warning"),
+    ],
+)
+async def test_results_that_say_other_than_was_asked_for_are_told_and_of_another_model_decide_nothing(
+    lab: Lab, config: dict[str, object], status: str, severity: str
+) -> None:
+    agent = {"name": "agent", "trainable": True, "config": config}
+    episodes = [{**e, "traces": [{**t, "agent": agent} for t in e["traces"]]} for e in mixed()]
+
+    found = verdict.judge_job(lab, finished(lab, episodes))
+
+    [told] = [f for f in found.findings if f.code == "results-not-as-asked"]
+    assert (found.status, told.severity) == (status, severity)
+
+
+async def test_results_as_they_were_asked_for_pass_without_a_word_about_it(lab: Lab) -> None:
+    sampling = {"temperature": 1.0, "max_tokens": 64}
+    agent = {"name": "agent", "trainable": True, "config": {"model": "scripted", "sampling": sampling}}
+    episodes = [{**e, "traces": [{**t, "agent": agent} for t in e["traces"]]} for e in mixed()]
+
+    found = verdict.judge_job(lab, finished(lab, episodes))
+
+    assert found.status == verdict.judge_job(lab, finished(lab, mixed(), id="eval-00000002")).status == "failed"
+    assert "results-not-as-asked" not in [f.code for f in found.findings]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "named"),
+    [
+        ({"temperature": 1.0, "max_tokens": 512}, None),
+        ({"temperature": 0.0}, "temperature 0"),
+        ({"temperature": 1.0, "top_p": 0.9}, "top_p 0.9"),
+        ({"temperature": 1.0, "top_p": 1, "top_k": -1, "min_p": 0}, None),
+        ({"min_p": 0.1}, "min_p 0.1"),
+    ],
+)
+def test_other_sampling_is_named(sampling: dict[str, Any], named: str | None) -> None:
+    difference = sampling_difference(sampling)
+    assert difference is None if named is None else named in (difference or "")

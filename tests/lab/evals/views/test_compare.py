@@ -1,0 +1,125 @@
+"""Two evaluations paired by task."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.evals.views.compare import compare_view, paired_difference
+from prime_lab_mcp.lab.relay.endpoints import Price
+from tests.lab.evals.views.evaluations import evaluated, played, trace
+
+RATES = {f"task{i:02d}": random.Random(i).betavariate(1, 1.5) for i in range(60)}
+
+
+def better(by: float) -> dict[str, float]:
+    return {key: min(1.0, rate + by) for key, rate in RATES.items()}
+
+
+def test_a_real_difference_is_shown_with_components_tokens_and_cost(tmp_path: Path) -> None:
+    price = Price(1.0, 10.0)
+    scores = {"weights": {"correct": 1.0, "form": 0.5}, "scores": {"form": 1.0}}
+    here = evaluated(tmp_path / "a", played(better(0.25), seed=1, tokens=50, **scores), "eval-a", price=price)
+    there = evaluated(tmp_path / "b", played(RATES, seed=2, tokens=20, **scores), "eval-b", model="owner/base")
+    found = compare_view(here, there)
+
+    difference = found.data["difference"]
+    assert difference["shown"]
+    # 0.25 of a rate that is 2/3 of what is attainable, less what hits the ceiling.
+    assert 0.08 < difference["value"] < 0.167
+    assert difference["low"] > 0
+    assert found.data["components"]["correct"]["shown"]
+    assert not found.data["components"]["form"]["shown"]
+    assert found.data["components"]["form"]["value"] == 0
+    assert (found.data["here"]["tokens_a_rollout"], found.data["there"]["tokens_a_rollout"]) == (50, 20)
+    assert found.data["here"]["cost"] == round((480 * 30 * 1 + 480 * 50 * 10) / 1e6, 4)
+    assert "cost" not in found.data["there"]
+    assert found.findings == ()
+    assert found.data["settings"] == {"model": ["owner/small", "owner/base"]}
+
+
+def test_no_difference_says_how_many_tasks_would_show_one(tmp_path: Path) -> None:
+    here = evaluated(tmp_path / "a", played(RATES, seed=1), "eval-a")
+    there = evaluated(tmp_path / "b", played(better(0.02), seed=2), "eval-b")
+    found = compare_view(here, there)
+
+    assert "no difference shown" in found.summary
+    assert [f.code for f in found.findings] == ["compare-no-difference"]
+    assert found.data["difference"]["low"] < 0 < found.data["difference"]["high"]
+    needed = found.data["tasks_to_show"]
+    assert needed is None or needed > 60
+
+
+def test_the_number_of_tasks_is_that_of_the_formula() -> None:
+    values = [0.05 + d for d in (-0.5, 0.5)] * 30
+    found = paired_difference(values)
+    assert not found.is_significant
+    assert found.tasks_to_show() == pytest.approx(7.84 * 0.25 / 0.0025, rel=0.03)
+    assert paired_difference([0.0] * 30).tasks_to_show() is None
+
+
+def test_pairing_takes_out_what_tasks_differ_by(tmp_path: Path) -> None:
+    """Tasks differ far more than the two sides: unpaired intervals overlap, the paired one does not hold 0."""
+    rates = {f"t{i}": float(i % 2) for i in range(40)}
+    lower = [trace(k, 0.8 * r, weights={"correct": 1.0}) for k, r in rates.items() for _ in range(4)]
+    upper = [trace(k, r, weights={"correct": 1.0}) for k, r in rates.items() for _ in range(4)]
+    found = compare_view(evaluated(tmp_path / "a", upper, "a"), evaluated(tmp_path / "b", lower, "b"))
+    assert found.data["difference"]["shown"]
+    assert found.data["difference"]["value"] == pytest.approx(0.1)
+
+
+def test_flipped_tasks_are_listed_with_what_was_asked(tmp_path: Path) -> None:
+    same: dict[str, float] = dict.fromkeys((f"s{i}" for i in range(20)), 1.0)
+    here = evaluated(tmp_path / "a", played({**same, "won": 1.0, "lost": 0.0}), "eval-a")
+    there = evaluated(tmp_path / "b", played({**same, "won": 0.0, "lost": 1.0}), "eval-b")
+    found = compare_view(here, there)
+
+    flipped = found.data["flipped"]
+    assert (flipped["solved_here_only"], flipped["solved_other_only"]) == (1, 1)
+    assert flipped["examples"] == [
+        {"task": "won", "here": 1.0, "there": 0.0, "asked": '"question won"'},
+        {"task": "lost", "here": 0.0, "there": 1.0, "asked": '"question lost"'},
+    ]
+    assert found.next[0].arguments == {"eval": "eval-a", "view": "rollouts", "where": "task=won"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"max_tokens": 64}, "compare-settings-differ"),
+        ({"temperature": 0.0}, "compare-settings-differ"),
+        ({"env_args": {"split": "test"}}, "compare-settings-differ"),
+        ({"verifiers": "0.3.0"}, "compare-settings-differ"),
+        ({"harness": "default"}, "compare-settings-differ"),
+        ({"model": "other/model", "source": "c" * 64}, "compare-two-changes"),
+        ({"source": "c" * 64, "api": "v0", "harness": "x"}, "compare-by-position"),
+    ],
+)
+def test_what_is_not_the_same_experiment_is_said(tmp_path: Path, changes: dict[str, Any], code: str) -> None:
+    here = evaluated(tmp_path / "a", played(better(0.3)), "eval-a")
+    there = evaluated(tmp_path / "b", played(RATES, seed=2), "eval-b", **changes)
+    assert code in [f.code for f in compare_view(here, there).findings]
+
+
+def test_a_change_of_files_or_model_alone_or_of_repeats_is_no_warning(tmp_path: Path) -> None:
+    here = evaluated(tmp_path / "a", played(better(0.3)), "eval-a")
+    for changes in ({"source": "c" * 64}, {"model": "other/model"}, {"rollouts": 4}):
+        there = evaluated(tmp_path / "b", played(RATES, seed=2), "eval-b", **changes)
+        assert compare_view(here, there).findings == ()
+
+
+def test_tasks_of_one_side_are_counted_apart_and_none_in_common_is_refused(tmp_path: Path) -> None:
+    here = evaluated(tmp_path / "a", played({"x": 1.0, "y": 1.0, "z": 0.0}), "eval-a")
+    there = evaluated(tmp_path / "b", [*played({"x": 1.0}), trace("y", None, "")], "eval-b")
+    found = compare_view(here, there)
+    assert found.data["tasks"] == {"shared": 1, "only_here": 2, "only_other": 0}
+    assert "compare-few-shared" in [f.code for f in found.findings]
+    assert found.data["there"]["errors"] == 1
+
+    with pytest.raises(EvalError) as refused:
+        compare_view(here, evaluated(tmp_path / "c", played({"q": 1.0}), "eval-c"))
+    assert refused.value.code == "compare-no-shared-tasks"

@@ -1,0 +1,145 @@
+"""The rollouts of an evaluation, most suspicious first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.evals.views.columns import ViewResult
+from prime_lab_mcp.lab.evals.views.rollouts import (
+    GOLD_NOT_STATED,
+    GOLD_STATED_UNPAID,
+    PAGE,
+    REASONS,
+    SHORT_PAID,
+    TRUNCATED_PAID,
+    rollouts_view,
+)
+from tests.lab.evals.views.evaluations import evaluated, trace
+
+RIGHT, WRONG = "so <answer>214.85</answer>", "so <answer>7</answer>"
+GOLD = {"answer": "214.85"}
+CUT = {"calls": [{"finish_reason": "length"}]}
+
+
+def mixed() -> list[dict[str, Any]]:
+    """Twenty sound rollouts and one of every suspicious kind."""
+    sound = [trace(f"t{i % 5}", float(i % 2), RIGHT if i % 2 else WRONG, data=GOLD, tokens=100) for i in range(20)]
+    return [
+        *sound,
+        trace("unsaid", 1.0, WRONG, data=GOLD, tokens=100),
+        trace("denied", 0.0, RIGHT, data=GOLD, tokens=100),
+        trace("cut", 1.0, RIGHT, data=GOLD, tokens=100, **CUT),
+        trace("short", 1.0, RIGHT, data=GOLD, tokens=5),
+        trace("failed", None, "", data=GOLD),
+    ]
+
+
+def tasks(found: ViewResult) -> list[str]:
+    return [row["task"] for row in found.data["rollouts"]]
+
+
+def test_the_suspicious_come_first_each_with_its_reason(tmp_path: Path) -> None:
+    found = rollouts_view(evaluated(tmp_path, mixed()))
+
+    assert tasks(found)[:4] == ["unsaid", "denied", "cut", "short"]
+    assert [row.get("why") for row in found.data["rollouts"]][:5] == [
+        [REASONS[GOLD_NOT_STATED]],
+        [REASONS[GOLD_STATED_UNPAID]],
+        [REASONS[TRUNCATED_PAID]],
+        [REASONS[SHORT_PAID]],
+        None,
+    ]
+    assert sum(found.data["suspicious"].values()) == 4
+    assert found.data["rollouts"][4]["reward"] == 1.0
+    last = rollouts_view(evaluated(tmp_path, mixed()), page=99)
+    assert (last.data["page"], tasks(last)[-1]) == (3, "failed")
+
+
+@pytest.mark.parametrize(
+    ("where", "number"),
+    [
+        ("all", 25),
+        ("zero", 11),
+        ("rewarded", 13),
+        ("error", 1),
+        ("truncated", 1),
+        ("suspicious", 4),
+        ("task=unsaid", 1),
+        ("t1", 4),
+        ("task=t1", 4),
+        ("reward<0.5", 11),
+        ("reward>=1 and tokens<50", 1),
+        ("answer=214.85", 25),
+        ("stop=agent_completed", 25),
+        ("chars!=26", 12),
+        ("error=true", 1),
+        ("zero and task=t2", 2),
+        ("nothing=1", 0),
+    ],
+)
+def test_where_filters(tmp_path: Path, where: str, number: int) -> None:
+    found = rollouts_view(evaluated(tmp_path, mixed()), where)
+    assert found.data["matching"] == number
+
+
+@pytest.mark.parametrize("where", ["what is this", "reward<", "=3"])
+def test_what_is_no_filter_is_refused_with_the_forms_there_are(tmp_path: Path, where: str) -> None:
+    with pytest.raises(EvalError) as refused:
+        rollouts_view(evaluated(tmp_path, mixed()), where)
+    assert refused.value.code == "filter-unreadable"
+    assert "reward<0.5" in refused.value.fix
+
+
+def test_one_rollout_is_shown_with_its_tool_calls_and_stays_within_the_limit(tmp_path: Path) -> None:
+    called = {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "r" * 9_000,
+        "tool_calls": [{"id": "c1", "function": {"name": "look", "arguments": '{"q": "\\u202e"}'}}],
+    }
+    told = {"role": "tool", "tool_call_id": "c1", "content": 'secret "plans"\n' * 900}
+    episodes = [*mixed(), trace("long", 1.0, RIGHT, data=GOLD, messages=[called, told] * 5)]
+    found = rollouts_view(evaluated(tmp_path, episodes), episodes[-1]["traces"][0]["id"])
+
+    [row] = found.data["rollouts"]
+    assert [m["role"] for m in row["messages"]] == ["user", *["assistant", "tool"] * 5, "assistant"]
+    assert row["messages"][1]["calls"][0]["name"] == '"look"'
+    assert row["messages"][-1]["text"] == f'"{RIGHT}"'
+    assert row["messages"][2]["text"].endswith('\\n"')
+    assert 8_000 < len(json.dumps(row)) < 16_000
+
+
+def test_a_gold_handed_in_by_a_tool_call_is_said(tmp_path: Path) -> None:
+    call = {"function": {"name": "submit", "arguments": '{"value": 214.85}'}}
+    handed = {"role": "assistant", "content": "", "tool_calls": [call]}
+    found = rollouts_view(evaluated(tmp_path, [trace("t", 1.0, "done", data=GOLD, messages=[handed])]))
+    assert found.data["suspicious"] == {}
+
+
+def test_a_reward_that_never_reads_the_answer_and_one_that_pays_anything_are_findings(tmp_path: Path) -> None:
+    blind = [trace(f"t{i}", 0.0, RIGHT, data=GOLD) for i in range(10)]
+    [finding] = rollouts_view(evaluated(tmp_path / "a", blind)).findings
+    assert finding.code == "eval-zero-with-gold"
+    generous = [trace(f"t{i}", 1.0, WRONG, data=GOLD) for i in range(10)]
+    [finding] = rollouts_view(evaluated(tmp_path / "b", generous)).findings
+    assert finding.code == "eval-gold-unsaid"
+    honest = [trace(f"t{i}", float(i % 2), RIGHT if i % 2 else WRONG, data=GOLD) for i in range(10)]
+    assert rollouts_view(evaluated(tmp_path / "c", honest)).findings == ()
+
+
+def test_a_format_score_alone_is_a_zero(tmp_path: Path) -> None:
+    given = {"weights": {"correct": 1.0, "format_reward": 0.2}, "scores": {"format_reward": 1.0}}
+    found = rollouts_view(evaluated(tmp_path, [trace("t", 0.0, WRONG, data=GOLD, **given)]), "zero")
+    assert found.data["matching"] == 1
+
+
+def test_pages_hold_every_rollout_once(tmp_path: Path) -> None:
+    here = evaluated(tmp_path, mixed())
+    pages = [rollouts_view(here, page=p).data for p in (1, 2, 3)]
+    ids = [row["id"] for data in pages for row in data["rollouts"]]
+    assert (len(ids), len(set(ids)), pages[0]["pages"], len(pages[0]["rollouts"])) == (25, 25, 3, PAGE)

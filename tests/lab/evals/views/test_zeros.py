@@ -1,0 +1,182 @@
+"""The zeros of an evaluation: counts, whose they are, the rows behind them, the advised token limit."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import random
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+
+import pytest
+
+from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
+from prime_lab_mcp.lab.evals.views.zeros import ADVICE, ReplyLengths, advice_for_zero, zeros_view
+from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause
+from prime_lab_mcp.lab.rollouts.rollout import Rollout
+from prime_lab_mcp.tools import (
+    check_reward_distribution,
+    edit_environment,
+    preflight,
+    run_eval,
+    test_reward,
+)
+from tests.lab.evals.records import ADD, call, document, result, said, v1
+from tests.lab.evals.test_spec import SPEC
+
+WRONG = said("<answer>4</answer>")
+LONG = "x" * 5000
+
+
+def seen(rollouts: Sequence[Rollout], **more: Any) -> FinishedEvaluation:
+    spec = dataclasses.replace(SPEC, **{"max_tokens": 100} | more)
+    return FinishedEvaluation("eval-1", spec, lambda: iter(rollouts))
+
+
+def everything() -> list[Rollout]:
+    """One rollout of each class, with texts as long as they get."""
+    error = {"ok": False, "rewards": {}}
+    judge = {"errors": [{"type": "TaskError", "message": f"judge returned no yes/no verdict: {LONG}"}]}
+    down = {"errors": [{"type": "ProviderError", "message": LONG, "status_code": 503}]}
+    return [
+        v1([said(f"{LONG}<answer>4</answer>")]),
+        v1([said(LONG)], {"correct": 0.0, "answer_format": 0.0}),
+        v1([said(LONG, finish="length", tokens=100)]),
+        v1([said(LONG)], tools=[ADD]),
+        v1([said("", call('{"first" 1}')), result("error"), said(LONG)], tools=[ADD]),
+        v1([said("", call('"{\\"first\\": 1}"')), result("error"), said(LONG)], tools=[ADD]),
+        v1([said("", call("{}", LONG)), result("error"), said(LONG)], tools=[ADD]),
+        v1([said("", call(json.dumps({LONG: 1}))), result("error"), said(LONG)], tools=[ADD]),
+        v1([said("", call('{"first": 1}')), result(f"error: timed out {LONG}"), said(LONG)], tools=[ADD]),
+        v1([said("")]),
+        v1([said(LONG)], **judge, **error),
+        v1([said(LONG)], **down, **error),
+    ]
+
+
+def test_every_class_has_its_count_its_rows_and_advice_in_few_words() -> None:
+    found = zeros_view(seen(everything() * 3 + [v1([WRONG], {"correct": 1.0})]))
+
+    assert found.data["zeros"] == dict.fromkeys(ZEROS, 3)
+    assert found.data["rollouts"] == 37
+    assert list(found.data["examples"]) == list(ZEROS)
+    assert {row["class"] for row in found.data["advice"]} == set(ZEROS)
+    assert found.data["whose"] == {"model": 21, "setup": 15}
+    assert len(json.dumps(found.data)) < 8_000
+    assert found.summary == (
+        "36 of 37 rollouts earned nothing: 21 by what the model can do, 15 by limits, endpoint, server or environment."
+    )
+
+
+def test_more_rows_are_shown_on_request() -> None:
+    found = zeros_view(seen([v1([WRONG])] * 9), rows=5)
+
+    assert [row["row"] for row in found.data["examples"]["wrong"]] == [0, 1, 2, 3, 4]
+    assert found.data["examples"]["wrong"][0]["id"] == "t1"
+
+
+def test_no_zeros_need_no_advice() -> None:
+    found = zeros_view(seen([v1([WRONG], {"correct": 1.0})]))
+
+    assert (found.data["zeros"], found.data["advice"]) == (dict.fromkeys(ZEROS, 0), [])
+    assert found.next == ()
+    assert found.summary == "All 1 rollout earned something."
+
+
+def test_cut_replies_are_set_apart_and_a_limit_is_advised() -> None:
+    whole = [v1([said("<answer>3</answer>", tokens=n)], {"correct": 1.0}) for n in range(40, 80)]
+    cut = [v1([said("<answer>", finish="length", tokens=100)], {"correct": 0.0})] * 20
+    paid = v1([said("<answer>3</answer> so", finish="length", tokens=100)], {"correct": 1.0})
+
+    found = zeros_view(seen([*whole, *cut, paid], model="m/1"))
+
+    budget = found.data["budget"]
+    assert (budget["cap"], budget["cut"], budget["finished"]) == (100, 21, 40)
+    assert (budget["finished_p50"], budget["finished_p95"]) == (59, 77)
+    assert found.data["truncated_but_rewarded"] == 1
+    assert found.data["mean_reward"] == {"complete": 1.0, "cut": round(1 / 21, 4), "truncated": 0.0}
+    [advice] = found.data["advice"]
+    assert (advice["tool"], advice["whose"]) == ("run_eval", "setup")
+    assert advice["arguments"]["max_tokens"] == budget["advised_max_tokens"] > 100
+    assert found.next[0].tool == "run_eval"
+
+
+def test_replies_that_run_on_far_beyond_all_others_are_no_matter_of_the_limit() -> None:
+    whole = [v1([said("<answer>3</answer>", tokens=n)], {"correct": 1.0}) for n in range(10, 40)]
+    cut = [v1([said("again " * 9, finish="length", tokens=2048)], {"correct": 0.0})] * 3
+
+    found = zeros_view(seen([*whole, *cut], max_tokens=2048))
+
+    assert found.data["budget"]["advised_max_tokens"] is None
+    [advice] = found.data["advice"]
+    assert (advice["tool"], advice["arguments"]["where"]) == ("read_eval", "truncated")
+
+
+def test_memory_does_not_grow_with_the_rollouts() -> None:
+    one = [v1([WRONG]), v1([said("<answer>", finish="length", tokens=100)]), v1([said("4")], tools=[ADD])]
+
+    def many() -> Iterator[Rollout]:
+        for number in range(4_000):
+            yield one[number % len(one)]
+
+    evaluated = FinishedEvaluation("eval-1", dataclasses.replace(SPEC, max_tokens=100), many)
+    tracemalloc.start()
+    found = zeros_view(evaluated)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert sum(found.data["zeros"].values()) == 4_000
+    assert peak < 1_000_000
+
+
+def test_the_longest_with_an_open_end_are_found_where_nothing_says_how_they_ended() -> None:
+    short = [document(f"It is <answer>{n}</answer>.") for n in range(199)]
+
+    found = zeros_view(seen([*short, document("and then " * 50 + "<answer>1</answer> and")]))
+
+    assert (found.data["zeros"]["truncated"], found.data["zeros"]["wrong"]) == (1, 199)
+
+
+def test_every_class_and_cause_has_advice_whose_call_exists() -> None:
+    known = {
+        "run_eval": run_eval.Args,
+        "edit_environment": edit_environment.Args,
+        "preflight": preflight.Args,
+        "test_reward": test_reward.Args,
+        "check_reward_distribution": check_reward_distribution.Args,
+    }
+    for kind in ZEROS:
+        for cause in get_args(Cause):
+            advice = advice_for_zero(kind, cause)
+            assert set(advice.arguments) <= set(known[advice.tool].model_fields), kind
+    assert {kind for kind, _ in ADVICE} == set(ZEROS)
+
+
+def lengths(count: int, spread: float, cap: int, seed: int = 1) -> ReplyLengths:
+    rng, found = random.Random(seed), ReplyLengths()
+    for _ in range(count):
+        tokens = round(rng.lognormvariate(math.log(400), spread))
+        found.add(min(tokens, cap), cut=tokens >= cap, exact=True)
+    return found
+
+
+@pytest.mark.parametrize(("spread", "cap"), [(0.4, 500), (0.4, 800), (0.8, 700), (0.8, 1500), (1.0, 1000)])
+def test_the_advised_limit_lets_nearly_all_finish(spread: float, cap: int) -> None:
+    advised = lengths(2000, spread, cap).advised(cap)
+
+    assert advised is not None
+    assert advised % 256 == 0
+    truth = 400 * math.exp(2.326 * spread)
+    assert 0.75 * truth < advised < 1.5 * truth + 256
+
+
+def test_a_limit_that_lets_all_finish_is_left_alone() -> None:
+    assert lengths(1000, 0.4, 4000).advised(4000) is None
+    assert ReplyLengths().advised(100) is None
+    assert lengths(1000, 0.4, 4000).advised(None) is None
+
+
+def test_where_most_were_cut_the_next_try_is_a_multiple() -> None:
+    assert lengths(400, 0.4, 300).advised(300) == math.ceil(300 * 4 / 256) * 256

@@ -1,0 +1,136 @@
+"""Presets, keys, what an endpoint answers about a model, and the variables that lead judges to the relay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import BadInput, EvalError
+from prime_lab_mcp.lab.relay import endpoints
+from prime_lab_mcp.lab.relay.endpoints import judge_variables
+from tests.lab.evals.scripted import adds, serving
+
+VARIABLES = {"PRIME_INFERENCE_URL", "PRIME_TEAM_ID", *(preset.variable for preset in endpoints.PRESETS.values())}
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("preset", [name for name, preset in endpoints.PRESETS.items() if preset.needs_key])
+def test_an_unset_key_is_an_error_before_anything_is_sent(preset: str) -> None:
+    with pytest.raises(EvalError) as refused:
+        endpoints.resolve_endpoint(preset, {})
+    assert refused.value.code == "endpoint-no-key"
+    assert "_API_KEY" in refused.value.message
+
+
+def test_the_login_of_the_user_serves_where_no_variable_does(nobody: Path) -> None:
+    (nobody / ".prime").mkdir()
+    (nobody / ".prime" / "config.json").write_text(json.dumps({"api_key": "login-key", "team_id": "t1"}))
+
+    access = endpoints.resolve_endpoint(None, {})
+
+    assert (access.key, access.endpoint.team, access.endpoint.host) == ("login-key", "t1", "api.pinference.ai")
+    assert "login-key" not in repr(access)
+
+
+def test_rehearsal_variables_win_over_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIME_API_KEY", "the-users-own")
+    rehearsal = {"PRIME_API_KEY": "rehearsal-key", "PRIME_INFERENCE_URL": "http://127.0.0.1:1/inference/v1"}
+
+    access = endpoints.resolve_endpoint("prime", rehearsal)
+
+    assert (access.key, access.endpoint.url) == ("rehearsal-key", "http://127.0.0.1:1/inference/v1")
+
+
+def test_a_url_may_name_its_key_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "abc")
+
+    access = endpoints.resolve_endpoint("https://models.example.com/v1/|MY_KEY", {})
+
+    assert (access.endpoint.url, access.endpoint.key_variable, access.key) == (
+        "https://models.example.com/v1",
+        "MY_KEY",
+        "abc",
+    )
+
+
+def test_a_named_variable_that_is_unset_is_an_error() -> None:
+    with pytest.raises(EvalError) as refused:
+        endpoints.resolve_endpoint("https://models.example.com/v1|NOT_THERE", {})
+    assert refused.value.code == "endpoint-no-key"
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("http://models.example.com/v1", "endpoint-insecure"),
+        ("https://user:secret@models.example.com/v1", "endpoint-unknown"),
+        ("anthropic", "endpoint-unknown"),
+        ("file:///etc/passwd", "endpoint-unknown"),
+    ],
+)
+def test_urls_that_are_unsafe_or_unknown_are_refused(url: str, code: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        endpoints.resolve_endpoint(url, {})
+    assert refused.value.code == code
+    assert "secret" not in refused.value.message
+
+
+@pytest.mark.anyio
+async def test_a_model_that_a_complete_list_lacks_is_refused_with_what_there_is() -> None:
+    with serving(adds) as model:
+        access = endpoints.resolve_endpoint(model.url, {})
+        with pytest.raises(EvalError) as refused:
+            await endpoints.query_endpoint(access, "other", exact=True)
+        found = await endpoints.query_endpoint(access, "scripted", exact=True)
+
+    assert refused.value.code == "endpoint-no-model"
+    assert "scripted" in refused.value.message
+    assert found.price is None
+
+
+@pytest.mark.anyio
+async def test_an_endpoint_that_is_not_there_is_an_error() -> None:
+    access = endpoints.resolve_endpoint("http://127.0.0.1:9/v1", {})
+    with pytest.raises(EvalError) as refused:
+        await endpoints.query_endpoint(access, "m", exact=False)
+    assert refused.value.code == "endpoint-unreachable"
+
+
+@pytest.mark.parametrize(("preset", "port"), [("vllm", 8000), ("ollama", 11434)])
+def test_local_servers_need_no_key(preset: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    variable = f"{preset.upper()}_API_KEY"
+    monkeypatch.delenv(variable, raising=False)
+    assert (endpoints.resolve_endpoint(preset, {}).key, endpoints.resolve_endpoint(preset, {}).endpoint.host) == (
+        None,
+        f"localhost:{port}",
+    )
+    monkeypatch.setenv(variable, "own")
+    assert endpoints.resolve_endpoint(preset, {}).key == "own"
+
+
+JUDGE_URL, JUDGE_SECRET = "http://127.0.0.1:1/v1", "relay-secret"
+JUDGE_NAMES = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "PRIME_API_KEY", "PRIME_INFERENCE_URL"}
+
+
+def test_every_key_is_the_relays_and_every_endpoint_the_relay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "real")
+    found = judge_variables(JUDGE_URL, JUDGE_SECRET, ())
+    assert {found[name] for name in JUDGE_NAMES} == {JUDGE_URL, JUDGE_SECRET}
+    assert "real" not in found.values()
+
+
+def test_a_key_that_a_person_allowed_keeps_its_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "real")
+    assert JUDGE_NAMES & set(judge_variables(JUDGE_URL, JUDGE_SECRET, ("OPENAI_API_KEY",))) == {
+        "PRIME_API_KEY",
+        "PRIME_INFERENCE_URL",
+    }

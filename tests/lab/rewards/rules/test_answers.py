@@ -1,0 +1,122 @@
+"""Rules about answers, on trials with chosen rewards: right beats wrong, and golds earn the maximum."""
+
+from __future__ import annotations
+
+from prime_lab_mcp.lab.rewards.findings import reward_findings, sanity_checks
+from prime_lab_mcp.lab.rewards.observations import RepeatedScore, ScoredCase, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.rules.amounts import gold_pass_rate
+from prime_lab_mcp.lab.worker.scoring import Component, Scored
+from tests.lab.rewards.rules.trials import REWARDS, found, scored, shot, sound
+
+
+def test_a_sound_reward_has_no_finding() -> None:
+    assert found(sound()) == set()
+    assert gold_pass_rate(sound()) == 1.0
+    assert all(check.passed for check in sanity_checks(sound()))
+
+
+def test_one_unpaid_gold_in_ten_fails_and_is_shown() -> None:
+    golds = (*(shot(Family.GOLD, "", 1.0, row=n) for n in range(9)), shot(Family.GOLD, "", 0.0, row=9))
+    findings = reward_findings(sound(golds=golds))
+    assert [f.code for f in findings] == ["reward-gold-fails"]
+    assert findings[0].rows[0]["task"] == 9
+    assert findings[0].rows[0]["gold"] == '"49"'
+
+
+def test_a_wrong_answer_paid_like_gold_blocks_but_only_warns_within_a_tolerance() -> None:
+    assert found(sound(shot(Family.WRONG, "longer number", 1.0))) == {("reward-wrong-passes", "blocker")}
+    assert found(sound(shot(Family.WRONG, "nearly", 1.0, near=True))) == {("reward-wrong-passes", "warning")}
+
+
+def test_partly_right_answers_above_half_only_warn() -> None:
+    assert found(sound(shot(Family.WRONG, "one key missing", 0.7))) == {("reward-wrong-passes", "warning")}
+
+
+def test_silence_worth_more_than_a_wrong_answer_blocks() -> None:
+    assert ("reward-malformed-beats-wrong", "blocker") in found(sound(shot(Family.EMPTY, "white space", 0.4)))
+
+
+def test_form_without_answer_warns_above_a_fifth_and_blocks_above_three_tenths() -> None:
+    assert found(sound(shot(Family.FORM_ALONE, "nothing", 0.2))) == set()
+    assert found(sound(shot(Family.FORM_ALONE, "nothing", 0.25))) == {("reward-format-dominates", "warning")}
+    assert found(sound(shot(Family.FORM_ALONE, "nothing", 0.4))) == {("reward-format-dominates", "blocker")}
+
+
+def test_two_answers_block_in_both_orders_and_the_last_may_count() -> None:
+    last = shot(Family.GOLD_LAST, "", 1.0)
+    first = shot(Family.GOLD_FIRST, "", 1.0)
+    assert found(sound(last)) == set()
+    assert found(sound(last, first)) == {("reward-hackable", "blocker")}
+
+
+def test_an_accidental_echo_only_warns() -> None:
+    shots = [shot(Family.ECHO, "", float(n == 0), row=n) for n in range(8)]
+    gold = [shot(Family.GOLD, "", 1.0, row=n) for n in range(1, 8)]
+    assert found(sound(*shots, *gold)) == {("reward-hackable", "warning")}
+
+
+def test_more_than_any_right_answer_blocks() -> None:
+    assert ("reward-hackable", "blocker") in found(sound(shot(Family.REPEATED_GOLD, "", 3.0)))
+
+
+def test_broken_scoring_has_codes_of_its_own_and_is_no_low_score() -> None:
+    def only(*problems: str, error: str = "") -> set[tuple[str, str]]:
+        probe = Draft(Family.ODD_CHARACTERS, "x", "1").probe("0/x", 0)
+        return found(sound(ScoredProbe(probe, scored(None, *problems, error=error))))
+
+    assert only(error="bad") == {("reward-raises", "blocker")}
+    assert only("exited", error="exit 3") == {("reward-raises", "blocker")}
+    assert only("timeout", error="no score") == {("reward-slow", "blocker")}
+    assert only("nonfinite") == {("reward-nonfinite", "blocker")}
+    assert only("not-a-float:str", error="str") == {("reward-type", "blocker")}
+    assert only("sync-reward", error="not async") == {("reward-sync", "blocker")}
+    assert only("task-changed") == {("tasks-change", "blocker")}
+    assert only("not-run", error="earlier") == set()
+
+
+def test_golds_that_were_not_run_are_not_counted() -> None:
+    golds = (*(shot(Family.GOLD, "", 1.0, row=n) for n in range(9)), shot(Family.GOLD, "", None, "not-run", row=9))
+    assert gold_pass_rate(sound(golds=golds)) == 1.0
+
+
+def test_chance_and_shared_state_are_told_apart() -> None:
+    probe = Draft(Family.GOLD, "g").probe("0/g", 0)
+    chance = RepeatedScore(probe, scored(0.1), scored(0.7), scored(0.3))
+    state = RepeatedScore(probe, scored(1.0), scored(0.0), scored(0.0))
+    assert found(sound(repeats=(chance,))) == {("reward-nondeterministic", "blocker")}
+    assert found(sound(repeats=(state,))) == {("reward-order-dependent", "blocker")}
+
+
+def test_reasoning_before_the_answer_must_not_cost_it() -> None:
+    assert found(sound(shot(Family.AFTER_REASONING, "reasoning", 0.0))) == {("reward-too-strict", "blocker")}
+    assert found(sound(shot(Family.SPELLING, "spaces", 0.0))) == {("reward-too-strict", "warning")}
+
+
+def test_without_golds_eight_cases_of_both_sides_decide() -> None:
+    def cases(high: int, low: int) -> tuple[ScoredCase, ...]:
+        made = [(1.0, "high")] * high + [(0.0, "low")] * low
+        return tuple(ScoredCase(shot(Family.SUPPLIED, f"case {n}", paid), side) for n, (paid, side) in enumerate(made))  # type: ignore[arg-type]
+
+    def without_golds(supplied: tuple[ScoredCase, ...]) -> Trial:
+        return Trial(REWARDS, None, False, supplied=supplied)
+
+    assert found(without_golds(())) == {("reward-no-gold", "blocker")}
+    assert found(without_golds(cases(6, 2))) == {("reward-no-gold", "blocker")}
+    assert found(without_golds(cases(5, 3))) == set()
+
+
+def test_supplied_cases_are_met_by_total_share_or_main_component() -> None:
+    parts = {"correct": Component(0.0, 1.0), "form": Component(1.0, 0.2)}
+    wrong = ScoredProbe(Draft(Family.SUPPLIED, "c", "c").probe("c", 0), Scored("c", 0.2, parts))
+    assert found(sound(supplied=(ScoredCase(wrong, 0.0),))) == set()
+    assert found(sound(supplied=(ScoredCase(wrong, 1.0),))) == {("reward-too-strict", "blocker")}
+
+
+def test_every_blocker_says_what_to_do_next() -> None:
+    trial = sound(
+        shot(Family.EVERY_ANSWER, "", 1.0), shot(Family.WRONG, "x", 1.0), shot(Family.EMPTY, "empty reply", 1.0)
+    )
+    assert reward_findings(trial)
+    assert all(f.fix for f in reward_findings(trial))

@@ -1,0 +1,150 @@
+"""Findings about whole rollouts, on plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.rewards.findings import reward_findings
+from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_lines
+from prime_lab_mcp.lab.rewards.scripts import Delivery, PlayedScript, RolloutScript, ScriptPart
+from prime_lab_mcp.lab.worker.scoring import CaseError
+from prime_lab_mcp.lab.worker.scripted_rollouts import End, Rolled
+from tests.lab.rewards.rules.trials import found, sound
+
+RAISED = (CaseError("IndexError", "list index out of range", "env_response, game.py:31"),)
+
+
+def played(
+    part: ScriptPart,
+    reward: float | None,
+    *,
+    row: int = 0,
+    tools: bool = False,
+    end: End = "ended",
+    errors: tuple[CaseError, ...] = (),
+    **more: Any,
+) -> PlayedScript:
+    script = RolloutScript(f"plays {part}", part, {}, Delivery.TOOLS_FIRST if tools else Delivery.SPOKEN)
+    messages = ({"role": "assistant", "content": part},)
+    told = {"alone": reward, "again": reward, "stop": "done", "turns": 2} | more
+    return PlayedScript(
+        row, script, Rolled(messages, reward, end, end == "ended" and not errors, errors=errors, **told)
+    )
+
+
+RIGHT, WRONG, SILENT = played("gold", 1.0), played("wrong", 0.0), played("silent", 0.0)
+
+
+def only(*performed: PlayedScript, **more: Any) -> Finding:
+    (finding,) = reward_findings(sound(rollouts=performed, **more))
+    return finding
+
+
+def codes(*performed: PlayedScript) -> set[tuple[str, str]]:
+    return found(sound(rollouts=performed))
+
+
+def test_rollouts_that_end_and_are_paid_as_alone_have_no_finding() -> None:
+    assert codes(RIGHT, WRONG, SILENT, played("faulty", 0.0)) == set()
+
+
+@pytest.mark.parametrize("part", ["gold", "wrong", "silent"])
+def test_an_error_in_a_rollout_with_sensible_turns_blocks(part: ScriptPart) -> None:
+    finding = only(RIGHT, played(part, None, errors=RAISED))
+    assert (finding.code, finding.severity) == ("reward-rollout-fails", "blocker")
+    assert finding.where == "env_response, game.py:31"
+    assert "IndexError" in finding.message
+
+
+def test_an_error_after_a_faulty_call_warns() -> None:
+    assert codes(RIGHT, played("faulty", None, errors=RAISED)) == {("reward-rollout-fails", "warning")}
+
+
+def test_the_same_error_after_a_faulty_call_and_after_sensible_turns_is_told_once() -> None:
+    both = (played("wrong", None, errors=RAISED), played("faulty", None, errors=RAISED))
+    assert codes(RIGHT, *both) == {("reward-rollout-fails", "blocker")}
+
+
+def test_what_only_the_machine_failed_in_is_partly_tested() -> None:
+    error = (CaseError("SandboxError", "no space left", ""),)
+    assert codes(RIGHT, played("wrong", None, errors=error)) == {("reward-partly-tested", "warning")}
+
+
+def test_a_process_that_ended_in_rollouts_blocks() -> None:
+    assert found(sound(rollouts_broke="it exited")) == {("reward-rollout-fails", "blocker")}
+
+
+@pytest.mark.parametrize(
+    ("why", "by_design", "severity"),
+    [("its tasks need a container", True, "info"), ("its tool servers did not start", False, "warning")],
+)
+def test_rollouts_that_cannot_be_run_here_are_said(why: str, by_design: bool, severity: str) -> None:
+    finding = only(no_rollouts=why, no_rollouts_by_design=by_design)
+    assert (finding.code, finding.severity) == ("reward-partly-tested", severity)
+    assert why in finding.message
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("endless", {("reward-rollout-endless", "blocker")}),
+        ("slow", {("reward-partly-tested", "warning")}),
+        ("cut", set()),
+    ],
+)
+def test_a_rollout_without_an_end_blocks_and_a_long_one_does_not(end: End, code: set[tuple[str, str]]) -> None:
+    assert codes(RIGHT, played("wrong", None, end=end)) == code
+
+
+def test_the_same_rollout_scored_again_must_earn_the_same() -> None:
+    finding = only(played("gold", 1.0, again=0.0), WRONG)
+    assert (finding.code, finding.severity) == ("reward-rollout-differs", "blocker")
+    assert "1, then 0" in finding.message
+
+
+def test_a_reward_that_reads_the_state_of_the_rollout_is_no_flaw() -> None:
+    finding = only(played("gold", 1.0, alone=0.0, state=("board",)), WRONG)
+    assert (finding.code, finding.severity) == ("reward-rollout-differs", "warning")
+    assert "board" in finding.message
+
+
+@pytest.mark.parametrize("part", ["wrong", "silent", "faulty"])
+def test_a_rollout_without_the_right_answer_must_not_earn_as_much(part: ScriptPart) -> None:
+    assert codes(RIGHT, played(part, 1.0)) == {("reward-wrong-passes", "blocker")}
+    assert codes(RIGHT, played(part, 1.0, row=1)) == set()
+
+
+def test_where_the_right_answer_cannot_be_said_wrong_ones_are_not_judged_by_it() -> None:
+    assert codes(played("gold", 0.0), WRONG) == set()
+    assert codes(played("gold", 0.1), played("wrong", 0.1)) == set()
+
+
+@pytest.mark.parametrize(("paid", "severity"), [(0.6, "blocker"), (0.3, "warning"), (0.1, None)])
+def test_calling_tools_for_the_sake_of_it_must_not_be_paid(paid: float, severity: str | None) -> None:
+    wanted = {("reward-hackable", severity)} if severity else set()
+    assert codes(RIGHT, WRONG, played("wrong", paid, tools=True)) == wanted
+
+
+def test_the_report_lists_rollouts_shortly() -> None:
+    assert rollout_lines(sound(rollouts=(RIGHT, played("wrong", None, end="endless", stop=""))))[1] == {
+        "task": 0,
+        "script": "plays wrong",
+        "turns": 2,
+        "reward": None,
+        "stop": "endless",
+        "ok": False,
+    }
+
+
+def test_the_best_of_all_attempts_blocks_when_both_orders_are_paid_in_full() -> None:
+    late = played("late", 1.0)
+    assert codes(RIGHT, WRONG, played("taken-back", 1.0), late) == {("reward-hackable", "blocker")}
+    assert codes(RIGHT, WRONG, played("taken-back", 0.0), late) == set()
+    assert codes(RIGHT, WRONG, played("taken-back", 0.8), late) == set()
+
+
+def test_a_game_that_ends_with_the_right_answer_may_pay_it_at_any_turn() -> None:
+    assert codes(RIGHT, WRONG, played("taken-back", 1.0, turns=1), played("late", 1.0)) == set()

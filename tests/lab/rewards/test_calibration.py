@@ -1,0 +1,138 @@
+"""Golds, wrappers, wrong answers and supplied cases, on plain rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates
+from prime_lab_mcp.lab.rewards import cases
+from prime_lab_mcp.lab.rewards.probes.answer_formats import (
+    BARE,
+    BOXED,
+    HASH,
+    broken_wrappings,
+    requested_wrappers,
+    tag_wrapper,
+)
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, build_probes
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers, wrong_answers
+from prime_lab_mcp.lab.worker.description import Row
+
+
+def rows(*answers: Any, prompt: str = "Question?", **fields: Any) -> list[Row]:
+    message = {"role": "user", "content": prompt}
+    return [
+        Row(n, f"k{n}", (message,), answer, fields.get("info"), {"answer": answer, **fields})
+        for n, answer in enumerate(answers)
+    ]
+
+
+def golds(*answers: Any, **fields: Any) -> SampleGolds:
+    return gold_candidates(rows(*answers, **fields))[0]
+
+
+@pytest.mark.parametrize(
+    ("answers", "fields", "format", "first"),
+    [
+        (["x\n#### 1,200", "y\n#### 7"], {}, "gsm8k_hash", "1200"),
+        (["so \\boxed{\\frac{1}{2}}", "\\boxed{3}"], {}, "boxed", "\\frac{1}{2}"),
+        ([75.0, 2.5], {}, "numeric", "75"),
+        ([True, False], {}, "boolean", "yes"),
+        (["B", "C"], {"choices": ["w", "x", "y", "z"]}, "choice_letter", "B"),
+        ([1, 0, 3], {"choices": ["w", "x", "y", "z"]}, "choice_index", "B"),
+        ([["red", "blue"], ["green"]], {}, "multi_answer", "red, blue"),
+        (['{"a": 1}', '{"a": 2}'], {}, "json", '{"a": 1}'),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_gold_is_said_as_its_format_suggests(
+    answers: list[Any], fields: dict[str, Any], format: str, first: str
+) -> None:
+    found = golds(*answers, **fields)
+    assert (found.format, found.golds[0].form(0)) == (format, first)
+
+
+def test_a_gold_is_found_in_other_fields_and_in_info() -> None:
+    assert gold_candidates(rows(None, None, ground_truth="7"))[0].place == "ground_truth"
+    assert gold_candidates(rows(None, None, info={"target": "7"}))[0].place == "info.target"
+    assert gold_candidates(rows(None, None, words=3)) == []
+
+
+def test_tasks_without_a_gold_are_counted() -> None:
+    assert golds("1", "", "2", "3").empty == (1,)
+
+
+def test_no_wrong_answer_is_an_accepted_way_to_say_the_gold() -> None:
+    found = golds("42", "7", "100", "-3", "0")
+    for gold in found.golds:
+        wrong = [w.answer for w in wrong_answers(found, gold, 0)]
+        assert gold.raw not in wrong
+        assert len(wrong) == len(set(wrong)) >= 4
+    said = {w.answer for w in wrong_answers(found, found.golds[0], 0)}
+    assert {"43", "142", "420", "-42", "4", "24"} <= said
+
+
+def test_any_of_several_golds_is_never_wrong() -> None:
+    found = golds(["red", "blue"], ["green"], ["blue"])
+    assert "blue" not in {w.answer for w in wrong_answers(found, found.golds[0], 0)}
+
+
+def test_examples_cover_every_answer_class() -> None:
+    found = golds(*["yes"] * 40, "no")
+    assert {g.raw for g in spread_over_answers(found, 2, 0)} == {"yes", "no"}
+
+
+def test_the_prompt_decides_before_the_code_how_to_answer() -> None:
+    assert requested_wrappers(["Use <answer></answer> tags."], "")[0] == tag_wrapper("answer")
+    assert requested_wrappers(["Put it in \\boxed{}."], "<answer>")[0] == BOXED
+    assert requested_wrappers(["End with #### and the number."], "")[0] == HASH
+    assert requested_wrappers([""], "vf.XMLParser(['think', 'final'])")[0].open == "<final>"
+    assert requested_wrappers(["Reply."], "x = 1") == []
+    assert requested_wrappers(["The last line must be ANSWER: and the number."], "")[0].wrap("7") == "ANSWER: 7"
+    assert requested_wrappers(["Put it in one ```python block."], "")[0].kind == "code"
+
+
+def test_thinking_tags_are_filled_and_never_hold_the_answer() -> None:
+    wrapper = requested_wrappers(["<reasoning>\n...\n</reasoning>\n<answer>\n...\n</answer>"], "")[0]
+    said = wrapper.wrap("7")
+    assert said.endswith("<answer>7</answer>")
+    assert said.startswith("<reasoning>")
+
+
+def test_broken_forms_are_not_the_form() -> None:
+    for wrapper in (tag_wrapper("answer"), BOXED, HASH):
+        assert all(form.text != wrapper.wrap("7") for form in broken_wrappings(wrapper, "7"))
+    assert list(broken_wrappings(BARE, "7")) == []
+
+
+def test_probes_are_messages_and_one_is_no_reply_at_all() -> None:
+    sample = rows("42", "7")
+    style = AnswerStyle(gold_candidates(sample)[0], 0, tag_wrapper("answer"))
+    probes = build_probes(style, style.golds.golds, {r.index: r for r in sample}, hacks=True)
+    assert len({p.id for p in probes}) == len(probes)
+    assert {len(p.messages) for p in probes} == {0, 1}
+    assert all(m["role"] == "assistant" for p in probes for m in p.messages)
+
+
+def test_supplied_cases_go_to_the_task_that_has_their_answer() -> None:
+    wanted = cases.parse_cases(
+        [
+            {"name": "a", "completion": "x", "answer": "so it is #### 1,200", "expected": 1},
+            {"name": "b", "completion": [{"role": "assistant", "content": "y"}], "task": 0, "expected": "low"},
+            {"name": "c", "completion": "z", "answer": "nobody's", "expected_reward": 0.0},
+        ]
+    )
+    placed, unmatched = cases.place_cases(wanted, rows("7", "1200"), None)
+    assert [(p.label, p.row) for p, _ in placed] == [("a", 1), ("b", 0)]
+    assert unmatched == ["c"]
+
+
+@pytest.mark.parametrize(
+    "entry", [3, {"completion": "x"}, {"completion": 1, "expected": 1}, {"completion": "x", "expected": "much"}]
+)
+def test_a_case_that_says_too_little_is_refused(entry: Any) -> None:
+    with pytest.raises(BadInput):
+        cases.parse_cases([entry])

@@ -1,0 +1,111 @@
+"""Whether two environments pay alike: matching of tasks, judging of what both paid, and test_reward(same_as=...)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.rewards.comparison import (
+    ComparedCompletion,
+    MatchedTasks,
+    RewardComparison,
+    comparison_findings,
+    match_tasks,
+)
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe
+from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.scoring import CaseError, Scored
+from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
+
+
+def row(index: int, prompt: str, answer: Any = "1", system: str = "Be brief.") -> Row:
+    messages = ({"role": "system", "content": system}, {"role": "user", "content": prompt})
+    return Row(index, f"key{index}", messages, answer, None, {})
+
+
+def pair(here: float | None, there: float | None, family: Family = Family.GOLD, text: str = "x") -> ComparedCompletion:
+    told = () if there is not None else (CaseError("ValueError", "no number", "f"),)
+    shot = ScoredProbe(Draft(family, text).probe(f"{family}/{text}", 0), Scored("a", here))
+    return ComparedCompletion(shot, Scored("a", there, errors=told))
+
+
+def comparison(*pairs: ComparedCompletion, maximum: float = 1.0, other: float = 1.0) -> RewardComparison:
+    return RewardComparison("older", MatchedTasks({0: 4}, ()), pairs, maximum, other)
+
+
+def test_tasks_match_by_what_the_user_asks_in_any_order_and_under_another_system_prompt() -> None:
+    here = [row(0, "One  apple?"), row(1, "Two pears?")]
+    there = [row(5, "Two pears?", system="Other."), row(6, "one apple?"), row(7, "Three figs?")]
+    assert match_tasks(here, there).pairs == {0: 6, 1: 5}
+
+
+def test_one_prompt_with_two_answers_matches_the_task_with_the_same_answer() -> None:
+    found = match_tasks([row(0, "Which?", "b"), row(1, "Which?", "c")], [row(3, "Which?", "a"), row(4, "Which?", "B")])
+    assert found.pairs == {0: 4}
+    assert [r.index for r in found.unmatched] == [1]
+
+
+def test_rewards_are_compared_as_shares_of_each_maximum() -> None:
+    equal = comparison(pair(1.2, 0.6), pair(0.2, 0.1, Family.WRONG), maximum=1.2, other=0.6)
+    assert comparison_findings(equal) == []
+    assert equal.as_json()["differ"] == 0
+
+
+def test_another_share_is_a_blocker_with_the_completion_and_both_rewards() -> None:
+    (finding,) = comparison_findings(comparison(pair(1.0, 1.0), pair(0.0, 0.5, Family.PROGRAM_HACK, "taken\nback")))
+    assert (finding.code, finding.severity) == ("reward-differs", "blocker")
+    shown = finding.rows[0]
+    assert (shown["completion"], shown["reward"], shown["there"], shown["task_there"]) == (
+        '"taken\\nback"',
+        0.0,
+        0.5,
+        4,
+    )
+    assert "0 of 1 here and 0.5 of 1 there" in finding.message
+
+
+def test_a_reward_on_one_side_and_an_exception_on_the_other_differ() -> None:
+    (finding,) = comparison_findings(comparison(pair(1.0, 1.0), pair(0.0, None, Family.MALFORMED_WRONG)))
+    assert finding.rows[0]["error"] == '"ValueError: no number"'
+    assert comparison_findings(comparison(pair(1.0, 1.0), pair(None, None, Family.MALFORMED_WRONG))) == []
+
+
+def test_an_other_side_that_pays_no_right_answer_is_said_so() -> None:
+    (finding,) = comparison_findings(comparison(pair(1.0, 0.0), other=0.0))
+    assert "paid none of the right answers" in finding.message
+
+
+def test_nothing_in_common_is_never_equal() -> None:
+    nothing = RewardComparison("older", MatchedTasks({}, (row(0, "Ours?"),)), (), 0.0, 0.0)
+    assert [(f.code, f.severity) for f in comparison_findings(nothing)] == [("reward-not-compared", "blocker")]
+
+
+def test_tasks_without_a_counterpart_are_told() -> None:
+    partly = RewardComparison("older", MatchedTasks({0: 4}, (row(1, "Held out?"),)), (pair(1.0, 1.0),), 1.0, 1.0)
+    (finding,) = comparison_findings(partly)
+    assert (finding.code, finding.severity, finding.rows) == (
+        "reward-partly-compared",
+        "warning",
+        ({"task": 1, "prompt": '"Held out?"'},),
+    )
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+async def test_same_as_passes_what_is_scaled_and_fails_what_is_stricter_without_closing_a_gate(lab: Lab) -> None:
+    write(lab, "sound", SOUND)
+    write(lab, "scaled", reward("return sound(reply, gold)", weight=3.0))
+    write(lab, "stricter", reward("return sound(reply, gold) * ('</answer>' == reply[-9:])"))
+    equal = await try_reward(lab, "sound", same_as="scaled", examples=8)
+    assert (equal.status, equal.facts.proves, equal.data["same_as"]["differ"]) == ("passed", True, 0)
+    assert equal.data["same_as"]["unmatched_tasks"] == 0
+    unequal = await try_reward(lab, "sound", same_as="stricter", examples=8)
+    assert (unequal.status, codes(unequal), unequal.facts.proves) == ("failed", {"reward-differs"}, False)
+    assert "That is my result." in unequal.data["failing_cases"][0]["completion"]
+    with pytest.raises(BadInput, match="itself"):
+        await try_reward(lab, "sound", same_as="environments/sound", examples=8)

@@ -1,0 +1,112 @@
+"""test_reward on rewards that pay well one by one and misbehave otherwise; and what hostile ones leave behind."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.lab import Lab
+from tests.lab.rewards.packages import reward, try_reward, write
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+RACE = """
+Sums.current = reply
+await asyncio.sleep(0)
+return sound(Sums.current, gold)
+"""
+HASH = """
+said = last(reply) or ""
+return sound(reply, gold) * (hash(said) % 97 > 48)
+"""
+FLAWS = {
+    "race": (RACE, ("reward-concurrency", "blocker")),
+    "hashes": (HASH, ("reward-nondeterministic", "blocker")),
+    "penalty": ("return sound(reply, gold) - 0.3 * ('<answer>' not in reply)", ("reward-range", "info")),
+}
+
+
+def texts(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, but for what the server itself writes while it runs."""
+    return {
+        str(p.relative_to(folder)): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+        and not {"scratch", "rewards"} & set(p.relative_to(folder).parts)
+        and not p.name.startswith("ledger")
+    }
+
+
+@pytest.mark.parametrize("name", ["race", "hashes", "penalty"])
+async def test_what_shows_only_beside_the_single_call_is_found(lab: Lab, name: str) -> None:
+    code, expected = FLAWS[name]
+    write(lab, name, reward(code))
+    outcome = await try_reward(lab, name, examples=4)
+    assert expected in {(f.code, f.severity) for f in outcome.findings}
+
+
+async def test_the_process_is_named_as_the_cause(lab: Lab) -> None:
+    salted = "SALT = random.random()\n"
+    folder = write(lab, "salted", reward("return sound(reply, gold) * SALT"))
+    module = folder / "salted.py"
+    module.write_text(module.read_text(encoding="utf-8").replace("SYSTEM =", f"{salted}SYSTEM ="), encoding="utf-8")
+    outcome = await try_reward(lab, "salted", examples=4)
+    (finding,) = [f for f in outcome.findings if f.code == "reward-nondeterministic"]
+    assert "depends on the process" in finding.message
+
+
+async def test_holding_the_loop_and_changing_inputs_only_warn(lab: Lab) -> None:
+    code = """
+    self.data.notes.append(reply)
+    time.sleep(0.12 if reply == '' else 0)
+    return sound(reply, gold)
+    """
+    folder = write(lab, "rude", reward(textwrap.dedent(code)))
+    module = folder / "rude.py"
+    text = module.read_text(encoding="utf-8").replace(
+        "    answer: str\n", "    answer: str\n    notes: list[str] = []\n"
+    )
+    module.write_text(text, encoding="utf-8")
+    outcome = await try_reward(lab, "rude", examples=4)
+    found = {f.code: f.severity for f in outcome.findings if f.severity != "info"}
+    assert found == {"reward-blocks-loop": "warning", "reward-mutates": "warning"}
+    assert outcome.status == "passed"
+
+
+HOSTILE = {
+    "forks": (
+        "import os\nif 'x' not in Sums.__dict__:\n    Sums.x = 1\n"
+        "    for _ in range(30):\n        if os.fork() == 0: time.sleep(600)",
+        "",
+    ),
+    "hogs": ("Sums.hog = bytearray(6 << 30)", "reward-raises"),
+    "leaves": ("raise SystemExit(0)", "reward-raises"),
+    "ends": ("import os\nos._exit(0)", "reward-raises"),
+    "writes": ("open('notes.txt', 'a').write(reply)", ""),
+}
+
+
+@pytest.mark.rotate(share=2)
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_reward_is_reported_and_leaves_nothing_behind(lab: Lab, name: str) -> None:
+    code, expected = HOSTILE[name]
+    write(lab, name, reward(f"{code}\nreturn sound(reply, gold)"))
+    taken = await lab.snapshot(name)
+    before = texts(lab.workspace.root), texts(lab.settings.state_dir)
+    outcome = await try_reward(lab, name, examples=1)
+    blockers = {f.code for f in outcome.findings if f.severity == "blocker"}
+    assert blockers & set(expected.split()) or not expected
+    assert (texts(lab.workspace.root), texts(lab.settings.state_dir)) == before
+    assert taken.tree.is_dir()
+    await lab.workers.close()
+    assert list((lab.settings.state_dir / "scratch").iterdir()) == []
+
+
+async def test_a_reward_that_writes_into_its_own_package_is_refused(lab: Lab) -> None:
+    write(lab, "scribbles", reward("open(__file__, 'a').write('#')\nreturn sound(reply, gold)"))
+    with pytest.raises(LabError) as raised:
+        await try_reward(lab, "scribbles", examples=1)
+    assert raised.value.code == "snapshot-changed"

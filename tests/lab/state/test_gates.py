@@ -1,0 +1,178 @@
+"""Gates as pure functions: what counts as evidence, what is stale, what a source of a config needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.state.gates import HubFact, Need, SourceFacts, Subject, source_unmet, standing
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+
+HERE = Subject("env", source="s1", content="c1")
+REWARD = Need("test_reward", "source")
+MODEL = "Qwen/Qwen3-4B"
+
+
+def row(tool: str = "test_reward", **changes: Any) -> Evidence:
+    base = Evidence(tool=tool, status="passed", workspace="w", environment="env", source="s1", content="c1")
+    return replace(base, **changes)
+
+
+def blocked_by(code: str, status: Any = "failed", **changes: Any) -> Evidence:
+    return row(status=status, findings=[{"code": code, "severity": "blocker"}], **changes)
+
+
+def why(history: list[Evidence], waived: set[tuple[str, str]] | None = None, **options: Any) -> str | None:
+    return standing(REWARD, history, HERE, options.get("platform", "prime"), waived or set(), options.get("model")).why
+
+
+def test_nothing_recorded_is_never_run() -> None:
+    assert why([]) == "never-run"
+
+
+def test_a_pass_on_this_source_opens() -> None:
+    assert why([row()]) is None
+
+
+def test_a_pass_on_another_source_is_stale_and_good_again_when_the_edit_is_undone() -> None:
+    assert why([row(source="s0")]) == "stale"
+    assert why([row(source="s0"), row(source="s1")]) is None
+
+
+def test_other_content_with_the_same_source_stays_proven_by_source_only() -> None:
+    history = [row(content="c0"), row("check_environment", content="c0")]
+    assert why(history) is None
+    assert standing(Need("check_environment", "content"), history, HERE, "prime", set()).why == "stale"
+
+
+def test_the_latest_verdict_counts_and_not_the_best() -> None:
+    assert why([blocked_by("x"), row()]) == "failed"
+    assert why([row(), blocked_by("x")]) is None
+
+
+def test_inconclusive_does_not_open() -> None:
+    assert why([blocked_by("x", status="inconclusive")]) == "inconclusive"
+
+
+@pytest.mark.parametrize(("made_on", "asked_on"), [("rehearsal", "prime"), ("prime", "rehearsal")])
+def test_evidence_of_one_platform_never_opens_a_gate_of_the_other(made_on: Any, asked_on: Any) -> None:
+    assert why([row(platform=made_on)], platform=asked_on) == "rehearsal"
+    assert why([row(platform=made_on)], platform=made_on) is None
+
+
+def test_evidence_that_touched_no_platform_counts_for_both() -> None:
+    assert why([row()], platform="rehearsal") is None
+    assert why([row()], platform="prime") is None
+
+
+def test_a_waiver_holds_for_its_code_and_fingerprint_only() -> None:
+    failed = blocked_by("reward-slow")
+    assert why([failed], {("s1", "reward-slow")}) is None
+    assert why([failed], {("s0", "reward-slow")}) == "failed"
+    assert why([failed], {("s1", "other")}) == "failed"
+    assert why([], {("s1", "reward-slow")}) == "never-run"
+
+
+def test_the_latest_verdict_for_the_model_counts_where_there_is_one() -> None:
+    need = Need("check_reward_distribution", "source")
+    mine = row(need.tool, model=MODEL, status="failed", findings=[{"code": "x", "severity": "blocker"}])
+    other = row(need.tool, model="gpt")
+    assert standing(need, [other, mine], HERE, "prime", set(), MODEL).why == "failed"
+    assert standing(need, [other], HERE, "prime", set(), MODEL).why is None
+
+
+PUSH = Push("w", "env", "me", "env", "0.1.0", "s1", "c1", "h1", "prime")
+CHAIN = (row(), row("check_reward_distribution", model=MODEL))
+
+
+def ours(**changes: Any) -> SourceFacts:
+    base = SourceFacts(
+        id="me/env@0.1.0",
+        owner="me",
+        name="env",
+        version="0.1.0",
+        args={},
+        ours=True,
+        push=PUSH,
+        history=CHAIN,
+        on_disk=("s1",),
+        hub=HubFact(True, "0.1.0", "h1", "v1"),
+    )
+    return replace(base, **changes)
+
+
+def missing(facts: SourceFacts, model: str = MODEL) -> list[tuple[str, str]]:
+    return [(unmet.tool, unmet.why) for unmet in source_unmet(facts, "prime", model)[0]]
+
+
+def test_a_source_of_ours_with_its_whole_chain_is_open() -> None:
+    assert source_unmet(ours(), "prime", MODEL) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"push": None}, [("push_environment", "never-run")]),
+        ({"owner": None}, [("push_environment", "never-run")]),
+        ({"hub": HubFact(False)}, [("push_environment", "never-run")]),
+        ({"hub": HubFact(None)}, [("search_hub", "inconclusive")]),
+        ({"hub": HubFact(True, "0.1.0", "other", "v1")}, [("push_environment", "never-run")]),
+        ({"on_disk": ("s2",)}, [("push_environment", "stale")]),
+        ({"history": CHAIN[1:]}, [("test_reward", "never-run")]),
+        ({"history": CHAIN[:1]}, [("check_reward_distribution", "never-run")]),
+        ({"args": {"split": "train"}}, [("run_eval", "stale")]),
+    ],
+)
+def test_each_missing_link_of_the_chain_refuses(changes: Mapping[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert missing(ours(**changes)) == expected
+
+
+def test_an_evaluation_of_another_model_must_be_named_in_the_confirmation() -> None:
+    unmet, cautions = source_unmet(ours(), "prime", "Qwen/Qwen3-0.6B")
+    assert unmet == []
+    assert MODEL in cautions[0]
+    assert "Qwen/Qwen3-0.6B" in cautions[0]
+
+
+def test_a_hub_environment_of_somebody_else_goes_the_fast_path() -> None:
+    foreign = ours(ours=False, push=None, history=(), on_disk=())
+    assert source_unmet(foreign, "prime", MODEL) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "tool"),
+    [
+        ({"version": None}, "write_training_config"),
+        ({"hub": HubFact(False)}, "search_hub"),
+        ({"hub": HubFact(True, "1", "h", "v0")}, "search_hub"),
+    ],
+)
+def test_the_fast_path_needs_existence_a_version_and_v1(changes: Mapping[str, Any], tool: str) -> None:
+    foreign = ours(ours=False, push=None, history=(), on_disk=(), **changes)
+    assert [name for name, _ in missing(foreign)] == [tool]
+
+
+def test_an_eval_source_may_hold_other_tasks_than_those_evaluated() -> None:
+    assert missing(ours(args={"split": "eval"}, trains=False)) == []
+
+
+@pytest.mark.parametrize(("trained", "expected"), [(8, [("check_reward_distribution", "stale")]), (16, []), (32, [])])
+def test_a_distribution_judged_for_larger_groups_does_not_speak_for_smaller_ones(
+    trained: int, expected: list[tuple[str, str]]
+) -> None:
+    judged = replace(CHAIN[1], data={"usable_groups": {"share": 0.9, "group_size": 16}})
+    assert missing(ours(history=(CHAIN[0], judged), group_size=trained)) == expected
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "expected"),
+    [("0.4.0", "0.4.3", None), ("0.4.0", "0.5.0", "stale"), ("0.4.0", None, None), (None, "0.5.0", None)],
+)
+def test_evidence_is_stale_after_a_minor_version_of_verifiers(
+    then: str | None, now: str | None, expected: str | None
+) -> None:
+    history = [row(toolchain={"verifiers": then} if then else {})]
+    assert standing(REWARD, history, replace(HERE, verifiers=now), "prime", set()).why == expected

@@ -1,0 +1,135 @@
+"""The ledger: append-only verdicts, and intents that go out at most once, across threads and processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import LedgerError
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+from prime_lab_mcp.lab.state.ledger.schema import SCHEMA_VERSION
+
+
+def evidence(number: int = 0) -> Evidence:
+    return Evidence(tool="test_reward", status="passed", workspace="w", source=f"s{number}", env_args={"n": number})
+
+
+def test_verdicts_come_back_as_they_were_recorded_newest_first(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    for number in range(3):
+        ledger.record(evidence(number))
+    found = ledger.evidence("w", tool="test_reward")
+    assert [(e.source, dict(e.env_args)) for e in found] == [("s2", {"n": 2}), ("s1", {"n": 1}), ("s0", {"n": 0})]
+    assert ledger.evidence("other") == []
+
+
+@pytest.mark.parametrize("statement", ["UPDATE evidence SET status = 'passed'", "DELETE FROM evidence"])
+def test_verdicts_can_be_neither_changed_nor_removed(tmp_path: Path, statement: str) -> None:
+    Ledger(tmp_path / "l.sqlite3").record(evidence())
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        sqlite3.connect(tmp_path / "l.sqlite3").execute(statement)
+
+
+def test_a_newer_schema_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite3"
+    Ledger(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    with pytest.raises(LedgerError, match="newer"):
+        Ledger(path)
+
+
+def test_a_file_that_is_no_database_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "l.sqlite3").write_text("not a database, and long enough to be read as a header" * 20, encoding="utf-8")
+    with pytest.raises(LedgerError, match="cannot be opened"):
+        Ledger(tmp_path / "l.sqlite3")
+
+
+def test_an_intent_is_claimed_by_exactly_one_of_many_threads_and_ledgers(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite3"
+    Ledger(path).close()
+    won: list[str] = []
+
+    def claim() -> None:
+        if Ledger(path).claim("key", "submit", "prime").state == "open":
+            won.append("me")
+
+    threads = [threading.Thread(target=claim) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert won == ["me"]
+
+
+def test_an_intent_that_went_out_is_never_open_again_until_released(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    assert ledger.claim("key", "submit", "prime").state == "open"
+    assert ledger.claim("key", "submit", "prime").state == "sent"
+    ledger.release("key", "prime")
+    again = ledger.claim("key", "submit", "prime")
+    assert (again.state, again.attempt) == ("open", 2)
+    ledger.settle("key", "prime", {"id": "run-1"})
+    assert dict(ledger.claim("key", "submit", "prime").result) == {"id": "run-1"}
+    assert ledger.claim("key", "submit", "rehearsal").state == "open"
+
+
+def test_spend_is_counted_once_per_intent_and_apart_per_platform(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    for _ in range(3):
+        ledger.commit_spend("a", 5.0, "run", "prime")
+    ledger.commit_spend("b", 2.5, "run", "prime")
+    ledger.commit_spend("a", 99.0, "run", "rehearsal")
+    assert (ledger.spent("prime"), ledger.spent("rehearsal")) == (7.5, 99.0)
+
+
+def test_a_job_with_the_same_intent_is_attached_to_while_its_lease_lives(tmp_path: Path) -> None:
+    import time
+
+    ledger = Ledger(tmp_path / "l.sqlite3")
+
+    def job(id: str, lease: float) -> Job:
+        return Job(id, "w", "env", "s", "c", "intent", "running", 1, lease, lease, None, {"n": 1}, at=time.time())
+
+    first = ledger.create_job(job("one", time.time() + 60))
+    assert ledger.create_job(job("two", time.time() + 60)).id == first.id == "one"
+    ledger.update_job("one", lease=time.time() - 1)
+    assert ledger.create_job(job("three", time.time() + 60)).id == "three"
+
+
+def test_kill_9_while_recording_loses_nothing_that_was_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite3"
+    program = textwrap.dedent(
+        f"""
+        import sys
+        from pathlib import Path
+        from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+        from prime_lab_mcp.lab.state.ledger.rows import Evidence
+        ledger = Ledger(Path({str(path)!r}))
+        for number in range(100000):
+            ledger.record(Evidence(tool="t", status="passed", workspace="w", source=str(number)))
+            print(number, flush=True)
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    last = -1
+    for line in child.stdout:
+        last = int(line)
+        if last == 40:
+            os.kill(child.pid, signal.SIGKILL)
+            break
+    acknowledged = [int(line) for line in child.stdout if line.strip().isdigit()]
+    child.wait()
+    last = max([last, *acknowledged])
+    recorded = {int(e.source or -1) for e in Ledger(path).evidence("w")}
+    assert set(range(last + 1)) <= recorded

@@ -1,0 +1,153 @@
+"""Snapshots hold exactly what the installed CLI would push, and their fingerprints move with the right edits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.state import snapshot as snapshots
+from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
+from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
+
+PYPROJECT = """[project]
+name = "my-env"
+version = "0.1.0"
+description = "An environment"
+dependencies = ["verifiers>=0.4.0,<0.5"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "my_env"
+    for path, text in {
+        "pyproject.toml": PYPROJECT,
+        "README.md": "# my-env\n",
+        "top.py": "x = 1\n",
+        "data.json": "[]",
+        "LICENSE": "free",
+        ".hidden": "h",
+        ".gitignore": "secret/\n*.log\n!keep.log\n",
+        "my_env/__init__.py": "",
+        "my_env/data/train.jsonl": '{"a": 1}\n',
+        "my_env/notes.log": "log",
+        "my_env/.DS_Store": "x",
+        "my_env/__pycache__/a.pyc": "x",
+        "my_env/dist/a.py": "x",
+        "secret/key.py": "x",
+        "outputs/evals/results.jsonl": "x",
+        "build/lib.py": "x",
+        "thing.egg-info/PKG": "x",
+        "a/b/c/deep.txt": "deep",
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    (root / "my_env" / "link.py").symlink_to(root / "top.py")
+    return root
+
+
+def taken(folder: Path) -> Snapshot:
+    return take_snapshot(EnvironmentFolder(folder.name, folder, folder.name), folder.parent / "store")
+
+
+def test_a_snapshot_holds_the_files_that_the_installed_cli_archives(folder: Path) -> None:
+    env = pytest.importorskip("prime_cli.commands.env")
+    theirs = [p.relative_to(folder).as_posix() for p in env._collect_archive_files(folder)]
+    assert sorted(taken(folder).files) == sorted(theirs)
+
+
+def test_the_cli_hash_is_the_one_the_installed_cli_computes(folder: Path) -> None:
+    env = pytest.importorskip("prime_cli.commands.env")
+    assert taken(folder).cli_hash == env.compute_content_hash(folder)
+
+
+def test_two_trees_that_share_the_cli_hash_differ_in_ours(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    contents = {"a.py": b"1file:b.py2"}, {"a.py": b"1", "b.py": b"2"}
+    assert snapshots.cli_hash(contents[0]) == snapshots.cli_hash(contents[1])
+    prints = []
+    for number, files in enumerate(contents):
+        root = other / str(number)
+        root.mkdir(parents=True)
+        for name, data in files.items():
+            (root / name).write_bytes(data)
+        prints.append(take_snapshot(EnvironmentFolder("e", root, "e"), tmp_path / "s").content)
+    assert prints[0] != prints[1]
+
+
+def test_files_the_push_leaves_out_are_named_with_the_reason(folder: Path) -> None:
+    left = {item.path: item.why for item in taken(folder).left_out}
+    assert "top level" in left["data.json"]
+    assert "symbolic" in left["my_env/link.py"]
+    assert ".gitignore" in left["my_env/notes.log"]
+    assert "outputs/" in left
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "moves_source"),
+    [
+        ("README.md", "my-env", "My env", False),
+        ("pyproject.toml", '"0.1.0"', '"0.2.0"', False),
+        ("pyproject.toml", "An environment", "Another", False),
+        ("pyproject.toml", "<0.5", "<0.6", True),
+        ("top.py", "x = 1", "x = 2", True),
+        ("my_env/data/train.jsonl", "1", "2", True),
+    ],
+)
+def test_content_moves_with_every_edit_and_source_only_with_those_that_matter(
+    folder: Path, path: str, old: str, new: str, moves_source: bool
+) -> None:
+    before = taken(folder)
+    text = (folder / path).read_text(encoding="utf-8")
+    (folder / path).write_text(text.replace(old, new), encoding="utf-8")
+    after = taken(folder)
+    assert after.content != before.content
+    assert (after.source != before.source) is moves_source
+    (folder / path).write_text(text, encoding="utf-8")
+    assert (taken(folder).content, taken(folder).source) == (before.content, before.source)
+
+
+def test_a_file_the_push_leaves_out_moves_nothing(folder: Path) -> None:
+    before = taken(folder)
+    (folder / "data.json").write_text("[1]", encoding="utf-8")
+    assert taken(folder) == before
+
+
+def test_a_stored_copy_that_was_changed_is_noticed_and_made_anew(folder: Path) -> None:
+    first = taken(folder)
+    os.chmod(first.tree, 0o755)
+    os.chmod(first.tree / "top.py", 0o644)
+    (first.tree / "top.py").write_text("x = 'evil'\n", encoding="utf-8")
+    with pytest.raises(LabError, match="changed"):
+        snapshots.verify_snapshot(first)
+    again = taken(folder)
+    assert (again.tree / "top.py").read_text(encoding="utf-8") == "x = 1\n"
+    snapshots.verify_snapshot(again)
+
+
+def test_a_broken_pyproject_is_still_a_snapshot_with_the_problem_named(folder: Path) -> None:
+    (folder / "pyproject.toml").write_text("name = [", encoding="utf-8")
+    assert "not valid TOML" in (taken(folder).manifest.problem or "")
+    (folder / "pyproject.toml").write_bytes(b"\xff\xfe")
+    assert "UTF-8" in (taken(folder).manifest.problem or "")
+
+
+def test_a_folder_that_is_too_big_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "MAX_BYTES", 10)
+    with pytest.raises(BadInput, match="environment holds"):
+        taken(folder)
+
+
+def test_cleaning_keeps_the_newest_and_those_in_use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = folder.parent / "store"
+    made = []
+    for number in range(5):
+        (folder / "top.py").write_text(f"x = {number}\n", encoding="utf-8")
+        made.append(taken(folder).content)
+        os.utime(store / made[-1], (number, number))
+    monkeypatch.setattr(snapshots, "KEPT_SNAPSHOTS", 2)
+    assert snapshots.clean_snapshots(store, frozenset({made[0]})) == 2
+    assert {p.name for p in store.iterdir()} == {made[0], made[3], made[4]}

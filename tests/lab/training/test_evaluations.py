@@ -1,0 +1,97 @@
+"""What past evaluations are good for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.configs import registry
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+from prime_lab_mcp.lab.training.evaluations import evaluation_class, list_evaluations
+
+
+def job(id: str = "eval-1", state: str = "finished", model: str = "owner/small", **changes: Any) -> Job:
+    values: dict[str, Any] = {
+        "id": id,
+        "workspace": "w",
+        "environment": "my_env",
+        "source": "s",
+        "content": "c",
+        "intent": id,
+        "state": state,
+        "pid": None,
+        "lease": 0.0,
+        "deadline": 0.0,
+        "platform": None,
+        "spec": {"model": model},
+        "progress": {"completed": 8},
+        "judged": True,
+        "at": 1.0,
+    }
+    return Job(**(values | changes))
+
+
+def verdict(
+    mean: float | None = 0.4, blockers: tuple[str, ...] = (), model: str = "owner/small", id: str = "eval-1"
+) -> Evidence:
+    findings = [{"code": code, "severity": "blocker"} for code in blockers]
+    status: Any = "failed" if blockers else "passed"
+    return Evidence(
+        tool="run_eval",
+        status=status,
+        workspace="w",
+        environment="my_env",
+        arguments={"id": id},
+        model=model,
+        findings=findings,
+        data={"mean_reward": mean},
+    )
+
+
+@pytest.mark.parametrize(
+    ("done", "row", "trained", "expected"),
+    [
+        (job(), verdict(), {"owner/small"}, "target"),
+        (job(), verdict(), {"Owner/Small"}, "target"),
+        (job(), verdict(), set(), "target"),
+        (job(), verdict(), {"owner/other"}, "ceiling"),
+        (job(), verdict(model="openai/gpt-5-nano"), set(), "ceiling"),
+        (job(), verdict(model="anthropic/claude-x"), set(), "ceiling"),
+        (job(), verdict(model="openai/gpt-oss-20b"), set(), "target"),
+        (job(), verdict(mean=0.0), {"owner/small"}, "dead"),
+        (job(), verdict(0.0, ("eval-errors",)), {"owner/small"}, "faulty"),
+        (job(), verdict(0.3, ("eval-capped",)), set(), "faulty"),
+        (job(), verdict(0.02, ("distribution-all-zero",)), set(), "target"),
+        (job(state="crashed"), None, set(), "faulty"),
+        (job(state="stopped"), None, set(), "faulty"),
+        (job(state="running"), None, set(), None),
+        (job(), None, set(), None),
+    ],
+)
+def test_the_class_of_a_past_evaluation(done: Job, row: Evidence | None, trained: set[str], expected: str) -> None:
+    found, why = evaluation_class(done, row, trained)
+    assert found == expected
+    assert why is None or len(why) > 5
+    assert (why is None) == ((found == "target" and bool(trained)) or done.state == "running")
+
+
+@pytest.mark.anyio
+async def test_a_config_names_the_model_to_be_trained_by_whatever_name_it_has_the_environment(lab: Lab) -> None:
+    for id, model in (("eval-1", "owner/small"), ("eval-2", "owner/big")):
+        lab.ledger.create_job(job(id, model=model, workspace=lab.key))
+        lab.ledger.judge(id, [])
+    for id, model in (("eval-1", "owner/small"), ("eval-2", "owner/big")):
+        row = verdict(model=model, id=id)
+        lab.ledger.record(Evidence(**{f: getattr(row, f) for f in row.__slots__} | {"workspace": lab.key}))
+    assert {r["id"]: r["class"] for r in list_evaluations(lab, 15)} == {"eval-1": "target", "eval-2": "target"}
+
+    entry = registry.RegistryEntry(
+        "run", 1, "configs/rl/run.toml", "2026-01-01", "owner/small", "hosted", ("me/my-env@0.1.0",), "0" * 64
+    )
+    registry.add_entry(lab.workspace.resolve(registry.REGISTRY), entry)
+    rows = {r["id"]: r for r in list_evaluations(lab, 15)}
+    assert (rows["eval-1"]["class"], rows["eval-2"]["class"]) == ("target", "ceiling")
+    assert rows["eval-1"]["mean"] == 0.4
+    assert rows["eval-2"]["why"] == "training is meant for owner/small"

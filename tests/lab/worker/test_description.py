@@ -1,0 +1,199 @@
+"""What a v1 environment tells about itself for training: arguments, roles, the wire, the other split, rebuilt tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.configs.schema import problems_against
+from prime_lab_mcp.lab.environment import load_check
+from prime_lab_mcp.lab.worker.faults import LoadFailed
+from prime_lab_mcp.lab.worker.pool import Workers
+
+from .conftest import OWN, Opened, Write, said
+
+pytestmark = pytest.mark.anyio
+
+SPLITS = """
+from typing import Any, Literal
+import verifiers.v1 as vf
+{top}
+class Data(vf.TaskData):
+    answer: str
+    {field}
+
+class SampleTask(vf.Task[Data]):
+    @vf.reward
+    async def correct(self, trace: vf.Trace) -> float:
+        {reward}
+
+class Config(vf.TasksetConfig):
+    split: Literal["train", "test"] = "train"
+    size: int = 3
+
+class SampleTaskset(vf.Taskset[SampleTask, Config]):
+    def load(self):
+        {load}
+        for i in range(self.config.size):
+            task = SampleTask(Data(prompt=f"{{self.config.split}} {{i}}?", answer=str(i){value}), self.config.task)
+            {each}
+            yield task
+
+__all__ = ["SampleTaskset"]
+"""
+RIGHT = "return float(self.data.answer in trace.last_reply)"
+
+
+def module(
+    field: str = "pass", value: str = "", reward: str = RIGHT, load: str = "pass", each: str = "pass", top: str = ""
+) -> str:
+    return SPLITS.format(field=field, value=value, reward=reward, load=load, each=each, top=top)
+
+
+async def test_arguments_have_type_default_and_choices(write: Write, opened: Opened) -> None:
+    async with opened(write(module())) as worker:
+        facts = await worker.facts()
+    assert [(a.name, a.type, a.default, a.choices) for a in facts.args] == [
+        ("split", "Literal['train', 'test']", "train", ("train", "test")),
+        ("size", "int", 3, ()),
+    ]
+
+
+async def test_the_tables_of_a_config_have_schemas(write: Write, opened: Opened) -> None:
+    async with opened(write(module())) as worker:
+        shapes = (await worker.facts()).shapes
+    assert shapes["tools"] is False
+    right = {"id": "x", "split": "test", "size": 3, "task": {"judges": [{"id": "a", "more": 1}]}, "system_prompt": "p"}
+    assert problems_against(right, shapes["taskset"], "t") == []
+    wrong = problems_against({"splt": "test", "size": "x", "task": {"more": 1}}, shapes["taskset"], "t")
+    assert [(p.key, p.near) for p in wrong] == [("t.splt", "split"), ("t.size", None), ("t.task.more", None)]
+    agent = {"harness": {"id": "null", "more": 1}, "runtime": {"type": "docker", "image": "i"}, "max_turns": 3}
+    assert problems_against({"agent": agent, "retries": {"max_retries": 1}}, shapes["env"], "env") == []
+    wrong = problems_against({"agent": {"runtime": {"cpus": 1}, "max_turn": 3}, "agnet": {}}, shapes["env"], "env")
+    assert [p.key for p in wrong] == ["env.agent.runtime.cpus", "env.agent.max_turn", "env.agnet"]
+
+
+async def test_the_split_that_is_not_loaded_is_listed_on_demand(write: Write, opened: Opened) -> None:
+    async with opened(write(module())) as worker:
+        assert (await worker.facts()).held_out == "split=test"
+        loaded, other = await worker.rows(limit=9), await worker.rows(limit=2, split="eval")
+        scored = await worker.score([said(0, "0")])
+    assert [r.prompt[0]["content"] for r in loaded.rows] == ["train 0?", "train 1?", "train 2?"]
+    assert ([r.prompt[0]["content"] for r in other.rows], other.total) == (["test 0?", "test 1?"], None)
+    assert (scored[0].reward, scored[0].problems) == (1.0, ())
+
+
+async def test_without_a_split_there_is_no_other(write: Write, opened: Opened) -> None:
+    async with opened(write()) as worker:
+        assert (await worker.facts()).held_out is None
+        assert (await worker.rows(limit=2, split="eval")).rows == ()
+
+
+async def test_a_run_without_flags_gets_a_rented_sandbox_unless_an_env_says_otherwise(
+    write: Write, opened: Opened
+) -> None:
+    own = module().replace(
+        '__all__ = ["SampleTaskset"]',
+        """
+class EnvConfig(vf.SingleAgentEnvConfig):
+    agent: vf.AgentConfig = vf.AgentConfig(harness=vf.harness_config_type("null")(id="null"),
+                                           runtime=vf.SubprocessConfig())
+class SampleEnv(vf.SingleAgentEnv, vf.Env[EnvConfig]):
+    pass
+__all__ = ["SampleTaskset", "SampleEnv"]
+""",
+    )
+    found = []
+    for code in (module(), own):
+        async with opened(write(code)) as worker:
+            found.append([(r.name, r.harness, r.runtime) for r in (await worker.facts()).roles or ()])
+    assert found == [[("agent", "bash", "prime")], [("agent", "null", "subprocess")]]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "lost"),
+    [
+        ("more: Any = None", ", more=(1, 2)", "more"),
+        ("more: Any = None", ", more={1: 'a'}", "more"),
+        ("more: Any = None", ", more={'a', 'b'}", "more"),
+        ("more: Any = None", ", more=2**70", "more"),
+        ("more: Any = None", ", more=object()", "more"),
+        ("more: tuple[int, ...] = ()", ", more=(1, 2)", None),
+        ("more: dict[int, str] = {}", ", more={1: 'a'}", None),
+        ("more: set[str] = set()", ", more={'a', 'b'}", None),
+        ("more: float = 0.0", ", more=float('nan')", None),
+        ("more: Any = None", ", more=[1, {'a': None}]", None),
+    ],
+)
+async def test_data_that_does_not_come_back_equal_from_the_wire_is_told_by_field(
+    write: Write, opened: Opened, field: str, value: str, lost: str | None
+) -> None:
+    async with opened(write(module(field, value))) as worker:
+        facts = await worker.facts()
+    assert {x.field for x in facts.lossy} == ({lost} if lost else set())
+    assert (facts.tried, facts.lossy_total) == (3, 3 if lost else 0)
+
+
+async def test_data_and_tasks_of_other_classes_than_declared_are_told(write: Write, opened: Opened) -> None:
+    more = "class MoreData(Data):\n    hint: str = ''\nclass MoreTask(SampleTask):\n    pass\nclass Config("
+    code = module(each="task = MoreTask(MoreData(**task.data.model_dump()))").replace("class Config(", more)
+    async with opened(write(code)) as worker:
+        facts = await worker.facts()
+    assert (facts.declared_task, facts.other_tasks) == ("SampleTask", ("MoreTask",))
+    assert "hint" in facts.lossy[0].why
+
+
+async def rebuilt(workers: Workers, tree: Path) -> list[str]:
+    async with workers.open(tree, str(tree), OWN, api="v1", module="sample") as worker:
+        await worker.load()
+        async with workers.open(tree, f"{tree}-other", OWN, api="v1", module="sample") as other:
+            return [f.message for f in await load_check.rebuilt_task_findings(worker, other, await worker.facts())]
+
+
+@pytest.mark.parametrize(
+    ("code", "said_of_it"),
+    [
+        (module(), None),
+        (module(top="import random", reward="return random.random()"), None),
+        (
+            module(
+                top="GOLDS = {}",
+                each="GOLDS[str(i)] = str(i)",
+                reward="return float(GOLDS[self.data.answer] in trace.last_reply)",
+            ),
+            "KeyError",
+        ),
+        (module(each="task.gold = str(i)", reward="return float(self.gold in trace.last_reply)"), "AttributeError"),
+        (
+            module(top="SEEN = set()", each="SEEN.add(str(i))", reward="return float(trace.last_reply in SEEN)"),
+            "scores 0 where the loaded one scores 1",
+        ),
+        (
+            module(top="GOLDS = {}", reward="return float(GOLDS['x'] in trace.last_reply)").replace(
+                "    def load(self):",
+                "    def __init__(self, config):\n        super().__init__(config)\n"
+                "        GOLDS['x'] = '1'\n    def load(self):",
+            ),
+            None,
+        ),
+        (module(reward="raise ValueError('always')"), None),
+    ],
+    ids=["from-data", "random", "module-variable", "attribute", "silent-difference", "constructor", "raises-anyway"],
+)
+async def test_a_task_rebuilt_from_its_data_has_to_score_the_same(
+    write: Write, workers: Workers, code: str, said_of_it: str | None
+) -> None:
+    found = await rebuilt(workers, write(code))
+    assert len(found) == (0 if said_of_it is None else 1)
+    assert all(said_of_it in message for message in found if said_of_it)
+
+
+async def test_a_hidden_module_cannot_be_imported_and_looks_absent(write: Write, workers: Workers) -> None:
+    asks = 'import importlib.util\nassert importlib.util.find_spec("pandas") is None\nimport importlib.metadata\n'
+    sound, broken = write(module(top=asks)), write(module(load="import pandas"))
+    async with workers.open(sound, "sound", OWN, api="v1", module="sample", hidden=["pandas"]) as worker:
+        assert (await worker.load()).tasks == 3
+    with pytest.raises(LoadFailed, match="No module named 'pandas'"):
+        async with workers.open(broken, "broken", OWN, api="v1", module="sample", hidden=["pandas"]) as worker:
+            await worker.load()

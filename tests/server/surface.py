@@ -1,0 +1,60 @@
+"""The public surface as files: one JSON file for each tool, one for all prompts, one for all resources.
+
+`python -m tests.server.surface` writes the files of `surface/` anew. `test_surface.py` compares them with the server,
+so that every change that a client can see is a difference that somebody reads.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.server.app import build_server
+
+FOLDER = Path(__file__).with_name("surface")
+
+
+async def listed(lab: Lab) -> dict[str, Any]:
+    """What the server of a lab lists, by the name of the file that holds it."""
+    server = build_server(lab)
+    tools = {f"tool-{tool.name}.json": _plain(tool) for tool in await server.list_tools()}
+    return {
+        **tools,
+        "prompts.json": [_plain(prompt) for prompt in await server.list_prompts()],
+        "resources.json": [_plain(resource) for resource in await server.list_resources()],
+        "resource_templates.json": [_plain(template) for template in await server.list_resource_templates()],
+        "instructions.json": server.instructions,
+    }
+
+
+def as_text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _plain(item: Any) -> dict[str, Any]:
+    dumped: dict[str, Any] = item.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped
+
+
+async def _write() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        workspace = Path(scratch, "workspace")
+        workspace.mkdir()
+        lab = Lab(Settings(workspace=workspace, state_dir=Path(scratch, "state")))
+        surface = await listed(lab)
+        await lab.close()
+    FOLDER.mkdir(exist_ok=True)
+    for stale in FOLDER.glob("*.json"):
+        stale.unlink()
+    for name, value in surface.items():
+        FOLDER.joinpath(name).write_text(as_text(value), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    anyio.run(_write)

@@ -1,0 +1,141 @@
+"""Counts what each test costs: processes started, and CPU seconds of the test and of its child processes.
+
+A pytest plugin. The sums are printed after every run; `--costs FILE` also writes one JSON line per test. Starts are
+those of the test process itself: a server over stdio starts its own children unseen, but their CPU time is counted.
+The CPU time of a process that outlives its parent is counted only while it is a descendant of the test process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_STARTS: Counter[str] = Counter()
+_TICK = os.sysconf("SC_CLK_TCK")
+_PROPERTY = "costs"
+_LONGEST, _WORTH_A_LINE = 15, 1.0
+"""Lines of the summary, and the CPU seconds from which a test gets one."""
+
+
+def _count(event: str, args: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen":
+        _STARTS[_program([os.fsdecode(part) for part in args[1]])] += 1
+    elif event in ("os.fork", "os.posix_spawn", "os.forkpty"):
+        _STARTS[event] += 1
+
+
+def _program(argv: Sequence[str]) -> str:
+    """Name the program of a command line: `python -m MODULE`, a script, or the program behind our watchdog shell."""
+    words = list(argv)
+    if words[1:2] == ["-c"] and words[3:4] == ["sh"]:
+        words = words[4:]
+    name = Path(words[0]).name if words else "?"
+    if not name.startswith("python"):
+        return f"{name} {words[1]}" if name in ("uv", "git") and len(words) > 1 else name
+    for index, word in enumerate(words[1:], start=1):
+        if word == "-m":
+            return f"python -m {words[index + 1]}"
+        if word == "-c":
+            return "python -c"
+        if not word.startswith("-"):
+            return f"python {Path(word).name}"
+    return name
+
+
+def _descendants_cpu() -> float:
+    """CPU seconds of the live descendants, with those that they reaped. 0 where there is no /proc."""
+    children: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        children[int(fields[1])].append((int(entry.parent.name), sum(map(int, fields[11:15])) / _TICK))
+    total, waiting = 0.0, [os.getpid()]
+    while waiting:
+        for pid, seconds in children.get(waiting.pop(), ()):
+            total += seconds
+            waiting.append(pid)
+    return total
+
+
+def _children_cpu() -> float:
+    reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return reaped.ru_utime + reaped.ru_stime + _descendants_cpu()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    before, own, children, began = Counter(_STARTS), time.process_time(), _children_cpu(), time.monotonic()
+    result = yield
+    _MEASURED[item.nodeid] = {
+        "test": item.nodeid,
+        "wall": round(time.monotonic() - began, 3),
+        "cpu": round(time.process_time() - own, 3),
+        "child_cpu": round(max(0.0, _children_cpu() - children), 3),
+        "starts": dict(_STARTS - before),
+    }
+    return result
+
+
+_MEASURED: dict[str, dict[str, Any]] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--costs", metavar="FILE", help="write what every test cost, one JSON line a test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
+        config.pluginmanager.register(_Collector(), "costs-collector")
+    else:
+        sys.addaudithook(_count)
+
+
+class _Collector:
+    """Takes the measurements of the xdist workers."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        _MEASURED.update(getattr(node, "workeroutput", {}).get(_PROPERTY, {}))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_PROPERTY] = _MEASURED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if not _MEASURED:
+        return
+    tests = list(_MEASURED.values())
+    starts: Counter[str] = Counter()
+    for test in tests:
+        starts.update(test["starts"])
+    own, children = (sum(t[key] for t in tests) for key in ("cpu", "child_cpu"))
+    terminalreporter.section("costs")
+    terminalreporter.line(
+        f"{len(tests)} tests, {sum(starts.values())} process starts, "
+        f"{own:.0f} s CPU in the tests, {children:.0f} s CPU in their children"
+    )
+    terminalreporter.line("starts: " + ", ".join(f"{name} {count}" for name, count in starts.most_common(12)))
+    dear = [test for test in tests if test["cpu"] + test["child_cpu"] >= _WORTH_A_LINE]
+    for test in sorted(dear, key=lambda t: -(t["cpu"] + t["child_cpu"]))[:_LONGEST]:
+        begun = sum(test["starts"].values())
+        terminalreporter.line(
+            f"{test['cpu'] + test['child_cpu']:7.1f} s CPU {test['wall']:7.1f} s {begun:4d} starts  {test['test']}"
+        )
+    where = config.getoption("costs")
+    if where:
+        Path(where).write_text("".join(json.dumps(test) + "\n" for test in tests), encoding="utf-8")

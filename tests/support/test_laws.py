@@ -1,0 +1,62 @@
+"""A law over an inventory is one test, calls every member, and lists all that break the law."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.laws import every
+
+
+def failure(test: object) -> str:
+    with pytest.raises(pytest.fail.Exception) as failed:
+        test()  # type: ignore[operator]
+    return str(failed.value)
+
+
+def test_every_offender_is_listed_with_its_reason_and_the_sound_are_not() -> None:
+    @every("number", [1, 2, 3, 4], ids=lambda number: f"number-{number}")
+    def odd(number: int) -> None:
+        assert number % 2 == 1
+
+    lines = failure(odd).splitlines()
+    assert lines[0] == "2 of 4 break the law"
+    assert [line.split(": ")[0] for line in lines if line.startswith("number-")] == ["number-2", "number-4"]
+    assert "AssertionError: assert (2 % 2) == 1" in "\n".join(lines)
+
+
+def test_a_member_that_raises_skips_or_fails_is_an_offender() -> None:
+    def skip() -> None:
+        pytest.skip("not here")
+
+    def refuse() -> None:
+        pytest.fail("no")
+
+    @every(("name", "do"), [("raises", lambda: {}["gone"]), ("skips", skip), ("fails", refuse), ("sound", dict)])
+    def law(name: str, do: object) -> None:
+        do()  # type: ignore[operator]
+
+    shown = failure(law)
+    assert shown.startswith("3 of 4 break the law")
+    assert "KeyError: 'gone'" in shown
+    assert "not here" in shown
+    assert "Failed: no" in shown
+
+
+def test_an_empty_inventory_is_refused() -> None:
+    with pytest.raises(ValueError, match="empty inventory"):
+        every("name", [])
+
+
+CALLED: list[str] = []
+
+
+@every("name", ["first", "second"])
+def test_fixtures_reach_the_law(name: str, tmp_path: Path) -> None:
+    assert tmp_path.is_dir()
+    CALLED.append(name)
+
+
+def test_every_member_was_called() -> None:
+    assert CALLED == ["first", "second"]

@@ -1,0 +1,114 @@
+"""Rotation leaves out only marked cases, the same ones for one commit, others for the next, and says so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.support.rotation import chosen, seed, share_of
+
+pytest_plugins = ["pytester"]
+CASES = [f"test_x.py::test_a[{n}]" for n in range(10)]
+MODULE = """
+import pytest
+
+@pytest.mark.rotate(share=3)
+@pytest.mark.parametrize("n", range(10))
+def test_rotating(n):
+    pass
+
+@pytest.mark.parametrize("n", [0, 1, *(pytest.param(n, marks=pytest.mark.rotate(share=4)) for n in range(2, 10))])
+def test_core_and_rest(n):
+    pass
+
+@pytest.mark.parametrize("n", range(5))
+def test_always(n):
+    pass
+
+@pytest.mark.rotate(share=2, group="both")
+def test_one():
+    pass
+
+@pytest.mark.rotate(share=2, group="both")
+def test_other():
+    pass
+"""
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture
+def passed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the module in this process and returns the cases that passed."""
+    pytester.makepyfile(test_x=MODULE)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def run(*options: str) -> list[str]:
+        result = pytester.runpytest_inprocess("-p", "tests.support.rotation", "-v", *options)
+        assert result.ret == 0
+        return re.findall(r"test_x\.py::(\S+) PASSED", result.stdout.str())
+
+    return run
+
+
+def of(test: str, cases: list[str]) -> list[str]:
+    return [case for case in cases if case.startswith(f"{test}[")]
+
+
+def test_without_the_option_every_case_runs(passed: Run) -> None:
+    assert len(passed()) == 27
+
+
+def test_the_share_of_the_marked_cases_runs_and_every_unmarked_one(passed: Run) -> None:
+    ran = passed("--rotate", "--rotation-seed", "one")
+    assert len(of("test_rotating", ran)) == 4
+    assert {"test_core_and_rest[0]", "test_core_and_rest[1]"} <= set(ran)
+    assert len(of("test_core_and_rest", ran)) == 2 + 2
+    assert len(of("test_always", ran)) == 5
+    assert len({"test_one", "test_other"} & set(ran)) == 1
+    assert passed("--rotation-seed", "one") == ran
+    assert passed("--rotation-seed", "two") != ran
+
+
+def test_two_processes_choose_the_same_and_the_sum_is_printed_once(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(test_x=MODULE)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    plugins = ("-p", "xdist", "-p", "tests.support.rotation")
+    result = pytester.runpytest_inprocess(*plugins, "-n", "2", "--rotation-seed", "one")
+    result.assert_outcomes(passed=4 + 4 + 5 + 1)
+    (line,) = [line for line in result.stdout.lines if "rotating cases" in line]
+    assert line.startswith("7 of 20 rotating cases in 3 groups were chosen; 13 are left to other commits")
+    assert "--rotation-seed one repeats the choice" in line
+
+
+@pytest.mark.parametrize("arguments", [((), {}), ((), {"share": 1}), ((3,), {}), ((), {"share": 3, "often": True})])
+def test_a_mark_without_a_share_is_refused(arguments: tuple[tuple[int, ...], dict[str, int]]) -> None:
+    with pytest.raises(pytest.UsageError, match="rotate takes share=N"):
+        share_of(pytest.mark.rotate(*arguments[0], **arguments[1]).mark)
+
+
+def test_the_choice_is_stable_and_does_not_depend_on_the_order_of_the_cases() -> None:
+    assert chosen(CASES, 3, "seed") == chosen(CASES[::-1], 3, "seed")
+    assert len(chosen(CASES, 3, "seed")) == 4
+    assert len(chosen(CASES[:1], 9, "seed")) == 1
+
+
+def test_every_case_gets_its_turn_within_a_few_commits() -> None:
+    assert frozenset().union(*(chosen(CASES, 3, f"commit {n}") for n in range(30))) == frozenset(CASES)
+
+
+def test_the_seed_is_the_commit_or_the_date_without_git(tmp_path: Path) -> None:
+    before = datetime.now(UTC).date().isoformat()
+    assert seed(tmp_path) in (before, datetime.now(UTC).date().isoformat())
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
+    assert len(seed(tmp_path)) == 12
+    assert head.startswith(seed(tmp_path))

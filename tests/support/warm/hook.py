@@ -1,0 +1,108 @@
+"""Hands a starting program over to the fork server (server.py).
+
+Every Python of the session's environment imports this file from a `.pth` file, before the program itself. Whatever is
+not one of the programs below, and whatever runs in a way that a forked process could not imitate, goes on as it is.
+
+Only built-in modules are imported here: each start pays for this file.
+"""
+
+import _signal
+import _socket
+import marshal
+import posix
+import sys
+
+FORWARDED = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2)
+HARMLESS = {b"PYTHONPATH", b"PYTHONUTF8", b"PYTHONHASHSEED", b"PYTHONDONTWRITEBYTECODE"}
+LOST = 125
+"""Exit code when the fork server is gone."""
+
+
+def kind_of(root, zygote, argv):
+    """Which warm program this command line starts, if any; `argv` as in `sys.orig_argv`."""
+    if argv[1:2] == [f"{root}/bin/prime"]:
+        return "prime"
+    if argv[1:2] == [f"{root}/bin/vf-eval"]:
+        return "verifiers"
+    if argv[1:] == ["-P", zygote, "v1"]:
+        return "zygote"
+    return None
+
+
+def imitable():
+    """Whether a process forked elsewhere can do what this one would: no terminal, no special interpreter."""
+    if any(name.startswith(b"PYTHON") and name not in HARMLESS for name in posix.environ):
+        return False
+    return not any(map(posix.isatty, (0, 1, 2)))
+
+
+def connected(path):
+    client = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        client.connect(path)
+    except OSError:
+        client.close()
+        return None
+    return client
+
+
+def server_for(root, key):
+    """A connection to the server of this kind, which is started when it is first wanted."""
+    client = connected(f"{root}/{key}.sock")
+    if client is None:
+        starter = connected(f"{root}/start.sock")
+        if starter is None:
+            return None
+        starter.send(key.encode())
+        starter.recv(1)
+        starter.close()
+        client = connected(f"{root}/{key}.sock")
+    return client
+
+
+def hand_over(root, kind):
+    """Let the fork server run the program, and end as it ends. Returns only when there is no server."""
+    seed = posix.environ.get(b"PYTHONHASHSEED", b"").decode()
+    client = server_for(root, f"{kind}-{seed}")
+    if client is None:
+        return
+    watched, alive = posix.pipe()  # the other end sees this process end, however that happens
+    mask = posix.umask(0)
+    posix.umask(mask)
+    request = marshal.dumps(
+        {
+            "argv": sys.orig_argv[1:],
+            "cwd": posix.getcwd(),
+            "environ": posix.environ,
+            "path": sys.path,
+            "umask": mask,
+            "ignored": [int(s) for s in FORWARDED if _signal.getsignal(s) == _signal.SIG_IGN],
+            "bytecode": not sys.dont_write_bytecode,
+        }
+    )
+    for number in FORWARDED:
+        if _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, lambda got, _: client.send(bytes([got])))
+    rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (0, 1, 2, watched))
+    client.sendmsg([len(request).to_bytes(8, "little")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+    sent = 0
+    while sent < len(request):
+        sent += client.send(request[sent:])
+    null = posix.open("/dev/null", posix.O_RDWR)
+    for fd in (0, 1, 2):
+        posix.dup2(null, fd)
+    posix.close(watched)
+    try:
+        ended = int.from_bytes(client.recv(4), "little", signed=True) if alive >= 0 else LOST
+    except OSError:
+        ended = LOST
+    if ended < 0:
+        _signal.signal(-ended, _signal.SIG_DFL) if -ended != _signal.SIGKILL else None
+        posix.kill(posix.getpid(), -ended)
+    posix._exit(ended)
+
+
+def main(root, zygote):
+    kind = kind_of(root, zygote, sys.orig_argv)
+    if kind is not None and imitable():
+        hand_over(root, kind)

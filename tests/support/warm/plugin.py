@@ -1,0 +1,164 @@
+"""Runs `prime`, `vf-eval` and the workers' zygotes warm: forked from processes that imported them once.
+
+The session gets an environment of its own: the packages of the real one, its programs, and one `.pth` file more
+(hook.py). Tests and what they start run in it; nothing of the product knows. With `--cold`, and in tests
+marked `cold`, every program is started anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from prime_lab_mcp.lab.worker.zygote import PROGRAM
+
+_HERE = Path(__file__).parent
+PLACE = pytest.StashKey[Path]()
+_STARTER = pytest.StashKey["subprocess.Popen[bytes]"]()
+_TESTS = _HERE.parents[1]
+CARRIED = (
+    "environments", "external", "lab/configs/test_grid.py", "lab/evals", "rehearsal", "resources/test_migration.py",
+    "resources/test_prime_cli.py", "server", "templates/test_free_text.py", "templates/test_instantiated.py", "tools",
+)  # fmt: skip
+"""Directories and modules of tests whose programs are warm."""
+_ALWAYS = "support/test_warm.py"
+"""Compares warm and cold programs, so it has both with `--cold` too."""
+_INPUT = "warm_place"
+REAL = (sys.executable, sys.prefix, sys.exec_prefix)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cold", action="store_true", help="start every program anew, as its user does")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cold: about processes; programs are started anew")
+    if sys.platform != "linux" or sys.prefix == sys.base_prefix:
+        return
+    given = getattr(config, "workerinput", {}).get(_INPUT)
+    if given is None:
+        place, lock = claim()
+        build(place)
+        config.stash[_STARTER] = subprocess.Popen(
+            [str(place / "bin" / "python"), str(_HERE / "server.py"), "start", str(place)],
+            stdin=subprocess.PIPE, pass_fds=(lock,),
+        )  # fmt: skip
+    config.stash[PLACE] = Path(given) if given else place
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: pytest.Item) -> None:
+    """Workers of xdist share what the first process made."""
+    place = node.config.stash.get(PLACE, None)
+    if place is not None:
+        node.workerinput[_INPUT] = str(place)  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    use(None)
+    starter = config.stash.get(_STARTER, None)
+    if starter is not None:
+        assert starter.stdin is not None
+        starter.stdin.close()
+        starter.wait()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _warm_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Warm programs for the modules of the directories that they carry."""
+    place = request.config.stash.get(PLACE, None)
+    names = (_ALWAYS,) if request.config.getoption("cold") else (_ALWAYS, *CARRIED)
+    carried = any(request.path.is_relative_to(_TESTS / name) for name in names)
+    if place is None or not carried or request.node.get_closest_marker("cold") is not None:
+        yield
+        return
+    use(place)
+    yield
+    use(None)
+
+
+@pytest.fixture(autouse=True)
+def _cold_test(request: pytest.FixtureRequest, _warm_module: None) -> Iterator[None]:
+    before = sys.executable
+    if request.node.get_closest_marker("cold") is not None:
+        use(None)
+    yield
+    use(request.config.stash[PLACE] if before != REAL[0] else None)
+
+
+def use(place: Path | None) -> None:
+    """Make this process one of the environment at `place`; None: of the real one."""
+    python, prefix, exec_prefix = REAL if place is None else (str(place / "bin" / "python"), str(place), str(place))
+    sys.executable, sys.prefix, sys.exec_prefix = python, prefix, exec_prefix
+    sysconfig.get_config_vars().update(base=prefix, platbase=exec_prefix)
+
+
+def claim() -> tuple[Path, int]:
+    """An empty folder that no other session uses, and the lock on that folder.
+
+    Sessions of one environment that follow each other get the same folder: interpreters that the tests build and share
+    are named after the path of the Python that builds them.
+    """
+    digest = hashlib.sha256(REAL[1].encode()).hexdigest()[:8]
+    for number in itertools.count():
+        place = Path(tempfile.gettempdir(), f"warm-{os.getuid()}-{digest}-{number}")
+        lock = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        shutil.rmtree(place, ignore_errors=True)  # of a session that was killed
+        place.mkdir(mode=0o700)
+        return place, lock
+    raise AssertionError("unreachable")
+
+
+def build(place: Path) -> None:
+    """The environment: everything of the real one, and the hook."""
+    real = Path(REAL[1])
+    purelib = Path(sysconfig.get_path("purelib"))
+    packages = place / purelib.relative_to(real)
+    packages.mkdir(parents=True)
+    # Packages are found where they are, so that their paths are the same in the tests' own process.
+    for name, content in {
+        "packages.pth": f"import site; site.addsitedir({str(purelib)!r})\n",
+        "_warm_hook.py": (_HERE / "hook.py").read_text(encoding="utf-8"),
+        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({str(place)!r}, {str(PROGRAM)!r})\n",
+    }.items():
+        (packages / name).write_text(content, encoding="utf-8")
+    for entry in purelib.glob("*.dist-info"):  # who asks what is installed looks here alone
+        (packages / entry.name).symlink_to(entry)
+    shutil.copy(real / "pyvenv.cfg", place / "pyvenv.cfg")
+    if (real / "lib64").is_symlink():
+        (place / "lib64").symlink_to("lib")
+    (place / "bin").mkdir()
+    for entry in (real / "bin").iterdir():
+        _program(entry, place / "bin" / entry.name, str(real), str(place))
+
+
+def _program(real: Path, copy: Path, old: str, new: str) -> None:
+    if real.is_symlink() and real.name.startswith("python"):
+        copy.symlink_to(os.readlink(real))
+        return
+    with real.open("rb") as source:
+        script = source.read(2) == b"#!"
+    if not script:
+        copy.symlink_to(real)
+        return
+    first, rest = real.read_text(encoding="utf-8").split("\n", 1)
+    copy.write_text(first.replace(old, new) + "\n" + rest, encoding="utf-8")
+    copy.chmod(0o755)

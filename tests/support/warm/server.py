@@ -1,0 +1,256 @@
+"""The fork server: holds imported programs, and runs each call of one in a process forked from there.
+
+    python server.py start ROOT           starts the servers that are wanted; ends them when standard input closes
+    python server.py KIND ROOT            serves one kind of program; ends when standard input closes
+
+Three processes belong to a call: the one that was started (hook.py), a keeper, and the program. The program is forked
+with nothing imported that read the environment while it was imported, and has a session of its own. When the started
+process ends first, the kernel kills the program's group at that moment, and the keeper whatever else it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import gc
+import importlib
+import marshal
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import types
+from pathlib import Path
+from typing import Any
+
+PRELOADED = {
+    "prime": ("prime_cli.main",),
+    "verifiers": (
+        "verifiers.v1.cli.eval.main",
+        "uvloop",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "aiohttp",
+        "fsspec",
+        "dill",
+        "yaml",
+    ),
+    "zygote": ("verifiers.v1", "datasets"),
+}
+IMPORTED_ANEW = {
+    "prime": ("prime_cli",),
+    "verifiers": ("verifiers",),
+    "zygote": ("verifiers", "datasets", "huggingface_hub"),
+}
+"""Packages that read HOME, addresses or the terminal's width while they are imported."""
+_SUBREAPER = 36
+_F_SETSIG = 10
+_WATCHED = 200
+
+
+def start(root: str) -> None:
+    """Start a server for each kind that is asked for."""
+    place = Path(root)
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(place / "start.sock"))
+    listening.listen(64)
+    servers: dict[str, subprocess.Popen[bytes]] = {}
+    while True:
+        readable, _, _ = select.select([listening, 0], [], [])
+        if 0 in readable:
+            break
+        client, _ = listening.accept()
+        with client, contextlib.suppress(OSError):
+            key = client.recv(100).decode()
+            if key not in servers:
+                servers[key] = _server(place, key)
+            client.send(b"+")
+    for server in servers.values():
+        assert server.stdin is not None
+        server.stdin.close()
+    for server in servers.values():
+        server.wait()
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _server(place: Path, key: str) -> subprocess.Popen[bytes]:
+    kind, _, seed = key.partition("-")
+    own = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR")}
+    own |= {"HOME": str(place / "home"), "PYTHONUTF8": "1", "COLUMNS": "80", "PRIME_DISABLE_VERSION_CHECK": "1"}
+    # One thread, so that forking is safe.
+    own |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    own |= {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+    if seed:
+        own["PYTHONHASHSEED"] = seed
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(place / f"{key}.sock"))
+    listening.listen(256)
+    with listening, (place / f"{key}.log").open("wb") as log:
+        return subprocess.Popen(
+            [str(place / "bin" / "python"), "-P", __file__, kind, str(listening.fileno())],
+            env=own,
+            cwd=place,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            pass_fds=(listening.fileno(),),
+        )
+
+
+def serve(kind: str, listening: socket.socket) -> dict[str, Any] | None:
+    """Fork a keeper for each call. Returns in the process that is to be a program, with its request."""
+    while True:
+        readable, _, _ = select.select([listening, 0], [], [], 5.0)
+        if 0 in readable:
+            return None
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if readable:
+            client, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                return keep(client)
+            client.close()
+
+
+def preload(kind: str) -> None:
+    """Import the programs with what they need, and forget what depends on the environment."""
+    Path(os.environ["HOME"]).mkdir(exist_ok=True)
+    for name in PRELOADED[kind]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for name in [n for n in sys.modules if n.split(".")[0] in IMPORTED_ANEW[kind]]:
+        del sys.modules[name]
+    if threading.active_count() > 1:
+        raise RuntimeError(f"something that {kind} imports starts threads: {threading.enumerate()}")
+    gc.collect()
+    gc.freeze()
+
+
+def keep(client: socket.socket) -> dict[str, Any] | None:
+    """Fork the program and see it end. Returns its request in the program, nothing in the keeper."""
+    header, fds, _, _ = socket.recv_fds(client, 8, 8)
+    if len(fds) != 4:
+        os._exit(1)
+    size, data = int.from_bytes(header, "little"), b""
+    while len(data) < size:
+        data += client.recv(size - len(data))
+    os.setsid()
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    program = os.fork()
+    if program == 0:
+        client.close()
+        _become(fds)
+        return dict(marshal.loads(data))
+    for fd in fds[:3]:
+        os.close(fd)
+    for fd in (0, 1, 2):
+        os.close(fd)
+    ended = _watch(program, client, fds[3])
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(program, signal.SIGKILL)
+    _kill_descendants()
+    with contextlib.suppress(OSError):
+        client.send(ended.to_bytes(4, "little", signed=True))
+    os._exit(0)
+
+
+def _become(fds: list[int]) -> None:
+    """Take the descriptors and a session; from here on the program dies with the process that was started."""
+    os.setsid()
+    watched = fds[3]
+    fcntl.fcntl(watched, fcntl.F_SETOWN, -os.getpid())
+    fcntl.fcntl(watched, _F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(watched, fcntl.F_SETFL, fcntl.fcntl(watched, fcntl.F_GETFL) | fcntl.FASYNC)
+    ready = select.poll()
+    ready.register(watched, 0)
+    if ready.poll(0):
+        os._exit(1)
+    for number, fd in enumerate(fds[:3]):
+        os.dup2(fd, number)
+    os.closerange(3, 1024)
+
+
+def _watch(program: int, client: socket.socket, watched: int) -> int:
+    """Pass signals on until the program has ended; how it ended, as in `os.waitstatus_to_exitcode`."""
+    ended = os.pidfd_open(program)
+    events = select.poll()
+    events.register(ended, select.POLLIN)
+    events.register(watched, 0)
+    events.register(client, select.POLLIN)
+    while True:
+        ready = {fd for fd, _ in events.poll(5000)}
+        if ended in ready:
+            return os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
+        if watched in ready:
+            return -signal.SIGKILL
+        if client.fileno() in ready:
+            for number in client.recv(16):
+                signal.pidfd_send_signal(ended, number)
+
+
+def _kill_descendants() -> None:
+    """Kill what the program left behind outside its group: orphans come to this process."""
+    while True:
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+        if not children:
+            return
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+
+
+def run(request: dict[str, Any]) -> None:
+    """What `python SCRIPT ARGUMENT...` does from its script on."""
+    os.umask(request["umask"])
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environb.update(request["environ"])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in request["ignored"]:
+        signal.signal(number, signal.SIG_IGN)
+    argv = request["argv"]
+    safe = argv[0] == "-P"
+    script, *arguments = argv[1:] if safe else argv
+    sys.orig_argv = [sys.executable, *argv]
+    sys.argv = [script, *arguments]
+    sys.path[:] = request["path"] if safe else [os.path.dirname(script), *request["path"]]
+    sys.dont_write_bytecode = not request["bytecode"]
+    sys.path_importer_cache.clear()
+    importlib.invalidate_caches()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=script, __builtins__=__builtins__)
+    sys.modules["__main__"] = module
+    code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
+    try:
+        exec(code, module.__dict__)
+    except Exception as error:
+        sys.excepthook(type(error), error, error.__traceback__ and error.__traceback__.tb_next)
+        sys.exit(1)
+
+
+def main() -> None:
+    kind, where = sys.argv[1:]
+    if kind == "start":
+        start(where)
+        return
+    listening = socket.socket(fileno=int(where))
+    preload(kind)
+    request = serve(kind, listening)
+    if request is not None:
+        run(request)
+
+
+if __name__ == "__main__":
+    main()

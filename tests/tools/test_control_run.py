@@ -1,0 +1,246 @@
+"""Resuming, restarting and stopping runs: what is paid for happens once, is counted, and is reported as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.configs.config import read_config
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import ValidateAnswer, Wallet
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.training import submission
+from prime_lab_mcp.lab.training.cost import CostBound
+from prime_lab_mcp.lab.training.preparation import RunPreparation
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools import control_run, submit_training
+from prime_lab_mcp.tools.tool import Call, Intent, Plan
+from tests.tools.stand_in_prime import StandInPrime, lost, run_row, server
+
+pytestmark = pytest.mark.anyio
+
+GOES_ON = submit_training.Args(config="configs/rl/on.toml", resume_from="p")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def prime() -> StandInPrime:
+    """An account with a paused run `p` and a running one `r`."""
+    made = StandInPrime()
+    paused = {"created_at": "2026-11-22T10:00:00Z", "completed_at": "2026-11-22T11:00:00Z"}
+    made.runs = [run_row("p", "sums", "PAUSED", **paused), run_row("r", "other", "RUNNING")]
+    made.steps = 40
+    return made
+
+
+@pytest.fixture
+def labs(tmp_path: Path, prime: StandInPrime) -> Iterator[list[Lab]]:
+    """Two servers on one state directory, under a cap of 50 dollars; each run may cost 30."""
+    made = [server(tmp_path, prime, max_spend=50.0) for _ in range(2)]
+    for id in ("p", "r"):
+        made[0].ledger.record_run(
+            Run(id, "training", id, made[0].key, id * 64, "rehearsal", price_per_hour=4.0, max_cost=30.0)
+        )
+    yield made
+    for lab in made:
+        lab.ledger.close()
+
+
+async def control(lab: Lab, id: str, action: str) -> Report:
+    """A call of the tool by somebody who agrees to everything."""
+
+    async def ask(question: str) -> Any:
+        return "approved"
+
+    calls = Calls(lab, (control_run.TOOL,), References())
+    return await calls.execute("control_run", {"id": id, "action": action}, ask=ask)
+
+
+def codes(report: Report) -> list[str]:
+    return [f.code for f in report.findings]
+
+
+# Resume
+
+
+async def test_two_servers_that_resume_a_paused_run_at_once_start_one_run(labs: list[Lab], prime: StandInPrime) -> None:
+    reports: list[Report] = []
+
+    async def resume(lab: Lab, delay: float) -> None:
+        await anyio.sleep(delay)
+        reports.append(await control(lab, "p", "resume"))
+
+    async with anyio.create_task_group() as both:
+        both.start_soon(resume, labs[0], 0.0)
+        both.start_soon(resume, labs[1], 0.04)
+    assert prime.sent == ["resume"]
+    assert [r.status for r in reports] == ["passed", "passed"], reports
+    assert {r.data["id"] for r in reports} == {"run-2"}
+    assert labs[0].ledger.spent("rehearsal") == 30.0
+
+
+async def test_a_resumed_run_whose_answer_was_lost_is_found_by_not_having_been_there(
+    labs: list[Lab], prime: StandInPrime
+) -> None:
+    # Neither the clock of this machine nor the state of the new run decides: it began "earlier" and failed at once.
+    def ended_at_once_and_lost() -> None:
+        prime.runs[0] |= {"status": "FAILED", "created_at": "2020-01-01T00:00:00Z"}
+        raise lost()
+
+    prime.after = ended_at_once_and_lost
+    report = await control(labs[0], "p", "resume")
+    assert (report.status, report.data["id"]) == ("passed", "run-2"), report
+    assert prime.sent == ["resume"]
+
+
+async def test_what_another_machine_resumed_is_returned_though_the_ledger_knows_nothing(
+    labs: list[Lab], prime: StandInPrime
+) -> None:
+    prime.runs.insert(0, run_row("elsewhere", "sums", "RUNNING", created_at="2026-11-22T11:30:00Z"))
+    report = await control(labs[0], "p", "resume")
+    assert (report.data["id"], report.data["deduplicated"]) == ("elsewhere", True), report
+    assert prime.sent == []
+
+
+async def test_a_run_that_a_submission_goes_on_with_is_not_resumed_once_more(
+    labs: list[Lab], prime: StandInPrime
+) -> None:
+    prime.runs.insert(0, run_row("on", "sums-12345678", "RUNNING", created_at="2026-11-22T11:30:00Z"))
+    labs[0].ledger.record_run(
+        Run("on", "training", "sums-12345678", labs[0].key, "s" * 64, "rehearsal", data={"resumed_from": "p"})
+    )
+    report = await control(labs[1], "p", "resume")
+    assert (report.data["id"], report.data["deduplicated"]) == ("on", True), report
+    assert prime.sent == []
+
+
+@pytest.fixture
+async def continued(labs: list[Lab], prime: StandInPrime) -> Call:
+    """A call of `submit_training` on the second server, about a config that goes on from `p`."""
+    path = labs[1].workspace.root / "configs" / "rl" / "on.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text("max_steps = 4\n\n[orchestrator]\nbatch_size = 16\ngroup_size = 8\n", encoding="utf-8")
+
+    async def progress(done: float, total: float | None, message: str) -> None:
+        return None
+
+    async def prove(name: str, taken: Snapshot) -> Report:
+        raise AssertionError("nothing free stands before a submission")
+
+    return Call(labs[1], None, progress, References(), prove, config=path)
+
+
+async def test_a_submission_does_not_go_on_from_a_run_that_was_resumed(
+    labs: list[Lab], prime: StandInPrime, continued: Call
+) -> None:
+    became = (await control(labs[0], "p", "resume")).data["id"]
+    with pytest.raises(LabError) as caught:
+        await submit_training.plan(continued, GOES_ON)
+    assert caught.value.code == "run-resumed-already"
+    assert became in caught.value.message
+    prime.runs[0]["status"] = "COMPLETED"
+    await control_run.control.require_not_resumed(labs[1], "p")
+
+
+async def test_a_run_that_is_resumed_while_a_submission_is_approved_is_not_continued_twice(
+    labs: list[Lab], prime: StandInPrime, continued: Call
+) -> None:
+    assert continued.config is not None
+    at = await submission.run_standing(labs[1], read_config(continued.config), resume_from="p")
+    prepared = RunPreparation(
+        CostBound(None, None, None, ""), None, Wallet(9.0, "USD"), ValidateAnswer("not-offered"), (), ()
+    )
+    plan = Plan(submit_training.SubmissionPlan(GOES_ON, prepared), Intent("submit", at.key, "Start it."))
+    await control(labs[0], "p", "resume")
+    with pytest.raises(LabError) as caught:
+        await submit_training.run(continued, plan)
+    assert caught.value.code == "run-resumed-already"
+    assert prime.sent == ["resume"]
+
+
+async def test_a_run_that_a_submission_continues_while_a_resume_is_approved_is_not_resumed(
+    labs: list[Lab], prime: StandInPrime
+) -> None:
+    steering = await control_run.control.prepare_control(labs[1], "resume", "p")
+    prime.runs.insert(0, run_row("on", "sums-12345678", "RUNNING", created_at="2026-11-22T11:30:00Z"))
+    labs[0].ledger.record_run(
+        Run("on", "training", "sums-12345678", labs[0].key, "s" * 64, "rehearsal", data={"resumed_from": "p"})
+    )
+    controlled = await control_run.control.carry_out_control(labs[1], steering)
+    assert (controlled.id, controlled.sent) == ("on", False)
+    assert prime.sent == []
+
+
+# Restart
+
+
+async def test_restarts_are_counted_under_the_cap(labs: list[Lab], prime: StandInPrime) -> None:
+    first = await control(labs[0], "r", "restart")
+    assert (first.status, labs[0].ledger.spent("rehearsal")) == ("passed", 30.0), first
+    prime.runs[-1]["status"] = "RUNNING"
+    second = await control(labs[0], "r", "restart")
+    assert (second.status, codes(second)) == ("blocked", ["over-cap"])
+    assert prime.sent == ["restart"]
+
+
+async def test_a_refused_restart_is_not_counted(labs: list[Lab], prime: StandInPrime) -> None:
+    def refuse() -> None:
+        error = lost()
+        error.effect = "none"
+        raise error
+
+    prime.before = refuse
+    assert (await control(labs[0], "r", "restart")).status == "error"
+    assert labs[0].ledger.spent("rehearsal") == 0.0
+
+
+async def test_a_restart_whose_answer_was_lost_is_seen_in_the_run_and_not_sent_again(
+    labs: list[Lab], prime: StandInPrime
+) -> None:
+    def lose() -> None:
+        raise lost()
+
+    prime.after = lose
+    report = await control(labs[0], "r", "restart")
+    assert report.status == "passed", report
+    assert prime.runs[-1]["status"] == "PENDING"
+    assert labs[0].ledger.spent("rehearsal") == 30.0
+
+
+# Stop
+
+
+async def test_a_paused_run_that_the_platform_does_not_stop_is_not_reported_as_stopped(
+    labs: list[Lab], prime: StandInPrime
+) -> None:
+    report = await control(labs[0], "p", "stop")
+    assert (report.status, codes(report), report.data["status"]) == ("failed", ["run-stays-paused"], "PAUSED")
+
+
+async def test_stopping_a_paused_run_names_the_run_that_goes_on_from_it(labs: list[Lab], prime: StandInPrime) -> None:
+    became = (await control(labs[0], "p", "resume")).data["id"]
+    report = await control(labs[0], "p", "stop")
+    assert report.status == "failed"
+    assert report.next[0].arguments == {"id": became, "action": "stop"}
+    stopped = await control(labs[0], became, "stop")
+    assert (stopped.status, stopped.data["status"]) == ("passed", "STOPPED")
+
+
+async def test_what_a_run_cannot_do_is_refused_before_it_is_asked_about(labs: list[Lab], prime: StandInPrime) -> None:
+    for id, action, code in (("r", "resume", "run-not-paused"), ("p", "restart", "run-not-running")):
+        assert codes(await control(labs[0], id, action)) == [code]
+    with pytest.raises(LabError):
+        await control_run.control.pause_run(labs[0], "p")
+    assert prime.sent == []

@@ -1,0 +1,160 @@
+"""A call that spends or publishes plans once: what it starts of the real `prime`, before and after its question."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.prime.program import PrimeProgram
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools.registry import TOOLS
+from tests.tools.loopback import CONFIG, Desk
+
+pytestmark = pytest.mark.anyio
+LONG = CONFIG.replace("max_steps = 20", "max_steps = 30")
+
+SENDING = [["train", "list"], ["train", "run"]]
+"""Right before a run is sent, the platform is asked whether it has one of that name which the ledger does not know."""
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The verb of every `prime` that is started; `--version`, once in the life of a server, among them."""
+    verbs: list[str] = []
+    whole = PrimeProgram._start
+
+    async def counted(self: PrimeProgram, argv: Any, *rest: Any) -> Any:
+        verbs.append(" ".join(str(word) for word in argv[1:4] if not str(word).startswith(("/", "--plain", "-n"))))
+        return await whole(self, argv, *rest)
+
+    monkeypatch.setattr(PrimeProgram, "_start", counted)
+    # What is kept for a minute would be asked again where a loaded machine needs longer than that between two calls.
+    monkeypatch.setattr("prime_lab_mcp.lab.prime.client.KEEP_SECONDS", 3600.0)
+    return verbs
+
+
+class Person:
+    """Approves, and notes what was started until each question."""
+
+    def __init__(self, starts: list[str]) -> None:
+        self.starts = starts
+        self.questions: list[str] = []
+        self.before: list[str] = []
+
+    async def ask(self, question: str) -> Any:
+        self.questions.append(question)
+        self.before = list(self.starts)
+        self.starts.clear()
+        return "approved"
+
+
+def of_the_hub(verbs: list[str]) -> list[str]:
+    return [verb for verb in verbs if verb.startswith("env ")]
+
+
+async def test_a_checked_config_is_asked_about_after_two_starts_and_the_hub_is_asked_once(
+    at: Desk, starts: list[str]
+) -> None:
+    at.config(LONG + "# checked before\n", "configs/rl/checked.toml")
+    calls = Calls(at.lab, TOOLS, References())
+    assert (await calls.execute("check_training_config", {"path": "configs/rl/checked.toml"})).status == "passed"
+    starts.clear()
+    person = Person(starts)
+    report = await calls.execute("submit_training", {"config": "configs/rl/checked.toml"}, ask=person.ask)
+    assert (report.status, len(person.questions)) == ("passed", 1), report
+    assert len(person.before) <= 2, person.before
+    assert len(of_the_hub(person.before)) == 1
+    assert [verb.split()[:2] for verb in starts] == SENDING
+
+
+async def test_a_config_that_nobody_checked_costs_one_start_for_each_thing_the_question_names(
+    at: Desk, starts: list[str]
+) -> None:
+    """Two starts are out of reach here: the question names price, wallet, the platform's verdict on the config and what
+    the Hub holds, and `prime` answers one of them per start."""
+    await at.lab.prime.version()
+    at.lab.prime._models = None
+    at.config(LONG + "# checked by the call\n", "configs/rl/unchecked.toml")
+    starts.clear()
+    person = Person(starts)
+    calls = Calls(at.lab, TOOLS, References())
+    report = await calls.execute("submit_training", {"config": "configs/rl/unchecked.toml"}, ask=person.ask)
+    assert report.status == "passed", report
+    assert len(person.before) == 4, person.before
+    assert len(of_the_hub(person.before)) == 1
+    assert [verb.split()[:2] for verb in starts] == SENDING
+
+
+async def test_a_token_carries_out_the_plan_that_was_asked_about(at: Desk, starts: list[str]) -> None:
+    at.config(LONG + "# by token\n", "configs/rl/token.toml")
+    calls = Calls(at.lab, TOOLS, References())
+    given = {"config": "configs/rl/token.toml"}
+    asked = await calls.execute("submit_training", given)
+    assert asked.status == "needs_confirmation", asked
+    starts.clear()
+    sent = await calls.execute("submit_training", {**given, "confirm": asked.data["confirm"]})
+    assert sent.status == "passed", sent
+    assert [verb.split()[:2] for verb in starts] == SENDING
+
+
+async def test_an_answer_to_other_files_is_no_answer(at: Desk) -> None:
+    path = at.config(LONG + "# first\n", "configs/rl/other.toml")
+    calls = Calls(at.lab, TOOLS, References())
+    given = {"config": "configs/rl/other.toml"}
+    asked = await calls.execute("submit_training", given)
+    path.write_text(LONG + "# second\n", encoding="utf-8")
+    again = await calls.execute("submit_training", {**given, "confirm": asked.data["confirm"]})
+    assert again.status == "needs_confirmation", again
+    assert again.findings[0].code == "intent-changed"
+    assert again.data["confirm"] != asked.data["confirm"]
+
+
+async def test_files_that_change_while_the_question_is_open_are_not_sent(at: Desk, starts: list[str]) -> None:
+    path = at.config(LONG + "# before\n", "configs/rl/open.toml")
+
+    async def edits(question: str) -> Any:
+        path.write_text(LONG + "# after\n", encoding="utf-8")
+        starts.clear()
+        return "approved"
+
+    report = await Calls(at.lab, TOOLS, References()).execute(
+        "submit_training", {"config": "configs/rl/open.toml"}, ask=edits
+    )
+    assert (report.status, report.findings[0].code) == ("error", "intent-changed")
+    assert starts == []
+
+
+async def test_a_submission_that_its_gate_refuses_runs_no_check(at: Desk, starts: list[str]) -> None:
+    text = LONG.replace("primeintellect/reverse-text@0.2.0", "primeintellect/reverse-text@9.9.9")
+    at.config(text, "configs/rl/refused-by-gate.toml")
+    report = await Calls(at.lab, TOOLS, References()).execute(
+        "submit_training", {"config": "configs/rl/refused-by-gate.toml"}
+    )
+    assert report.status == "blocked", report
+    assert {verb.split()[0] for verb in starts} <= {"env", "--version"}, starts
+    assert not at.lab.ledger.evidence(tool="check_training_config", config_sha256=_sha256(text))
+
+
+async def test_a_push_asks_the_hub_once_before_its_question_and_starts_prime_twice(at: Desk, starts: list[str]) -> None:
+    at.environment("planned")
+    taken = await at.lab.snapshot("planned")
+    for tool in ("check_environment", "test_reward", "check_reward_distribution"):
+        at.lab.ledger.record(Evidence(tool, "passed", at.lab.key, "planned", taken.source, taken.content))
+    await at.lab.prime.version()
+    at.lab.prime._account = None
+    starts.clear()
+    person = Person(starts)
+    calls = Calls(at.lab, TOOLS, References())
+    report = await calls.execute("push_environment", {"environment": "planned"}, ask=person.ask)
+    assert (report.status, len(person.questions)) == ("passed", 1), report
+    assert len(person.before) <= 2, person.before
+    assert len(of_the_hub(person.before)) == 1
+    assert [verb.split()[:2] for verb in starts] == [["env", "push"], ["env", "status"]], starts
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
