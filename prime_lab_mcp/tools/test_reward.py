@@ -19,10 +19,9 @@ from prime_lab_mcp.lab.rewards import cases as supplied
 from prime_lab_mcp.lab.rewards import comparison, judge_relay, trial
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
-from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredCase, Trial
+from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial
 from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
-from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.state import source_code
@@ -136,16 +135,11 @@ def _check_rendering(environment: str, args: Args, seen: Trial) -> None:
     Such a rendering says nothing about the environment: the call without `rendering` finds out whether the reward pays
     the gold in any form.
     """
-    if seen.style is None or seen.by_rollouts or not seen.golds:
-        return
-    golds = [s.reward or 0.0 for s in seen.golds]
-    wrong = [s.reward or 0.0 for s in seen.of(Family.WRONG)]
-    paid = max(golds)
-    if paid > EPSILON and (not wrong or paid > min(wrong) + EPSILON or paid >= seen.declared - EPSILON):
+    if amounts.gold_is_paid(seen):
         return
     same = {"environment": environment, **args.model_dump(exclude_unset=True, exclude={"rendering", "confirm"})}
     raise BadInput(
-        f"none of {count(len(golds), 'gold answer')} earns anything for being right when it is written as "
+        f"none of {count(len(seen.golds), 'gold answer')} earns anything for being right when it is written as "
         f"{quote(args.rendering, 120)}; nothing was recorded",
         fix="Give the rendering that the prompt asks for, or leave rendering out: it is then found by trying.",
         code="bad-argument",
