@@ -303,6 +303,7 @@ Code: TypeAlias = Literal[
     "no-tasks",
     "no-version",
     "not-a-file",
+    "not-editable",
     "not-found",
     "not-local",
     "not-logged-in",
