@@ -24,8 +24,14 @@ def settings(
     approval: Literal["ask", "always"] = "ask",
     max_spend: float | None = None,
     allow_env: tuple[str, ...] = (),
+    endpoints: tuple[str, ...] = (),
 ) -> Settings:
-    """Build the settings from the command line. Raises BadInput if the state directory lies inside the workspace."""
+    """Build the settings from the command line. `endpoints` are texts `NAME=URL|VARIABLE`.
+
+    Raises BadInput if the state directory lies inside the workspace, or for an endpoint that cannot be used.
+    """
+    from prime_lab_mcp.lab.relay.named_endpoints import all_named_endpoints
+
     root = Path(workspace or os.environ.get("PRIME_LAB_WORKSPACE") or Path.cwd()).expanduser().resolve()
     state = Path(state_dir or os.environ.get("PRIME_LAB_STATE_DIR") or _default_state()).expanduser().resolve()
     if not root.is_dir():
@@ -43,6 +49,7 @@ def settings(
         approval=approval,
         max_spend=max_spend,
         allow_env=allow_env,
+        endpoints=all_named_endpoints(state, endpoints),
         templates=PACKAGE / "resources" / "templates",
     )
 
