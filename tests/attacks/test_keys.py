@@ -132,7 +132,6 @@ async def test_an_endpoint_that_a_call_names_gets_no_secret_and_environment_code
     assert [text for text in listener.headers if KEY in text or "authorization" in text.lower()] == []
     work = EvaluationJobs(lab).files(str(report.data["id"])).work
     assert [name for name, value in json.loads((work / "seen.json").read_text()).items() if KEY in value] == []
-    await lab.close()
     assert [path for path in lab.settings.state_dir.rglob("*") if path.is_file() and KEY in _text(path)] == []
 
 
