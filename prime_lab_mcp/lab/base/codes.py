@@ -332,6 +332,7 @@ Code: TypeAlias = Literal[
     "pods-running",
     "position-bias",
     "preset-does-not-fit",
+    "price-unbounded",
     "price-unknown",
     "prime-failed",
     "prime-missing",
