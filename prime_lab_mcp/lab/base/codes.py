@@ -179,6 +179,7 @@ Code: TypeAlias = Literal[
     "empty-gold",
     "empty-prompt",
     "endpoint-insecure",
+    "endpoint-key-in-call",
     "endpoint-no-key",
     "endpoint-no-model",
     "endpoint-refused",
