@@ -334,6 +334,7 @@ Code: TypeAlias = Literal[
     "pods-running",
     "position-bias",
     "preset-does-not-fit",
+    "price-unbounded",
     "price-unknown",
     "prime-failed",
     "prime-missing",
