@@ -10,7 +10,7 @@ import anyio
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import InterpreterError
 from prime_lab_mcp.lab.base.findings import capped, merged, worst_first
-from prime_lab_mcp.lab.base.report import Finding, Next, verdict_of
+from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, verdict_of
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment import load_check, loaded_checks, package, static_checks
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
@@ -61,7 +61,8 @@ async def run(call: Call, args: Args) -> Outcome:
     }
     facts = Facts()
     if not any(f.code in _STOPPERS and f.severity == "blocker" for f in findings):
-        facts, more = await _load(call, seen, data, any(f.severity == "blocker" for f in findings))
+        flawed = any(f.severity == "blocker" and f.code != "build-runs-code" for f in findings)
+        facts, more = await _load(call, seen, data, flawed)
         said = {f.code for f in findings}
         findings += [f for f in more if f.code != "judge-needs-key" or f.code not in said]
     return _outcome(snapshot.relative, findings, data, facts)
@@ -129,10 +130,14 @@ def _short(value: Any) -> Any:
 
 def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any], facts: Facts) -> Outcome:
     found = tuple(worst_first(capped(merged(findings, _ONCE), _EACH)))
-    status = verdict_of(found)
+    status: Verdict = verdict_of(found)
     blockers = [f for f in found if f.severity == "blocker"]
     what = f"{environment} ({data['api'] or 'unknown API'})"
-    if status == "failed":
+    if status == "failed" and {f.code for f in blockers} == {"wheel-not-checked"}:
+        status = "inconclusive"
+        summary = f"{what} loads, but whether its wheel is complete is not known, so it cannot be published yet."
+        next = Next("check_environment", "once the wheel can be built", {"environment": environment})
+    elif status == "failed":
         summary = f"{what} has {count(len(blockers), 'blocker')}: {', '.join(dict.fromkeys(f.code for f in blockers))}."
         next = Next("check_environment", "after mending them", {"environment": environment})
     else:

@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.hub import lookup, publish
 from prime_lab_mcp.lab.hub.publish import PublishRequest, PublishResult, PublishTarget
 from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.prime.answers import Runtime
+from prime_lab_mcp.lab.state.gates import HUB_DIFFERS, HubContent
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
@@ -61,16 +62,32 @@ class PushPlan:
     target: PublishTarget
     key: str
     args: Args
+    held: HubContent | None = None
+    """What the Hub holds, where it seems to hold these files already."""
 
 
 async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     snapshot = _local(call)
     target = await publish.plan_publish(call.lab, snapshot, _push_request(args), call.platform)
     key = publish.publish_key(call.lab, snapshot, target)
+    if target.present is not None:
+        return await _plan_present(call, snapshot, target, key, args, target.present)
     work = PushPlan(target, key, args)
-    if target.present is not None or target.problem is not None:
+    if target.problem is not None:
         return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
     return Plan(work, Intent("push", key, _question(snapshot, target)))
+
+
+async def _plan_present(
+    call: Call, snapshot: Snapshot, target: PublishTarget, key: str, args: Args, version: str
+) -> Plan[PushPlan]:
+    """The Hub says that it holds these files. Its word is a hint, so the files are compared; nothing is sent."""
+    held = await publish.compare_with_hub(call.lab, snapshot, target, version)
+    work = PushPlan(target, key, args, held)
+    if held.caution is None:
+        return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
+    question = f"Record {target.ref}@{version} as a push of {snapshot.name}, without sending anything?"
+    return Plan(work, Intent("push", key, question, cautions=(held.caution,)))
 
 
 def _question(snapshot: Snapshot, target: PublishTarget) -> str:
@@ -105,7 +122,8 @@ async def run(call: Call, plan: Plan[PushPlan]) -> Outcome:
     runtime = _runtime(snapshot)
     if target.present is not None:
         there = PublishResult(target.present, target.entry, False)
-        return _outcome(call, snapshot, target, there, runtime, args)
+        held = plan.work.held or await publish.compare_with_hub(call.lab, snapshot, target, target.present)
+        return _outcome(call, snapshot, target, there, runtime, args, held)
     with bumped_version(_manifest(call, snapshot), target) as raised:
         if target.bumped_from is not None:
             await call.progress(0.0, 3.0, f"raising the version to {target.version}")
@@ -118,7 +136,8 @@ async def run(call: Call, plan: Plan[PushPlan]) -> Outcome:
         raised.sending = True
         published = await publish.send_push(call.lab, snapshot, target, key, runtime, wish)
     await call.progress(3.0, 3.0, "comparing with what the Hub holds")
-    return _outcome(call, snapshot, target, published, runtime, args)
+    held = await publish.compare_with_hub(call.lab, snapshot, target, published.version)
+    return _outcome(call, snapshot, target, published, runtime, args, held)
 
 
 async def _target_now(call: Call, snapshot: Snapshot, plan: PushPlan) -> PublishTarget:
@@ -173,10 +192,16 @@ def _failed(snapshot: Snapshot, target: PublishTarget, findings: tuple[Finding, 
 
 
 def _outcome(
-    call: Call, snapshot: Snapshot, target: PublishTarget, published: PublishResult, runtime: Runtime, args: Args
+    call: Call,
+    snapshot: Snapshot,
+    target: PublishTarget,
+    published: PublishResult,
+    runtime: Runtime,
+    args: Args,
+    held: HubContent,
 ) -> Outcome:
-    push = publish.record_push(call.lab, snapshot, target, published, runtime)
-    findings = _hub_findings(snapshot, target, published, push.hub_hash, runtime, args)
+    push = publish.record_push(call.lab, snapshot, target, published, runtime, held)
+    findings = _hub_findings(snapshot, target, published, push.hub_hash, runtime, args, held)
     data: dict[str, Any] = {
         "owner": target.owner,
         "name": target.name,
@@ -184,6 +209,7 @@ def _outcome(
         "content": snapshot.content,
         "hub_hash": push.hub_hash,
         "verified": push.verified,
+        "compared": held.outcome,
         "visibility": published.entry.visibility or target.visibility,
         "runtime": runtime,
         "deduplicated": not published.sent,
@@ -196,7 +222,9 @@ def _outcome(
     pinned = f"{target.ref}@{published.version}"
     how = "is on the Hub already" if not published.sent else "was pushed"
     sure = (
-        "the Hub holds exactly what was validated" if push.verified == "hub" else "the Hub returned no hash to compare"
+        "the Hub holds exactly what was validated"
+        if push.verified == "hub"
+        else "not all of its files could be compared"
     )
     return Outcome(
         "failed" if failed else "passed",
@@ -216,12 +244,23 @@ def _hub_findings(
     hub_hash: str | None,
     runtime: Runtime,
     args: Args,
+    held: HubContent,
 ) -> list[Finding]:
     findings: list[Finding] = []
-    if hub_hash and hub_hash != snapshot.cli_hash:
+    if held.outcome == "different":
         findings.append(
             Finding(
-                "hub-content-differs",
+                HUB_DIFFERS,
+                "blocker",
+                held.detail,
+                'Somebody else may push to this name. Call push_environment with bump="patch", or ask the user to '
+                f"waive this for this version: prime-lab-mcp override {snapshot.name} {HUB_DIFFERS} --reason TEXT.",
+            )
+        )
+    elif hub_hash and hub_hash != snapshot.cli_hash:
+        findings.append(
+            Finding(
+                HUB_DIFFERS,
                 "blocker",
                 f"the Hub holds {target.ref} {published.version} with content hash {hub_hash[:12]}, "
                 f"not {snapshot.cli_hash[:12]} as was validated",
@@ -237,6 +276,19 @@ def _hub_findings(
                 f"the Hub's content hash of {target.ref} {published.version} is not known: {reason}",
                 "Compare version and wheel_sha256 on the Hub's page, or call push_environment again.",
             )
+        )
+    if held.caution is not None:
+        findings.append(
+            Finding(
+                "hub-files-not-compared",
+                "warning",
+                held.detail,
+                "Call push_environment again to compare; until then submit_training names this in its question.",
+            )
+        )
+    elif held.outcome == "archive-only":
+        findings.append(
+            Finding("hub-wheel-not-served", "info", held.detail, "Nothing to do: private environments have no wheel.")
         )
     label = published.entry.runtime
     if label is not None and label != runtime and published.version == published.entry.version:

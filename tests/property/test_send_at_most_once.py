@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -28,6 +29,7 @@ from prime_lab_mcp.lab.configs.config import parse_config
 from prime_lab_mcp.lab.evals.hosted.following import HostedStart
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.upload import EvalUpload
+from prime_lab_mcp.lab.hub import publish
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.hub.publish import EnvironmentPush, PublishRequest, PublishTarget
 from prime_lab_mcp.lab.lab import Lab
@@ -254,7 +256,7 @@ class StandInPrime:
             raise refusal("platform-conflict", "none")
         return self._world.done()
 
-    async def env_push(self, folder: Path, **options: Any) -> Pushed:
+    async def env_push(self, folder: Path, wheel: Path, **options: Any) -> Pushed:
         await self._change(self._published)
         return Pushed("me", "sums", "0.1.0", None, None, None)
 
@@ -324,6 +326,15 @@ class Service:
 
     def intent(self, world: World, server: Server) -> AtMostOnce[Any]:
         return self.make(world, server)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def wheels_without_a_build() -> Iterator[None]:
+    async def built(lab: object, snapshot: Snapshot, target: Path) -> tuple[Path, str]:
+        return target / "sums.whl", "d"
+
+    with mock.patch.object(publish, "build_pushed_wheel", built):
+        yield
 
 
 def push(world: World, server: Server) -> AtMostOnce[Any]:

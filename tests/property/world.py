@@ -14,11 +14,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.report import Finding, Report
 from prime_lab_mcp.lab.base.settings import Platform, Settings
+from prime_lab_mcp.lab.hub import publish
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
@@ -34,6 +36,7 @@ from prime_lab_mcp.tools import (
     write_training_config,
 )
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+from tests.support.wheels import quick_wheel
 
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 PYPROJECT = """[project]
@@ -124,6 +127,8 @@ class World:
         if fresh:
             self._set_up()
         self.loop = asyncio.new_event_loop()
+        self._building = mock.patch.object(publish, "build_pushed_wheel", quick_wheel)
+        self._building.start()
         self.labs: list[Lab] = []
         self.questions: list[str] = []
 
@@ -212,3 +217,4 @@ class World:
         for lab in self.labs:
             self.loop.run_until_complete(lab.close())
         self.loop.close()
+        self._building.stop()

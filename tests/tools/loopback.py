@@ -13,11 +13,13 @@ import httpx
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import Pushed
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.rehearsal import connection
 from prime_lab_mcp.tools.tool import AnyTool, Call, Intent, Plan, PlannedTool
 from tests.support import packages
+from tests.support.wheels import wheel_of
 
 PYPROJECT = packages.pyproject(
     "tiny-sums",
@@ -142,6 +144,10 @@ class Desk:
 
     async def fault(self, kind: str, path: str = "", **options: Any) -> None:
         await connection.tell(self.url, "/rehearsal/faults", {"kind": kind, "path": path, **options})
+
+    async def push_by_hand(self, folder: Path) -> Pushed:
+        """`prime env push` without the server's tools."""
+        return await self.lab.prime.env_push(folder, wheel_of(folder, self.workspace.parent / "by_hand"), runtime="v1")
 
     async def tell(self, path: str, **body: Any) -> dict[str, Any]:
         return await connection.tell(self.url, path, body)

@@ -110,7 +110,7 @@ class StandInPrime:
 
     # Publishing
 
-    async def env_push(self, folder: Path, **options: Any) -> Pushed:
+    async def env_push(self, folder: Path, wheel: Path, **options: Any) -> Pushed:
         await self._take("push", lambda: self.versions.update({"0.1.0": "unknown"}))
         return Pushed("me", "sums", "0.1.0", None, None, None)
 

@@ -146,7 +146,7 @@ async def test_ours_needs_the_push_that_the_hub_holds_as_its_latest_and_then_cou
     (other / "hostedsums").mkdir(parents=True)
     (other / "pyproject.toml").write_text(text.replace("0.1.0", "0.3.0", 1), encoding="utf-8")
     (other / "hostedsums" / "__init__.py").write_text(MODULE + "OTHER = 1\n", encoding="utf-8")
-    await at.lab.prime.env_push(other, runtime="v1")
+    await at.push_by_hand(other)
     assert "the Hub's latest is 0.3.0, not 0.1.0" in await blocked("hostedsums")
     assert "push_environment stale" in await blocked("rehearsal/hostedsums")
 

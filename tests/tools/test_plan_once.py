@@ -56,9 +56,21 @@ def of_the_hub(verbs: list[str]) -> list[str]:
     return [verb for verb in verbs if verb.startswith("env ")]
 
 
-async def test_a_checked_config_is_asked_about_after_two_starts_and_the_hub_is_asked_once(
+def forget_answers(at: Desk) -> None:
+    """Whoever the account is, its teams and fetched files are kept for a minute."""
+    at.lab.prime._account = at.lab.prime._teams = None
+    at.lab.__dict__.pop("_fetched_hub_files", None)
+
+
+OWNER = ["whoami", "teams list -o"]
+"""What tells whose an environment is."""
+
+
+async def test_a_checked_config_is_asked_about_after_five_starts_and_the_hub_is_asked_once(
     at: Desk, starts: list[str]
 ) -> None:
+    """One start each: the Hub's entry, its files, the account, its teams, and the wallet."""
+    forget_answers(at)
     at.config(LONG + "# checked before\n", "configs/rl/checked.toml")
     calls = Calls(at.lab, TOOLS, References())
     assert (await calls.execute("check_training_config", {"path": "configs/rl/checked.toml"})).status == "passed"
@@ -66,26 +78,28 @@ async def test_a_checked_config_is_asked_about_after_two_starts_and_the_hub_is_a
     person = Person(starts)
     report = await calls.execute("submit_training", {"config": "configs/rl/checked.toml"}, ask=person.ask)
     assert (report.status, len(person.questions)) == ("passed", 1), report
-    assert len(person.before) <= 2, person.before
-    assert len(of_the_hub(person.before)) == 1
+    assert len(person.before) <= 5, person.before
+    assert of_the_hub(person.before) == ["env status primeintellect/reverse-text", "env pull"]
+    assert [verb for verb in person.before if verb in OWNER] == OWNER
     assert [verb.split()[:2] for verb in starts] == SENDING
 
 
 async def test_a_config_that_nobody_checked_costs_one_start_for_each_thing_the_question_names(
     at: Desk, starts: list[str]
 ) -> None:
-    """Two starts are out of reach here: the question names price, wallet, the platform's verdict on the config and what
-    the Hub holds, and `prime` answers one of them per start."""
+    """Fewer starts are out of reach here: the question names price, wallet, the platform's verdict on the config and
+    what the Hub holds and whose that is, and `prime` answers one of them per start."""
     await at.lab.prime.version()
     at.lab.prime._models = None
+    forget_answers(at)
     at.config(LONG + "# checked by the call\n", "configs/rl/unchecked.toml")
     starts.clear()
     person = Person(starts)
     calls = Calls(at.lab, TOOLS, References())
     report = await calls.execute("submit_training", {"config": "configs/rl/unchecked.toml"}, ask=person.ask)
     assert report.status == "passed", report
-    assert len(person.before) == 4, person.before
-    assert len(of_the_hub(person.before)) == 1
+    assert len(person.before) == 7, person.before
+    assert of_the_hub(person.before) == ["env status primeintellect/reverse-text", "env pull"]
     assert [verb.split()[:2] for verb in starts] == SENDING
 
 
@@ -139,7 +153,9 @@ async def test_a_submission_that_its_gate_refuses_runs_no_check(at: Desk, starts
     assert not at.lab.ledger.evidence(tool="check_training_config", config_sha256=_sha256(text))
 
 
-async def test_a_push_asks_the_hub_once_before_its_question_and_starts_prime_twice(at: Desk, starts: list[str]) -> None:
+async def test_a_push_asks_the_hub_once_before_its_question_and_compares_after_sending(
+    at: Desk, starts: list[str]
+) -> None:
     at.environment("planned")
     taken = await at.lab.snapshot("planned")
     for tool in ("check_environment", "test_reward", "check_reward_distribution"):
@@ -153,7 +169,9 @@ async def test_a_push_asks_the_hub_once_before_its_question_and_starts_prime_twi
     assert (report.status, len(person.questions)) == ("passed", 1), report
     assert len(person.before) <= 2, person.before
     assert len(of_the_hub(person.before)) == 1
-    assert [verb.split()[:2] for verb in starts] == [["env", "push"], ["env", "status"]], starts
+    sent, *looks = [verb.split()[:2] for verb in starts]
+    assert sent == ["env", "push"]
+    assert sorted(looks) == [["env", "info"], ["env", "pull"], ["env", "status"]], starts
 
 
 def _sha256(text: str) -> str:

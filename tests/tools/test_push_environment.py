@@ -10,6 +10,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.hub import publish
+from prime_lab_mcp.lab.state.gates import HubContent
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.tools.push_environment import TOOL
 from tests.tools.loopback import MODULE, PYPROJECT, Desk, pyproject
@@ -100,7 +101,7 @@ async def test_a_raised_version_is_proven_on_the_files_that_are_sent(at: Desk) -
     taken = await at.lab.snapshot("proven")
     target = await publish.plan_publish(at.lab, taken, publish.PublishRequest())
     published = publish.PublishResult("0.1.0", target.entry, True)
-    publish.record_push(at.lab, taken, target, published, "v1")
+    publish.record_push(at.lab, taken, target, published, "v1", HubContent("equal"))
     (folder / "README.md").write_text("# other\n", encoding="utf-8")
     asked = await at.intent(TOOL, environment="proven", bump="patch")
     assert asked is not None

@@ -87,7 +87,7 @@ async def test_an_empty_wallet_refuses_and_a_small_one_warns(at: Desk) -> None:
 
 async def test_secrets_that_an_environment_reads_are_looked_up_by_name(at: Desk) -> None:
     folder = at.environment("keyed_sums")
-    pushed = await at.lab.prime.env_push(folder, runtime="v1")
+    pushed = await at.push_by_hand(folder)
     source = "5" * 64
     at.lab.ledger.record_push(
         Push(

@@ -312,4 +312,4 @@ def _not_built(failed: LabError | None) -> tuple[str, list[Finding]]:
         return "fails", [Finding("wheel-build-failed", "blocker", failed.message, failed.fix, "pyproject.toml")]
     why = failed.message if failed is not None else "it was not built"
     fix = failed.fix if failed is not None else "Call check_environment again."
-    return "not checked", [Finding("wheel-not-checked", "warning", f"the wheel was not checked: {why}", fix)]
+    return "not checked", [Finding("wheel-not-checked", "blocker", f"the wheel was not checked: {why}", fix)]

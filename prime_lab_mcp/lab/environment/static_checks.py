@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.findings import run_checks
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.environment.build_code import BUILD_CHECKS
 from prime_lab_mcp.lab.environment.code_hazards import DATA_CHECKS, HAZARD_CHECKS
 from prime_lab_mcp.lab.environment.credentials import SECRET_CHECKS
 from prime_lab_mcp.lab.environment.migration import migration_findings
@@ -286,6 +287,7 @@ PACKAGE_CHECKS: tuple[PackageCheck, ...] = (pyproject, metadata, readme, layout,
 
 STATIC_CHECKS: tuple[PackageCheck, ...] = (
     *PACKAGE_CHECKS,
+    *BUILD_CHECKS,
     *REQUIREMENT_CHECKS,
     *SECRET_CHECKS,
     migration_findings,

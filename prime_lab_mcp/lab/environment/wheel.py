@@ -98,6 +98,36 @@ async def build_wheel(settings: Settings, snapshot: Snapshot, interpreter: Inter
         raise AssertionError("unreachable")
 
 
+async def build_wheel_file(settings: Settings, snapshot: Snapshot, interpreter: Interpreter, target: Path) -> Path:
+    """Build the wheel of exactly these files into the folder `target`, for a push.
+
+    Its package files must be those of the wheel that `check_environment` loaded. Raises WheelFailed, WheelUnchecked.
+    """
+    checked = await build_wheel(settings, snapshot, interpreter)
+    scratch = Path(tempfile.mkdtemp(dir=settings.state_dir / "wheels", prefix=".building-"))
+    try:
+        source, tree = scratch / "source", scratch / "tree"
+        await anyio.to_thread.run_sync(_copy, snapshot, source)
+        await _run_build(source, scratch, interpreter)
+        await anyio.to_thread.run_sync(_unpack, scratch / "dist", tree)
+        built = await anyio.to_thread.run_sync(_package_files, tree)
+        if built != dict(checked.files):
+            paths = sorted(p for p in built.keys() | checked.files.keys() if built.get(p) != checked.files.get(p))
+            raise WheelFailed(f"two builds of the same files differ: {', '.join(paths[:3])}")
+        (wheel,) = (scratch / "dist").glob("*.whl")
+        target.mkdir(parents=True, exist_ok=True)
+        return Path(await anyio.to_thread.run_sync(shutil.move, wheel, target / wheel.name))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(lambda: shutil.rmtree(scratch, ignore_errors=True))
+
+
+def _package_files(tree: Path) -> dict[str, str]:
+    """sha256 of each file of an unpacked wheel by path, without the metadata."""
+    paths = ((p.relative_to(tree).as_posix(), p) for p in tree.rglob("*") if p.is_file())
+    return {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in paths if not _METADATA.match(name)}
+
+
 _BUILDING: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 """One lock per plan: calls at the same time build a wheel once. Servers that share the folder are safe without it,
 because plans and trees appear by one rename and never change."""

@@ -16,20 +16,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
+
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.environment.wheel import build_wheel_file
 from prime_lab_mcp.lab.hub import lookup
+from prime_lab_mcp.lab.hub.hub_files import (
+    ProvenFiles,
+    compare_hub_files,
+    fetch_hub_files,
+    files_digest,
+    forget_hub_files,
+    wheel_files,
+)
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Pushed, Runtime
 from prime_lab_mcp.lab.prime.client import Visibility
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal, had_no_effect
-from prime_lab_mcp.lab.state.ledger.rows import Push
+from prime_lab_mcp.lab.state.gates import HubContent
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.manifest import next_version, no_version_error
 from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
 from prime_lab_mcp.lab.state.snapshot import Snapshot, verify_snapshot
+from prime_lab_mcp.lab.state.source_code import detect_generation
 
 _READ_ONLY = frozenset({"VIEWER", "GUEST"})
 """Team roles that may not publish."""
@@ -244,6 +257,57 @@ async def send_push(
     return replace(settled.value, sent=settled.sent and settled.value.sent)
 
 
+async def build_pushed_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> tuple[Path, str]:
+    """Build the wheel to push, without any key and with the package files of the checked one; with its digest.
+
+    Raises LabError (`wheel-not-pushed`) if it cannot be built.
+    """
+    try:
+        api = detect_generation(snapshot).api
+        interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api)
+        wheel = await build_wheel_file(lab.settings, snapshot, interpreter, target)
+        return wheel, files_digest(await anyio.to_thread.run_sync(wheel_files, wheel))
+    except LabError as error:
+        raise LabError(
+            f"the wheel to push could not be built, so nothing was sent: {error.message}",
+            fix=error.fix,
+            code="wheel-not-pushed",
+        ) from error
+
+
+async def compare_with_hub(lab: Lab, snapshot: Snapshot, target: PublishTarget, version: str) -> HubContent:
+    """Fetch what the Hub holds and compare the files with the snapshot's and with the wheel that was sent."""
+    forget_hub_files(lab, target.ref)
+    files = await fetch_hub_files(lab, target.ref, version)
+    return compare_hub_files(files, proven_files(lab, snapshot.content, lab.key), f"{target.ref}@{version}")
+
+
+_SENT_WHEEL = "sent_wheel"
+"""The name under which the ledger notes the wheel of a push. No gate asks for these rows."""
+
+
+def proven_files(lab: Lab, content: str, workspace: str) -> ProvenFiles:
+    """What this machine knows about validated files: their hashes, and the digest of the wheel that it sent."""
+    rows = lab.ledger.evidence(workspace, tool=_SENT_WHEEL, content=content)
+    digest = next((str(row.data["wheel_files"]) for row in rows if row.platform == lab.platform), None)
+    return ProvenFiles(content, lab.ledger.files_of(content=content), digest)
+
+
+def _note_sent_wheel(lab: Lab, snapshot: Snapshot, digest: str) -> None:
+    lab.ledger.record(
+        Evidence(
+            _SENT_WHEEL,
+            "passed",
+            lab.key,
+            snapshot.name,
+            snapshot.source,
+            snapshot.content,
+            platform=lab.platform,
+            data={"wheel_files": digest},
+        )
+    )
+
+
 class EnvironmentPush(AtMostOnce[PublishResult]):
     """The intent to publish one snapshot as one version."""
 
@@ -261,8 +325,15 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
         lab, target, request = self._lab, self._target, self._request
         try:
             with _copy(lab, self._snapshot) as folder:
+                wheel, digest = await build_pushed_wheel(lab, self._snapshot, folder.parent / "wheel")
+                _note_sent_wheel(lab, self._snapshot, digest)
                 pushed = await lab.prime.env_push(
-                    folder, owner=request.owner, team=request.team, visibility=target.visibility, runtime=self._runtime
+                    folder,
+                    wheel,
+                    owner=request.owner,
+                    team=request.team,
+                    visibility=target.visibility,
+                    runtime=self._runtime,
                 )
         except OSError as error:
             raise LabError(
@@ -296,7 +367,7 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
         return Lookup(None if version is None else PublishResult(version, entry, True))
 
     def had_no_effect(self, error: LabError) -> bool:
-        return error.code == "state-unwritable" or had_no_effect(error)
+        return error.code in ("state-unwritable", "wheel-not-pushed") or had_no_effect(error)
 
     def as_result(self, value: PublishResult) -> Mapping[str, Any]:
         return {"version": value.version}
@@ -328,9 +399,14 @@ async def _look(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> HubEntry
 
 
 def record_push(
-    lab: Lab, snapshot: Snapshot, target: PublishTarget, published: PublishResult, runtime: Runtime
+    lab: Lab,
+    snapshot: Snapshot,
+    target: PublishTarget,
+    published: PublishResult,
+    runtime: Runtime,
+    content: HubContent,
 ) -> Push:
-    """Record the push in the ledger, once for each version and content."""
+    """Record the push in the ledger, once for each version and content. `content` is what the Hub was found to hold."""
     hub_hash = published.entry.hash_of(published.version)
     push = Push(
         workspace=lab.key,
@@ -344,7 +420,7 @@ def record_push(
         platform=lab.platform,
         hub_hash=hub_hash,
         api=runtime,
-        verified="hub" if hub_hash == snapshot.cli_hash else "sent",
+        verified="hub" if content.outcome in ("equal", "archive-only") else "sent",
     )
     same = (push.version, push.content, push.verified)
     known = lab.ledger.pushes(owner=push.owner, name=push.name, platform=lab.platform, workspace=lab.key)

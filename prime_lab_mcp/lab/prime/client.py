@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -43,6 +44,20 @@ _MACHINERY = re.compile(
     r"schema provenance mismatch|Failed to parse local validation|No module named|cannot import name|Expecting value"
 )
 """Output of `train validate` that points to the platform, the network or this machine instead of the config."""
+_UV_SHIM = """#!/bin/sh
+# Takes the place of uv while `prime env push` runs: hands over the checked wheel and builds nothing.
+out=dist
+[ "$1" = build ] || {{ echo "only the checked wheel may be pushed" >&2; exit 1; }}
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --out-dir|-o) out=$2; shift ;;
+    --out-dir=*) out=${{1#--out-dir=}} ;;
+  esac
+  shift
+done
+mkdir -p -- "$out" && cp -- {wheel} "$out/"
+"""
+"""prime 0.18.0 runs `uv build --wheel --out-dir dist` in the folder."""
 _EVALUATION_ID = re.compile(r"Evaluation ID:?\s+(\S+)")
 
 
@@ -177,24 +192,43 @@ class Prime:
     async def env_push(
         self,
         folder: Path,
+        wheel: Path,
         *,
         owner: str | None = None,
         team: str | None = None,
         visibility: Visibility | None = None,
         runtime: answers.Runtime,
     ) -> Pushed:
-        """Build and publish a writable folder. Never uses prime's version bump, which rewrites every `version =`."""
+        """Publish a writable folder with a wheel that was built before.
+
+        `prime env push` builds with the first `uv` on PATH, and its environment holds the key. A shim takes the place
+        of uv and hands over `wheel`, so that no build runs. Never uses prime's version bump, which rewrites every
+        `version =`.
+        """
         options = ["--path", str(folder), "--runtime", runtime]
         for flag, value in (("--owner", owner), ("--team", team), ("--visibility", visibility)):
             options += [flag, value] if value else []
         text = await self._program.text(
-            ["--plain", "env", "push", *options], timeout=600, doing="pushing the environment", cwd=folder
+            ["--plain", "env", "push", *options],
+            timeout=600,
+            doing="pushing the environment",
+            cwd=folder,
+            extra={"PATH": await self._shim_path(wheel)},
         )
         if "Successfully pushed" not in text:
             raise refusals.refusal_of_kind(
                 refusals.GARBLED, "pushing the environment", refusals.clean_output(text)[-300:]
             )
         return await self._pushed(folder, text)
+
+    async def _shim_path(self, wheel: Path) -> str:
+        """PATH with a folder first whose `uv` only hands over the wheel."""
+        shims = wheel.parent / "shims"
+        shims.mkdir(exist_ok=True)
+        program = shims / "uv"
+        program.write_text(_UV_SHIM.format(wheel=shlex.quote(str(wheel))), encoding="utf-8")
+        program.chmod(0o755)
+        return os.pathsep.join([str(shims), (await self._program.variables()).get("PATH", "")])
 
     async def _pushed(self, folder: Path, text: str) -> Pushed:
         try:

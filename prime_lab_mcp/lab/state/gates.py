@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Unmet, Why
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
@@ -182,7 +183,7 @@ class HubContent:
         return self.detail if self.outcome in ("wheel-unfetched", "wheel-only", "unfetched") else None
 
 
-HUB_DIFFERS = "hub-content-differs"
+HUB_DIFFERS: Code = "hub-content-differs"
 """The blocker of a push whose version on the Hub holds other files. A person may waive it for that version."""
 
 
@@ -234,14 +235,19 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tu
         return [_push_first(facts, detail + (pull if facts.hub.exists and facts.version else ""))], []
     if not facts.hub.exists:
         return [_push_first(facts, f"the Hub does not hold {facts.id}")], []
-    if facts.hub.content_hash and facts.hub.content_hash != push.cli_hash:
-        return [_push_first(facts, f"the Hub holds other content under {facts.id} than was pushed")], []
+    waived = (push.content, HUB_DIFFERS) in facts.waived  # the content has the version, the source has not
+    other_hash = bool(facts.hub.content_hash) and facts.hub.content_hash != push.cli_hash
+    if (other_hash or facts.held.outcome == "different") and not waived:
+        detail = facts.held.detail or f"the Hub holds other content under {facts.id} than was pushed"
+        return [_push_first(facts, detail)], []
     if facts.on_disk and push.source not in facts.on_disk:
         detail = f"{push.environment} was edited since {facts.id} was pushed"
         return [Unmet("push_environment", "stale", detail)], []
     subject = Subject(push.environment, push.source, push.content)
     missing: list[Unmet] = []
-    cautions: list[str] = []
+    cautions = [f"a person waived that {facts.held.detail}"] if waived and facts.held.detail else []
+    if not waived and facts.held.caution is not None:
+        cautions.append(facts.held.caution)
     for need in CHAIN:
         wanted_model = model if need.tool == "check_reward_distribution" else None
         result = standing(need, facts.history, subject, platform, set(facts.waived), wanted_model)

@@ -10,8 +10,9 @@ import anyio
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.hub import lookup
-from prime_lab_mcp.lab.hub.hub_files import HubFiles, fetch_hub_files
+from prime_lab_mcp.lab.hub.hub_files import HubFiles, compare_hub_files, fetch_hub_files
 from prime_lab_mcp.lab.hub.ownership import FileFingerprints, Ownership, failed_verdicts, read_ownership
+from prime_lab_mcp.lab.hub.publish import proven_files
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.gates import HubContent, HubFact, SourceFacts
@@ -36,19 +37,25 @@ async def gather_source_facts(
         ref = f"{source.owner}/{source.env_name}"
         found = facts[source.id] = await lookup.hub_fact(prime, source.owner, source.env_name, source.version)
         if found.exists and source.version is not None:
-            fetched[source.id] = await fetch_hub_files(lab, ref, source.version, wheel=False)
+            pushed = bool(lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform))
+            fetched[source.id] = await fetch_hub_files(lab, ref, source.version, wheel=pushed)
+
+    owned: list[Ownership] = []
+
+    async def ask_owner() -> None:
+        owned.append(await read_ownership(lab, prime))
 
     async with anyio.create_task_group() as asking:
+        asking.start_soon(ask_owner)
         for source in {s.id: s for s in config.sources if s.owner}.values():
             asking.start_soon(ask, source)
-    ownership = await read_ownership(lab, prime)
     return [
         _facts(
             lab,
             source,
             facts.get(source.id, HubFact(None)),
             fetched.get(source.id, HubFiles()),
-            ownership,
+            owned[0],
             config.group_of(source),
         )
         for source in config.sources
@@ -75,13 +82,15 @@ def _facts(
         hub=found,
         trains=source.kind == "train",
         group_size=group_size,
-        held=_held(source, files, ours),
+        held=_held(lab, source, files, ours, push),
         failed=() if ours else failed_verdicts(lab, files.source),
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
 
 
-def _held(source: ConfigSource, files: HubFiles, ours: bool) -> HubContent:
+def _held(lab: Lab, source: ConfigSource, files: HubFiles, ours: bool, push: Push | None) -> HubContent:
+    if push is not None:
+        return compare_hub_files(files, proven_files(lab, push.content, push.workspace), source.id)
     if ours or files.archive is not None or not files.problems:
         return HubContent()
     why = "; ".join(files.problems)

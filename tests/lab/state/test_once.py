@@ -24,11 +24,17 @@ from prime_lab_mcp.lab.state.once import Once, reserved
 from prime_lab_mcp.lab.training import submission
 from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.naming import write_sent_copy
+from tests.support.wheels import quick_wheel
 from tests.tools.loopback import CONFIG, MODULE, PYPROJECT
 from tests.tools.stand_in_prime import StandInPrime, server
 
 pytestmark = pytest.mark.anyio
 KEY = "cd" * 32
+
+
+@pytest.fixture(autouse=True)
+def wheels_without_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "build_pushed_wheel", quick_wheel)
 
 
 @pytest.fixture
