@@ -327,10 +327,11 @@ def _testify(channel: socket.socket, api: str, renamed: bool) -> None:
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         passes = []
+        tasks = [environment.task(case["row"]) for case in asked["cases"]]  # before scoring may change them
         for shift in request["shifts"]:
             _shift[0] = shift
             passes.append([_scored(loop, environment, case, asked["seconds"]) for case in asked["cases"]])
-        _reply(channel, {"passes": passes, "tasks": [environment.task(case["row"]) for case in asked["cases"]]})
+        _reply(channel, {"passes": passes, "tasks": tasks})
     except BaseException as error:
         _reply(channel, {"failed": f"{type(error).__name__}: {error}"[:1000]})
 
