@@ -13,9 +13,10 @@ from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.ownership import is_ours, push_records
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
-from prime_lab_mcp.lab.state.gates import HubFact, SourceFacts
+from prime_lab_mcp.lab.state.arguments import without_null_text
+from prime_lab_mcp.lab.state.gates import HubFact, SourceFacts, Subject, subject_of
 from prime_lab_mcp.lab.state.ledger.rows import Push
-from prime_lab_mcp.lab.state.snapshot import take_snapshot
+from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
 from prime_lab_mcp.lab.state.workspace import Workspace
 
 
@@ -46,25 +47,31 @@ async def gather_source_facts(
 def _facts(lab: Lab, source: ConfigSource, found: HubFact, records: set[str], group_size: int) -> SourceFacts:
     pushes = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform) if source.owner else []
     push = next((p for p in pushes if p.version == source.version), None)
+    disk = list(_on_disk(lab, push)) if push else []
+    same = next((taken for taken in disk if push is not None and taken.source == push.source), None)
+    pushed = subject_of(same) if same is not None else Subject()
     return SourceFacts(
         id=source.id,
         owner=source.owner,
         name=source.env_name,
         version=source.version,
-        args=source.args,
+        args=without_null_text(source.args),
         ours=is_ours(lab, f"{source.owner}/{source.env_name}", found.content_hash, pushes, records),
         push=push,
         history=lab.ledger.evidence(push.workspace) if push else (),
-        on_disk=tuple(_on_disk(lab, push)) if push else (),
+        on_disk=tuple(taken.source for taken in disk),
         hub=found,
         trains=source.kind == "train",
         group_size=group_size,
+        harness=source.harness,
+        defaults=pushed.defaults,
+        check_args=pushed.check_args,
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
 
 
-def _on_disk(lab: Lab, push: Push) -> Iterator[str]:
-    """Source fingerprints of the folders that hold the pushed project today, under any folder name."""
+def _on_disk(lab: Lab, push: Push) -> Iterator[Snapshot]:
+    """Snapshots of the folders that hold the pushed project today, under any folder name."""
     root = Path(push.workspace)
     if not root.is_dir():
         return
@@ -74,4 +81,4 @@ def _on_disk(lab: Lab, push: Push) -> Iterator[str]:
         except LabError:
             continue  # a folder that cannot be read holds nothing that could differ from what was pushed
         if found.manifest.module == push.name.replace("-", "_").lower() or folder.name == push.environment:
-            yield found.source
+            yield found
