@@ -165,6 +165,8 @@ def _failed(snapshot: Snapshot, target: PublishTarget, findings: tuple[Finding, 
     if findings[0].code == "version-taken":
         arguments = {"environment": snapshot.name, "bump": "patch"}
         calls = [Next("push_environment", "as the next version", arguments)]
+    elif findings[0].code == "version-is-source":
+        calls = [Next("workflow_status", "what is proven, once the version is raised", {"environment": snapshot.name})]
     return Outcome(
         "failed",
         f"{target.ref} was not pushed: {findings[0].message}.",

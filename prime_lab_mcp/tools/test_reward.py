@@ -161,11 +161,31 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
                 relay=way,
                 arguments=found.env_args,
             )
+        if args.rendering is not None:
+            _check_rendering(snapshot.relative, args, seen)
         compared = await _compare(call, args.same_as, seen, sample, say, way) if args.same_as is not None else None
         asked = None if way is None else way.as_json()
     smelt = await anyio.to_thread.run_sync(hints.find_smells, written)
     canonical = canonical_arguments(found.env_args, known_defaults(snapshot, written))
     return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked, canonical)
+
+
+def _check_rendering(environment: str, args: Args, seen: Trial) -> None:
+    """Raise BadInput for a rendering in which no gold earns more than wrong answers do.
+
+    Such a rendering says nothing about the environment: the call without `rendering` finds out whether the reward pays
+    the gold in any form.
+    """
+    if amounts.gold_is_paid(seen):
+        return
+    same = {"environment": environment, **args.model_dump(exclude_unset=True, exclude={"rendering", "confirm"})}
+    raise BadInput(
+        f"none of {count(len(seen.golds), 'gold answer')} earns anything for being right when it is written as "
+        f"{quote(args.rendering, 120)}; nothing was recorded",
+        fix="Give the rendering that the prompt asks for, or leave rendering out: it is then found by trying.",
+        code="bad-argument",
+        next=(Next("test_reward", "finds the rendering by trying", same),),
+    )
 
 
 async def _compare(

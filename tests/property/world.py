@@ -40,6 +40,7 @@ PYPROJECT = """[project]
 name = "sums"
 version = "0.1.0"
 description = "Sums."
+readme = "README.md"
 requires-python = ">=3.11"
 dependencies = ["verifiers>=0.4.0,<0.5"]
 """

@@ -181,6 +181,9 @@ def _standing(
         return Standing(need, "never-run", detail)
     earlier = [row for row in history if row.tool == need.tool and _same_subject(row, subject, need.by)]
     if earlier:
+        if need.by == "source" and any(row.content == subject.content for row in earlier):
+            detail = f"{need.tool} ran under an older definition of what counts as source; run it again"
+            return Standing(need, "stale", detail, earlier[0])
         return Standing(need, "stale", f"the files changed since {need.tool} last ran", earlier[0])
     return Standing(need, "never-run", f"{need.tool} has not run on this {_noun(need.by)}")
 
