@@ -34,9 +34,7 @@ class Args(Arguments):
     bump: Annotated[
         Literal["patch", "minor", "major"] | None, Field(description="Raise the version when it is taken.")
     ] = None
-    env_args: Annotated[
-        dict[str, Any] | None, Field(description="Arguments of the eval that proves it; default: none.")
-    ] = None
+    env_args: Annotated[dict[str, Any] | None, Field(description="Those that prove it.")] = None
     confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
 
 
