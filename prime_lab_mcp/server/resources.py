@@ -12,7 +12,6 @@ from mcp.server.mcpserver.resources import TextResource
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.models.page import ABOUT, models_page
 from prime_lab_mcp.resources.catalog import References
 
 if TYPE_CHECKING:
@@ -46,9 +45,11 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
         """What a finding code means, its smallest fix, and the tools that show it."""
         return _found(references.page(f"finding/{code}"), f"finding/{code}")
 
-    @server.resource("lab://models", mime_type="text/markdown", title="Models", description=ABOUT)
+    @server.resource("lab://models", mime_type="text/markdown", title="Models")
     async def models() -> str:
-        """The registry of models joined with what the platform trains and serves now."""
+        """Every model the project knows: size, architecture, renderer, tool parser, measured baselines, live prices."""
+        from prime_lab_mcp.lab.models.page import models_page  # 0.1 s that no listing needs
+
         return await models_page(lab)
 
     @server.resource("lab://environments/{name}/status", mime_type="application/json", title="Environment status")
