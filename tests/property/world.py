@@ -202,6 +202,15 @@ class World:
         entry = {"ref": "primeintellect/other", "version": "1.0.0", "hash": "f" * 64, "files": files}
         (self.hub / "pushes").write_text(json.dumps([entry]), encoding="utf-8")
 
+    def publish_by_hand(self, ref: str, version: str, files: Mapping[str, str], digest: str | None = None) -> None:
+        """Somebody ran `prime env push` without this server. `digest` is the Hub's content hash."""
+        entry = {"ref": ref, "version": version, "hash": digest or os.urandom(32).hex(), "files": dict(files)}
+        (self.hub / "pushes").write_text(json.dumps([*self._load("pushes"), entry]), encoding="utf-8")
+
+    def files(self, workspace: str, folder: str) -> dict[str, str]:
+        disk = self.on_disk(workspace, folder)
+        return {path: (disk.tree / path).read_text(encoding="utf-8") for path in disk.files}
+
     def _load(self, name: str) -> list[dict[str, Any]]:
         path = self.hub / name
         return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []

@@ -3,6 +3,7 @@ these."""
 
 ENTRY = (
     "arguments",
+    "fingerprint",
     "gates",
     "ledger.ledger",
     "ledger.rows",

@@ -221,6 +221,30 @@ class HubFact:
     runtime: Literal["v0", "v1"] | None = None
 
 
+HubOutcome = Literal["equal", "different", "archive-only", "wheel-unfetched", "wheel-only", "unfetched", "not-asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class HubContent:
+    """How the fetched files of a published version compare with what was validated, with a sentence about it.
+
+    `archive-only`: the Hub serves no wheel of it, and this server sent the wheel that was checked. `wheel-unfetched`
+    and `wheel-only`: one of the two could not be fetched, and the other is equal.
+    """
+
+    outcome: HubOutcome = "not-asked"
+    detail: str = ""
+
+    @property
+    def caution(self) -> str | None:
+        """What a confirmation must name where not everything could be compared."""
+        return self.detail if self.outcome in ("wheel-unfetched", "wheel-only", "unfetched") else None
+
+
+HUB_DIFFERS = "hub-content-differs"
+"""The blocker of a push whose version on the Hub holds other files. A person may waive it for that version."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
     """All facts about one training or eval source of a config."""
@@ -248,6 +272,10 @@ class SourceFacts:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Known defaults of the pushed files (`Subject.defaults`)."""
     check_args: Mapping[str, Any] = field(default_factory=dict)
+    held: HubContent = HubContent()
+    """How the files on the Hub compare with the push; for a foreign environment, whether they could be fetched."""
+    failed: tuple[str, ...] = ()
+    """Verdicts of this machine on a foreign environment's files that failed."""
 
 
 def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
@@ -258,14 +286,16 @@ def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> t
         return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
     if facts.ours:
         return _ours_unmet(facts, platform, model)
-    return _foreign_unmet(facts), []
+    return _foreign_unmet(facts), _foreign_cautions(facts)
 
 
 def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
     push = facts.push
     if push is None:
         version = f"@{facts.version}" if facts.version else " (no version pinned)"
-        return [_push_first(facts, f"{facts.owner}/{facts.name}{version} was not pushed through this server")], []
+        detail = f"{facts.owner}/{facts.name}{version} was not pushed through this server"
+        pull = f"; if it was pushed from elsewhere, pull it (create_environment, hub={facts.id}) and prove it here"
+        return [_push_first(facts, detail + (pull if facts.hub.exists and facts.version else ""))], []
     if not facts.hub.exists:
         return [_push_first(facts, f"the Hub does not hold {facts.id}")], []
     if facts.hub.content_hash and facts.hub.content_hash != push.cli_hash:
@@ -321,6 +351,11 @@ def _group_size(row: Evidence) -> int | None:
     groups = row.data.get("usable_groups")
     size = groups.get("group_size") if isinstance(groups, Mapping) else None
     return size if isinstance(size, int) else None
+
+
+def _foreign_cautions(facts: SourceFacts) -> list[str]:
+    cautions = [f"{verdict} failed here on the files of {facts.id}" for verdict in facts.failed]
+    return cautions + ([facts.held.detail] if facts.held.outcome == "unfetched" else [])
 
 
 def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
