@@ -33,7 +33,7 @@ from prime_lab_mcp.lab.environment.v0_rules import parser_missing
 from prime_lab_mcp.lab.environment.v1_rules import excluded_field_finding
 from prime_lab_mcp.lab.rollouts.components import is_about_form
 from prime_lab_mcp.lab.worker.description import Loaded, Row, Rows, Traits
-from prime_lab_mcp.lab.worker.faults import LoadFailed
+from prime_lab_mcp.lab.worker.faults import GET_THE_DATA, LoadFailed
 
 _FEW_SHOT = 40
 """Characters from which a prompt inside the system prompt is no coincidence."""
@@ -177,12 +177,16 @@ def loaded_findings(observations: LoadedObservations) -> list[Finding]:
 
 
 def load_failed_finding(error: LoadFailed) -> Finding:
-    """Return the finding for the error that the environment raised while loading, with a fix for this kind of error."""
+    """Return the finding for the error that the environment raised while loading, with a fix for this kind of error.
+
+    Data or a host that could not be reached is `data-unreachable`, which leaves the verdict open.
+    """
+    raised = f"loading raised {quote(f'{error.type}: {error.reason}', 400)}"
     return Finding(
-        "environment-does-not-load",
+        "data-unreachable" if error.unreachable else "environment-does-not-load",
         "blocker",
-        f"loading raised {quote(f'{error.type}: {error.reason}', 400)}",
-        _fix(error),
+        f"data or a host that loading needs could not be reached: {raised}" if error.unreachable else raised,
+        GET_THE_DATA if error.unreachable else _fix(error),
         error.where,
         rows=({"traceback": quote(error.traceback[-900:], 900)},) if error.traceback.strip() else (),
     )
@@ -212,14 +216,6 @@ def _fix(error: LoadFailed) -> str:
         return "Loading needs a variable: read it in the reward instead, or start the server with --allow-env NAME."
     if "__all__" in error.reason:
         return "Name exactly one Taskset subclass (and at most one Env) in the module's __all__."
-    if error.type in (
-        "ConnectionError",
-        "LocalEntryNotFoundError",
-        "OfflineModeIsEnabled",
-        "HTTPError",
-        "ConnectError",
-    ):
-        return "Loading needs the network: check it, or package a small sample of the data and use it by check_args."
     return "Mend the code that raises, then call check_environment."
 
 
