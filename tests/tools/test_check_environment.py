@@ -71,7 +71,8 @@ async def test_what_raises_while_loading_is_a_blocker_with_its_line_and_a_fix(la
 
 async def test_data_that_cannot_be_reached_leaves_the_verdict_open(lab: Lab) -> None:
     folder = write(lab, "offline", SOUND)
-    edit(folder, "import time", 'import time\nraise ConnectionError("Couldn\'t reach \'some/dataset\' on the Hub")')
+    unreachable = "raise ConnectionError(\"Couldn't reach 'some/dataset' on the Hub\")"
+    edit(folder, "import time", f"import time\n{unreachable}")
     outcome = await check(lab, "offline")
     assert outcome.status == "inconclusive"
     assert [f.code for f in outcome.blockers] == ["data-unreachable"]
