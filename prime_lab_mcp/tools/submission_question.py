@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,7 +76,7 @@ def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:
         pushed = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform)
         fitting = [p for p in pushed if source.version in (None, p.version)]
         rows = lab.ledger.evidence(tool="test_reward", source=fitting[0].source) if fitting else []
-        names = next((row.data["surroundings"] for row in rows if row.data.get("surroundings")), [])
+        names: Sequence[Any] = next((r.data["surroundings"] for r in rows if r.data.get("surroundings")), ())
         sentence = surroundings_sentence([str(name) for name in names])
         sentences += [sentence.replace("Its code", f"The code of {source.id}", 1)] if sentence else []
     return sentences

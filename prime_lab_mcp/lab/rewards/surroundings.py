@@ -110,10 +110,10 @@ def _considered(
         yield file, owner, nodes
         for node in nodes:
             mentioned = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-            for where, function in known.get(mentioned, ()):
-                if id(function) not in done:
-                    done[id(function)] = where, function
-                    waiting.append((where, function, _inside(function)))
+            for where, inner in known.get(mentioned, ()):
+                if id(inner) not in done:
+                    done[id(inner)] = where, inner
+                    waiting.append((where, inner, _inside(inner)))
 
 
 def _is_main(node: ast.AST) -> bool:
