@@ -75,7 +75,9 @@ class LabServer(MCPServer[None]):
             return self._calls
         # The lock is no lock of threads: first calls that wait in a thread each keep the server from reading its input.
         async with self._importing:
-            return self._calls or await anyio.to_thread.run_sync(self._import)
+            if self._calls is None:
+                self._calls = await anyio.to_thread.run_sync(self._import)
+            return self._calls
 
     def _import(self) -> Calls:
         from prime_lab_mcp.server.call import Calls

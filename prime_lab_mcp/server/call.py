@@ -11,8 +11,8 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,9 @@ log = logging.getLogger("prime_lab_mcp")
 EXECUTING = max(4, os.cpu_count() or 0)
 """Calls that run environment code at the same time. More calls wait for their turn: each holds a process of some
 hundred megabytes, and the threads of too many calls would keep the server from reading its own input."""
+
+
+_PAUSE = 0.1
 
 
 async def no_progress(done: float, total: float | None, message: str) -> None:
@@ -92,11 +95,18 @@ class Calls:
         self._note(tool, report, time.monotonic() - started)
         return report
 
-    def _turn(self, tool: AnyTool) -> AbstractAsyncContextManager[object]:
+    @asynccontextmanager
+    async def _turn(self, tool: AnyTool) -> AsyncIterator[None]:
         """A place among the calls that run environment code. Calls that mostly wait for a job need none."""
         if tool.effect != "executes" or "wait_seconds" in tool.args.model_fields:
-            return nullcontext()
-        return self._executing
+            yield
+            return
+        had_to_wait = self._executing.available_tokens < 1
+        async with self._executing:
+            if had_to_wait:
+                # A client that gives up cancels all its calls in a row. What is cancelled next is not begun first.
+                await anyio.sleep(_PAUSE)
+            yield
 
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         await self._settle()
