@@ -134,6 +134,7 @@ Code: TypeAlias = Literal[
     "conflicting-gold",
     "contaminated-benchmark",
     "context-unused",
+    "data-unreachable",
     "dataset-not-found",
     "dataset-program-failed",
     "dataset-program-memory",
