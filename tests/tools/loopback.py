@@ -49,6 +49,9 @@ group_size = 8
 id = "primeintellect/reverse-text@0.2.0"
 
 [inference]
+
+[inference.vllm]
+max_model_len = 4096
 """
 
 

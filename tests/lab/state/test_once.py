@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.once import Once, reserved
 from prime_lab_mcp.lab.training import submission
-from prime_lab_mcp.lab.training.cost import CostBound
+from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.naming import write_sent_copy
 from tests.support.evaluations import hosted_spec
 from tests.tools.loopback import CONFIG, MODULE, PYPROJECT
