@@ -50,6 +50,7 @@ from prime_lab_mcp.lab.worker.scoring import (
     decode_scored,
     decode_side_effects,
 )
+from prime_lab_mcp.lab.worker.witness import Witness, open_witness
 from prime_lab_mcp.lab.worker.zygote import Ended, Seat, Zygote
 
 __all__ = [
@@ -204,6 +205,10 @@ class Worker:
         async with self.twin.open(hash_seed=hash_seed) as other:
             other._keys.update(self._keys)
             yield other
+
+    def witness(self, last_row: int) -> AbstractAsyncContextManager[Witness]:
+        """Open a witness for the same environment, which loads in the background; `last_row` is its last task."""
+        return open_witness(self._zygote, self._tree, self._module, self._env_args, self._variables, last_row)
 
     def _environment(self) -> protocol.EnvironmentRequest:
         assert self._seat is not None
