@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from prime_lab_mcp.lab.hub.lookup import hub_fact
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.rewards.surroundings import surroundings_sentence
 from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training.card import note_on_card
@@ -59,12 +61,26 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     keys = forwarded_keys(lab, config)
     parts.append(f"{' and '.join(keys)} of this machine is handed to the run." if keys else "")
     parts += [_sentence(f.message) for f in known.findings if f.code in ("wandb-key-missing", "wallet-low")]
+    parts += _surroundings(lab, config)
     if known.validation.outcome == "unavailable":
         said = quote(known.validation.problems[0], 200) if known.validation.problems else "no reason given"
         parts.append(f"It would be sent without having been validated: {said}.")
     elif known.validation.outcome == "not-offered":
         parts.append("The platform offers no validation of configs; it was checked offline.")
     return " ".join(part for part in parts if part)
+
+
+def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:
+    """What the code of pushed environments looks at besides task and completion, as `test_reward` recorded it."""
+    sentences = []
+    for source in {s.id: s for s in config.sources if s.owner}.values():
+        pushed = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform)
+        fitting = [p for p in pushed if source.version in (None, p.version)]
+        rows = lab.ledger.evidence(tool="test_reward", source=fitting[0].source) if fitting else []
+        names: Sequence[Any] = next((r.data["surroundings"] for r in rows if r.data.get("surroundings")), ())
+        sentence = surroundings_sentence([str(name) for name in names])
+        sentences += [sentence.replace("Its code", f"The code of {source.id}", 1)] if sentence else []
+    return sentences
 
 
 def _sentence(message: str) -> str:

@@ -425,6 +425,8 @@ Code: TypeAlias = Literal[
     "reward-partly-tested",
     "reward-raises",
     "reward-range",
+    "reward-reads-surroundings",
+    "reward-recognises-test",
     "reward-rollout-differs",
     "reward-rollout-endless",
     "reward-rollout-fails",

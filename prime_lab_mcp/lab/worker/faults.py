@@ -82,7 +82,7 @@ def nonsense(what: str, reply: object) -> WorkerError:
 def timed_out(doing: str, limit: float, output: str) -> WorkerError:
     said = f"; its last output: {quote(output[-300:])}" if output.strip() else ""
     return WorkerError(
-        f"the environment did not end {doing} within {limit:g} seconds and was stopped{said}",
+        f"the environment did not end {doing} within {limit:.3g} seconds and was stopped{said}",
         fix="Look for a loop, a wait for input or a download in the environment's code; then call check_environment.",
         code="worker-timeout",
     )
