@@ -9,6 +9,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
+from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.hub.lookup import hub_fact
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
@@ -44,7 +45,7 @@ def submission_intent(
 
 def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPreparation, resume_from: str | None) -> str:
     """One paragraph: what runs, on which GPUs, the cost and the problems. The server appends the cautions."""
-    sources = ", ".join(dict.fromkeys(s.id for s in config.train_sources)) or "no environment"
+    sources = packages_summary(config) or "no environment"
     steps = "without end" if config.max_steps is None else count(config.max_steps, "step")
     gpu = f" of type {config.gpu_type}" if config.gpu_type else ""
     cost = known.cost
