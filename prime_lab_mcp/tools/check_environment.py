@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, verdict_of
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment import load_check, loaded_checks, package, static_checks
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
-from prime_lab_mcp.lab.loading import check_args
+from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Arg
 from prime_lab_mcp.lab.worker.faults import LoadFailed
@@ -36,6 +36,8 @@ _STOPPERS = frozenset(
 )
 """Blockers that make loading fail with a less clear message, so that loading is skipped."""
 _UNINSTALLABLE = frozenset({"requirements-unsatisfiable", "requirements-failed", "python-missing"})
+_UNDECIDED: frozenset[Code] = frozenset({"data-unreachable", "wheel-not-checked"})
+"""Blockers that prove nothing about the environment. Where they are all, the verdict is open."""
 _SHOWN_ARGS = 12
 
 
@@ -54,6 +56,7 @@ async def run(call: Call, args: Args) -> Outcome:
         "why_api": list(seen.generation.reasons),
         "interpreter": None,
         "verifiers_version": None,
+        "loads": False,
         "tasks": None,
         "rewards": [],
         "content": snapshot.content,
@@ -101,6 +104,7 @@ def _data(found: load_check.LoadCheck) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "api": loaded.api,
         "trainable": loaded.api == "v1",
+        "loads": True,
         "interpreter": str(found.opened.interpreter.python),
         "verifiers_version": loaded.verifiers_version,
         "tasks": loaded.tasks,
@@ -130,13 +134,16 @@ def _short(value: Any) -> Any:
 
 def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any], facts: Facts) -> Outcome:
     found = tuple(worst_first(capped(merged(findings, _ONCE), _EACH)))
-    status: Verdict = verdict_of(found)
     blockers = [f for f in found if f.severity == "blocker"]
+    undecided = bool(blockers) and all(f.code in _UNDECIDED for f in blockers)
+    status: Verdict = "inconclusive" if undecided else verdict_of(found)
     what = f"{environment} ({data['api'] or 'unknown API'})"
-    if status == "failed" and {f.code for f in blockers} == {"wheel-not-checked"}:
-        status = "inconclusive"
+    if status == "inconclusive" and {f.code for f in blockers} == {"wheel-not-checked"}:
         summary = f"{what} loads, but whether its wheel is complete is not known, so it cannot be published yet."
         next = Next("check_environment", "once the wheel can be built", {"environment": environment})
+    elif status == "inconclusive":
+        summary = f"{what} could not be loaded here, which says nothing about it: {blockers[0].code}."
+        next = Next("check_environment", "once the data can be reached", {"environment": environment})
     elif status == "failed":
         summary = f"{what} has {count(len(blockers), 'blocker')}: {', '.join(dict.fromkeys(f.code for f in blockers))}."
         next = Next("check_environment", "after mending them", {"environment": environment})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,10 +16,12 @@ from prime_lab_mcp.lab.hub import lookup, publish
 from prime_lab_mcp.lab.hub.publish import PublishRequest, PublishResult, PublishTarget
 from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.prime.answers import Runtime
+from prime_lab_mcp.lab.rewards import surroundings
+from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.gates import HUB_DIFFERS, HubContent
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.state.source_code import detect_generation
+from prime_lab_mcp.lab.state.source_code import detect_generation, read_source
 from prime_lab_mcp.tools.argument_types import Slug, Text
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Plan, PlannedTool
 
@@ -33,6 +36,7 @@ class Args(Arguments):
     bump: Annotated[
         Literal["patch", "minor", "major"] | None, Field(description="Raise the version when it is taken.")
     ] = None
+    env_args: Annotated[dict[str, Any] | None, Field(description="Those that prove it.")] = None
     confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
 
 
@@ -55,6 +59,13 @@ def _runtime(snapshot: Snapshot) -> Runtime:
     return detect_generation(snapshot).api or lookup.runtime_required(snapshot.manifest.requirements) or "v1"
 
 
+def _reads(snapshot: Snapshot) -> str:
+    """What the code looks at besides task and completion, as a sentence of the question."""
+    reads = surroundings.find_surroundings(read_source(snapshot), snapshot.manifest.module or "", snapshot.name)
+    sentence = surroundings.surroundings_sentence(surroundings.named(reads))
+    return f" {sentence}" if sentence else ""
+
+
 @dataclass(frozen=True, slots=True)
 class PushPlan:
     """The target of the push and the request of the caller."""
@@ -75,7 +86,7 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     work = PushPlan(target, key, args)
     if target.problem is not None:
         return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
-    return Plan(work, Intent("push", key, _question(snapshot, target)))
+    return Plan(work, Intent("push", key, _question(snapshot, target, args.env_args)))
 
 
 async def _plan_present(
@@ -90,7 +101,7 @@ async def _plan_present(
     return Plan(work, Intent("push", key, question, cautions=(held.caution,)))
 
 
-def _question(snapshot: Snapshot, target: PublishTarget) -> str:
+def _question(snapshot: Snapshot, target: PublishTarget, env_args: Mapping[str, Any] | None) -> str:
     if target.entry.exists:
         seen = target.visibility or target.entry.visibility or "as it is"
         place = f"as the next version after {target.entry.version} (visibility: {seen})"
@@ -103,8 +114,9 @@ def _question(snapshot: Snapshot, target: PublishTarget) -> str:
     )
     return (
         f"Publish {snapshot.name} on the Environments Hub as {target.ref} version {target.version} {place}: "
-        f"{count(len(snapshot.files), 'file')}, verifiers {_runtime(snapshot)}, source {snapshot.source[:12]}.{bump} "
-        "A published version cannot be changed afterwards."
+        f"{count(len(snapshot.files), 'file')}, verifiers {_runtime(snapshot)}, source {snapshot.source[:12]}"
+        f"{f', proven with {arguments_summary(env_args)}' if env_args else ''}.{bump} "
+        f"A published version cannot be changed afterwards.{_reads(snapshot)}"
     )
 
 
@@ -232,7 +244,7 @@ def _outcome(
         tuple(findings),
         data,
         _next(pinned, runtime, failed),
-        facts=Facts(runtime=runtime, touches_platform=True),
+        facts=Facts(runtime=runtime, env_args=args.env_args or {}, touches_platform=True),
         snapshot=snapshot,
     )
 

@@ -10,23 +10,26 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.findings import worst_first
 from prime_lab_mcp.lab.base.progress import Say
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
 from prime_lab_mcp.lab.rewards import cases as supplied
-from prime_lab_mcp.lab.rewards import comparison, judge_relay, trial
+from prime_lab_mcp.lab.rewards import comparison, judge_relay, surroundings, trial
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
-from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial
+from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial, Witnessed
 from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.state import source_code
+from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Rows
+from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.tools import reward_judge
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Plan, PlannedTool
 
@@ -34,7 +37,9 @@ _FAILING = 8
 _SHOWN = 160
 _SUPPLIED = 20
 _ROLLOUTS = 16
+_SURROUNDINGS = 12
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
+_UNKNOWN = judges.INCONCLUSIVE | {"reward-witness-failed"}
 
 
 EXAMPLES = 8
@@ -58,6 +63,7 @@ class Args(Arguments):
         Field(max_length=300, description='How to write an answer, as "<final>GOLD</final>"; else found by trying.'),
     ] = None
     probes: Annotated[bool, Field(description="Also try known reward hacks.")] = True
+    env_args: Annotated[dict[str, Any] | None, Field(description="As in run_eval.")] = None
     same_as: Annotated[
         str | None, Field(max_length=300, description="Environment that must pay the same completions alike.")
     ] = None
@@ -84,6 +90,37 @@ async def plan(call: Call, args: Args) -> Plan[RewardTest]:
 
 
 async def run(call: Call, plan: Plan[RewardTest]) -> Outcome:
+    """Test the reward. Arguments with which the environment does not load are a verdict about these arguments."""
+    args = plan.work.args
+    try:
+        return await _tested(call, plan)
+    except LoadFailed as error:
+        if args.env_args is None or args.same_as is not None:
+            raise
+        return _not_loaded(call, args.env_args, error)
+
+
+def _not_loaded(call: Call, env_args: Mapping[str, Any], error: LoadFailed) -> Outcome:
+    snapshot = call.environment
+    finding = Finding(
+        "environment-load-failed",
+        "blocker",
+        f"with {arguments_summary(env_args)}: {error.message}",
+        "Name arguments that load. Where the defaults do not load here, push_environment(env_args=...) names the "
+        "arguments that were proven.",
+        error.where,
+    )
+    return Outcome(
+        "inconclusive",
+        f"{snapshot.name} does not load with {arguments_summary(env_args)}.",
+        (finding,),
+        {"loads": False},
+        (Next("test_reward", "with the arguments that load", {"environment": snapshot.relative}),),
+        facts=Facts(env_args=canonical_arguments(env_args, known_defaults(snapshot))),
+    )
+
+
+async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     """Observe the scores in a worker and apply the rules of lab/rewards."""
     args, snapshot = plan.work.args, call.environment
     kept = TrialFolder(call.lab.settings.state_dir, call.lab.workspace.root, snapshot.relative)
@@ -104,7 +141,13 @@ async def run(call: Call, plan: Plan[RewardTest]) -> Outcome:
 
     async with (
         judge_relay.open_judge_relay(call.lab, args.judge, plan.work.access) as way,
-        open_environment(call.lab, snapshot, progress=say, variables=None if way is None else way.variables) as found,
+        open_environment(
+            call.lab,
+            snapshot,
+            env_args=args.env_args,
+            progress=say,
+            variables=None if way is None else way.variables,
+        ) as found,
     ):
         sample = await found.worker.rows(limit=trial.GOLD_TASKS)
         await say("scoring")
@@ -126,7 +169,11 @@ async def run(call: Call, plan: Plan[RewardTest]) -> Outcome:
         compared = await _compare(call, args.same_as, seen, sample, say, way) if args.same_as is not None else None
         asked = None if way is None else way.as_json()
     smelt = await anyio.to_thread.run_sync(hints.find_smells, written)
-    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked)
+    reads = await anyio.to_thread.run_sync(
+        surroundings.find_surroundings, written, snapshot.manifest.module or "", snapshot.name
+    )
+    canonical = canonical_arguments(found.env_args, known_defaults(snapshot, written))
+    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, reads, asked, canonical)
 
 
 def _check_rendering(environment: str, args: Args, seen: Trial) -> None:
@@ -169,12 +216,14 @@ def _outcome(
     compared: comparison.RewardComparison | None,
     kept: TrialFolder,
     smelt: Sequence[hints.Smell],
+    reads: list[surroundings.SurroundingsRead],
     asked: Mapping[str, Any] | None,
+    env_args: Mapping[str, Any],
 ) -> Outcome:
-    findings = reward.reward_findings(seen)
+    findings = worst_first([*reward.reward_findings(seen), *surroundings.surroundings_findings(reads)])
     sanity = reward.sanity_checks(seen)
     blocked = {f.code for f in findings if f.severity == "blocker"}
-    unknown = judges.INCONCLUSIVE | (_INCONCLUSIVE if seen.style is None else frozenset())
+    unknown = _UNKNOWN | (_INCONCLUSIVE if seen.style is None else frozenset())
     if blocked <= _INCONCLUSIVE or not blocked:
         findings += [_insane(check) for check in sanity if check.passed is False and not blocked]
     blockers = [f for f in findings if f.severity == "blocker"]
@@ -197,17 +246,23 @@ def _outcome(
     if failing and args.cases_file != LAST_TRIAL:
         kept.write_failing([case for _, case in failing])
     data = _data(seen, sanity, failing, args) | {"table": str(kept.table)} | reward_judge.data(seen, asked)
+    if reads:
+        data["surroundings"] = surroundings.named(reads)[:_SURROUNDINGS]
+    if seen.witnessed is not None:
+        data["witness"] = _witness(seen.witnessed)
     if seen.rollouts:
         data["rollouts"] = rollouts.rollout_lines(seen)[:_ROLLOUTS]
     if compared is not None:
         data["same_as"] = compared.as_json()
-    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves, **reward_judge.facts(seen))
+    if found.env_args:
+        data["env_args"] = dict(found.env_args)
+    facts = Facts(env_args=env_args, toolchain=found.toolchain, proves=proves, **reward_judge.facts(seen))
     return Outcome(
         status,
         _summary(seen, status, blockers) + _equal(compared),
         tuple(findings),
         data,
-        _next(found.snapshot.relative, status, bool(failing), _unasked(status, blockers, args)),
+        _next(_same_call(found.snapshot.relative, args), status, bool(failing), _unasked(status, blockers, args)),
         facts=facts,
     )
 
@@ -256,18 +311,21 @@ def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
 
 
-def _next(environment: str, status: Verdict, failing: bool, unasked: bool) -> tuple[Next, ...]:
+def _same_call(environment: str, args: Args) -> dict[str, Any]:
+    """The environment and its arguments, as this call named them."""
+    return {"environment": environment} | ({} if args.env_args is None else {"env_args": args.env_args})
+
+
+def _next(same: Mapping[str, Any], status: Verdict, failing: bool, unasked: bool) -> tuple[Next, ...]:
     if status == "passed":
-        return (
-            Next("run_eval", "shows whether a model's rewards vary enough to learn from", {"environment": environment}),
-        )
+        return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", same),)
     if unasked:
-        given = {"environment": environment, "judge": "prime"}
+        given = {**same, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (prime, openai, ... or a URL)", given),)
-    again = Next("test_reward", "after mending the reward", {"environment": environment})
+    again = Next("test_reward", "after mending the reward", same)
     if not failing:
         return (again,)
-    only = {"environment": environment, "cases_file": LAST_TRIAL, "probes": False, "examples": 1}
+    only = {**same, "cases_file": LAST_TRIAL, "probes": False, "examples": 1}
     return again, Next("test_reward", "tries the failing cases again, without the probes", only)
 
 
@@ -297,6 +355,13 @@ def _data(
         "supplied_cases": [_supplied(case, seen) for case in seen.supplied[:_SUPPLIED]],
         "probes": args.probes,
     }
+
+
+def _witness(witnessed: Witnessed) -> dict[str, Any]:
+    """The number of completions that a plain process scored again and of those that differed, or why there are none."""
+    if witnessed.trouble or witnessed.skipped:
+        return {"cases": 0, "why": witnessed.trouble or witnessed.skipped}
+    return {"cases": witnessed.cases, "different": len(witnessed.differences)}
 
 
 def _shown(row: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:

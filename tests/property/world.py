@@ -59,21 +59,29 @@ class Sums(vf.Taskset):
     pass
 '''
 WORDS = ("sound", "sound too", "FLAW", "DEAD", "BROKEN")
-"""FLAW: the reward test finds it. DEAD: the distribution does. BROKEN: the environment check does."""
+"""A flaw that only an argument opens is written as "ARGUMENT pays all".
+
+FLAW: the reward test finds it. DEAD: the distribution does. BROKEN: the environment check does."""
 FOREIGN = "primeintellect/other@1.0.0"
 
 
 class OnEnvironment(Arguments):
     environment: str = Field(min_length=1)
     group_size: int = 16
+    env_args: dict[str, Any] | None = None
+    model: str | None = None
+    harness: str | None = None
 
 
 def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[OnEnvironment]:
     async def run(call: Call, args: OnEnvironment) -> Outcome:
         tree = call.environment.tree
         text = "".join(p.read_text(encoding="utf-8") for p in sorted(tree.rglob("*.py")))
-        findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if fatal in text else ()
-        return Outcome("failed" if findings else "passed", name, findings, facts=Facts(model=model))
+        given = args.env_args or {}
+        flawed = fatal in text or (name == "test_reward" and any(f"{k} pays all" in text for k in given if given[k]))
+        findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if flawed else ()
+        facts = Facts(model=(args.model or model) if model else None, env_args=given, harness=args.harness)
+        return Outcome("failed" if findings else "passed", name, findings, facts=facts)
 
     return Tool(
         name=name,

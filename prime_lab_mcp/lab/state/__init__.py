@@ -2,6 +2,7 @@
 these."""
 
 ENTRY = (
+    "arguments",
     "fingerprint",
     "gates",
     "ledger.ledger",
@@ -9,6 +10,7 @@ ENTRY = (
     "manifest",
     "once",
     "outcome",
+    "package_gate",
     "snapshot",
     "source_code",
     "workspace",

@@ -8,17 +8,21 @@ rows and files. `gate_standings` gives the state of one environment at every gat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Unmet, Why
 from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.state.arguments import arguments_summary, check_args, known_defaults, same_arguments
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 By = Literal["content", "source", "config"]
+ArgumentsOf = Literal["any", "default", "named"]
+"""Which arguments the evidence must have been made with: any, none at all, or those of the subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +31,20 @@ class Need:
 
     tool: str
     by: By
+    arguments: ArgumentsOf = "any"
+    loads: bool = False
+    """True if it is enough that the environment loads, whatever else the check of the environment finds."""
 
 
 NEEDS: Mapping[str, tuple[Need, ...]] = {
-    "test_reward": (Need("check_environment", "content"),),
-    "run_eval": (Need("check_environment", "content"), Need("test_reward", "source")),
+    "test_reward": (Need("check_environment", "content", loads=True),),
+    "run_eval": (Need("check_environment", "content", loads=True),),
     "run_eval, hosted": (Need("push_environment", "source"),),
     "push_environment": (
         Need("check_environment", "content"),
-        Need("test_reward", "source"),
-        Need("check_reward_distribution", "source"),
+        Need("test_reward", "source", "default"),
+        Need("test_reward", "source", "named"),
+        Need("check_reward_distribution", "source", "named"),
     ),
     "submit_training": (Need("check_training_config", "config"),),
 }
@@ -54,13 +62,16 @@ CAPABILITIES: Mapping[str, Literal["account", "training"]] = {
 """The capability that preflight must confirm for a tool. Other tools need none, or report themselves what is
 missing."""
 
-CHAIN = (Need("test_reward", "source"), Need("check_reward_distribution", "source"))
-"""Evidence that every pushed version has."""
+TRAINING = (Need("test_reward", "source", "named"), Need("check_reward_distribution", "source", "named"))
+"""Evidence that a pushed environment needs for the arguments that a training source gives it."""
+
+EVALUATION = (Need("test_reward", "source", "named"),)
+"""Evidence that a pushed environment needs for the arguments that an eval source gives it."""
 
 LINE = (
     Need("check_environment", "content"),
-    Need("test_reward", "source"),
-    Need("check_reward_distribution", "source"),
+    Need("test_reward", "source", "named"),
+    Need("check_reward_distribution", "source", "named"),
     Need("push_environment", "source"),
 )
 """Evidence that one of the user's environments needs before training, in order."""
@@ -70,6 +81,10 @@ COULD_NOT_ASK = "config-validation-unavailable"
 
 NOT_VALIDATED = "the platform could not be asked whether it accepts this config"
 """The words of that confirmation."""
+
+
+ARGUED = ("test_reward", "run_eval", "check_reward_distribution")
+"""Tools whose verdicts depend on the arguments of the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +97,29 @@ class Subject:
     config_sha256: str | None = None
     verifiers: str | None = None
     """Version of verifiers that would run the environment now; None if unknown without building an interpreter."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments that a push or a config names. Empty: the defaults."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults that may be given as well as left out (`arguments.known_defaults`)."""
+    check_args: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments with which `test_reward` loads the environment if its call names none."""
 
     def fingerprint(self, by: By) -> str | None:
         return {"content": self.content, "source": self.source, "config": self.config_sha256}[by]
+
+    def required_arguments(self, need: Need) -> Mapping[str, Any] | None:
+        """The arguments that evidence for `need` must have; None: any."""
+        return {"any": None, "default": {}, "named": self.arguments}[need.arguments]
+
+    def call_arguments(self, need: Need) -> dict[str, Any] | None:
+        """Arguments of the call that gives the evidence; None for a config."""
+        if need.by == "config" or self.environment is None:
+            return None
+        required = self.required_arguments(need)
+        by_itself = self.check_args if need.tool == "test_reward" else {}
+        if required is None or need.tool not in ARGUED or same_arguments(required, by_itself, self.defaults):
+            return {"environment": self.environment}
+        return {"environment": self.environment, "env_args": dict(required)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +130,12 @@ class Standing:
     why: Why | None
     detail: str
     row: Evidence | None = None
+    arguments: Mapping[str, Any] | None = None
+    """Arguments of the call that gives the evidence."""
 
     @property
     def unmet(self) -> Unmet | None:
-        return Unmet(self.need.tool, self.why, self.detail) if self.why else None
+        return Unmet(self.need.tool, self.why, self.detail, self.arguments) if self.why else None
 
 
 def standing(
@@ -111,12 +148,27 @@ def standing(
 ) -> Standing:
     """Compare one requirement with the verdicts of `need.tool` in this workspace, newest first.
 
-    The newest verdict for `model` decides, or the newest of all if there is none for that model.
+    The newest verdict for the required arguments and `model` decides, or the newest of all models if there is none for
+    that model.
     """
+    found = _standing(need, history, subject, platform, waived, model)
+    return replace(found, arguments=subject.call_arguments(need))
+
+
+def _standing(
+    need: Need,
+    history: Sequence[Evidence],
+    subject: Subject,
+    platform: Platform,
+    waived: set[tuple[str, str]],
+    model: str | None,
+) -> Standing:
     fingerprint = subject.fingerprint(need.by)
-    matching = [
+    required = subject.required_arguments(need)
+    of_files = [
         row for row in history if row.tool == need.tool and fingerprint and _fingerprint(row, need.by) == fingerprint
     ]
+    matching = [row for row in of_files if required is None or same_arguments(row.env_args, required, subject.defaults)]
     counting = [row for row in matching if row.platform in (None, platform)]
     for_model = [row for row in counting if row.model == model] if model else []
     if for_model or counting:
@@ -125,6 +177,9 @@ def standing(
     if matching:
         other = "rehearsal" if platform == "prime" else "the real platform"
         return Standing(need, "rehearsal", f"{need.tool} passed only against {other}; run it here", matching[0])
+    if of_files and required is not None:
+        detail = f"{need.tool} has run on this {_noun(need.by)}, but not with {arguments_summary(required)}"
+        return Standing(need, "never-run", detail)
     earlier = [row for row in history if row.tool == need.tool and _same_subject(row, subject, need.by)]
     if earlier:
         if need.by == "source" and any(row.content == subject.content for row in earlier):
@@ -145,6 +200,10 @@ def _outdated(need: Need, row: Evidence, subject: Subject) -> Standing | None:
 def _judged(need: Need, row: Evidence, fingerprint: str, waived: set[tuple[str, str]]) -> Standing:
     if row.status == "passed":
         return Standing(need, None, f"{need.tool} passed", row)
+    if need.loads and row.data.get("loads") is True:
+        return Standing(need, None, "the environment loads", row)
+    if need.arguments == "default" and row.data.get("loads") is False:
+        return Standing(need, None, "the environment does not load with its default arguments", row)
     open_codes = [code for code in row.blockers if (fingerprint, code) not in waived]
     if row.blockers and not open_codes:
         return Standing(need, None, f"{need.tool}: a person waived {', '.join(row.blockers)}", row)
@@ -209,6 +268,11 @@ class SourceFacts:
     """False for an eval source. Its held-out tasks need not be the evaluated ones."""
     group_size: int | None = None
     """Rollouts per task in the config."""
+    harness: str | None = None
+    """The harness that the config names for the single agent; None if it names none."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Known defaults of the pushed files (`Subject.defaults`)."""
+    check_args: Mapping[str, Any] = field(default_factory=dict)
     held: HubContent = HubContent()
     """How the files on the Hub compare with the push; for a foreign environment, whether they could be fetched."""
     failed: tuple[str, ...] = ()
@@ -223,46 +287,98 @@ def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> t
         return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
     if facts.ours:
         return _ours_unmet(facts, platform, model)
+    return foreign_standing(facts)
+
+
+def foreign_standing(facts: SourceFacts) -> tuple[list[Unmet], list[str]]:
+    """What a stranger's package on the Hub lacks, and the cautions about it."""
     return _foreign_unmet(facts), _foreign_cautions(facts)
 
 
-def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+def push_unmet(facts: SourceFacts) -> list[Unmet]:
+    """Return what is missing between a package of ours, its push, the Hub and the files on disk."""
     push = facts.push
     if push is None:
         version = f"@{facts.version}" if facts.version else " (no version pinned)"
         detail = f"{facts.owner}/{facts.name}{version} was not pushed through this server"
         pull = f"; if it was pushed from elsewhere, pull it (create_environment, hub={facts.id}) and prove it here"
-        return [_push_first(facts, detail + (pull if facts.hub.exists and facts.version else ""))], []
+        return [_push_first(facts, detail + (pull if facts.hub.exists and facts.version else ""))]
     if not facts.hub.exists:
-        return [_push_first(facts, f"the Hub does not hold {facts.id}")], []
-    waived = (push.content, HUB_DIFFERS) in facts.waived  # the content has the version, the source has not
+        return [_push_first(facts, f"the Hub does not hold {facts.id}")]
+    waived = _waived_difference(facts, push)
     other_hash = bool(facts.hub.content_hash) and facts.hub.content_hash != push.cli_hash
     if (other_hash or facts.held.outcome == "different") and not waived:
         detail = facts.held.detail or f"the Hub holds other content under {facts.id} than was pushed"
-        return [_push_first(facts, detail)], []
+        return [_push_first(facts, detail)]
     if facts.on_disk and push.source not in facts.on_disk:
         detail = f"{push.environment} was edited since {facts.id} was pushed"
-        return [Unmet("push_environment", "stale", detail)], []
-    subject = Subject(push.environment, push.source, push.content)
+        return [Unmet("push_environment", "stale", detail, {"environment": push.environment, "bump": "patch"})]
+    return []
+
+
+def _waived_difference(facts: SourceFacts, push: Push) -> bool:
+    """True if a person waived what differs on the Hub, for this version: the content covers it, the source does not."""
+    return (push.content, HUB_DIFFERS) in facts.waived
+
+
+def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+    push = facts.push
+    unpublished = push_unmet(facts)
+    if unpublished or push is None:
+        return unpublished, []
+    subject = Subject(
+        push.environment,
+        push.source,
+        push.content,
+        arguments=facts.args,
+        defaults=facts.defaults,
+        check_args=facts.check_args,
+    )
     missing: list[Unmet] = []
+    waived = _waived_difference(facts, push)
     cautions = [f"a person waived that {facts.held.detail}"] if waived and facts.held.detail else []
     if not waived and facts.held.caution is not None:
         cautions.append(facts.held.caution)
-    for need in CHAIN:
+    for need in TRAINING if facts.trains else EVALUATION:
         wanted_model = model if need.tool == "check_reward_distribution" else None
-        result = standing(need, facts.history, subject, platform, set(facts.waived), wanted_model)
+        result = standing(need, _with_harness(facts, need), subject, platform, set(facts.waived), wanted_model)
         if result.unmet:
-            missing.append(result.unmet)
+            missing.append(_to_evaluate(result.unmet, model, facts.harness))
         elif result.row is not None and need.tool == "check_reward_distribution":
             problems = _evaluation_fits(result.row, facts, model, cautions)
             missing.extend(problems)
     return missing, cautions
 
 
+def _with_harness(facts: SourceFacts, need: Need) -> list[Evidence]:
+    """The verdicts without those on evaluations by another harness than the config names.
+
+    An evaluation by the platform does not say which harness played it.
+    """
+    if facts.harness is None or need.tool != "check_reward_distribution":
+        return list(facts.history)
+    named = plugin_module(facts.harness)
+    return [
+        row
+        for row in facts.history
+        if row.tool != need.tool or row.harness is None or plugin_module(row.harness.partition(" (")[0]) == named
+    ]
+
+
+def plugin_module(id: str) -> str:
+    """The module that verifiers imports for the id of a harness, judge or environment (`owner/name@version`)."""
+    return id.rpartition("/")[2].partition("@")[0].replace("-", "_").lower()
+
+
+def _to_evaluate(unmet: Unmet, model: str | None, harness: str | None) -> Unmet:
+    """The missing distribution, with the model and the harness to evaluate."""
+    if unmet.tool != "check_reward_distribution" or model is None or unmet.arguments is None:
+        return unmet
+    other = {} if harness is None or plugin_module(harness) == "null" else {"harness": harness}
+    return replace(unmet, arguments={**unmet.arguments, "model": model, **other})
+
+
 def _evaluation_fits(row: Evidence, facts: SourceFacts, model: str | None, cautions: list[str]) -> list[Unmet]:
-    if facts.trains and dict(row.env_args) != dict(facts.args):
-        detail = f"{facts.id} was evaluated with other environment arguments than the config gives it"
-        return [Unmet("run_eval", "stale", detail)]
     judged_size = _group_size(row)
     if facts.trains and facts.group_size and judged_size and judged_size > facts.group_size:
         detail = (
@@ -320,8 +436,37 @@ def _noun(by: By) -> str:
 
 
 def subject_of(snapshot: Snapshot) -> Subject:
-    """The subject with which evidence about a snapshot is compared."""
-    return Subject(snapshot.name, snapshot.source, snapshot.content, verifiers=_verifiers(snapshot))
+    """The subject with which evidence about a snapshot is compared. Its arguments are the defaults."""
+    try:
+        checked_with = check_args(snapshot.manifest)
+    except LabError:
+        checked_with = {}  # check_environment names the flaw
+    return Subject(
+        snapshot.name,
+        snapshot.source,
+        snapshot.content,
+        verifiers=_verifiers(snapshot),
+        defaults=known_defaults(snapshot),
+        check_args=checked_with,
+    )
+
+
+def with_arguments(subject: Subject, named: Mapping[str, Any] | None, history: Sequence[Evidence]) -> Subject:
+    """The subject with the arguments that a push names.
+
+    A push that names none means the default arguments; where `test_reward` found that the environment does not load
+    with these, it means the arguments with which the package says that it is checked.
+    """
+    if named is not None:
+        return replace(subject, arguments=named)
+    tried = [
+        row
+        for row in history
+        if row.tool == "test_reward"
+        and row.source == subject.source
+        and same_arguments(row.env_args, {}, subject.defaults)
+    ]
+    return replace(subject, arguments=subject.check_args if tried and tried[0].data.get("loads") is False else {})
 
 
 def _verifiers(snapshot: Snapshot) -> str | None:
@@ -338,16 +483,38 @@ def _verifiers(snapshot: Snapshot) -> str | None:
 
 
 def gate_standings(
-    ledger: Ledger, workspace: str, platform: Platform, snapshot: Snapshot, needs: tuple[Need, ...] = LINE
+    ledger: Ledger,
+    workspace: str,
+    platform: Platform,
+    snapshot: Snapshot,
+    needs: tuple[Need, ...] = LINE,
+    arguments: Mapping[str, Any] | None = None,
 ) -> list[Standing]:
-    """One standing per requirement. Evidence counts for the files, even if their folder had another name then."""
-    subject = subject_of(snapshot)
+    """One standing per requirement. Evidence counts for the files, even if their folder had another name then.
+
+    `arguments` are those that a push would name.
+    """
+    rows = _history(ledger, workspace, snapshot)
+    subject = with_arguments(subject_of(snapshot), arguments, rows)
     waived = ledger.overrides(workspace)
+    return [standing(need, rows, subject, platform, waived) for need in needs]
+
+
+def tried_arguments(ledger: Ledger, workspace: str, snapshot: Snapshot) -> list[Mapping[str, Any]]:
+    """The different arguments with which `test_reward` ran on these files, latest first."""
+    tried: list[Mapping[str, Any]] = []
+    for row in _history(ledger, workspace, snapshot):
+        known = row.tool != "test_reward" or row.source != snapshot.source
+        if not known and not any(same_arguments(row.env_args, other) for other in tried):
+            tried.append(row.env_args)
+    return tried
+
+
+def _history(ledger: Ledger, workspace: str, snapshot: Snapshot) -> list[Evidence]:
     rows = ledger.evidence(workspace, environment=snapshot.name) + [
         row for row in ledger.evidence(workspace, source=snapshot.source) if row.environment != snapshot.name
     ]
-    rows.sort(key=lambda row: (row.at, row.id), reverse=True)
-    return [standing(need, rows, subject, platform, waived) for need in needs]
+    return sorted(rows, key=lambda row: (row.at, row.id), reverse=True)
 
 
 def proven_tools(ledger: Ledger, workspace: str, platform: Platform, snapshot: Snapshot) -> tuple[str, ...]:
