@@ -28,7 +28,7 @@ from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.server import approval, arguments
-from prime_lab_mcp.server.gate import Gate
+from prime_lab_mcp.server.gate import Gate, Passage
 from prime_lab_mcp.server.plans import Fingerprints, WaitingPlan, WaitingPlans
 from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, References, Tool
 
@@ -84,7 +84,7 @@ class Calls:
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         await self._settle()
         call = self._call(await self._snapshot(tool, args), progress)
-        call = replace(call, env_args=getattr(args, "env_args", None))
+        call = replace(call, env_args=getattr(args, "env_args", None), resume_from=getattr(args, "resume_from", None))
         if _hosted(tool, args):
             call = replace(call, hosted=getattr(args, "environment", None))
         earlier = self._waiting.get(tool, args)
@@ -113,6 +113,8 @@ class Calls:
             confirm=getattr(args, "confirm", None),
             yes=bool(getattr(args, "yes", False)),
             cautions=tuple(dict.fromkeys((*passage.cautions, *plan.intent.cautions))),
+            personal=passage.personal,
+            evidence=passage.evidence,
             changed=_differs(earlier, plan.intent),
         )
         self._waiting.put(tool, args, plan, call, fingerprints)
@@ -120,7 +122,7 @@ class Calls:
         if refusal is not None:
             return refusal
         self._waiting.drop(tool, args)
-        return await self._send(tool, args, call, plan, plan.intent, fingerprints)
+        return await self._send(tool, args, call, plan, plan.intent, fingerprints, passage)
 
     async def _send(
         self,
@@ -130,6 +132,7 @@ class Calls:
         plan: Plan[Any],
         intent: Intent,
         fingerprints: Fingerprints,
+        asked: Passage,
     ) -> Report:
         # The files may have changed since the question: only files with current evidence are sent.
         if Fingerprints.of(call.snapshot, call.config) != fingerprints:
@@ -141,6 +144,12 @@ class Calls:
         again = await self._gate(call).check(tool, call)
         if again.report is not None:
             return again.report
+        if again != asked:
+            raise LabError(
+                "the evidence changed while this was being approved",
+                fix=f"Call {tool.name} again; it asks about the present evidence.",
+                code="intent-changed",
+            )
         lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
         # A lost client must not interrupt a push or submission. An evaluation is a job and continues by itself.
         with anyio.CancelScope(shield=intent.kind != "eval"):

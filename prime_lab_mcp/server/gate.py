@@ -10,10 +10,13 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Unmet
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, ceiling_reasons, evaluation_summary
 from prime_lab_mcp.lab.state.gates import (
     CAPABILITIES,
     COULD_NOT_ASK,
+    EVALUATED,
     FREE,
+    LATEST_MODEL,
     LINE,
     NEEDS,
     NOT_VALIDATED,
@@ -25,6 +28,7 @@ from prime_lab_mcp.lab.state.gates import (
     subject_of,
     with_arguments,
 )
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools.tool import AnyTool, Call
 
@@ -35,6 +39,10 @@ class Passage:
 
     report: Report | None = None
     cautions: tuple[str, ...] = ()
+    personal: tuple[str, ...] = ()
+    """Cautions that only a person's own answer goes past (ceiling-only evidence)."""
+    evidence: tuple[str, ...] = ()
+    """One sentence for each evaluation that opened the gate."""
 
 
 class Gate:
@@ -59,10 +67,12 @@ class Gate:
         unmet: list[Unmet] = []
         cautions: list[str] = []
         findings: list[Finding] = []
+        evaluations: list[Evidence] = []
+        trained = LATEST_MODEL
         if call.hosted is not None and call.snapshot is None:
             needs = ()
         if tool.name == "submit_training" and call.config is not None:
-            await self._sources(call, unmet, cautions)
+            trained = await self._sources(call, unmet, evaluations)
         missing = await self._missing(needs, self._subject(call), call, findings, others=bool(unmet))
         own: list[Unmet] = []
         for found in missing:
@@ -80,7 +90,14 @@ class Gate:
             unmet.extend((await look(self.lab, call.hosted, call.snapshot, call.platform)).unmet)
         if unmet:
             return Passage(_blocked(tool, unmet, findings, call))
-        return Passage(None, tuple(cautions))
+        evaluations += [found.row for found in self._evaluated(needs, call) if found.row is not None]
+        personal = tuple(dict.fromkeys(reason for row in evaluations for reason in ceiling_reasons(row, trained)))
+        evidence = tuple(dict.fromkeys(map(evaluation_summary, evaluations)))
+        return Passage(None, (*cautions, *personal), personal, evidence)
+
+    def _evaluated(self, needs: tuple[Need, ...], call: Call) -> list[Standing]:
+        subject = self._subject(call)
+        return [self._standing(need, subject) for need in needs if need.tool in EVALUATED]
 
     async def own_environment(self, tool: AnyTool, snapshot: Snapshot, call: Call) -> Report | None:
         """Require all evidence of a local environment before a config for it is written."""
@@ -118,7 +135,11 @@ class Gate:
 
     def _standing(self, need: Need, subject: Subject) -> Standing:
         history = self.lab.ledger.evidence(self.lab.key, tool=need.tool)
-        return standing(need, history, subject, self.lab.platform, self.lab.ledger.overrides(self.lab.key))
+        waived = self.lab.ledger.overrides(self.lab.key)
+        return standing(need, history, subject, self.lab.platform, waived, TrainedModel(runs=self._run_names()))
+
+    def _run_names(self) -> frozenset[str]:
+        return frozenset(run.name for run in self.lab.ledger.runs(kind="training"))
 
     async def _free(self, name: str, call: Call) -> Report:
         if name == "check_training_config":
@@ -137,16 +158,27 @@ class Gate:
         tests = self.lab.ledger.evidence(self.lab.key, tool="test_reward")
         return with_arguments(subject, named, tests)
 
-    async def _sources(self, call: Call, unmet: list[Unmet], cautions: list[str]) -> None:
+    async def _sources(self, call: Call, unmet: list[Unmet], evaluations: list[Evidence]) -> TrainedModel:
+        """Collect what is missing for the sources of the config, and the evaluations on which they rest. Returns the
+        model to be trained."""
         from prime_lab_mcp.lab.configs.config import read_config as read
         from prime_lab_mcp.lab.training.sources import gather_source_facts as gather
 
         assert call.config is not None
         config = read(call.config)
+        trained = TrainedModel(config.model, self._resumed(call), self._run_names())
         for facts in await gather(self.lab, config, call.platform):
-            missing, named = source_unmet(facts, self.lab.platform, config.model)
+            missing, found = source_unmet(facts, self.lab.platform, trained)
             unmet.extend(u for u in missing if u not in unmet)
-            cautions.extend(c for c in named if c not in cautions)
+            evaluations.extend(found)
+        return trained
+
+    def _resumed(self, call: Call) -> str | None:
+        """The name of the run that the call resumes from."""
+        if call.resume_from is None:
+            return None
+        runs = self.lab.ledger.runs(id=call.resume_from, platform=self.lab.platform)
+        return runs[0].name if runs else None
 
     async def _capability(self, row: str, call: Call, unmet: list[Unmet], findings: list[Finding]) -> None:
         name = CAPABILITIES.get(row)

@@ -228,6 +228,7 @@ Code: TypeAlias = Literal[
     "eval-timeouts",
     "eval-unreadable",
     "eval-zero-with-gold",
+    "evidence-ceiling-only",
     "exports",
     "fact-free-prompt",
     "few-shot-task",

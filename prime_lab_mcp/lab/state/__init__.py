@@ -3,6 +3,7 @@ these."""
 
 ENTRY = (
     "arguments",
+    "evaluation_evidence",
     "gates",
     "ledger.ledger",
     "ledger.rows",

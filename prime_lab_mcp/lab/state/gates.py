@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Unmet, Why
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.state.arguments import arguments_summary, check_args, known_defaults, same_arguments
+from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, choose_evaluation, judged_group_size
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -82,6 +83,12 @@ NOT_VALIDATED = "the platform could not be asked whether it accepts this config"
 """The words of that confirmation."""
 
 
+LATEST_MODEL = TrainedModel()
+"""At a push, no model to be trained is known: the latest evaluation that decides counts."""
+
+EVALUATED = ("check_reward_distribution",)
+"""Tools whose verdicts are about an evaluation."""
+
 ARGUED = ("test_reward", "run_eval", "check_reward_distribution")
 """Tools whose verdicts depend on the arguments of the environment."""
 
@@ -143,14 +150,14 @@ def standing(
     subject: Subject,
     platform: Platform,
     waived: set[tuple[str, str]],
-    model: str | None = None,
+    trained: TrainedModel = LATEST_MODEL,
 ) -> Standing:
     """Compare one requirement with the verdicts of `need.tool` in this workspace, newest first.
 
-    The newest verdict for the required arguments and `model` decides, or the newest of all models if there is none for
-    that model.
+    The newest verdict for the required arguments decides. Of verdicts on evaluations, the one that fits `trained`
+    decides (evaluation_evidence.py).
     """
-    found = _standing(need, history, subject, platform, waived, model)
+    found = _standing(need, history, subject, platform, waived, trained)
     return replace(found, arguments=subject.call_arguments(need))
 
 
@@ -160,7 +167,7 @@ def _standing(
     subject: Subject,
     platform: Platform,
     waived: set[tuple[str, str]],
-    model: str | None,
+    trained: TrainedModel,
 ) -> Standing:
     fingerprint = subject.fingerprint(need.by)
     required = subject.required_arguments(need)
@@ -169,10 +176,16 @@ def _standing(
     ]
     matching = [row for row in of_files if required is None or same_arguments(row.env_args, required, subject.defaults)]
     counting = [row for row in matching if row.platform in (None, platform)]
-    for_model = [row for row in counting if row.model == model] if model else []
-    if for_model or counting:
-        latest = (for_model or counting)[0]
-        return _outdated(need, latest, subject) or _judged(need, latest, fingerprint or "", waived)
+    if counting:
+        if need.tool in EVALUATED:
+            chosen = choose_evaluation(counting, trained, lambda row: _decides(row, fingerprint or "", waived))
+        else:
+            chosen = counting[0]
+        if chosen is None:
+            return Standing(
+                need, "never-run", "only checkpoints of training runs were evaluated, not the model to train"
+            )
+        return _outdated(need, chosen, subject) or _judged(need, chosen, fingerprint or "", waived)
     if matching:
         other = "rehearsal" if platform == "prime" else "the real platform"
         return Standing(need, "rehearsal", f"{need.tool} passed only against {other}; run it here", matching[0])
@@ -186,6 +199,13 @@ def _standing(
             return Standing(need, "stale", detail, earlier[0])
         return Standing(need, "stale", f"the files changed since {need.tool} last ran", earlier[0])
     return Standing(need, "never-run", f"{need.tool} has not run on this {_noun(need.by)}")
+
+
+def _decides(row: Evidence, fingerprint: str, waived: set[tuple[str, str]]) -> bool:
+    """Whether a verdict on an evaluation is conclusive, or a person waived what made it inconclusive."""
+    if row.status != "inconclusive":
+        return True
+    return bool(row.blockers) and all((fingerprint, code) in waived for code in row.blockers)
 
 
 def _outdated(need: Need, row: Evidence, subject: Subject) -> Standing | None:
@@ -250,18 +270,18 @@ class SourceFacts:
     check_args: Mapping[str, Any] = field(default_factory=dict)
 
 
-def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
-    """Return the missing evidence for one source of a config, and the cautions that a confirmation must name."""
+def source_unmet(facts: SourceFacts, platform: Platform, trained: TrainedModel) -> tuple[list[Unmet], list[Evidence]]:
+    """Return the missing evidence for one source of a config, and the evaluations on which its training rests."""
     if facts.owner is None:
         return [_push_first(facts, f"{facts.name} is a local name; hosted training takes owner/name@version")], []
     if facts.hub.exists is None:
         return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
     if facts.ours:
-        return _ours_unmet(facts, platform, model)
+        return _ours_unmet(facts, platform, replace(trained, group_size=facts.group_size))
     return _foreign_unmet(facts), []
 
 
-def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+def _ours_unmet(facts: SourceFacts, platform: Platform, trained: TrainedModel) -> tuple[list[Unmet], list[Evidence]]:
     push = facts.push
     if push is None:
         version = f"@{facts.version}" if facts.version else " (no version pinned)"
@@ -282,16 +302,15 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tu
         check_args=facts.check_args,
     )
     missing: list[Unmet] = []
-    cautions: list[str] = []
+    evaluations: list[Evidence] = []
     for need in TRAINING if facts.trains else EVALUATION:
-        wanted_model = model if need.tool == "check_reward_distribution" else None
-        result = standing(need, facts.history, subject, platform, set(facts.waived), wanted_model)
+        result = standing(need, facts.history, subject, platform, set(facts.waived), trained)
         if result.unmet:
-            missing.append(_with_model(result.unmet, model))
-        elif result.row is not None and need.tool == "check_reward_distribution":
-            problems = _evaluation_fits(result.row, facts, model, cautions)
-            missing.extend(problems)
-    return missing, cautions
+            missing.append(_with_model(result.unmet, trained.name))
+        elif result.row is not None and need.tool in EVALUATED:
+            missing.extend(_group_size_unmet(result.row, facts))
+            evaluations.append(result.row)
+    return missing, evaluations
 
 
 def _with_model(unmet: Unmet, model: str | None) -> Unmet:
@@ -301,26 +320,15 @@ def _with_model(unmet: Unmet, model: str | None) -> Unmet:
     return replace(unmet, arguments={**unmet.arguments, "model": model})
 
 
-def _evaluation_fits(row: Evidence, facts: SourceFacts, model: str | None, cautions: list[str]) -> list[Unmet]:
-    judged_size = _group_size(row)
+def _group_size_unmet(row: Evidence, facts: SourceFacts) -> list[Unmet]:
+    judged_size = judged_group_size(row)
     if facts.trains and facts.group_size and judged_size and judged_size > facts.group_size:
         detail = (
             f"{facts.id} was judged for groups of {judged_size}, and smaller ones have less signal; "
             f"judge it with group_size={facts.group_size}"
         )
         return [Unmet("check_reward_distribution", "stale", detail)]
-    if model and row.model and row.model != model:
-        cautions.append(
-            f"{facts.id} was evaluated with {row.model}, not with {model} that is to be trained: "
-            "that shows a ceiling, not whether this model can learn it"
-        )
     return []
-
-
-def _group_size(row: Evidence) -> int | None:
-    groups = row.data.get("usable_groups")
-    size = groups.get("group_size") if isinstance(groups, Mapping) else None
-    return size if isinstance(size, int) else None
 
 
 def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
