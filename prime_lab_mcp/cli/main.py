@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from prime_lab_mcp import __version__
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import escape, escape_lines
 
 _NAMES_ENDPOINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*=")
 COMMANDS = ("serve", "call", "demo", "install", "approve", "override", "doctor")
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(args, rest, named or getattr(args, "endpoint", []))
     except LabError as error:
-        print(f"prime-lab-mcp: {error.message}\n{error.fix}", file=sys.stderr)
+        print(f"prime-lab-mcp: {escape(error.message)}\n{escape_lines(error.fix)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -20,6 +20,7 @@ from mcp_types import CallToolResult, ImageContent, InputRequiredResult, TextCon
 from mcp_types import Tool as ToolDescription
 
 from prime_lab_mcp import __version__
+from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.training.change_token import change_token
 from prime_lab_mcp.resources.catalog import References
@@ -175,6 +176,6 @@ def _forward(context: Context[Any, Any]) -> Progress:
         nonlocal highest
         if done > highest:
             highest = done
-            await context.report_progress(done, total, message)
+            await context.report_progress(done, total, escape(message))
 
     return forward

@@ -23,9 +23,11 @@ from prime_lab_mcp.lab.state.gates import (
     Need,
     Standing,
     Subject,
+    source_evaluation,
     source_unmet,
     standing,
     subject_of,
+    trained_model,
     with_arguments,
 )
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -67,12 +69,11 @@ class Gate:
         unmet: list[Unmet] = []
         cautions: list[str] = []
         findings: list[Finding] = []
-        evaluations: list[Evidence] = []
-        trained = LATEST_MODEL
+        rests_on: list[tuple[Evidence, TrainedModel]] = []
         if call.hosted is not None and call.snapshot is None:
             needs = ()
         if tool.name == "submit_training" and call.config is not None:
-            trained = await self._sources(call, unmet, evaluations)
+            await self._sources(call, unmet, cautions, rests_on)
         missing = await self._missing(needs, self._subject(call), call, findings, others=bool(unmet))
         own: list[Unmet] = []
         for found in missing:
@@ -90,14 +91,16 @@ class Gate:
             unmet.extend((await look(self.lab, call.hosted, call.snapshot, call.platform)).unmet)
         if unmet:
             return Passage(_blocked(tool, unmet, findings, call))
-        evaluations += [found.row for found in self._evaluated(needs, call) if found.row is not None]
-        personal = tuple(dict.fromkeys(reason for row in evaluations for reason in ceiling_reasons(row, trained)))
-        evidence = tuple(dict.fromkeys(map(evaluation_summary, evaluations)))
+        rests_on += [(row, LATEST_MODEL) for row in self._evaluations(needs, call)]
+        personal = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
+        evidence = tuple(dict.fromkeys(evaluation_summary(row) for row, _ in rests_on))
         return Passage(None, (*cautions, *personal), personal, evidence)
 
-    def _evaluated(self, needs: tuple[Need, ...], call: Call) -> list[Standing]:
+    def _evaluations(self, needs: tuple[Need, ...], call: Call) -> list[Evidence]:
+        """The evaluations among the evidence of an open gate."""
         subject = self._subject(call)
-        return [self._standing(need, subject) for need in needs if need.tool in EVALUATED]
+        standings = [self._standing(need, subject) for need in needs if need.tool in EVALUATED]
+        return [found.row for found in standings if found.row is not None]
 
     async def own_environment(self, tool: AnyTool, snapshot: Snapshot, call: Call) -> Report | None:
         """Require all evidence of a local environment before a config for it is written."""
@@ -158,20 +161,23 @@ class Gate:
         tests = self.lab.ledger.evidence(self.lab.key, tool="test_reward")
         return with_arguments(subject, named, tests)
 
-    async def _sources(self, call: Call, unmet: list[Unmet], evaluations: list[Evidence]) -> TrainedModel:
-        """Collect what is missing for the sources of the config, and the evaluations on which they rest. Returns the
-        model to be trained."""
+    async def _sources(
+        self, call: Call, unmet: list[Unmet], cautions: list[str], rests_on: list[tuple[Evidence, TrainedModel]]
+    ) -> None:
         from prime_lab_mcp.lab.configs.config import read_config as read
         from prime_lab_mcp.lab.training.sources import gather_source_facts as gather
 
         assert call.config is not None
         config = read(call.config)
-        trained = TrainedModel(config.model, self._resumed(call), self._run_names())
-        for facts in await gather(self.lab, config, call.platform):
-            missing, found = source_unmet(facts, self.lab.platform, trained)
+        resumed, runs, platform = self._resumed(call), self._run_names(), self.lab.platform
+        for found in await gather(self.lab, config, call.platform):
+            facts = replace(found, resumed_run=resumed, runs=runs)
+            missing, named = source_unmet(facts, platform, config.model)
             unmet.extend(u for u in missing if u not in unmet)
-            evaluations.extend(found)
-        return trained
+            cautions.extend(c for c in named if c not in cautions)
+            evaluation = source_evaluation(facts, platform, config.model)
+            if evaluation is not None:
+                rests_on.append((evaluation, trained_model(facts, config.model)))
 
     def _resumed(self, call: Call) -> str | None:
         """The name of the run that the call resumes from."""

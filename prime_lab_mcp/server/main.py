@@ -11,6 +11,7 @@ from typing import Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.settings import NamedEndpoint, Settings
+from prime_lab_mcp.lab.base.text import escape_lines
 from prime_lab_mcp.lab.lab import Lab
 
 PACKAGE = Path(__file__).parents[1]
@@ -96,17 +97,24 @@ def serve(chosen: Settings, http: str | None = None) -> None:
     server.run("streamable-http", host=host.strip("[]") or "127.0.0.1", port=int(port))
 
 
+class _EscapingFormatter(logging.Formatter):
+    """Logs are read in terminals, and exceptions carry text of environments and platforms."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_lines(super().format(record))
+
+
 def _log_to(path: Path) -> None:
     """Log warnings to stderr, and all messages of this package to a rotating file."""
     handler = logging.handlers.RotatingFileHandler(
         path, maxBytes=2_000_000, backupCount=2, encoding="utf-8", delay=True
     )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(_EscapingFormatter("%(asctime)s %(levelname)s %(message)s"))
     ours = logging.getLogger("prime_lab_mcp")
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     ours.propagate = False
     shown = logging.StreamHandler(sys.stderr)
     shown.setLevel(logging.WARNING)
-    shown.setFormatter(logging.Formatter("prime-lab-mcp: %(message)s"))
+    shown.setFormatter(_EscapingFormatter("prime-lab-mcp: %(message)s"))
     ours.addHandler(shown)

@@ -1,4 +1,4 @@
-"""The evaluation behind a push or a run fits what is published or trained, and its endpoint is somebody's who stands for it.
+"""The evaluation behind a push or a run fits what is published or trained, and somebody stands for its endpoint.
 
 An agent may serve a program of its own that answers right half of the time under the target model's name. Such
 evidence is ceiling-only: only a person's own answer goes past it.

@@ -76,7 +76,9 @@ def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[On
         given = args.env_args or {}
         flawed = fatal in text or (name == "test_reward" and any(f"{k} pays all" in text for k in given if given[k]))
         findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if flawed else ()
-        facts = Facts(model=(args.model or model) if model else None, env_args=given)
+        facts = Facts(
+            model=(args.model or model) if model else None, env_args=given, kept={"endpoint_named_by": "person"}
+        )
         return Outcome("failed" if findings else "passed", name, findings, facts=facts)
 
     return Tool(
@@ -201,6 +203,15 @@ class World:
         files = {"pyproject.toml": PYPROJECT.replace('"sums"', '"other"').replace("0.1.0", "1.0.0")}
         entry = {"ref": "primeintellect/other", "version": "1.0.0", "hash": "f" * 64, "files": files}
         (self.hub / "pushes").write_text(json.dumps([entry]), encoding="utf-8")
+
+    def publish_by_hand(self, ref: str, version: str, files: Mapping[str, str], digest: str | None = None) -> None:
+        """Somebody ran `prime env push` without this server. `digest` is the Hub's content hash."""
+        entry = {"ref": ref, "version": version, "hash": digest or os.urandom(32).hex(), "files": dict(files)}
+        (self.hub / "pushes").write_text(json.dumps([*self._load("pushes"), entry]), encoding="utf-8")
+
+    def files(self, workspace: str, folder: str) -> dict[str, str]:
+        disk = self.on_disk(workspace, folder)
+        return {path: (disk.tree / path).read_text(encoding="utf-8") for path in disk.files}
 
     def _load(self, name: str) -> list[dict[str, Any]]:
         path = self.hub / name

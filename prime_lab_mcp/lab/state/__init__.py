@@ -4,6 +4,7 @@ these."""
 ENTRY = (
     "arguments",
     "evaluation_evidence",
+    "fingerprint",
     "gates",
     "ledger.ledger",
     "ledger.rows",

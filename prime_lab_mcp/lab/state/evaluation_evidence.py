@@ -108,5 +108,5 @@ def _same_model(one: str | None, other: str) -> bool:
 
 def _is_checkpoint(row: Evidence, runs: Iterable[str]) -> bool:
     """Whether the evaluated model is a checkpoint of one of these runs, served under the run's name."""
-    base = re.sub(r"-step-\d+$", "", row.model or "")
-    return bool(base) and (base in runs or row.model in runs)
+    model = row.model or ""
+    return not {model, re.sub(r"-step-\d+$", "", model)}.isdisjoint(runs)

@@ -241,6 +241,30 @@ class HubFact:
     runtime: Literal["v0", "v1"] | None = None
 
 
+HubOutcome = Literal["equal", "different", "archive-only", "wheel-unfetched", "wheel-only", "unfetched", "not-asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class HubContent:
+    """How the fetched files of a published version compare with what was validated, with a sentence about it.
+
+    `archive-only`: the Hub serves no wheel of it, and this server sent the wheel that was checked. `wheel-unfetched`
+    and `wheel-only`: one of the two could not be fetched, and the other is equal.
+    """
+
+    outcome: HubOutcome = "not-asked"
+    detail: str = ""
+
+    @property
+    def caution(self) -> str | None:
+        """What a confirmation must name where not everything could be compared."""
+        return self.detail if self.outcome in ("wheel-unfetched", "wheel-only", "unfetched") else None
+
+
+HUB_DIFFERS = "hub-content-differs"
+"""The blocker of a push whose version on the Hub holds other files. A person may waive it for that version."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
     """All facts about one training or eval source of a config."""
@@ -268,24 +292,34 @@ class SourceFacts:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Known defaults of the pushed files (`Subject.defaults`)."""
     check_args: Mapping[str, Any] = field(default_factory=dict)
+    held: HubContent = HubContent()
+    """How the files on the Hub compare with the push; for a foreign environment, whether they could be fetched."""
+    resumed_run: str | None = None
+    """Name of the run that training resumes from."""
+    runs: frozenset[str] = frozenset()
+    """Names of all training runs that are known."""
+    failed: tuple[str, ...] = ()
+    """Verdicts of this machine on a foreign environment's files that failed."""
 
 
-def source_unmet(facts: SourceFacts, platform: Platform, trained: TrainedModel) -> tuple[list[Unmet], list[Evidence]]:
-    """Return the missing evidence for one source of a config, and the evaluations on which its training rests."""
+def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+    """Return the missing evidence for one source of a config, and the cautions that a confirmation must name."""
     if facts.owner is None:
         return [_push_first(facts, f"{facts.name} is a local name; hosted training takes owner/name@version")], []
     if facts.hub.exists is None:
         return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
     if facts.ours:
-        return _ours_unmet(facts, platform, replace(trained, group_size=facts.group_size))
-    return _foreign_unmet(facts), []
+        return _ours_unmet(facts, platform, model)
+    return _foreign_unmet(facts), _foreign_cautions(facts)
 
 
-def _ours_unmet(facts: SourceFacts, platform: Platform, trained: TrainedModel) -> tuple[list[Unmet], list[Evidence]]:
+def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
     push = facts.push
     if push is None:
         version = f"@{facts.version}" if facts.version else " (no version pinned)"
-        return [_push_first(facts, f"{facts.owner}/{facts.name}{version} was not pushed through this server")], []
+        detail = f"{facts.owner}/{facts.name}{version} was not pushed through this server"
+        pull = f"; if it was pushed from elsewhere, pull it (create_environment, hub={facts.id}) and prove it here"
+        return [_push_first(facts, detail + (pull if facts.hub.exists and facts.version else ""))], []
     if not facts.hub.exists:
         return [_push_first(facts, f"the Hub does not hold {facts.id}")], []
     if facts.hub.content_hash and facts.hub.content_hash != push.cli_hash:
@@ -293,6 +327,17 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, trained: TrainedModel) -
     if facts.on_disk and push.source not in facts.on_disk:
         detail = f"{push.environment} was edited since {facts.id} was pushed"
         return [Unmet("push_environment", "stale", detail)], []
+    missing: list[Unmet] = []
+    for need in TRAINING if facts.trains else EVALUATION:
+        result = _source_standing(need, facts, push, platform, model)
+        if result.unmet:
+            missing.append(_with_model(result.unmet, model))
+        elif result.row is not None and need.tool in EVALUATED:
+            missing.extend(_group_size_unmet(result.row, facts))
+    return missing, []
+
+
+def _source_standing(need: Need, facts: SourceFacts, push: Push, platform: Platform, model: str | None) -> Standing:
     subject = Subject(
         push.environment,
         push.source,
@@ -301,16 +346,22 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, trained: TrainedModel) -
         defaults=facts.defaults,
         check_args=facts.check_args,
     )
-    missing: list[Unmet] = []
-    evaluations: list[Evidence] = []
-    for need in TRAINING if facts.trains else EVALUATION:
-        result = standing(need, facts.history, subject, platform, set(facts.waived), trained)
-        if result.unmet:
-            missing.append(_with_model(result.unmet, trained.name))
-        elif result.row is not None and need.tool in EVALUATED:
-            missing.extend(_group_size_unmet(result.row, facts))
-            evaluations.append(result.row)
-    return missing, evaluations
+    return standing(need, facts.history, subject, platform, set(facts.waived), trained_model(facts, model))
+
+
+def trained_model(facts: SourceFacts, model: str | None) -> TrainedModel:
+    """The model for which the evaluation of a source must speak."""
+    return TrainedModel(model, facts.resumed_run, facts.runs, facts.group_size)
+
+
+def source_evaluation(facts: SourceFacts, platform: Platform, model: str | None) -> Evidence | None:
+    """The evaluation on which training on a source rests; None for environments of others and for eval sources."""
+    if not facts.ours or facts.push is None or not facts.trains:
+        return None
+    return next(
+        (_source_standing(need, facts, facts.push, platform, model).row for need in TRAINING if need.tool in EVALUATED),
+        None,
+    )
 
 
 def _with_model(unmet: Unmet, model: str | None) -> Unmet:
@@ -329,6 +380,11 @@ def _group_size_unmet(row: Evidence, facts: SourceFacts) -> list[Unmet]:
         )
         return [Unmet("check_reward_distribution", "stale", detail)]
     return []
+
+
+def _foreign_cautions(facts: SourceFacts) -> list[str]:
+    cautions = [f"{verdict} failed here on the files of {facts.id}" for verdict in facts.failed]
+    return cautions + ([facts.held.detail] if facts.held.outcome == "unfetched" else [])
 
 
 def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
