@@ -31,6 +31,13 @@ from prime_lab_mcp.lab.state.gates import (
     with_arguments,
 )
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
+from prime_lab_mcp.lab.state.package_gate import (
+    agents_of,
+    conflicting_packages,
+    override_cautions,
+    own_keys_unmet,
+    package_unmet,
+)
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools.tool import AnyTool, Call
 
@@ -165,19 +172,29 @@ class Gate:
         self, call: Call, unmet: list[Unmet], cautions: list[str], rests_on: list[tuple[Evidence, TrainedModel]]
     ) -> None:
         from prime_lab_mcp.lab.configs.config import read_config as read
+        from prime_lab_mcp.lab.configs.packages import agent_overrides, own_environment_keys
+        from prime_lab_mcp.lab.training.sources import gather_package_facts, published_modules
         from prime_lab_mcp.lab.training.sources import gather_source_facts as gather
 
         assert call.config is not None
         config = read(call.config)
-        resumed, runs, platform = self._resumed(call), self._run_names(), self.lab.platform
-        for found in await gather(self.lab, config, call.platform):
-            facts = replace(found, resumed_run=resumed, runs=runs)
-            missing, named = source_unmet(facts, platform, config.model)
-            unmet.extend(u for u in missing if u not in unmet)
-            cautions.extend(c for c in named if c not in cautions)
-            evaluation = source_evaluation(facts, platform, config.model)
+        resumed, runs = self._resumed(call), self._run_names()
+        gathered = await gather(self.lab, config, call.platform)
+        sources = [replace(facts, resumed_run=resumed, runs=runs) for facts in gathered]
+        for facts in sources:
+            evaluation = source_evaluation(facts, self.lab.platform, config.model)
             if evaluation is not None:
                 rests_on.append((evaluation, trained_model(facts, config.model)))
+        standings = [source_unmet(facts, self.lab.platform, config.model) for facts in sources]
+        for source, facts in zip(config.sources, sources, strict=True):
+            own = own_keys_unmet(facts, own_environment_keys(source, agents_of(facts)))
+            standings.append((own, override_cautions(facts, agent_overrides(source))))
+        for package in await gather_package_facts(self.lab, config, sources, call.platform):
+            standings.append(package_unmet(package, self.lab.platform))
+        standings.append((conflicting_packages(published_modules(config)), []))
+        for missing, named in standings:
+            unmet.extend(u for u in missing if u not in unmet)
+            cautions.extend(c for c in named if c not in cautions)
 
     def _resumed(self, call: Call) -> str | None:
         """The name of the run that the call resumes from."""

@@ -77,6 +77,9 @@ _INDEPENDENT = frozenset(
         "reward-rollout-endless",
         "reward-evaluates-output",
         "reward-opens-network",
+        "reward-differs-outside",
+        "reward-witness-failed",
+        "reward-not-witnessed",
         "reward-writes-files",
         "reward-leaves-processes",
     }

@@ -11,6 +11,7 @@ ENTRY = (
     "manifest",
     "once",
     "outcome",
+    "package_gate",
     "snapshot",
     "source_code",
     "workspace",

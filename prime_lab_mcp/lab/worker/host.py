@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import WorkerError
+from prime_lab_mcp.lab.base.load_deadline import load_deadline
 from prime_lab_mcp.lab.interpreter import Api
 from prime_lab_mcp.lab.worker import scripted_rollouts, stored_rollouts
 from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
@@ -50,6 +51,7 @@ from prime_lab_mcp.lab.worker.scoring import (
     decode_scored,
     decode_side_effects,
 )
+from prime_lab_mcp.lab.worker.witness import Witness, open_witness
 from prime_lab_mcp.lab.worker.zygote import Ended, Seat, Zygote
 
 __all__ = [
@@ -131,7 +133,7 @@ class Worker:
         async with self._lock:
             await self._ensure(timeout)
             asked: protocol.RowsRequest = {"op": "rows", "limit": limit, "seed": seed, "split": split}
-            found = decode_rows(await self._ask(asked, timeout, "listing its tasks"))
+            found = decode_rows(await self._ask_loading(asked, timeout, "listing its tasks"))
             if split is None:
                 self._keys.update((row.index, row.key) for row in found.rows)
             return found
@@ -140,7 +142,7 @@ class Worker:
         """Describe the loaded environment beyond rewards and rows."""
         async with self._lock:
             await self._ensure(timeout)
-            return decode_traits(await self._ask({"op": "facts"}, timeout, "describing itself"))
+            return decode_traits(await self._ask_loading({"op": "facts"}, timeout, "describing itself"))
 
     async def serve(
         self, cases: Sequence[tuple[Mapping[str, Any], Case]], *, case_timeout: float = 5, timeout: float = 60
@@ -204,6 +206,10 @@ class Worker:
         async with self.twin.open(hash_seed=hash_seed) as other:
             other._keys.update(self._keys)
             yield other
+
+    def witness(self, last_row: int) -> AbstractAsyncContextManager[Witness]:
+        """Open a witness for the same environment, which loads in the background; `last_row` is its last task."""
+        return open_witness(self._zygote, self._tree, self._module, self._env_args, self._variables, last_row)
 
     def _environment(self) -> protocol.EnvironmentRequest:
         assert self._seat is not None
@@ -326,12 +332,24 @@ class Worker:
             return self._loaded
         await self._drop()
         self._seat = await self._zygote.fork()
-        reply = await self._ask({"op": "load", **self._environment()}, timeout, "loading")
+        reply = await self._ask_loading({"op": "load", **self._environment()}, timeout, "loading")
         try:
             self._loaded = decode_loaded(reply, self._api, self._seat.versions)
         except WorkerError as error:
             raise await self._broken(error) from error
         return self._loaded
+
+    async def _ask_loading(self, request: protocol.Request, timeout: float, doing: str) -> Any:
+        """Ask for something that runs the environment's `load()`. Such requests of one call share its deadline."""
+        deadline = load_deadline()
+        if deadline is None:
+            return await self._ask(request, timeout, doing)
+        started = anyio.current_time()
+        try:
+            return await self._ask(request, deadline.limit(timeout), doing)
+        except WorkerError:
+            deadline.lose(anyio.current_time() - started)
+            raise
 
     async def _ask(self, request: protocol.Request, timeout: float, doing: str) -> Any:
         await self._tell(request)

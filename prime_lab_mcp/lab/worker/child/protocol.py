@@ -127,6 +127,7 @@ class LoadReply(TypedDict):
     tasks: int | None
     infinite: bool
     turns: bool
+    own_run: NotRequired[bool]
     rewards: list[RewardReply]
     fields: list[str]
     system_prompt: Any
