@@ -1,7 +1,7 @@
 """Answers lines of stdin that are no JSON-RPC messages.
 
-The SDK (mcp 2.0.0 to 2.3.0) hands such a line to its dispatcher as an exception, and the dispatcher drops the exception:
-a client that sent a broken request waits for an answer until its own timeout.
+The SDK (mcp 2.0.0 to 2.3.0) hands such a line to its dispatcher as an exception, and the dispatcher drops it: a client
+that sent a broken request waits for an answer until its own timeout.
 """
 
 from __future__ import annotations
