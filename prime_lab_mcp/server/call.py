@@ -293,8 +293,9 @@ def _unknown(name: str, tools: Mapping[str, AnyTool]) -> Report:
 
 
 def _could_not(tool: AnyTool, error: LabError) -> Report:
+    # What the confinement refused says nothing about the environment, and is no fault of the machinery either.
     return Report(
-        "error",
+        "inconclusive" if error.code == "confined" else "error",
         f"{tool.name} could not do its work: {error.message}",
         findings=(error.as_finding(),),
         next=error.next or (Next(tool.name, "after that"),),

@@ -15,6 +15,8 @@ import ctypes
 import fcntl
 import gc
 import importlib
+import importlib.util
+import json
 import marshal
 import os
 import select
@@ -224,6 +226,11 @@ def run(request: dict[str, Any]) -> None:
     sys.orig_argv = [sys.executable, *argv]
     sys.argv = [script, *arguments]
     sys.path[:] = request["path"] if safe else [os.path.dirname(script), *request["path"]]
+    if request["confinement"] is not None:
+        program, policy = request["confinement"]
+        # confine.py runs isolated, the program that it starts does not.
+        sys.path[1:1] = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        confine(program, json.loads(policy))
     sys.dont_write_bytecode = not request["bytecode"]
     sys.path_importer_cache.clear()
     importlib.invalidate_caches()
@@ -238,6 +245,17 @@ def run(request: dict[str, Any]) -> None:
     except Exception as error:
         sys.excepthook(type(error), error, error.__traceback__ and error.__traceback__.tb_next)
         sys.exit(1)
+
+
+def confine(program: str, policy: dict[str, Any]) -> None:
+    """What confine.py does before it starts a program."""
+    module = types.ModuleType("confine")
+    exec(compile(Path(program).read_bytes(), program, "exec", dont_inherit=True), module.__dict__)
+    module.set_limits(module._limits_of(policy))
+    module.confine(policy)
+    site = importlib.util.find_spec("sitecustomize")
+    if site is not None and site.origin is not None and "/lab/sandbox/" in site.origin:
+        importlib.import_module("sitecustomize")
 
 
 def main() -> None:

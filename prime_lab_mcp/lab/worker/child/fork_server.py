@@ -21,7 +21,7 @@ import time
 import warnings
 from typing import Any
 
-from . import request_loop, supervisor
+from . import confinement, request_loop, supervisor
 
 _V0_NAMES = (
     "Environment",
@@ -40,6 +40,8 @@ _V0_NAMES = (
     "load_environment",
 )
 _QUIET = 0.5
+PORTS = "PRIME_LAB_PORTS"
+"""Variable with the TCP ports that children may connect to, as JSON; empty where there are no rules for ports."""
 
 
 def take_over() -> socket.socket:
@@ -114,7 +116,12 @@ class ForkServer:
             code = 70
             try:
                 self.server.close()
-                supervisor.supervise(channel=fds[0], control=fds[1], serve=lambda fd: request_loop.run(fd, self.api))
+                supervisor.supervise(
+                    channel=fds[0],
+                    control=fds[1],
+                    serve=lambda fd: request_loop.run(fd, self.api),
+                    keep=confinement.descriptors(),
+                )
                 code = 0
             finally:
                 os._exit(code)
@@ -153,6 +160,10 @@ def main() -> None:
     except BaseException as error:
         forks.send({"broken": f"{type(error).__name__}: {error}"[:2000]})
         os._exit(1)
+    ports = os.environ.pop(PORTS, "")
+    confinement.kernel().not_dumpable()
+    if ports:
+        confinement.prepare(json.loads(ports))
     gc.collect()
     gc.freeze()
     forks.send({"ready": ready})
