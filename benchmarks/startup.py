@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 RUNS = 15
-LIMIT = 1.25
+LIMIT = 1.1
 """The claim: ours takes at most this many times as long."""
 _INITIALIZE = {
     "jsonrpc": "2.0",
@@ -63,6 +63,6 @@ def main() -> int:
         theirs = statistics.median(b[index] for _, b in pairs)
         ratio = statistics.median(a[index] / b[index] for a, b in pairs)
         print(f"start to {name}: {mine:.3f} s, bare server with {tools} tools {theirs:.3f} s, ratio {ratio:.2f}")
-    ready = statistics.median(a[0] / b[0] for a, b in pairs)
-    print(f"startup: {'holds' if ready <= LIMIT else 'DOES NOT HOLD'}: ratio {ready:.2f}, claimed at most {LIMIT}")
-    return 0 if ready <= LIMIT else 1
+    worst = max(statistics.median(a[index] / b[index] for a, b in pairs) for index in (0, 1))
+    print(f"startup: {'holds' if worst <= LIMIT else 'DOES NOT HOLD'}: ratio {worst:.2f}, claimed at most {LIMIT}")
+    return 0 if worst <= LIMIT else 1

@@ -222,6 +222,8 @@ async def _publish_and_train(walk: Walk) -> None:
     )
     path = written["data"]["path"]
     await walk.call("check_training_config", "passed", path=path)
+    walk.show.say("The held-out tasks are scored by the same reward, which is tested on them too.")
+    await walk.call("test_reward", "passed", environment=NAME, env_args={"split": "eval"})
     submitted = (await walk.call("submit_training", "passed", config=path))["data"]
     again = (await walk.call("submit_training", "passed", config=path))["data"]
     walk.show.expect("submitting again returns the same run", again.get("id") == submitted.get("id"))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 
 from prime_lab_mcp import __version__
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import escape, escape_lines
 
+_NAMES_ENDPOINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*=")
 COMMANDS = ("serve", "call", "demo", "install", "approve", "override", "doctor")
 
 
@@ -21,13 +25,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help", "--version")):
         given.insert(0, "serve")
+    named: list[str] = []
+    if given[0] == "call":  # `--endpoint` is also an argument of tools
+        named, given = _named_endpoints(given)
     args, rest = _parser().parse_known_args(given)
     if rest and args.command != "call":
         _parser().error(f"unrecognised: {' '.join(rest)}")
     try:
-        return _dispatch(args, rest)
+        return _dispatch(args, rest, named or getattr(args, "endpoint", []))
     except LabError as error:
-        print(f"prime-lab-mcp: {error.message}\n{error.fix}", file=sys.stderr)
+        print(f"prime-lab-mcp: {escape(error.message)}\n{escape_lines(error.fix)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -37,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
 
 
-def _dispatch(args: argparse.Namespace, rest: list[str]) -> int:
+def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -> int:
+    if args.command == "serve":
+        gc.disable()  # Collections during the imports take a quarter of the start; the server switches them on again.
     if args.command == "demo":
         from prime_lab_mcp.cli.demo import demo
 
@@ -51,6 +60,7 @@ def _dispatch(args: argparse.Namespace, rest: list[str]) -> int:
         approval=args.approval,
         max_spend=args.max_spend,
         allow_env=tuple(args.allow_env),
+        endpoints=tuple(named),
     )
     if args.command == "serve":
         serve(chosen, args.http)
@@ -85,7 +95,18 @@ def _parser() -> argparse.ArgumentParser:
         "--allow-env", action="append", default=[], metavar="NAME", help="variable environments may see"
     )
 
-    serve = commands.add_parser("serve", parents=[shared], help="speak MCP over stdio (default) or loopback HTTP")
+    named = argparse.ArgumentParser(add_help=False)
+    named.add_argument(
+        "--endpoint",
+        action="append",
+        default=[],
+        metavar="NAME=URL|VARIABLE",
+        help="endpoint and its key, for run_eval",
+    )
+
+    serve = commands.add_parser(
+        "serve", parents=[shared, named], help="speak MCP over stdio (default) or loopback HTTP"
+    )
     serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP on a loopback address")
     call = commands.add_parser("call", parents=[shared], help="run one tool: call TOOL [--json ARGS | --key value ...]")
     call.add_argument("tool")
@@ -103,6 +124,21 @@ def _parser() -> argparse.ArgumentParser:
     override.add_argument("code")
     override.add_argument("--reason", required=True)
     return parser
+
+
+def _named_endpoints(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Take `--endpoint NAME=URL` out of a command line. Any other `--endpoint` is an argument of the tool."""
+    named, others, items = [], [], list(given)
+    while items:
+        item = items.pop(0)
+        option, equals, value = item.partition("=")
+        if option == "--endpoint" and not equals and items and _NAMES_ENDPOINT.match(items[0]):
+            named.append(items.pop(0))
+        elif option == "--endpoint" and _NAMES_ENDPOINT.match(value):
+            named.append(value)
+        else:
+            others.append(item)
+    return named, others
 
 
 def _dollars(text: str) -> float:

@@ -8,6 +8,7 @@ import time
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.text import escape, escape_lines
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.snapshot import take_snapshot
 from prime_lab_mcp.lab.state.workspace import Workspace
@@ -22,7 +23,7 @@ def approve(settings: Settings, token: str, *, assume_yes: bool) -> int:
             "there is no pending question with this token in this state directory",
             fix="Give the token of the report, and the same --state-dir as the server's.",
         )
-    print(found.question)
+    print(escape_lines(found.question))
     if not assume_yes:
         if not sys.stdin.isatty():
             raise BadInput("this is no terminal to answer in", fix="Run it in a terminal, or add --yes.")
@@ -63,5 +64,5 @@ def override(settings: Settings, environment: str, code: str, reason: str) -> in
     for fingerprint in prints & {newest.source, newest.content, newest.config_sha256}:
         ledger.override(key, name, str(fingerprint), code, reason)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime())
-    print(f"{when}: {code} is waived for {name} until its files change. Recorded: {reason}")
+    print(escape(f"{when}: {code} is waived for {name} until its files change. Recorded: {reason}"))
     return 0

@@ -11,6 +11,7 @@ import anyio
 
 from prime_lab_mcp.lab.base.report import Report, Status
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server import rendering
 from prime_lab_mcp.server.call import Calls
@@ -33,7 +34,7 @@ def call(settings: Settings, tool: str, given_json: str | None, rest: Sequence[s
     try:
         given = json.loads(given_json) if given_json else _pairs(rest)
     except ValueError as error:
-        print(f"prime-lab-mcp: {error}", file=sys.stderr)
+        print(f"prime-lab-mcp: {escape(str(error))}", file=sys.stderr)
         return 2
     if not isinstance(given, dict):
         print("prime-lab-mcp: --json takes one JSON object", file=sys.stderr)
@@ -41,7 +42,7 @@ def call(settings: Settings, tool: str, given_json: str | None, rest: Sequence[s
     report = anyio.run(_call, settings, tool, given)
     print(rendering.text(rendering.structured(report)))
     for picture in report.pictures:
-        print(f"picture {picture.path} ({picture.title})")
+        print(escape(f"picture {picture.path} ({picture.title})"))
     return 2 if any(f.code in ("bad-argument", "unknown-tool") for f in report.findings) else EXIT[report.status]
 
 
@@ -52,7 +53,7 @@ async def _call(settings: Settings, tool: str, given: dict[str, Any]) -> Report:
     async def progress(done: float, total: float | None, message: str) -> None:
         if shown:
             share = f"{done / total:4.0%}" if total else f"{done:4.0f}"
-            print(f"\r\033[K{share} {message[:100]}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{share} {escape(message[:100])}", end="", file=sys.stderr, flush=True)
 
     try:
         return await Calls(lab, TOOLS, References()).execute(tool, given, progress=progress)

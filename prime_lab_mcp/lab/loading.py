@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import nowhere
-from prime_lab_mcp.lab.state.manifest import Manifest
+from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.snapshot import Snapshot, verify_snapshot
 from prime_lab_mcp.lab.state.source_code import Api, detect_generation
 from prime_lab_mcp.lab.worker.description import Loaded
@@ -48,20 +48,6 @@ class LoadedEnvironment:
     def toolchain(self) -> dict[str, str]:
         """Versions of verifiers and Python, recorded with the evidence."""
         return {"verifiers": self.loaded.verifiers_version, "python": self.loaded.python_version}
-
-
-def check_args(manifest: Manifest) -> dict[str, Any]:
-    """Return `[tool.prime-lab] check_args`, the arguments with which checks load the environment. Raises BadInput."""
-    tool = manifest.table.get("tool")
-    lab_table = tool.get("prime-lab") if isinstance(tool, Mapping) else None
-    arguments = lab_table.get("check_args", {}) if isinstance(lab_table, Mapping) else {}
-    if not isinstance(arguments, Mapping):
-        raise BadInput(
-            "[tool.prime-lab] check_args in pyproject.toml is no table",
-            fix='Write it as a table, such as check_args = { split = "train" }.',
-            code="bad-check-args",
-        )
-    return dict(arguments)
 
 
 @asynccontextmanager

@@ -79,9 +79,15 @@ def set_platform(call: Call) -> Answer:
 
 
 def move_clock(call: Call) -> Answer:
-    seconds = call.body.get("advance")
+    """Move the clock forward by `advance` seconds. With `hold` the clock then stands still until a call with
+    `hold=false`, so that what a run has reached does not depend on how fast this machine is."""
+    hold, seconds = call.body.get("hold"), call.body.get("advance", 0)
+    if not isinstance(hold, bool | None):
+        raise Refusal(422, [{"loc": ["body", "hold"], "msg": "true or false"}])
     if not isinstance(seconds, int | float) or seconds < 0:
         raise Refusal(422, [{"loc": ["body", "advance"], "msg": "seconds, not negative"}])
+    if hold is not None:
+        call.session.hold_clock(hold)
     return {"now": call.session.advance_clock(seconds)}
 
 

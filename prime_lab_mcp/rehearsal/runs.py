@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from prime_lab_mcp.rehearsal.store import Body
 
@@ -36,28 +36,7 @@ RunFault = Literal[
     "zero-output",
     "grad-spike",
 ]
-RUN_FAULTS: tuple[RunFault, ...] = (
-    "no-signal",
-    "collapse",
-    "jump",
-    "entropy",
-    "off-policy",
-    "length",
-    "truncation",
-    "gradient-nan",
-    "errors",
-    "dies-in-queue",
-    "fails",
-    "stall",
-    "gaps",
-    "queue",
-    "proxy-gap",
-    "format-plateau",
-    "solved",
-    "over-budget",
-    "zero-output",
-    "grad-spike",
-)
+RUN_FAULTS: tuple[RunFault, ...] = get_args(RunFault)
 DEFAULT_ONSET = 5
 
 QUEUE_SECONDS = 0.4

@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS requests (
 _BUSY_SECONDS = 15.0
 _REQUESTS_KEPT = 20_000
 _SKEW = "clock-skew"
+_HELD = "clock-held"
 
 
 def new_id(prefix: str) -> str:
@@ -48,12 +49,21 @@ class Session:
         self._db = connection
 
     def now(self) -> float:
-        """Seconds since the epoch on the rehearsal's clock, which an admin route can move forward."""
-        return time.time() + self.value(_SKEW)
+        """Seconds since the epoch on the rehearsal's clock, which an admin route can hold and move forward."""
+        return self.value(_HELD) or time.time() + self.value(_SKEW)
 
     def advance_clock(self, seconds: float) -> float:
-        self.add(_SKEW, seconds)
+        self.add(_HELD if self.value(_HELD) else _SKEW, seconds)
         return self.now()
+
+    def hold_clock(self, hold: bool) -> None:
+        """Hold the clock at the present time, or let the clock run on from the time at which it is held."""
+        held = self.value(_HELD)
+        if hold and not held:
+            self.add(_HELD, self.now())
+        elif held and not hold:
+            self.add(_HELD, -held)
+            self.add(_SKEW, held - self.now())
 
     def get(self, kind: Kind, id: str) -> Body | None:
         row = self._db.execute("SELECT body FROM documents WHERE kind = ? AND id = ?", (kind, id)).fetchone()

@@ -1,28 +1,33 @@
 """The MCP server: tools from the registry, resources and prompts from their catalogs, one call path for all tools.
 
-The tools are imported when they are first listed or called, so that the first request is answered at once.
+The server lists its tools from stored descriptions. It imports the tools in a thread after it has listed them, or when
+one is called.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import CallToolResult, ImageContent, InputRequiredResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, ImageContent, InputRequiredResult, TextContent
 from mcp_types import Tool as ToolDescription
 
 from prime_lab_mcp import __version__
+from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.training.change_token import change_token
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.notices import Notices
 from prime_lab_mcp.server.prompts import add_prompts
 from prime_lab_mcp.server.resources import add_resources
+from prime_lab_mcp.server.tool_descriptions import describe, stored_descriptions
 
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.base.progress import Progress
@@ -58,39 +63,54 @@ class LabServer(MCPServer[None]):
         super().__init__(subscriptions=self.notices.bus, **options)
         self.notices.serve(self._lowlevel_server)  # MCPServer has no API for `resources/subscribe`
         self._lab = lab
-        self._tools = tools
         self._references = references
+        self._descriptions = stored_descriptions() if tools is None else [describe(tool) for tool in tools]
+        self._tools = tools
+        self._calls: Calls | None = None
+        self._importing = Lock()
+        self.listed = anyio.Event()
 
-    @cached_property
-    def calls(self) -> Calls:
+    async def calls(self) -> Calls:
         """The call path, with every tool imported."""
-        from prime_lab_mcp.server.call import Calls
+        if self._calls is None:
+            self._calls = await anyio.to_thread.run_sync(self._import)
+        return self._calls
 
-        if self._tools is None:
-            from prime_lab_mcp.tools.registry import TOOLS
+    def _import(self) -> Calls:
+        with self._importing:
+            if self._calls is not None:
+                return self._calls
+            from prime_lab_mcp.server.call import Calls
 
-            self._tools = TOOLS
-        return Calls(self._lab, self._tools, self._references)
+            if self._tools is None:
+                from prime_lab_mcp.tools.registry import TOOLS
 
-    @cached_property
-    def _described(self) -> list[ToolDescription]:
-        return [describe(tool) for tool in self.calls.tools.values()]
+                self._tools = TOOLS
+            self._calls = Calls(self._lab, self._tools, self._references)
+            return self._calls
 
     async def list_tools(self) -> list[ToolDescription]:
-        return self._described
+        self.listed.set()
+        return self._descriptions
+
+    async def import_tools(self) -> None:
+        """Import the bodies of the tools once a client has listed them, behind the answer."""
+        await self.listed.wait()
+        await self.calls()
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
+        calls = await self.calls()
         if context is None:
-            return result(await self.calls.execute(name, arguments))
+            return result(await calls.execute(name, arguments))
         from prime_lab_mcp.server.elicitation import ClientMustAnswer, asker
 
         try:
-            report = await self.calls.execute(name, arguments, ask=asker(context), progress=_forward(context))
+            report = await calls.execute(name, arguments, ask=asker(context), progress=_forward(context))
         except ClientMustAnswer as waiting:
             return waiting.result
-        tool = self.calls.tools.get(name)
+        tool = calls.tools.get(name)
         if tool is not None and tool.effect != "reads":
             self.notices.wake()
         return result(report)
@@ -102,9 +122,13 @@ def build_server(lab: Lab, tools: tuple[AnyTool, ...] | None = None) -> LabServe
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
+        # `serve` switches the collector off while it imports. What was imported by now lives as long as the process.
+        gc.freeze()
+        gc.enable()
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(server.notices.run)
+                tasks.start_soon(server.import_tools)
                 yield None
                 tasks.cancel_scope.cancel()
         finally:
@@ -122,29 +146,13 @@ def build_server(lab: Lab, tools: tuple[AnyTool, ...] | None = None) -> LabServe
         log_level="WARNING",
         lifespan=lifespan,
     )
-    add_resources(server, lab, references, lambda name, given: server.calls.execute(name, given))
+
+    async def call(name: str, given: Mapping[str, Any]) -> Report:
+        return await (await server.calls()).execute(name, given)
+
+    add_resources(server, lab, references, call)
     add_prompts(server)
     return server
-
-
-def describe(tool: AnyTool) -> ToolDescription:
-    """The description of a tool in `tools/list`."""
-    from prime_lab_mcp.server import arguments
-
-    reaches_out = tool.effect in ("publishes", "spends")
-    return ToolDescription(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=arguments.schema(tool.args),
-        output_schema=dict(arguments.OUTPUT_SCHEMA),
-        annotations=ToolAnnotations(
-            read_only_hint=tool.effect == "reads",
-            destructive_hint=reaches_out or tool.name == "edit_environment",
-            idempotent_hint=tool.idempotent,
-            open_world_hint=tool.open_world or reaches_out,
-        ),
-    )
 
 
 def result(report: Report) -> CallToolResult:
@@ -168,6 +176,6 @@ def _forward(context: Context[Any, Any]) -> Progress:
         nonlocal highest
         if done > highest:
             highest = done
-            await context.report_progress(done, total, message)
+            await context.report_progress(done, total, escape(message))
 
     return forward

@@ -14,6 +14,7 @@ from typing import Literal
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
+from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.tools.tool import Intent
 
@@ -45,6 +46,7 @@ class Request:
 
 async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -> Report | None:
     """Return None if the intent may be sent, else a report that says what is missing."""
+    request = replace(request, cautions=tuple(escape(caution) for caution in request.cautions))
     intent = _worded(lab, intent, request.cautions)
     refusal = _stopped(intent, request) or _over_cap(lab, intent)
     if refusal is not None:
@@ -76,7 +78,8 @@ def _worded(lab: Lab, intent: Intent, cautions: tuple[str, ...]) -> Intent:
         parts.append(f"Committed so far ${spent:.2f} of the cap of ${lab.settings.max_spend:.2f}.")
     if lab.settings.rehearsal:
         parts.append("This is a rehearsal: nothing is published and nothing is paid.")
-    return replace(intent, question=" ".join(parts))
+    # Models, environments and files name themselves in the question, and a person decides by what is displayed.
+    return replace(intent, question=escape(" ".join(parts)))
 
 
 def _stopped(intent: Intent, request: Request) -> Report | None:

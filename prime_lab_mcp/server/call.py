@@ -84,6 +84,7 @@ class Calls:
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         await self._settle()
         call = self._call(await self._snapshot(tool, args), progress)
+        call = replace(call, env_args=getattr(args, "env_args", None))
         if _hosted(tool, args):
             call = replace(call, hosted=getattr(args, "environment", None))
         earlier = self._waiting.get(tool, args)

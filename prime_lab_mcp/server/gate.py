@@ -4,8 +4,9 @@ call."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Unmet
 from prime_lab_mcp.lab.lab import Lab
@@ -22,6 +23,7 @@ from prime_lab_mcp.lab.state.gates import (
     source_unmet,
     standing,
     subject_of,
+    with_arguments,
 )
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools.tool import AnyTool, Call
@@ -67,7 +69,7 @@ class Gate:
             caution = _as_caution(found)
             if caution is not None:
                 cautions.insert(0, caution)
-            elif found.unmet is not None:
+            elif found.unmet is not None and found.unmet not in own:
                 own.append(found.unmet)
         unmet = [*own, *unmet]
         if not unmet:
@@ -84,7 +86,7 @@ class Gate:
         """Require all evidence of a local environment before a config for it is written."""
         call = replace(call, snapshot=snapshot)
         findings: list[Finding] = []
-        missing = await self._missing(LINE, subject_of(snapshot), call, findings)
+        missing = await self._missing(LINE, self._named(subject_of(snapshot), None), call, findings)
         unmet = [found.unmet for found in missing if found.unmet is not None]
         return _blocked(tool, unmet, findings, call) if unmet else None
 
@@ -126,10 +128,14 @@ class Gate:
     def _subject(self, call: Call) -> Subject:
         subject = Subject()
         if call.snapshot is not None:
-            subject = subject_of(call.snapshot)
+            subject = self._named(subject_of(call.snapshot), call.env_args)
         if call.config is not None:
             subject = replace(subject, config_sha256=hashlib.sha256(call.config.read_bytes()).hexdigest())
         return subject
+
+    def _named(self, subject: Subject, named: Mapping[str, Any] | None) -> Subject:
+        tests = self.lab.ledger.evidence(self.lab.key, tool="test_reward")
+        return with_arguments(subject, named, tests)
 
     async def _sources(self, call: Call, unmet: list[Unmet], cautions: list[str]) -> None:
         from prime_lab_mcp.lab.configs.config import read_config as read
@@ -168,17 +174,35 @@ def _as_caution(found: Standing) -> str | None:
 
 
 def _blocked(tool: AnyTool, unmet: list[Unmet], findings: list[Finding], call: Call) -> Report:
-    first = unmet[0]
-    arguments = None
-    if call.snapshot is not None and first.tool != "preflight":
-        arguments = {"environment": call.snapshot.name}
-    if first.tool == "check_training_config" and call.config is not None:
-        arguments = {"path": call.config.name}
     names = ", ".join(dict.fromkeys(u.tool for u in unmet))
     return Report(
         "blocked",
         f"{tool.name} is refused until this is proven: {names}.",
         findings=tuple(findings),
         unmet=tuple(unmet),
-        next=(Next(first.tool, first.detail, arguments),),
+        next=_distinct(_next_call(one, call) for one in unmet),
     )
+
+
+def _next_call(unmet: Unmet, call: Call) -> Next:
+    """The call that gives the missing evidence. An evaluation judges its own distribution."""
+    arguments = dict(unmet.arguments or {})
+    if not arguments and call.snapshot is not None and unmet.tool != "preflight":
+        arguments = {"environment": call.snapshot.name}
+    if unmet.tool == "check_training_config" and call.config is not None:
+        arguments = {"path": call.config.name}
+    if unmet.tool != "check_reward_distribution":
+        return Next(unmet.tool, unmet.detail, arguments or None)
+    if unmet.why in ("never-run", "stale", "rehearsal"):
+        return Next("run_eval", unmet.detail, arguments or None)
+    named = {k: v for k, v in arguments.items() if k == "environment"}
+    return Next(unmet.tool, unmet.detail, named or None)
+
+
+def _distinct(calls: Iterable[Next]) -> tuple[Next, ...]:
+    """At most three calls that differ in more than their reason, in order."""
+    distinct: list[Next] = []
+    for one in calls:
+        if all((one.tool, one.arguments) != (other.tool, other.arguments) for other in distinct):
+            distinct.append(one)
+    return tuple(distinct[:3])

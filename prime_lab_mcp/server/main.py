@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.settings import NamedEndpoint, Settings
+from prime_lab_mcp.lab.base.text import escape_lines
 from prime_lab_mcp.lab.lab import Lab
 
 PACKAGE = Path(__file__).parents[1]
@@ -24,8 +25,12 @@ def settings(
     approval: Literal["ask", "always"] = "ask",
     max_spend: float | None = None,
     allow_env: tuple[str, ...] = (),
+    endpoints: tuple[str, ...] = (),
 ) -> Settings:
-    """Build the settings from the command line. Raises BadInput if the state directory lies inside the workspace."""
+    """Build the settings from the command line. `endpoints` are texts `NAME=URL|VARIABLE`.
+
+    Raises BadInput if the state directory lies inside the workspace, or for an endpoint that cannot be used.
+    """
     root = Path(workspace or os.environ.get("PRIME_LAB_WORKSPACE") or Path.cwd()).expanduser().resolve()
     state = Path(state_dir or os.environ.get("PRIME_LAB_STATE_DIR") or _default_state()).expanduser().resolve()
     if not root.is_dir():
@@ -43,8 +48,17 @@ def settings(
         approval=approval,
         max_spend=max_spend,
         allow_env=allow_env,
+        endpoints=_named_endpoints(state, endpoints),
         templates=PACKAGE / "resources" / "templates",
     )
+
+
+def _named_endpoints(state: Path, given: tuple[str, ...]) -> tuple[NamedEndpoint, ...]:
+    if not given and not (state / "endpoints.toml").exists():
+        return ()  # most servers name none, and start faster without the import
+    from prime_lab_mcp.lab.relay.named_endpoints import all_named_endpoints
+
+    return all_named_endpoints(state, given)
 
 
 def _default_state() -> Path:
@@ -83,17 +97,24 @@ def serve(chosen: Settings, http: str | None = None) -> None:
     server.run("streamable-http", host=host.strip("[]") or "127.0.0.1", port=int(port))
 
 
+class _EscapingFormatter(logging.Formatter):
+    """Logs are read in terminals, and exceptions carry text of environments and platforms."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_lines(super().format(record))
+
+
 def _log_to(path: Path) -> None:
     """Log warnings to stderr, and all messages of this package to a rotating file."""
     handler = logging.handlers.RotatingFileHandler(
         path, maxBytes=2_000_000, backupCount=2, encoding="utf-8", delay=True
     )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(_EscapingFormatter("%(asctime)s %(levelname)s %(message)s"))
     ours = logging.getLogger("prime_lab_mcp")
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     ours.propagate = False
     shown = logging.StreamHandler(sys.stderr)
     shown.setLevel(logging.WARNING)
-    shown.setFormatter(logging.Formatter("prime-lab-mcp: %(message)s"))
+    shown.setFormatter(_EscapingFormatter("prime-lab-mcp: %(message)s"))
     ours.addHandler(shown)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Report
-from prime_lab_mcp.lab.base.text import clip, redact
+from prime_lab_mcp.lab.base.text import clip, escape, escape_lines, redact
 
 MAX_CHARACTERS = 20_000
 """Length limit of a result in characters, both structured and as text."""
@@ -19,12 +19,16 @@ MAX_PICTURE_BYTES = 100_000
 """Size limit of one picture in bytes. Larger pictures are left out, because clients keep every result."""
 
 
-def structured(report: Report) -> dict[str, Any]:
-    """The report as strict JSON (no NaN) of at most `MAX_CHARACTERS`, without secrets.
+def whole(report: Report) -> dict[str, Any]:
+    """The report as strict JSON (no NaN), without secrets and without invisible characters."""
+    strict = {key: _strict(value, one_line=key != "data") for key, value in report.as_json().items()}
+    found: dict[str, Any] = json.loads(redact(json.dumps(strict, ensure_ascii=False)))
+    return found
 
-    Long lists are cut and marked.
-    """
-    found: dict[str, Any] = json.loads(redact(json.dumps(_strict(report.as_json()), ensure_ascii=False)))
+
+def structured(report: Report) -> dict[str, Any]:
+    """The `whole` report in at most `MAX_CHARACTERS`. Long lists are cut and marked."""
+    found = whole(report)
     for longest, texts in ((200, 4_000), (50, 1_500), (20, 600), (8, 300), (3, 120), (1, 60)):
         if _size(found) <= MAX_CHARACTERS:
             return found
@@ -69,16 +73,21 @@ def _size(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False))
 
 
-def _strict(value: Any) -> Any:
+_SEVERAL_LINES = frozenset({"rows", "arguments"})
+"""Fields beside `data` whose texts may have several lines. A line break elsewhere could pass for another finding."""
+
+
+def _strict(value: Any, *, one_line: bool) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {str(k): _strict(v) for k, v in value.items()}
+        return {escape(str(k)): _strict(v, one_line=one_line and k not in _SEVERAL_LINES) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_strict(v) for v in value]
-    if value is None or isinstance(value, str | int | float | bool):
+        return [_strict(v, one_line=one_line) for v in value]
+    if value is None or isinstance(value, int | float):
         return value
-    return str(value)
+    text = value if isinstance(value, str) else str(value)
+    return escape(text) if one_line else escape_lines(text)
 
 
 def _cut(value: Any, longest: int, texts: int) -> Any:

@@ -11,8 +11,8 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import TextResource
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
+from prime_lab_mcp.lab.base.text import escape, escape_lines
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.models.page import ABOUT, models_page
 from prime_lab_mcp.resources.catalog import References
 
 if TYPE_CHECKING:
@@ -46,10 +46,12 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
         """What a finding code means, its smallest fix, and the tools that show it."""
         return _found(references.page(f"finding/{code}"), f"finding/{code}")
 
-    @server.resource("lab://models", mime_type="text/markdown", title="Models", description=ABOUT)
+    @server.resource("lab://models", mime_type="text/markdown", title="Models")
     async def models() -> str:
-        """The registry of models joined with what the platform trains and serves now."""
-        return await models_page(lab)
+        """Every model the project knows: size, architecture, renderer, tool parser, measured baselines, live prices."""
+        from prime_lab_mcp.lab.models.page import models_page  # 0.1 s that no listing needs
+
+        return escape_lines(await models_page(lab))
 
     @server.resource("lab://environments/{name}/status", mime_type="application/json", title="Environment status")
     async def status(name: str) -> str:
@@ -79,16 +81,16 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
         from prime_lab_mcp.lab.training.card import run_card as card
 
         try:
-            return await card(lab, id)
+            return escape_lines(await card(lab, id))
         except BadInput as error:
-            raise ResourceNotFoundError(f"{error.message}. {error.fix}") from error
+            raise ResourceNotFoundError(escape(f"{error.message}. {error.fix}")) from error
 
     async def complete(reference: Any, argument: Any, context: Any) -> Any:
         """Complete names and ids in the resource templates above."""
         from mcp_types import Completion
 
         known = _values(lab, references, str(getattr(reference, "uri", "")), argument.name)
-        fitting = [value for value in known if value.startswith(argument.value)]
+        fitting = [value for value in known if value.startswith(argument.value) and escape(value) == value]
         return Completion(values=fitting[:100], total=len(fitting), has_more=len(fitting) > 100)
 
     register: Callable[..., Any] = server.completion  # the SDK has no type for the decorator
@@ -101,7 +103,7 @@ async def _evaluation(lab: Lab, id: str) -> Written:
     try:
         return await report_of(lab, id)
     except EvalError as error:
-        raise ResourceNotFoundError(f"{error.message}. {error.fix}") from error
+        raise ResourceNotFoundError(escape(f"{error.message}. {error.fix}")) from error
 
 
 def _values(lab: Lab, references: References, uri: str, argument: str) -> list[str]:
@@ -126,8 +128,12 @@ def _found(text: str | None, topic: str) -> str:
 
 
 def _not_found(topic: str) -> Exception:
-    return ResourceNotFoundError(f"there is no lab://{topic}; read_reference without a topic lists what there is")
+    return ResourceNotFoundError(
+        f"there is no lab://{escape(topic)}; read_reference without a topic lists what there is"
+    )
 
 
 def _json(report: Report) -> str:
-    return json.dumps(report.as_json(), indent=1, ensure_ascii=False, default=str)
+    from prime_lab_mcp.server.rendering import whole
+
+    return json.dumps(whole(report), indent=1, ensure_ascii=False)

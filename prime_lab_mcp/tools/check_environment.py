@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.base.report import Finding, Next, verdict_of
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment import load_check, loaded_checks, package, static_checks
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
-from prime_lab_mcp.lab.loading import check_args
+from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Arg
 from prime_lab_mcp.lab.worker.faults import LoadFailed
@@ -54,6 +54,7 @@ async def run(call: Call, args: Args) -> Outcome:
         "why_api": list(seen.generation.reasons),
         "interpreter": None,
         "verifiers_version": None,
+        "loads": False,
         "tasks": None,
         "rewards": [],
         "content": snapshot.content,
@@ -100,6 +101,7 @@ def _data(found: load_check.LoadCheck) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "api": loaded.api,
         "trainable": loaded.api == "v1",
+        "loads": True,
         "interpreter": str(found.opened.interpreter.python),
         "verifiers_version": loaded.verifiers_version,
         "tasks": loaded.tasks,

@@ -222,7 +222,7 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
                 fix="Check the name with search_hub.",
                 code="hub-no-package",
             )
-    await anyio.to_thread.run_sync(note_pulled, call.lab, hub, target)
+    await note_pulled(call.lab, hub, target)
     files = _files(target)
     data = {"environment": names.module, "path": f"environments/{names.module}", "hub": hub, "files": files[:100]}
     return Outcome("passed", f"Pulled {hub} to environments/{names.module}.", (), data, next=_then(names.module))

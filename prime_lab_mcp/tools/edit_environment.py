@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import difflib
+import unicodedata
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Annotated
 
 from pydantic import Field
@@ -13,7 +14,7 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.files import MAX_FILE_BYTES, read_text, resolve_inside
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.base.text import clip, count, quote
+from prime_lab_mcp.lab.base.text import clip, count, is_invisible, quote
 from prime_lab_mcp.lab.state.gates import proven_tools
 from prime_lab_mcp.lab.state.manifest import parse_manifest, write_atomic
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -36,6 +37,7 @@ class Args(Arguments):
 async def run(call: Call, args: Args) -> Outcome:
     folder = call.lab.workspace.environment(args.environment)
     path = resolve_inside(folder.path, args.path)
+    _check_editable(args.path, path.relative_to(call.lab.workspace.root))
     before = read_text(path) if path.exists() and not path.is_dir() else None
     after = edited(before, args)
     if path.is_dir():
@@ -63,6 +65,21 @@ async def run(call: Call, args: Args) -> Outcome:
     return Outcome(
         "passed", _summary(before, after, args.path, stale, again), tuple(_findings(args.path, after)), data, next
     )
+
+
+def _check_editable(named: str, path: PurePath) -> None:
+    """Raise BadInput for the folder in which `prime` records what it pushed and pulled, in any spelling.
+
+    File systems may ignore case, and some drop trailing dots and invisible characters.
+    """
+    for part in (*PurePosixPath(named).parts, *path.parts):
+        letters = "".join(c for c in unicodedata.normalize("NFKC", part) if not is_invisible(c))
+        if letters.casefold().strip(" .") == "prime" and letters.startswith("."):
+            raise BadInput(
+                f"{quote(named, 120)} is in the folder .prime, which prime writes and nobody edits",
+                fix="Call push_environment or create_environment(hub=...); prime then writes what belongs there.",
+                code="not-editable",
+            )
 
 
 def edited(before: str | None, args: Args) -> str:

@@ -35,7 +35,7 @@ async def run(call: Call, args: Args) -> Outcome:
         "platform": call.lab.platform,
         "capabilities": {
             "local": _shown(local),
-            "endpoint": _endpoint(account),
+            "endpoint": _endpoint(call, account),
             "account": _shown(account),
             "training": _shown(training),
         },
@@ -93,12 +93,14 @@ def _shown(found: Capability) -> dict[str, Any]:
     return {"state": found.state, **found.facts, **({"lacks": lacks} if lacks else {})}
 
 
-def _endpoint(account: Capability) -> dict[str, Any]:
+def _endpoint(call: Call, account: Capability) -> dict[str, Any]:
     prime = "ok" if account.state == "ok" else "needs the account"
+    named = {endpoint.name: endpoint.url for endpoint in call.lab.settings.endpoints}
     return {
         "state": "ok",
         "own": "an endpoint of your own (vllm, ollama, any OpenAI-compatible URL) needs no account; run_eval tries it",
         "prime": prime,
+        **({"named": named} if named else {}),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,6 +16,7 @@ from prime_lab_mcp.lab.hub import lookup, publish
 from prime_lab_mcp.lab.hub.publish import PublishRequest, PublishResult, PublishTarget
 from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.prime.answers import Runtime
+from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
@@ -32,6 +34,7 @@ class Args(Arguments):
     bump: Annotated[
         Literal["patch", "minor", "major"] | None, Field(description="Raise the version when it is taken.")
     ] = None
+    env_args: Annotated[dict[str, Any] | None, Field(description="Those that prove it.")] = None
     confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
 
 
@@ -70,10 +73,10 @@ async def plan(call: Call, args: Args) -> Plan[PushPlan]:
     work = PushPlan(target, key, args)
     if target.present is not None or target.problem is not None:
         return Plan(work, Intent("push", key, f"{target.ref}: nothing is sent.", ask=False))
-    return Plan(work, Intent("push", key, _question(snapshot, target)))
+    return Plan(work, Intent("push", key, _question(snapshot, target, args.env_args)))
 
 
-def _question(snapshot: Snapshot, target: PublishTarget) -> str:
+def _question(snapshot: Snapshot, target: PublishTarget, env_args: Mapping[str, Any] | None) -> str:
     if target.entry.exists:
         seen = target.visibility or target.entry.visibility or "as it is"
         place = f"as the next version after {target.entry.version} (visibility: {seen})"
@@ -86,7 +89,8 @@ def _question(snapshot: Snapshot, target: PublishTarget) -> str:
     )
     return (
         f"Publish {snapshot.name} on the Environments Hub as {target.ref} version {target.version} {place}: "
-        f"{count(len(snapshot.files), 'file')}, verifiers {_runtime(snapshot)}, source {snapshot.source[:12]}.{bump} "
+        f"{count(len(snapshot.files), 'file')}, verifiers {_runtime(snapshot)}, source {snapshot.source[:12]}"
+        f"{f', proven with {arguments_summary(env_args)}' if env_args else ''}.{bump} "
         "A published version cannot be changed afterwards."
     )
 
@@ -159,6 +163,8 @@ def _failed(snapshot: Snapshot, target: PublishTarget, findings: tuple[Finding, 
     if findings[0].code == "version-taken":
         arguments = {"environment": snapshot.name, "bump": "patch"}
         calls = [Next("push_environment", "as the next version", arguments)]
+    elif findings[0].code == "version-is-source":
+        calls = [Next("workflow_status", "what is proven, once the version is raised", {"environment": snapshot.name})]
     return Outcome(
         "failed",
         f"{target.ref} was not pushed: {findings[0].message}.",
@@ -202,7 +208,7 @@ def _outcome(
         tuple(findings),
         data,
         _next(pinned, runtime, failed),
-        facts=Facts(runtime=runtime, touches_platform=True),
+        facts=Facts(runtime=runtime, env_args=args.env_args or {}, touches_platform=True),
         snapshot=snapshot,
     )
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.files import read_text, resolve_inside
-from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.text import count, is_invisible, quote
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import collect_files
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
@@ -43,7 +43,9 @@ async def run(call: Call, args: Args) -> Outcome:
     if end < len(text):
         data["next_offset"] = end
     part = "" if len(shown) == len(text) else f", characters {args.offset:,} to {end:,}"
-    return Outcome("passed", f"{quote(args.path, 120)} has {count(len(text), 'character')}{part}.", data=data)
+    hidden = sum(is_invisible(c) for c in shown if c not in "\r\n\t")
+    escaped = f" It holds {count(hidden, 'invisible character')}, shown here as escapes." if hidden else ""
+    return Outcome("passed", f"{quote(args.path, 120)} has {count(len(text), 'character')}{part}.{escaped}", data=data)
 
 
 def _listing(root: Path, relative: str) -> Outcome:

@@ -54,7 +54,7 @@ async def intent_of(
     if estimate < ASK_FROM and cap is None:
         return access, None
     question = (
-        f"Test the reward of {environment} with its judge at {endpoint.partition('|')[0]}: at most about "
+        f"Test the reward of {environment} with its judge at {access.endpoint.host}: at most about "
         f"{judge_relay.ESTIMATED_QUESTIONS} questions, about ${estimate:.2f}?"
     )
     key = hashlib.sha256(f"judge {call.environment.content} {endpoint} {examples}".encode()).hexdigest()

@@ -32,15 +32,15 @@ _PROMPTS = 64
 """Number of tasks whose prompts are read for the token estimate."""
 
 
+_ENDPOINTS = f"prime (default), {', '.join(name for name in PRESETS if name != 'prime')}, a name of the user's, a URL."
+
+
 class Args(Arguments):
     environment: Annotated[str, Field(min_length=1, max_length=300, description="Folder; owner/name if hosted.")]
     model: Annotated[str | None, Field(description="The one to train.")] = None
     num_examples: Annotated[int, Field(ge=1, le=20_000, description="Tasks.")] = 50
     rollouts: Annotated[int, Field(ge=1, le=128, description="Per task.")] = 8
-    endpoint: Annotated[
-        str | None,
-        Field(description=f"prime (default), {', '.join(n for n in PRESETS if n != 'prime')}, URL[|KEY_VAR]."),
-    ] = None
+    endpoint: Annotated[str | None, Field(description=_ENDPOINTS)] = None
     hosted: bool = False
     max_tokens: Annotated[int | None, Field(ge=1, description="Per completion (2048).")] = None
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
@@ -182,8 +182,8 @@ def _local(call: Call, args: Args) -> Any:
 
 async def _access(lab: Lab, args: Args) -> tuple[endpoints.EndpointAccess, dict[str, str]]:
     variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}
-    access = endpoints.resolve_endpoint(args.endpoint, variables)
-    complete = access.endpoint.preset != "url" and not lab.settings.rehearsal
+    access = endpoints.resolve_endpoint(args.endpoint, variables, lab.settings.endpoints)
+    complete = access.endpoint.preset in PRESETS and not lab.settings.rehearsal
     return await endpoints.query_endpoint(access, args.model or "", exact=complete), variables
 
 

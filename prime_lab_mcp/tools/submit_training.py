@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training import control, submission
-from prime_lab_mcp.lab.training.cost import CostBound, cost_of
+from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.naming import write_sent_copy
 from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
 from prime_lab_mcp.lab.training.submission import RunStanding

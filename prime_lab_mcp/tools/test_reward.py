@@ -25,8 +25,10 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.state import source_code
+from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Rows
+from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.tools import reward_judge
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Plan, PlannedTool
 
@@ -58,6 +60,7 @@ class Args(Arguments):
         Field(max_length=300, description='How to write an answer, as "<final>GOLD</final>"; else found by trying.'),
     ] = None
     probes: Annotated[bool, Field(description="Also try known reward hacks.")] = True
+    env_args: Annotated[dict[str, Any] | None, Field(description="As in run_eval.")] = None
     same_as: Annotated[
         str | None, Field(max_length=300, description="Environment that must pay the same completions alike.")
     ] = None
@@ -84,6 +87,37 @@ async def plan(call: Call, args: Args) -> Plan[RewardTest]:
 
 
 async def run(call: Call, plan: Plan[RewardTest]) -> Outcome:
+    """Test the reward. Arguments with which the environment does not load are a verdict about these arguments."""
+    args = plan.work.args
+    try:
+        return await _tested(call, plan)
+    except LoadFailed as error:
+        if args.env_args is None or args.same_as is not None:
+            raise
+        return _not_loaded(call, args.env_args, error)
+
+
+def _not_loaded(call: Call, env_args: Mapping[str, Any], error: LoadFailed) -> Outcome:
+    snapshot = call.environment
+    finding = Finding(
+        "environment-load-failed",
+        "blocker",
+        f"with {arguments_summary(env_args)}: {error.message}",
+        "Name arguments that load. Where the defaults do not load here, push_environment(env_args=...) names the "
+        "arguments that were proven.",
+        error.where,
+    )
+    return Outcome(
+        "inconclusive",
+        f"{snapshot.name} does not load with {arguments_summary(env_args)}.",
+        (finding,),
+        {"loads": False},
+        (Next("test_reward", "with the arguments that load", {"environment": snapshot.relative}),),
+        facts=Facts(env_args=canonical_arguments(env_args, known_defaults(snapshot))),
+    )
+
+
+async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     """Observe the scores in a worker and apply the rules of lab/rewards."""
     args, snapshot = plan.work.args, call.environment
     kept = TrialFolder(call.lab.settings.state_dir, call.lab.workspace.root, snapshot.relative)
@@ -104,7 +138,13 @@ async def run(call: Call, plan: Plan[RewardTest]) -> Outcome:
 
     async with (
         judge_relay.open_judge_relay(call.lab, args.judge, plan.work.access) as way,
-        open_environment(call.lab, snapshot, progress=say, variables=None if way is None else way.variables) as found,
+        open_environment(
+            call.lab,
+            snapshot,
+            env_args=args.env_args,
+            progress=say,
+            variables=None if way is None else way.variables,
+        ) as found,
     ):
         sample = await found.worker.rows(limit=trial.GOLD_TASKS)
         await say("scoring")
@@ -121,10 +161,31 @@ async def run(call: Call, plan: Plan[RewardTest]) -> Outcome:
                 relay=way,
                 arguments=found.env_args,
             )
+        if args.rendering is not None:
+            _check_rendering(snapshot.relative, args, seen)
         compared = await _compare(call, args.same_as, seen, sample, say, way) if args.same_as is not None else None
         asked = None if way is None else way.as_json()
     smelt = await anyio.to_thread.run_sync(hints.find_smells, written)
-    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked)
+    canonical = canonical_arguments(found.env_args, known_defaults(snapshot, written))
+    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked, canonical)
+
+
+def _check_rendering(environment: str, args: Args, seen: Trial) -> None:
+    """Raise BadInput for a rendering in which no gold earns more than wrong answers do.
+
+    Such a rendering says nothing about the environment: the call without `rendering` finds out whether the reward pays
+    the gold in any form.
+    """
+    if amounts.gold_is_paid(seen):
+        return
+    same = {"environment": environment, **args.model_dump(exclude_unset=True, exclude={"rendering", "confirm"})}
+    raise BadInput(
+        f"none of {count(len(seen.golds), 'gold answer')} earns anything for being right when it is written as "
+        f"{quote(args.rendering, 120)}; nothing was recorded",
+        fix="Give the rendering that the prompt asks for, or leave rendering out: it is then found by trying.",
+        code="bad-argument",
+        next=(Next("test_reward", "finds the rendering by trying", same),),
+    )
 
 
 async def _compare(
@@ -150,6 +211,7 @@ def _outcome(
     kept: TrialFolder,
     smelt: Sequence[hints.Smell],
     asked: Mapping[str, Any] | None,
+    env_args: Mapping[str, Any],
 ) -> Outcome:
     findings = reward.reward_findings(seen)
     sanity = reward.sanity_checks(seen)
@@ -181,13 +243,15 @@ def _outcome(
         data["rollouts"] = rollouts.rollout_lines(seen)[:_ROLLOUTS]
     if compared is not None:
         data["same_as"] = compared.as_json()
-    facts = Facts(env_args=found.env_args, toolchain=found.toolchain, proves=proves, **reward_judge.facts(seen))
+    if found.env_args:
+        data["env_args"] = dict(found.env_args)
+    facts = Facts(env_args=env_args, toolchain=found.toolchain, proves=proves, **reward_judge.facts(seen))
     return Outcome(
         status,
         _summary(seen, status, blockers) + _equal(compared),
         tuple(findings),
         data,
-        _next(found.snapshot.relative, status, bool(failing), _unasked(status, blockers, args)),
+        _next(_same_call(found.snapshot.relative, args), status, bool(failing), _unasked(status, blockers, args)),
         facts=facts,
     )
 
@@ -236,18 +300,21 @@ def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
 
 
-def _next(environment: str, status: Verdict, failing: bool, unasked: bool) -> tuple[Next, ...]:
+def _same_call(environment: str, args: Args) -> dict[str, Any]:
+    """The environment and its arguments, as this call named them."""
+    return {"environment": environment} | ({} if args.env_args is None else {"env_args": args.env_args})
+
+
+def _next(same: Mapping[str, Any], status: Verdict, failing: bool, unasked: bool) -> tuple[Next, ...]:
     if status == "passed":
-        return (
-            Next("run_eval", "shows whether a model's rewards vary enough to learn from", {"environment": environment}),
-        )
+        return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", same),)
     if unasked:
-        given = {"environment": environment, "judge": "prime"}
+        given = {**same, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (prime, openai, ... or a URL)", given),)
-    again = Next("test_reward", "after mending the reward", {"environment": environment})
+    again = Next("test_reward", "after mending the reward", same)
     if not failing:
         return (again,)
-    only = {"environment": environment, "cases_file": LAST_TRIAL, "probes": False, "examples": 1}
+    only = {**same, "cases_file": LAST_TRIAL, "probes": False, "examples": 1}
     return again, Next("test_reward", "tries the failing cases again, without the probes", only)
 
 

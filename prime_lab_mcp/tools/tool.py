@@ -6,7 +6,7 @@ decides what to do and what to ask a person, and `run(call, plan)` carries out e
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
@@ -101,6 +101,8 @@ class Call:
     """Answers of the platform that the steps of this call share; None: each step asks the platform itself."""
     config: Path | None = None
     """The training config of this call, for tools that declare `config`."""
+    env_args: Mapping[str, Any] | None = None
+    """The arguments of the environment that the call names; None if it names none."""
     hosted: str | None = None
     """The name of an environment on the Hub, for calls that run on the platform (`ToolBase.hosted`)."""
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.state.gates import FREE, LINE, NEEDS, Standing, gate_standings
+from prime_lab_mcp.lab.state.arguments import arguments_summary
+from prime_lab_mcp.lab.state.gates import FREE, LINE, NEEDS, Standing, gate_standings, tried_arguments
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+
+_TRIED = 5
+"""Number of sets of arguments that are tried on the gate of push_environment."""
 
 
 class Args(Arguments):
@@ -61,7 +66,7 @@ async def run(call: Call, args: Args) -> Outcome:
 
 def _environment(call: Call, snapshot: Snapshot) -> dict[str, Any]:
     line = gate_standings(call.lab.ledger, call.lab.key, call.lab.platform, snapshot)
-    gates = [_gate(tool, line) for tool in ("test_reward", "run_eval", "push_environment", "submit_training")]
+    gates = [_gate(call, snapshot, tool) for tool in ("test_reward", "run_eval", "push_environment", "submit_training")]
     evidence = [_shown(call, found, snapshot) for found in line]
     api = detect_generation(snapshot).api
     return {
@@ -76,17 +81,22 @@ def _environment(call: Call, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _gate(tool: str, line: list[Standing]) -> dict[str, str]:
-    needs = {need.tool for need in (LINE if tool == "submit_training" else NEEDS[tool])}
-    missing = [found for found in line if found.need.tool in needs and found.why]
-    paid_by_call = all(
-        found.need.tool in FREE and found.why in ("never-run", "stale", "rehearsal") for found in missing
-    )
-    if not missing:
+def _gate(call: Call, snapshot: Snapshot, tool: str) -> dict[str, str]:
+    def missing(arguments: Mapping[str, Any] | None = None) -> list[Standing]:
+        needs = LINE if tool == "submit_training" else NEEDS[tool]
+        found = gate_standings(call.lab.ledger, call.lab.key, call.lab.platform, snapshot, needs, arguments)
+        return [one for one in found if one.why]
+
+    closed = missing()
+    if tool == "push_environment":
+        for arguments in tried_arguments(call.lab.ledger, call.lab.key, snapshot)[:_TRIED]:
+            if closed and arguments and not missing(arguments):
+                return {"tool": tool, "state": "open", "why": f"with {arguments_summary(arguments)}, which are proven"}
+    if not closed:
         return {"tool": tool, "state": "open", "why": "all it needs is proven for these files"}
-    if paid_by_call:
-        return {"tool": tool, "state": "open", "why": f"{missing[0].need.tool} is run first by the call itself"}
-    return {"tool": tool, "state": "closed", "why": "; ".join(found.detail for found in missing)}
+    if all(found.need.tool in FREE and found.why in ("never-run", "stale", "rehearsal") for found in closed):
+        return {"tool": tool, "state": "open", "why": f"{closed[0].need.tool} is run first by the call itself"}
+    return {"tool": tool, "state": "closed", "why": "; ".join(dict.fromkeys(found.detail for found in closed))}
 
 
 def _shown(call: Call, found: Standing, snapshot: Snapshot) -> dict[str, Any]:

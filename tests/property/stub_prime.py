@@ -81,10 +81,22 @@ def env(args):
         print(f"Successfully pushed {ref}")
         return
     ref = args[2] if args[0] == "version" else args[1]
-    ref = ref.split("@")[0]
+    ref, _, version = ref.partition("@")
     found = versions(ref)
     if not found:
         fail("HTTP 404: not found")
+    if args[0] in ("pull", "info"):
+        if (HOME / "files-are-down").exists():
+            fail("Request failed: ConnectError: no route")
+        held = next((push for push in found if push["version"] == version), found[-1])
+        if args[0] == "info":
+            print("Install (private environment)")
+            return
+        for path, text in held["files"].items():
+            target = Path(option(args, "--target")) / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        return
     if args[0] == "status":
         last = found[-1]
         latest = {"semantic_version": last["version"], "content_hash": last["hash"], "runtime": "VERIFIERS_V1"}
@@ -212,6 +224,8 @@ def main():
         log.write(" ".join(args) + "\n")
     if args == ["--version"]:
         print("Prime CLI version: 0.18.0")
+    elif args[0] == "whoami" and (HOME / "nobody-is-logged-in").exists():
+        fail("HTTP 401: not logged in")
     elif args[0] == "whoami":
         print("Type  User\nUser ID  u1\nUsername  me\nName  Me")
     elif args[0] == "wallet":

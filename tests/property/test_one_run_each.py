@@ -120,12 +120,7 @@ def test_servers_that_die_between_claim_and_answer(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("seed", "number", "deaths"),
-    [
-        (29, 60, 16),
-        pytest.param(23, 1000, 40, marks=pytest.mark.rotate(share=4, group="large sizes")),
-    ],
-)
+@pytest.mark.stress
+@pytest.mark.parametrize(("seed", "number", "deaths"), [(29, 60, 16), (23, 1000, 40)])
 def test_many_submissions_over_randomly_broken_connections(world: World, seed: int, number: int, deaths: int) -> None:
     submit_all(world, seed=seed, number=number, deaths=deaths, at_once=12)

@@ -38,8 +38,8 @@ from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.manifest import Manifest
 from prime_lab_mcp.lab.state.once import AtMostOnce, Once
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.control import ResumedRun
-from prime_lab_mcp.lab.training.cost import CostBound
 from prime_lab_mcp.lab.training.submission import RunSubmission
 from tests.tools.loopback import CONFIG
 

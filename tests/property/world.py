@@ -40,6 +40,7 @@ PYPROJECT = """[project]
 name = "sums"
 version = "0.1.0"
 description = "Sums."
+readme = "README.md"
 requires-python = ">=3.11"
 dependencies = ["verifiers>=0.4.0,<0.5"]
 """
@@ -55,21 +56,28 @@ class Sums(vf.Taskset):
     pass
 '''
 WORDS = ("sound", "sound too", "FLAW", "DEAD", "BROKEN")
-"""FLAW: the reward test finds it. DEAD: the distribution does. BROKEN: the environment check does."""
+"""A flaw that only an argument opens is written as "ARGUMENT pays all".
+
+FLAW: the reward test finds it. DEAD: the distribution does. BROKEN: the environment check does."""
 FOREIGN = "primeintellect/other@1.0.0"
 
 
 class OnEnvironment(Arguments):
     environment: str = Field(min_length=1)
     group_size: int = 16
+    env_args: dict[str, Any] | None = None
+    model: str | None = None
 
 
 def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[OnEnvironment]:
     async def run(call: Call, args: OnEnvironment) -> Outcome:
         tree = call.environment.tree
         text = "".join(p.read_text(encoding="utf-8") for p in sorted(tree.rglob("*.py")))
-        findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if fatal in text else ()
-        return Outcome("failed" if findings else "passed", name, findings, facts=Facts(model=model))
+        given = args.env_args or {}
+        flawed = fatal in text or (name == "test_reward" and any(f"{k} pays all" in text for k in given if given[k]))
+        findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if flawed else ()
+        facts = Facts(model=(args.model or model) if model else None, env_args=given)
+        return Outcome("failed" if findings else "passed", name, findings, facts=facts)
 
     return Tool(
         name=name,
@@ -193,6 +201,15 @@ class World:
         files = {"pyproject.toml": PYPROJECT.replace('"sums"', '"other"').replace("0.1.0", "1.0.0")}
         entry = {"ref": "primeintellect/other", "version": "1.0.0", "hash": "f" * 64, "files": files}
         (self.hub / "pushes").write_text(json.dumps([entry]), encoding="utf-8")
+
+    def publish_by_hand(self, ref: str, version: str, files: Mapping[str, str], digest: str | None = None) -> None:
+        """Somebody ran `prime env push` without this server. `digest` is the Hub's content hash."""
+        entry = {"ref": ref, "version": version, "hash": digest or os.urandom(32).hex(), "files": dict(files)}
+        (self.hub / "pushes").write_text(json.dumps([*self._load("pushes"), entry]), encoding="utf-8")
+
+    def files(self, workspace: str, folder: str) -> dict[str, str]:
+        disk = self.on_disk(workspace, folder)
+        return {path: (disk.tree / path).read_text(encoding="utf-8") for path in disk.files}
 
     def _load(self, name: str) -> list[dict[str, Any]]:
         path = self.hub / name

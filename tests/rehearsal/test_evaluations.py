@@ -63,6 +63,7 @@ def _start(client: TestClient, store: Store, **body: Any) -> str:
 
 
 def test_an_evaluation_goes_through_its_states_and_can_be_cancelled(client: TestClient, store: Store) -> None:
+    client.post("/rehearsal/clock", json={"hold": True})
     id = _start(client, store)
     seen = []
     for seconds in (0, 1, 0):

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -17,7 +18,7 @@ from starlette.testclient import TestClient
 
 from prime_lab_mcp.lab.base.errors import PrimeError
 from prime_lab_mcp.lab.base.process import clean_environment, run
-from prime_lab_mcp.rehearsal import connection
+from prime_lab_mcp.rehearsal import connection, store
 from prime_lab_mcp.rehearsal.app import build
 from prime_lab_mcp.rehearsal.store import Store
 from tests.rehearsal.conftest import HEADERS
@@ -92,6 +93,22 @@ async def test_connecting_imports_nothing_heavy(tmp_path: Path) -> None:
     )
 
     assert done.stdout.strip() == "[]"
+
+
+def test_a_held_clock_moves_only_when_it_is_told_and_runs_on_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "time", clock := SimpleNamespace(now=1000.0, time=lambda: clock.now))
+    with TestClient(build(Store(tmp_path / "state")), base_url="http://127.0.0.1:1", headers=HEADERS) as client:
+
+        def told(**body: Any) -> float:
+            clock.now += 10
+            return float(client.post("/rehearsal/clock", json=body).json()["now"])
+
+        assert [told(), told(advance=5), told(hold=True)] == [1010, 1025, 1035]
+        assert [told(), told(advance=7), told(hold=True), told(hold=True, advance=1)] == [1035, 1042, 1042, 1043]
+        assert [told(hold=False), told(), told(hold=False)] == [1043, 1053, 1063]
+        assert client.post("/rehearsal/clock", json={"hold": "yes"}).status_code == 422
 
 
 def test_the_variables_lead_nowhere_but_to_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,7 @@ async def test_what_cannot_run_is_refused_with_every_reason(platform: Platform) 
 
 
 def test_a_paused_run_is_resumed_as_a_new_one_from_its_step(client: TestClient, config: dict[str, Any]) -> None:
+    client.post("/rehearsal/clock", json={"hold": True})
     id = client.post(RUNS, json={"config": config, "name": "first"}).json()["runId"]
     client.post("/rehearsal/clock", json={"advance": 3})
     early = client.post(f"{RUNS}/{id}/resume", json={})
@@ -128,6 +129,7 @@ def test_a_paused_run_is_resumed_as_a_new_one_from_its_step(client: TestClient, 
 def test_only_a_running_run_restarts_and_a_deleted_one_keeps_its_cost(
     client: TestClient, config: dict[str, Any]
 ) -> None:
+    client.post("/rehearsal/clock", json={"hold": True})
     id = client.post(RUNS, json={"config": config}).json()["runId"]
     assert client.put(f"/api/v1/rft/runs/{id}/restart").status_code == 400
     client.post("/rehearsal/clock", json={"advance": 3})
@@ -141,6 +143,7 @@ def test_only_a_running_run_restarts_and_a_deleted_one_keeps_its_cost(
 
 
 def test_logs_of_a_run_that_has_not_started_are_not_there_yet(client: TestClient, config: dict[str, Any]) -> None:
+    client.post("/rehearsal/clock", json={"hold": True})
     id = client.post(RUNS, json={"config": config, "name": "x-fault-queue"}).json()["runId"]
 
     answer = client.get(f"/api/v1/rft/runs/{id}/logs")

@@ -32,6 +32,11 @@ async def test_the_trained_model_is_compared_with_the_one_before_on_held_out_tas
         await call("test_reward", "passed", **named)
         await call("run_eval", "passed", **named, model=MODEL, num_examples=48, wait_seconds=120)
         await call("push_environment", "passed", **named)
+        refused = await call("submit_training", "blocked", **named, model=MODEL, steps=20)
+        assert [(n.tool, n.arguments) for n in refused.next] == [
+            ("test_reward", {**named, "env_args": {"split": "test"}}),
+        ]
+        await call("test_reward", "passed", **dict(refused.next[0].arguments or {}))
         submitted = await call("submit_training", "passed", **named, model=MODEL, steps=20)
         id = submitted.data["id"]
         before = await ended(call, id)

@@ -1,10 +1,13 @@
-"""Rotates expensive cases: with `--rotate` a run takes a share of them, chosen by the commit.
+"""Rotates expensive cases: with `--rotate` a run takes a share of them, chosen by the commit, and no stress case.
 
 A pytest plugin. `@pytest.mark.rotate(share=3)` on a parametrized test, or on some of its parameters, makes its cases a
 group of which one in three runs, and at least one; `group="name"` makes one group of several tests. Cases without the
 mark always run. The choice depends on the commit and on the cases alone, so that a run of the same commit repeats it;
 without git it depends on the date, and `--rotation-seed` repeats the choice of another run. Without `--rotate` every
 case runs.
+
+`@pytest.mark.stress` marks a case of minutes, which CI should never meet by the chance of a commit: such a case runs
+only without `--rotate`. A run with `--rotate` names the stress cases that it leaves out.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import pytest
 
 _SEED = "rotation_seed"
 _COUNTS = "rotation"
+_STRESS = "stress"
 
 
 @dataclass(slots=True)
@@ -30,6 +34,7 @@ class _Rotation:
 
     seed: str = ""
     chosen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    stress: list[str] = field(default_factory=list)
 
 
 _ROTATION: pytest.StashKey[_Rotation] = pytest.StashKey()
@@ -43,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "rotate(share): with --rotate, one in `share` of these cases runs per commit")
+    config.addinivalue_line("markers", "stress: a case of minutes; never runs with --rotate")
     if rotates(config):
         given = getattr(config, "workerinput", {}).get(_SEED) or config.getoption("rotation_seed")
         config.stash[_ROTATION] = _Rotation(given or seed(config.rootpath))
@@ -77,10 +83,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if rotation is None:
         return
     groups: dict[tuple[str, int], list[str]] = defaultdict(list)
+    rotation.stress = [item.nodeid for item in items if item.get_closest_marker("stress") is not None]
     for item in items:
+        if item.nodeid in rotation.stress:
+            continue
         if (mark := item.get_closest_marker("rotate")) is not None:
             groups[mark.kwargs.get("group", item.nodeid.partition("[")[0]), share_of(mark)].append(item.nodeid)
-    left: set[str] = set()
+    left = set(rotation.stress)
     for (group, share), cases in groups.items():
         running = chosen(cases, share, rotation.seed)
         ran, all_cases = rotation.chosen.get(group, (0, 0))
@@ -109,13 +118,15 @@ def chosen(cases: Sequence[str], share: int, seed: str) -> frozenset[str]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None and (rotation := session.config.stash.get(_ROTATION, None)) is not None:
-        output[_COUNTS] = rotation.chosen
+        output[_COUNTS], output[_STRESS] = rotation.chosen, rotation.stress
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     if (rotation := node.config.stash.get(_ROTATION, None)) is not None:
-        rotation.chosen.update(getattr(node, "workeroutput", {}).get(_COUNTS, {}))
+        output = getattr(node, "workeroutput", {})
+        rotation.chosen.update(output.get(_COUNTS, {}))
+        rotation.stress = output.get(_STRESS, rotation.stress)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -131,3 +142,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         f"{counts['left']} are left to other commits (--rotation-seed {rotation.seed} repeats the choice, "
         "`make test-all` runs every case)"
     )
+    if rotation.stress:
+        terminalreporter.line(f"{len(rotation.stress)} stress cases are left to `make test-all`:")
+    for case in rotation.stress:
+        terminalreporter.line(f"  {case}")

@@ -30,6 +30,10 @@ def test_core_and_rest(n):
 def test_always(n):
     pass
 
+@pytest.mark.parametrize("n", [1, pytest.param(1000, marks=[pytest.mark.stress, pytest.mark.rotate(share=2)])])
+def test_sizes(n):
+    pass
+
 @pytest.mark.rotate(share=2, group="both")
 def test_one():
     pass
@@ -60,7 +64,9 @@ def of(test: str, cases: list[str]) -> list[str]:
 
 
 def test_without_the_option_every_case_runs(passed: Run) -> None:
-    assert len(passed()) == 27
+    ran = passed()
+    assert len(ran) == 29
+    assert "test_sizes[1000]" in ran
 
 
 def test_the_share_of_the_marked_cases_runs_and_every_unmarked_one(passed: Run) -> None:
@@ -70,6 +76,7 @@ def test_the_share_of_the_marked_cases_runs_and_every_unmarked_one(passed: Run) 
     assert len(of("test_core_and_rest", ran)) == 2 + 2
     assert len(of("test_always", ran)) == 5
     assert len({"test_one", "test_other"} & set(ran)) == 1
+    assert of("test_sizes", ran) == ["test_sizes[1]"]
     assert passed("--rotation-seed", "one") == ran
     assert passed("--rotation-seed", "two") != ran
 
@@ -81,10 +88,12 @@ def test_two_processes_choose_the_same_and_the_sum_is_printed_once(
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     plugins = ("-p", "xdist", "-p", "tests.support.rotation")
     result = pytester.runpytest_inprocess(*plugins, "-n", "2", "--rotation-seed", "one")
-    result.assert_outcomes(passed=4 + 4 + 5 + 1)
+    result.assert_outcomes(passed=4 + 4 + 5 + 1 + 1)
     (line,) = [line for line in result.stdout.lines if "rotating cases" in line]
     assert line.startswith("7 of 20 rotating cases in 3 groups were chosen; 13 are left to other commits")
     assert "--rotation-seed one repeats the choice" in line
+    at = result.stdout.lines.index("1 stress cases are left to `make test-all`:")
+    assert result.stdout.lines[at + 1] == "  test_x.py::test_sizes[1000]"
 
 
 @pytest.mark.parametrize("arguments", [((), {}), ((), {"share": 1}), ((3,), {}), ((), {"share": 3, "often": True})])

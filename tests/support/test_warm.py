@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.environment.requirements import hidden_modules
 from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.worker.host import Case, Worker
 from prime_lab_mcp.lab.worker.pool import Workers
+from tests.support.warm.hook import READ_AT_IMPORT
 from tests.support.warm.plugin import CARRIED, PLACE, REAL
 
 Programs = Callable[[bool], Path]
@@ -145,6 +146,35 @@ def test_each_run_sees_its_own_variables(places: tuple[Path, Path], tmp_path: Pa
         assert "SCRATCH" in str(told[0])
 
 
+@pytest.mark.cold
+def test_prime_reads_no_variable_at_import_that_its_servers_differ_in_unseen() -> None:
+    program = """
+import importlib, os, sys, typer.main
+importlib.import_module("prime_cli.main")
+for name in [name for name in sys.modules if name.startswith("prime_cli")]:
+    del sys.modules[name]
+read, original = set(), os._Environ.__getitem__
+
+def noted(self, name):
+    depth, frame = [], sys._getframe(1)
+    while frame:
+        depth.append(frame.f_globals.get("__name__"))
+        frame = frame.f_back
+    if "prime_cli.core.config" not in depth:
+        read.add(name)
+    return original(self, name)
+
+os._Environ.__getitem__ = noted
+typer.main.get_command(importlib.import_module("prime_cli.main").app)
+print(*sorted(read))
+"""
+    done = subprocess.run([REAL[0], "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    known = {name.decode() for name in READ_AT_IMPORT["prime"]}
+    # Whoever sets one of these two gets no other result from the programs that tests start.
+    unused = {"PYDANTIC_DISABLE_PLUGINS", "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"}
+    assert set(done.stdout.split()) - unused <= known
+
+
 def test_what_is_carried_is_there() -> None:
     assert [name for name in CARRIED if not (Path(__file__).parents[1] / name).exists()] == []
 
@@ -164,6 +194,7 @@ VF_EVAL = {
 EVAL_FILES = {"unknown.json": json.dumps({**CONFIG, "nonsense": 1}), "absent_env.json": json.dumps(CONFIG)}
 
 
+@pytest.mark.rotate(share=2)
 @pytest.mark.parametrize("argv", VF_EVAL.values(), ids=VF_EVAL)
 def test_vf_eval_warm_and_cold_agree(argv: list[str], places: tuple[Path, Path], tmp_path: Path) -> None:
     told = [
@@ -212,6 +243,7 @@ def below(pid: int) -> list[int]:
     return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
 
 
+@pytest.mark.rotate(share=3, group="ends of a program, warm and cold")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name)
 def test_a_signal_ends_warm_and_cold_alike(number: int, places: tuple[Path, Path], tmp_path: Path) -> None:
     codes = []
@@ -225,6 +257,7 @@ def test_a_signal_ends_warm_and_cold_alike(number: int, places: tuple[Path, Path
     assert codes[0] == codes[1]
 
 
+@pytest.mark.rotate(share=3, group="ends of a program, warm and cold")
 def test_a_signal_is_handled_warm_and_cold_alike(places: tuple[Path, Path], tmp_path: Path) -> None:
     top = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: os._exit(7))"
     for name, bin in zip("wc", places, strict=True):
@@ -234,6 +267,7 @@ def test_a_signal_is_handled_warm_and_cold_alike(places: tuple[Path, Path], tmp_
         assert gone(pid)
 
 
+@pytest.mark.rotate(share=3, group="ends of a program, warm and cold")
 def test_killing_the_group_ends_the_program_and_its_children_at_that_moment(
     places: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -247,6 +281,7 @@ def test_killing_the_group_ends_the_program_and_its_children_at_that_moment(
         assert all(gone(p, 1.0) for p in (pid, *started))
 
 
+@pytest.mark.rotate(share=3, group="ends of a program, warm and cold")
 def test_a_kill_of_the_program_itself_is_what_its_parent_hears(places: tuple[Path, Path], tmp_path: Path) -> None:
     for name, bin in zip("wc", places, strict=True):
         child, pid = hanging(bin, tmp_path / name)

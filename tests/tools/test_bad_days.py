@@ -178,9 +178,10 @@ async def started(at: Desk, name: str) -> str:
 
 @pytest.mark.slow
 async def test_the_log_of_a_queued_run_is_not_waited_for(at: Desk) -> None:
-    id = await started(at, "waiting-fault-queue")
-    with pytest.raises(LabError) as caught:
-        await at.lab.prime.train_logs(id, seconds=6.0)
+    async with at.held_clock():
+        id = await started(at, "waiting-fault-queue")
+        with pytest.raises(LabError) as caught:
+            await at.lab.prime.train_logs(id, seconds=6.0)
     assert (caught.value.code, "has not started" in caught.value.message) == ("platform-slow", True)
     assert "watch_run" in caught.value.fix
 

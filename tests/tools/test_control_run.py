@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.prime.answers import ValidateAnswer, Wallet
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.training import submission
-from prime_lab_mcp.lab.training.cost import CostBound
+from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls

@@ -33,7 +33,8 @@ def call(lab: Lab) -> Call:
 def folder(lab: Lab) -> Path:
     made = lab.workspace.root / "environments" / "sums"
     (made / "sums").mkdir(parents=True)
-    (made / "pyproject.toml").write_text('[project]\nname = "sums"\nversion = "0.1.0"\n', encoding="utf-8")
+    manifest = '[project]\nname = "sums"\nversion = "0.1.0"\nreadme = "README.md"\n'
+    (made / "pyproject.toml").write_text(manifest, encoding="utf-8")
     (made / "README.md").write_text("# sums\n", encoding="utf-8")
     (made / "sums" / "__init__.py").write_text("A = 1\nB = 1\n", encoding="utf-8")
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 import textwrap
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.settings import NamedEndpoint, Settings
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.resources.catalog import References
@@ -173,9 +174,16 @@ def _write(lab: Lab, code: str, requirement: str) -> None:
     (folder / "README.md").write_text(README, encoding="utf-8")
 
 
+def named(lab: Lab, judge: Judge) -> str:
+    """The name that a person gave to the judge's endpoint and its key."""
+    endpoint = NamedEndpoint("loopback", judge.url, "LOOPBACK_KEY")
+    lab.settings = dataclasses.replace(lab.settings, endpoints=(endpoint,))
+    return endpoint.name
+
+
 async def asked(lab: Lab, answer: Answer, **given: Any) -> tuple[Outcome, Judge]:
     with judging(answer) as judge:
-        return await try_reward(lab, "essays", judge=f"{judge.url}|LOOPBACK_KEY", **given), judge
+        return await try_reward(lab, "essays", judge=named(lab, judge), **given), judge
 
 
 async def test_without_an_endpoint_nothing_is_said_of_a_judged_reward(lab: Lab) -> None:
@@ -284,7 +292,7 @@ async def test_a_judge_with_a_price_is_asked_about_from_a_dollar_on(lab: Lab, do
     essays(lab)
     price = {"input_usd_per_mtok": dollars, "output_usd_per_mtok": dollars}
     with judging(honest, price) as judge:
-        args = test_reward.Args(environment="essays", judge=f"{judge.url}|LOOPBACK_KEY")
+        args = test_reward.Args(environment="essays", judge=named(lab, judge))
         intent = (await test_reward.plan(await call(lab, "essays"), args)).intent
         assert judge.asked == []
         await try_reward(lab, "essays", judge=args.judge, examples=1, probes=False)
@@ -305,7 +313,7 @@ async def test_an_environment_that_loads_with_a_key_only_is_checked_and_then_ask
     blockers = {f.code for f in alone.findings if f.severity == "blocker"}
     assert (alone.status, blockers) == ("inconclusive", {"reward-judge-unreachable"})
     with judging(honest) as judge:
-        given = {"environment": "essays", "judge": f"{judge.url}|LOOPBACK_KEY"}
+        given = {"environment": "essays", "judge": named(lab, judge)}
         tested = await calls.execute("test_reward", given)
     assert tested.status == "passed"
     (evidence,) = [row for row in lab.ledger.evidence(lab.key) if (row.tool, row.status) == ("test_reward", "passed")]

@@ -34,9 +34,10 @@ async def test_a_finished_run_shows_reward_spend_and_checkpoints_and_passes(at: 
 
 @pytest.mark.slow
 async def test_an_anomaly_names_its_step_cause_cost_and_advice(at: Desk) -> None:
-    id = await start(at, "bad-fault-errors-8", 40)
-    await at.tell("/rehearsal/clock", advance=6)
-    outcome = await at.call(watch_run.TOOL, id=id)
+    async with at.held_clock():
+        id = await start(at, "bad-fault-errors-8", 40)
+        await at.tell("/rehearsal/clock", advance=6)
+        outcome = await at.call(watch_run.TOOL, id=id)
     found = next(a for a in outcome.data["anomalies"] if a["code"] == "errors")
     assert (found["since_step"], found["level"]) == (8, "stop")
     assert found["burned"] > 0
@@ -46,8 +47,9 @@ async def test_an_anomaly_names_its_step_cause_cost_and_advice(at: Desk) -> None
 
 
 async def test_a_waiting_run_says_what_it_waits_for(at: Desk) -> None:
-    id = await start(at, "waits-fault-queue")
-    outcome = await at.call(watch_run.TOOL, id=id)
+    async with at.held_clock():
+        id = await start(at, "waits-fault-queue")
+        outcome = await at.call(watch_run.TOOL, id=id)
     assert (outcome.status, outcome.data["status"]) == ("running", "QUEUED")
     assert outcome.data["queue"]["runs_ahead"] == 1
 
@@ -123,12 +125,13 @@ WITH_EVALS = (
 
 
 async def watched(at: Desk, name: str, steps: float) -> Outcome:
-    """A run under way for so many steps of a quarter of a second, as watch_run sees it."""
+    """A run that finished so many steps of a quarter of a second, as watch_run sees it."""
     path = at.config(f'name = "{name}"\n{WITH_EVALS}', f"configs/rl/{name}.toml")
     await at.tell("/rehearsal/account", balance_usd=1000)
-    id = (await at.lab.prime.train_submit(path)).id
-    await at.tell("/rehearsal/clock", advance=0.8 + steps * 0.25)
-    return await at.call(watch_run.TOOL, id=id)
+    async with at.held_clock():
+        id = (await at.lab.prime.train_submit(path)).id
+        await at.tell("/rehearsal/clock", advance=0.8 + steps * 0.25)
+        return await at.call(watch_run.TOOL, id=id)
 
 
 @pytest.mark.rotate(share=3)

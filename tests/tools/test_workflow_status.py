@@ -55,8 +55,8 @@ async def test_each_proof_opens_the_next_gate_and_names_the_next_call(lab: Lab, 
         await record(lab, tool)
     assert called == ["check_environment", "test_reward", "run_eval", "push_environment"]
     assert opened == [
-        ["test_reward"],
-        ["test_reward"],
+        ["test_reward", "run_eval"],
+        ["test_reward", "run_eval"],
         ["test_reward", "run_eval"],
         ["test_reward", "run_eval", "push_environment"],
     ]

@@ -55,9 +55,14 @@ class Unmet:
     tool: str
     why: Why
     detail: str
+    arguments: Json | None = None
+    """Arguments of the call that proves it, where they are known."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"tool": self.tool, "why": self.why, "detail": self.detail}
+        result: dict[str, Any] = {"tool": self.tool, "why": self.why, "detail": self.detail}
+        if self.arguments:
+            result["arguments"] = dict(self.arguments)
+        return result
 
 
 @dataclass(frozen=True, slots=True)

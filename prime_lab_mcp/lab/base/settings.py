@@ -10,6 +10,15 @@ Platform = Literal["prime", "rehearsal"]
 
 
 @dataclass(frozen=True, slots=True)
+class NamedEndpoint:
+    """A model endpoint that a person named. `variable` is the variable of its key; None: the endpoint gets no key."""
+
+    name: str
+    url: str
+    variable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """`workspace` is the folder the agent works in; `state_dir`, outside of it, holds ledger, snapshots and jobs."""
 
@@ -21,6 +30,9 @@ class Settings:
     """Cap on the total spend of this state directory in US dollars. None: no cap, and `yes=true` is ignored."""
     allow_env: tuple[str, ...] = field(default_factory=tuple)
     """Names of the environment variables that environment code may read."""
+    endpoints: tuple[NamedEndpoint, ...] = ()
+    """Endpoints that a person named (`--endpoint`, `endpoints.toml`). A tool call names them, and nothing else gets a
+    key besides the presets."""
     templates: Path = Path()
     """Folder of the template packages (resources/templates)."""
 

@@ -1,7 +1,9 @@
 """Makes foreign text safe to show, formats numbers for reports, and estimates token counts.
 
-Dataset rows, completions, logs and messages of environments are data, not instructions. Reports show them only
-through `quote`, which escapes control characters, shortens the text and removes credentials.
+Dataset rows, completions, logs and messages of environments are data, not instructions. Reports quote them by `quote`,
+which escapes control characters, shortens the text and removes credentials. What leaves the server (reports, pages,
+questions, progress, terminal output) also passes `escape` or `escape_lines` as a whole, so a text that somebody
+forgot to quote cannot move a cursor, reverse a line or hide words either.
 """
 
 from __future__ import annotations
@@ -26,16 +28,31 @@ def clip(text: str, limit: int = LIMIT) -> str:
     return f"{text[:limit]}… (+{len(text) - limit} characters)"
 
 
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]")
+"""Characters that Unicode counts as letters, marks or symbols and that nobody sees: fillers, joiners, and selectors of
+variants (but for the two that choose between text and emoji)."""
+_LINE_BREAK = re.compile(r"(\r?\n|\t)")
+
+
+def is_invisible(character: str) -> bool:
+    """True for control, bidirectional, zero-width and other characters that change what a reader sees, unseen."""
+    return (character != " " and unicodedata.category(character).startswith(("C", "Zl", "Zp"))) or _BLANK.match(
+        character
+    ) is not None
+
+
 def escape(text: str) -> str:
-    """Replace control, bidirectional and zero-width characters by escapes, so that the text is displayed as it is."""
-    if text.isprintable():
+    """Replace every character that `is_invisible` by its escape, so that the text is displayed as it is."""
+    if text.isprintable() and (text.isascii() or _BLANK.search(text) is None):
         return text
-    return "".join(
-        c
-        if c == " " or not unicodedata.category(c).startswith(("C", "Zl", "Zp"))
-        else c.encode("unicode_escape").decode("ascii")
-        for c in text
-    )
+    return "".join(c.encode("unicode_escape").decode("ascii") if is_invisible(c) else c for c in text)
+
+
+def escape_lines(text: str) -> str:
+    """Escape a text of several lines: like `escape`, but line breaks and tabs stay."""
+    if text.isprintable() and text.isascii():
+        return text
+    return "".join(part if number % 2 else escape(part) for number, part in enumerate(_LINE_BREAK.split(text)))
 
 
 def quote(value: object, limit: int = LIMIT) -> str:

@@ -212,6 +212,7 @@ _KEYS = (
     "max_steps",
     "orchestrator.train.sampling.max_completion_tokens",
     "seq_len",
+    "inference.vllm.max_model_len",
     "trainer.optim.lr",
     "trainer.model.lora.rank",
     "model.name",

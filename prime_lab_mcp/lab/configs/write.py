@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.configs.plan.decide import ConfigPlan
 from prime_lab_mcp.lab.configs.rules.form import lenient_toml
 from prime_lab_mcp.lab.configs.schema import schema_problems
 from prime_lab_mcp.lab.distribution.sample import POOLS
+from prime_lab_mcp.lab.models.registry import find_model
 
 
 def compose_draft(plan: ConfigPlan, name: str, draft: ConfigDraft | None = None) -> ConfigDraft:
@@ -45,6 +46,8 @@ def compose_draft(plan: ConfigPlan, name: str, draft: ConfigDraft | None = None)
     if not isinstance(draft.get("inference"), dict):
         draft.put("inference", {}, "rollouts come from a vLLM server of its own, with its defaults")
     _parallel(draft, plan)
+    if choices.target == "hosted":
+        _served_context(draft, plan)
     return draft
 
 
@@ -130,6 +133,21 @@ def _parallel(draft: ConfigDraft, plan: ConfigPlan) -> None:
         _put(draft, key, chosen)
     elif kept is not None:
         draft.pop(key)
+
+
+def _served_context(draft: ConfigDraft, plan: ConfigPlan) -> None:
+    """Limit the tokens of a rollout: samples end at seq_len, and a longer rollout would only cost money."""
+    key = "inference.vllm.max_model_len"
+    seq_len, kept = int(plan.seq_len.value), draft.get(key)
+    if isinstance(kept, int) and not isinstance(kept, bool) and kept >= seq_len:
+        return
+    limits = [plan.max_tokens.value, draft.get("orchestrator.eval.sampling.max_completion_tokens")]
+    longest = seq_len + max(n for n in limits if isinstance(n, int))
+    context = find_model(str(plan.model.value)).context
+    if context is not None and seq_len <= context < longest:
+        draft.put(key, context, "the context of the model; it bounds what a rollout costs")
+        return
+    draft.put(key, longest, "seq_len and one completion: samples end at seq_len, and this bounds what a rollout costs")
 
 
 def _trainer(draft: ConfigDraft, plan: ConfigPlan) -> None:

@@ -267,7 +267,21 @@ def _mentions(package: EnvironmentPackage, name: str) -> str | None:
     return None
 
 
-PACKAGE_CHECKS: tuple[PackageCheck, ...] = (pyproject, metadata, readme, layout, left_out, big_files)
+def own_files(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Say where the code may read its README or its own metadata, because both count as source then."""
+    where = package.snapshot.own_files_reader
+    if where is not None:
+        place, _, reason = where.partition(": ")
+        yield Finding(
+            "readme-is-source",
+            "info",
+            f"an edit of the README or another version needs a new proof: {quote(reason, 200)}",
+            "Nothing to do; or keep what the code reads in a data file of the package.",
+            place,
+        )
+
+
+PACKAGE_CHECKS: tuple[PackageCheck, ...] = (pyproject, metadata, readme, layout, left_out, big_files, own_files)
 
 
 STATIC_CHECKS: tuple[PackageCheck, ...] = (

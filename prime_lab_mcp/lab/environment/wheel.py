@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -81,18 +82,37 @@ async def build_wheel(settings: Settings, snapshot: Snapshot, interpreter: Inter
     """
     store = settings.state_dir / "wheels"
     await anyio.to_thread.run_sync(lambda: store.mkdir(parents=True, exist_ok=True))
-    plan = store / f"plan-{_key(snapshot, interpreter)}"
-    recorded = await anyio.to_thread.run_sync(_plan, plan)
-    if recorded is None or recorded.get("content") not in (None, snapshot.content):
-        scratch = Path(tempfile.mkdtemp(dir=store, prefix=".building-"))
-        try:
-            source = scratch / "source"
-            await anyio.to_thread.run_sync(_copy, snapshot, source)
-            await _run_build(source, scratch, interpreter)
-            recorded = await anyio.to_thread.run_sync(_keep, scratch, plan, snapshot)
-        finally:
+    key = _key(snapshot, interpreter)
+    lock = _BUILDING.setdefault(str(store / key), anyio.Lock())
+    async with lock:
+        for last in (False, True):
+            plan = await anyio.to_thread.run_sync(_find_plan, store, key, snapshot)
+            if plan is None:
+                plan = await _build_plan(store, key, snapshot, interpreter)
+            try:
+                return await anyio.to_thread.run_sync(_assemble, store, plan, snapshot)
+            except FileNotFoundError:
+                # Another server cleaned the store. The plan is then built anew.
+                if last:
+                    raise
+        raise AssertionError("unreachable")
+
+
+_BUILDING: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+"""One lock per plan: calls at the same time build a wheel once. Servers that share the folder are safe without it,
+because plans and trees appear by one rename and never change."""
+
+
+async def _build_plan(store: Path, key: str, snapshot: Snapshot, interpreter: Interpreter) -> Path:
+    scratch = Path(tempfile.mkdtemp(dir=store, prefix=".building-"))
+    try:
+        source = scratch / "source"
+        await anyio.to_thread.run_sync(_copy, snapshot, source)
+        await _run_build(source, scratch, interpreter)
+        return await anyio.to_thread.run_sync(_keep, scratch, store, key, snapshot)
+    finally:
+        with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(scratch, ignore_errors=True))
-    return await anyio.to_thread.run_sync(_assemble, store, plan, recorded, snapshot)
 
 
 def _key(snapshot: Snapshot, interpreter: Interpreter) -> str:
@@ -101,7 +121,23 @@ def _key(snapshot: Snapshot, interpreter: Interpreter) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def _plan(place: Path) -> dict[str, Any] | None:
+def _find_plan(store: Path, key: str, snapshot: Snapshot) -> Path | None:
+    """The folder of a recorded plan that holds for this snapshot."""
+    for place in _places(store, key, snapshot):
+        recorded = _read_plan(place)
+        if recorded is not None and recorded.get("content") in (None, snapshot.content):
+            with suppress(OSError):
+                os.utime(place)
+            return place
+    return None
+
+
+def _places(store: Path, key: str, snapshot: Snapshot) -> tuple[Path, Path]:
+    """Where a plan for every content with this key stands, and where a plan for this content alone."""
+    return store / f"plan-{key}", store / f"plan-{key}-{snapshot.content[:16]}"
+
+
+def _read_plan(place: Path) -> dict[str, Any] | None:
     try:
         recorded = json.loads((place / "plan.json").read_text(encoding="utf-8"))
         return recorded if isinstance(recorded, dict) else None
@@ -109,8 +145,11 @@ def _plan(place: Path) -> dict[str, Any] | None:
         return None
 
 
-def _keep(scratch: Path, place: Path, snapshot: Snapshot) -> dict[str, Any]:
-    """Record which pushed file each file of the wheel is, and store the generated files beside the record."""
+def _keep(scratch: Path, store: Path, key: str, snapshot: Snapshot) -> Path:
+    """Record which pushed file each file of the wheel is, and store the generated files beside the record.
+
+    Returns the folder of the record. A folder that is there already is used and never replaced.
+    """
     tree, generated = scratch / "tree", scratch / "made"
     _unpack(scratch / "dist", tree)
     by_digest = {digest: path for path, digest in snapshot.files.items()}
@@ -130,25 +169,33 @@ def _keep(scratch: Path, place: Path, snapshot: Snapshot) -> dict[str, Any]:
     plan = {"files": files, "own": own, "content": snapshot.content if repeated else None}
     generated.mkdir(exist_ok=True)
     (generated / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
-    shutil.rmtree(place, ignore_errors=True)
-    with suppress(OSError):  # another server may have kept the same first
+    place = _places(store, key, snapshot)[1 if repeated else 0]
+    try:
         os.rename(generated, place)
-    return plan
+    except OSError:
+        if _read_plan(place) is None:  # an unreadable record, not the one that another server stored first
+            shutil.rmtree(place, ignore_errors=True)
+            os.rename(generated, place)
+    return place
 
 
-def _assemble(store: Path, place: Path, plan: Mapping[str, Any], snapshot: Snapshot) -> UnpackedWheel:
-    """Return the unpacked wheel of this content, assembled from links to the snapshot's files."""
-    tree = store / f"tree-{snapshot.content[:32]}-{place.name[-8:]}"
+def _assemble(store: Path, place: Path, snapshot: Snapshot) -> UnpackedWheel:
+    """Return the unpacked wheel of this content, assembled from links to the snapshot's files.
+
+    Raises FileNotFoundError if the plan or its files are gone.
+    """
+    plan = json.loads((place / "plan.json").read_text(encoding="utf-8"))
+    tree = store / f"tree-{snapshot.content[:32]}-{place.name[5:13]}"
     listed = {n: snapshot.files[origin] for n, origin in plan["files"].items()}
     listed |= {n: d for n, d in plan["own"].items() if not _METADATA.match(n)}
     if not tree.is_dir():
         building = Path(tempfile.mkdtemp(dir=store, prefix=".tree-"))
-        for name in (*plan["files"], *plan["own"]):
-            target = building / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            origin = plan["files"].get(name)
-            _link(snapshot.tree / origin if origin is not None else place / name, target)
         try:
+            for name in (*plan["files"], *plan["own"]):
+                target = building / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                origin = plan["files"].get(name)
+                _link(snapshot.tree / origin if origin is not None else place / name, target)
             os.rename(building, tree)
         except OSError:
             shutil.rmtree(building, ignore_errors=True)
@@ -265,8 +312,15 @@ def _unpack(dist: Path, tree: Path) -> None:
 
 def _clean(store: Path) -> None:
     for kind in ("plan-*", "tree-*"):
-        for old in sorted(store.glob(kind), key=lambda p: p.stat().st_mtime, reverse=True)[KEPT_WHEELS:]:
+        for old in sorted(store.glob(kind), key=_used_at, reverse=True)[KEPT_WHEELS:]:
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _used_at(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:  # another server cleans the same store
+        return 0.0
 
 
 _BESIDE = frozenset({"pyproject.toml", "README.md"})

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-ENTRY = ("eligibility", "lookup", "ownership", "publish", "version_bump")
+ENTRY = ("eligibility", "hub_files", "lookup", "ownership", "publish", "version_bump")
 """Modules that other packages may import."""

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
-
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.lookup import HubEntry
-from prime_lab_mcp.lab.hub.ownership import is_ours, push_records
+from prime_lab_mcp.lab.hub.ownership import FileFingerprints, read_ownership
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Runtime
 from prime_lab_mcp.lab.state.ledger.rows import Push
@@ -28,7 +26,10 @@ _GATES = (
     "It is yours, so it keeps its gates under any name and from any workspace: check_environment, test_reward and "
     "check_reward_distribution on exactly the files that push_environment published, for the model to be trained."
 )
-_BY_HAND = " Its files are of this machine, but no push_environment published them: push them with it first."
+_BY_HAND = (
+    " But no push_environment published them from this machine: push its files with that first, or pull it "
+    "(create_environment with hub) and prove it here."
+)
 _FAST = (
     "It is not yours and v1, so it can be trained as it is: write_training_config, then submit_training. "
     "Nothing has to be validated again."
@@ -128,6 +129,6 @@ async def training_candidate(lab: Lab, entry: HubEntry, version: str | None) -> 
     """Judge a Hub environment. Reads the package's source where the Hub has no label for the version."""
     runtime = await lookup.runtime_at(lab.prime, entry, version)
     pushes = lab.ledger.pushes(owner=entry.owner, name=entry.name, platform=lab.platform)
-    records = await anyio.to_thread.run_sync(push_records, lab)
-    ours = is_ours(lab, entry.ref, entry.hash_of(version), pushes, records)
+    ownership = await read_ownership(lab)
+    ours = ownership.is_ours(lab, entry.owner, entry.name, FileFingerprints(entry.hash_of(version)))
     return TrainingCandidate(entry, version or entry.version, runtime, ours, tuple(pushes), lab.key)

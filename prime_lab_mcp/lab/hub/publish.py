@@ -150,7 +150,20 @@ def _with_version(lab: Lab, snapshot: Snapshot, target: PublishTarget, bump: Bum
     version = next_version(target.version, bump)
     while taken(version):
         version = next_version(version, bump)
+    if snapshot.own_files_reader is not None:
+        return replace(target, problem=_version_is_source(snapshot, version))
     return replace(target, version=version, bumped_from=target.version)
+
+
+def _version_is_source(snapshot: Snapshot, version: str) -> Finding:
+    return Finding(
+        "version-is-source",
+        "blocker",
+        f"the version counts as source, because the code may read it ({quote(snapshot.own_files_reader or '', 200)}), "
+        "so raising it here would push what was not proven",
+        f'Set version = "{version}" in pyproject.toml, run test_reward and run_eval again, then push without bump.',
+        where="pyproject.toml",
+    )
 
 
 def _version_taken(target: PublishTarget) -> Finding:

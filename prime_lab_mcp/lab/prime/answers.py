@@ -149,6 +149,29 @@ def hashes_of(text: str) -> dict[str, str]:
     return hashes
 
 
+@dataclass(frozen=True, slots=True)
+class WheelPlace:
+    """Where a published wheel is: at `url`, or as `name` and `version` in the package index at `url`."""
+
+    url: str
+    name: str | None = None
+    version: str | None = None
+
+
+_INSTALL = re.compile(r"\$ uv pip install (\S+)(?: --extra-index-url (\S+))?")
+
+
+def wheel_place_of(text: str) -> WheelPlace | None:
+    """Parse the install command of `prime env info`; None if there is none, as for private environments."""
+    match = _INSTALL.search(text)
+    if match is None or match[1].startswith("-"):
+        return None
+    if match[2] is None:
+        return WheelPlace(match[1]) if match[1].startswith(("http://", "https://")) else None
+    name, _, version = match[1].partition("==")
+    return WheelPlace(match[2], name, version or None)
+
+
 def runtime_of(entry: Mapping[str, Any]) -> Runtime | None:
     """Return the Hub's label of the verifiers generation, which stands in the entry or in its latest version."""
     latest = entry.get("latest_version")

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.prime import answers, pods, refusals
+from prime_lab_mcp.lab.prime import answers, download, pods, refusals
 from prime_lab_mcp.lab.prime.answers import (
     Account,
     KeySource,
@@ -58,6 +58,7 @@ class Prime:
         self._settings = settings
         self._program = PrimeProgram(settings, toolchain, platform_variables)
         self._account: tuple[float, Account] | None = None
+        self._teams: tuple[float, tuple[Team, ...]] | None = None
         self._models: tuple[float, PlatformModels] | None = None
         self._served: tuple[float, list[dict[str, Any]]] | None = None
 
@@ -101,11 +102,15 @@ class Prime:
         return "PRIME_API_KEY" if os.environ.get("PRIME_API_KEY") else "prime login"
 
     async def teams(self) -> tuple[Team, ...]:
-        answer = await self._program.json(["teams", "list", "-o", "json"], timeout=30, doing="listing the teams")
-        return tuple(
-            Team(str(t.get("teamId")), str(t.get("slug")), str(t.get("name")), str(t.get("role")))
-            for t in answer.get("teams") or ()
-        )
+        """The teams of the account, at most a minute old."""
+        if self._teams is None or time.monotonic() - self._teams[0] >= KEEP_SECONDS:
+            answer = await self._program.json(["teams", "list", "-o", "json"], timeout=30, doing="listing the teams")
+            teams = tuple(
+                Team(str(t.get("teamId")), str(t.get("slug")), str(t.get("name")), str(t.get("role")))
+                for t in answer.get("teams") or ()
+            )
+            self._teams = (time.monotonic(), teams)
+        return self._teams[1]
 
     async def wallet(self) -> Wallet:
         answer = await self._program.json(["wallet", "-n", "1", "-o", "json"], timeout=30, doing="reading the wallet")
@@ -214,6 +219,17 @@ class Prime:
             timeout=300,
             doing=f"pulling {quote(_require_name(ref), 120)}",
         )
+
+    async def env_wheel(self, ref: str, target: Path) -> Path | None:
+        """Download the published wheel of `owner/name@version`; None if the Hub offers none, as for private ones.
+
+        No key is sent: a wheel that the platform offers is public or has a signed address.
+        """
+        doing = f"fetching the wheel of {quote(_require_name(ref), 120)}"
+        place = answers.wheel_place_of(await self.env_info(ref))
+        if place is None:
+            return None
+        return await download.fetch_wheel(place, target, doing, trust_env=not self._settings.rehearsal)
 
     # Models and GPUs
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from prime_lab_mcp.lab.prime.answers import Account, PlatformModels, Wallet
+from prime_lab_mcp.lab.prime.answers import Account, PlatformModels, Team, Wallet
 
 T = TypeVar("T")
 
@@ -20,6 +20,8 @@ class PlatformReader(Protocol):
     """The read-only questions to the platform. `Prime` asks every time, `PlatformAnswers` once."""
 
     async def account(self) -> Account: ...
+
+    async def teams(self) -> tuple[Team, ...]: ...
 
     async def wallet(self) -> Wallet: ...
 
@@ -44,6 +46,9 @@ class PlatformAnswers:
 
     async def account(self) -> Account:
         return await self._once(("account",), self._platform.account)
+
+    async def teams(self) -> tuple[Team, ...]:
+        return await self._once(("teams",), self._platform.teams)
 
     async def wallet(self) -> Wallet:
         return await self._once(("wallet",), self._platform.wallet)

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-ENTRY = ("endpoints", "metering", "proxy")
+ENTRY = ("endpoints", "metering", "named_endpoints", "proxy")
 """Modules that other packages may import."""

@@ -1,8 +1,11 @@
 """Model endpoints: presets, their keys, and the question whether an endpoint serves a model and at what price.
 
-A key goes only to the host that the key belongs to. `Endpoint` never holds a key, only the name of the variable that
-holds the key. No other module reads an endpoint's key: `EndpointAccess` carries the key to the caller, who passes the
-key to the supervisor of the job. The key is never logged, stored or shown.
+A key goes only to the host that the key belongs to. A preset carries its own variable, and every other pair of host and
+variable is named by a person (named_endpoints.py). A tool call names a preset, such a name, or a URL without a key.
+
+`Endpoint` never holds a key, only the name of the variable that holds the key. No other module reads an endpoint's key:
+`EndpointAccess` carries the key to the caller, who passes the key to the supervisor of the job. The key is never
+logged, stored or shown.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +22,14 @@ from urllib.parse import urlsplit
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
 from prime_lab_mcp.lab.base.json_values import text_or_none
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.settings import NamedEndpoint
+from prime_lab_mcp.lab.base.text import quote, redact
 
 _PRIME_URL = "https://api.pinference.ai/api/v1"
 _QUERY_SECONDS = 8.0
+_URL = re.compile(r"https?://[A-Za-z0-9\[\]:._~%/+,=-]+")
+"""Characters that a person can paste into a shell within quotes."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Endpoint:
     stored."""
 
     preset: str
-    """A name of `PRESETS`, or `url` for an endpoint that was given by its URL."""
+    """A name of `PRESETS`, a name that a person gave, or `url` for an endpoint that a call gave by its URL."""
     url: str
     key_variable: str | None = None
     team: str | None = None
@@ -53,23 +61,34 @@ class Endpoint:
         """Host and port of the URL."""
         return urlsplit(self.url).netloc
 
+    @property
+    def on_loopback(self) -> bool:
+        """Whether the endpoint is on this machine."""
+        return is_loopback(urlsplit(self.url).hostname or "")
+
 
 @dataclass(frozen=True, slots=True)
 class _PresetEndpoint:
-    """The address of a preset, the variable of its key, and whether it needs a key."""
+    """The address of a preset, and the variable of its key. Presets on this machine get no key, because any program
+    may listen on their port."""
 
     url: str
-    variable: str
-    needs_key: bool
+    variable: str | None
+
+    @property
+    def needs_key(self) -> bool:
+        return self.variable is not None
 
 
 PRESETS: Mapping[str, _PresetEndpoint] = {
-    "prime": _PresetEndpoint(_PRIME_URL, "PRIME_API_KEY", True),
-    "openai": _PresetEndpoint("https://api.openai.com/v1", "OPENAI_API_KEY", True),
-    "openrouter": _PresetEndpoint("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", True),
-    "vllm": _PresetEndpoint("http://localhost:8000/v1", "VLLM_API_KEY", False),
-    "ollama": _PresetEndpoint("http://localhost:11434/v1", "OLLAMA_API_KEY", False),
+    "prime": _PresetEndpoint(_PRIME_URL, "PRIME_API_KEY"),
+    "openai": _PresetEndpoint("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "openrouter": _PresetEndpoint("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "vllm": _PresetEndpoint("http://localhost:8000/v1", None),
+    "ollama": _PresetEndpoint("http://localhost:11434/v1", None),
 }
+BY_URL = "url"
+"""The `preset` of an endpoint that a call gave by its URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,68 +103,106 @@ class EndpointAccess:
         return f"Access({self.endpoint!r}, key={'set' if self.key else None}, price={self.price!r})"
 
 
-def resolve_endpoint(name_or_url: str | None, variables: Mapping[str, str]) -> EndpointAccess:
-    """Return an endpoint by preset (default `prime`), URL, or `URL|KEY_VARIABLE`. Raises BadInput, EvalError.
+def resolve_endpoint(
+    name_or_url: str | None, variables: Mapping[str, str], named: Sequence[NamedEndpoint] = ()
+) -> EndpointAccess:
+    """Return an endpoint by preset (default `prime`), by a person's name for it, or by URL. Raises BadInput, EvalError.
 
     `variables` point at the rehearsal platform and take precedence over the user's own variables. They are empty for
-    the real platform.
+    the real platform. `named` are the endpoints of the settings.
     """
     name = name_or_url or "prime"
-    if name not in PRESETS:
-        return _by_url(name)
-    preset = PRESETS[name]
-    environment = dict(os.environ) | dict(variables) if name == "prime" else dict(os.environ)
-    url, key, team = preset.url, environment.get(preset.variable) or None, None
     if name == "prime":
-        login = {} if variables else _login()
-        url = environment.get("PRIME_INFERENCE_URL") or text_or_none(login.get("inference_url")) or url
-        key = key or text_or_none(login.get("api_key"))
-        team = environment.get("PRIME_TEAM_ID") or text_or_none(login.get("team_id"))
-    if preset.needs_key and not key:
-        login_advice = " or log in with `prime login`" if name == "prime" else ""
-        raise EvalError(
-            f"there is no key for the endpoint {name}: {preset.variable} is not set",
-            fix=f"Ask the user to set {preset.variable} in the server's environment{login_advice}, "
-            "or use another endpoint.",
-            code="endpoint-no-key",
-        )
-    return EndpointAccess(Endpoint(name, url.rstrip("/"), preset.variable if key else None, team), key)
+        return _platform_endpoint(variables)
+    if name in PRESETS:
+        preset = PRESETS[name]
+        key = _required_key(name, preset.variable) if preset.variable else None
+        return EndpointAccess(Endpoint(name, preset.url, preset.variable), key)
+    for endpoint in named:
+        if endpoint.name == name:
+            key = _required_key(name, endpoint.variable) if endpoint.variable else None
+            return EndpointAccess(Endpoint(name, endpoint.url, endpoint.variable), key)
+    return EndpointAccess(Endpoint(BY_URL, _url_of_call(name, named)), None)
 
 
-def _by_url(text: str) -> EndpointAccess:
-    url, _, variable = text.partition("|")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+def _platform_endpoint(variables: Mapping[str, str]) -> EndpointAccess:
+    """The inference endpoint of the platform, with the key and team of the user's login."""
+    environment = dict(os.environ) | dict(variables)
+    login = {} if variables else _login()
+    url = environment.get("PRIME_INFERENCE_URL") or text_or_none(login.get("inference_url")) or _PRIME_URL
+    key = environment.get("PRIME_API_KEY") or text_or_none(login.get("api_key"))
+    team = environment.get("PRIME_TEAM_ID") or text_or_none(login.get("team_id"))
+    if not key:
+        raise _no_key("prime", "PRIME_API_KEY", " or log in with `prime login`")
+    return EndpointAccess(Endpoint("prime", checked_url(url), "PRIME_API_KEY", team), key)
+
+
+def _required_key(name: str, variable: str) -> str:
+    key = os.environ.get(variable)
+    if not key:
+        raise _no_key(name, variable)
+    return key
+
+
+def _no_key(name: str, variable: str, alternative: str = "") -> EvalError:
+    return EvalError(
+        f"there is no key for the endpoint {name}: {variable} is not set",
+        fix=f"Ask the user to set {variable} in the server's environment{alternative}, or use another endpoint.",
+        code="endpoint-no-key",
+    )
+
+
+def _url_of_call(text: str, named: Sequence[NamedEndpoint]) -> str:
+    """Check the URL of a tool call, which must not name a key: the call would choose the host that gets the key."""
+    url, bar, variable = text.partition("|")
+    url = checked_url(url, named)
+    if not bar:
+        return url
+    name = re.sub(r"[^a-z0-9]+", "-", urlsplit(url).netloc.lower()).strip("-")[:40]
+    pair = f"{redact(url)}|{redact(variable) if _VARIABLE.fullmatch(variable) else 'VARIABLE'}"
+    raise BadInput(
+        "a tool call cannot name the variable of a key: which host gets which key is a person's decision",
+        fix=f"Without a key, pass the URL alone. Else ask the user to start the server with "
+        f"--endpoint '{name}={pair}', or to write the line {name} = \"{pair}\" into endpoints.toml in the state "
+        f"directory and start the server again; then pass the name {name}.",
+        code="endpoint-key-in-call",
+    )
+
+
+def checked_url(url: str, named: Sequence[NamedEndpoint] = ()) -> str:
+    """Return the URL without a slash at its end. Raises BadInput for a URL that is not https, not on this machine, or
+    that holds a credential. `named` is for the message."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        parts, host = urlsplit(""), None
+    holds_more = parts.username is not None or parts.password is not None or parts.query or parts.fragment
+    if parts.scheme not in ("http", "https") or not host or not (holds_more or _URL.fullmatch(url)):
+        names = [*PRESETS, *(endpoint.name for endpoint in named)]
         raise BadInput(
             f"{quote(url, 80)} is neither a preset nor a URL",
-            fix=f"Use one of {', '.join(PRESETS)}, or a URL such as https://host/v1, or URL|KEY_VARIABLE.",
+            fix=f"Use one of {', '.join(names)}, or a URL such as https://host/v1.",
             code="endpoint-unknown",
         )
-    if parts.username or parts.password or parts.query:
+    if holds_more:
         raise BadInput(
             "the endpoint's URL holds a credential or a query",
-            fix="Put the key into a variable and name it: URL|KEY_VARIABLE.",
+            fix="Leave the credential out. Ask the user to put the key into a variable and to start the server with "
+            "--endpoint 'NAME=URL|VARIABLE'; then pass NAME.",
             code="endpoint-unknown",
         )
-    if parts.scheme == "http" and not _loopback(parts.hostname):
+    if parts.scheme == "http" and not is_loopback(host):
         raise BadInput(
-            f"the endpoint {quote(parts.hostname, 80)} is neither on this machine nor https",
+            f"the endpoint {quote(host, 80)} is neither on this machine nor https",
             fix="Use https, or forward the port to this machine and use http://localhost:PORT/v1.",
             code="endpoint-insecure",
         )
-    key = None
-    if variable:
-        key = os.environ.get(variable) or None
-        if key is None:
-            raise EvalError(
-                f"the variable {quote(variable, 60)} named for the endpoint's key is not set",
-                fix="Ask the user to set it in the server's environment.",
-                code="endpoint-no-key",
-            )
-    return EndpointAccess(Endpoint("url", url.rstrip("/"), variable or None), key)
+    return url.rstrip("/")
 
 
-def _loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -175,7 +232,8 @@ async def query_endpoint(access: EndpointAccess, model: str, *, exact: bool) -> 
     headers = {"authorization": f"Bearer {access.key}"} if access.key else {}
     host = access.endpoint.host
     try:
-        async with httpx.AsyncClient(timeout=_QUERY_SECONDS) as client:
+        # A proxy of the user has no business with requests to this machine.
+        async with httpx.AsyncClient(timeout=_QUERY_SECONDS, trust_env=not access.endpoint.on_loopback) as client:
             response = await client.get(f"{access.endpoint.url}/models", headers=headers)
     except httpx.HTTPError as error:
         raise EvalError(
@@ -184,11 +242,7 @@ async def query_endpoint(access: EndpointAccess, model: str, *, exact: bool) -> 
             code="endpoint-unreachable",
         ) from error
     if response.status_code in (401, 403):
-        raise EvalError(
-            f"the endpoint {host} does not accept the key from {access.endpoint.key_variable or 'no variable'}",
-            fix="Ask the user to correct the key, or use another endpoint.",
-            code="endpoint-refused",
-        )
+        raise _refused_key(access.endpoint)
     listed = _models(response) if response.status_code == 200 else {}
     row = listed.get(model) or listed.get(f"{model}:latest")
     if row is None and exact and listed:
@@ -198,6 +252,21 @@ async def query_endpoint(access: EndpointAccess, model: str, *, exact: bool) -> 
             code="endpoint-no-model",
         )
     return replace(access, price=_price(row or {}))
+
+
+def _refused_key(endpoint: Endpoint) -> EvalError:
+    if endpoint.key_variable is not None:
+        return EvalError(
+            f"the endpoint {endpoint.host} does not accept the key from {endpoint.key_variable}",
+            fix="Ask the user to correct the key, or use another endpoint.",
+            code="endpoint-refused",
+        )
+    return EvalError(
+        f"the endpoint {endpoint.host} wants a key, and {endpoint.preset} has none",
+        fix="Ask the user to put the key into a variable and to start the server with --endpoint "
+        f"'NAME={endpoint.url}|VARIABLE'; then pass NAME.",
+        code="endpoint-refused",
+    )
 
 
 def _models(answer: Any) -> dict[str, Mapping[str, Any]]:

@@ -70,7 +70,9 @@ class Relay:
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
         timeout = httpx.Timeout(None, connect=_CONNECT)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        async with httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False) as self._client:
+        async with httpx.AsyncClient(
+            timeout=timeout, limits=limits, follow_redirects=False, trust_env=not self._endpoint.on_loopback
+        ) as self._client:
             config = uvicorn.Config(self._app(), log_level="critical", access_log=False, lifespan="off", ws="none")
             server = _Server(config)
             async with anyio.create_task_group() as tasks:

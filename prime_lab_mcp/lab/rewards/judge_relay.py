@@ -90,7 +90,8 @@ class JudgeRelay:
 async def judge_endpoint(lab: Lab, wanted: str) -> EndpointAccess:
     """Resolve the endpoint `wanted` and verify that the endpoint answers. Raises BadInput, EvalError."""
     variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}
-    return await endpoints.query_endpoint(endpoints.resolve_endpoint(wanted, variables), "", exact=False)
+    access = endpoints.resolve_endpoint(wanted, variables, lab.settings.endpoints)
+    return await endpoints.query_endpoint(access, "", exact=False)
 
 
 @asynccontextmanager

@@ -1,5 +1,17 @@
 """Everything on disk: the workspace, snapshots of its environments and the ledger; and the gates, computed from
 these."""
 
-ENTRY = ("gates", "ledger.ledger", "ledger.rows", "manifest", "once", "outcome", "snapshot", "source_code", "workspace")
+ENTRY = (
+    "arguments",
+    "fingerprint",
+    "gates",
+    "ledger.ledger",
+    "ledger.rows",
+    "manifest",
+    "once",
+    "outcome",
+    "snapshot",
+    "source_code",
+    "workspace",
+)
 """Modules that other packages may import."""

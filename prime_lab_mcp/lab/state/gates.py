@@ -8,16 +8,20 @@ rows and files. `gate_standings` gives the state of one environment at every gat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Unmet, Why
 from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.state.arguments import arguments_summary, check_args, known_defaults, same_arguments
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 By = Literal["content", "source", "config"]
+ArgumentsOf = Literal["any", "default", "named"]
+"""Which arguments the evidence must have been made with: any, none at all, or those of the subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +30,20 @@ class Need:
 
     tool: str
     by: By
+    arguments: ArgumentsOf = "any"
+    loads: bool = False
+    """True if it is enough that the environment loads, whatever else the check of the environment finds."""
 
 
 NEEDS: Mapping[str, tuple[Need, ...]] = {
-    "test_reward": (Need("check_environment", "content"),),
-    "run_eval": (Need("check_environment", "content"), Need("test_reward", "source")),
+    "test_reward": (Need("check_environment", "content", loads=True),),
+    "run_eval": (Need("check_environment", "content", loads=True),),
     "run_eval, hosted": (Need("push_environment", "source"),),
     "push_environment": (
         Need("check_environment", "content"),
-        Need("test_reward", "source"),
-        Need("check_reward_distribution", "source"),
+        Need("test_reward", "source", "default"),
+        Need("test_reward", "source", "named"),
+        Need("check_reward_distribution", "source", "named"),
     ),
     "submit_training": (Need("check_training_config", "config"),),
 }
@@ -53,13 +61,16 @@ CAPABILITIES: Mapping[str, Literal["account", "training"]] = {
 """The capability that preflight must confirm for a tool. Other tools need none, or report themselves what is
 missing."""
 
-CHAIN = (Need("test_reward", "source"), Need("check_reward_distribution", "source"))
-"""Evidence that every pushed version has."""
+TRAINING = (Need("test_reward", "source", "named"), Need("check_reward_distribution", "source", "named"))
+"""Evidence that a pushed environment needs for the arguments that a training source gives it."""
+
+EVALUATION = (Need("test_reward", "source", "named"),)
+"""Evidence that a pushed environment needs for the arguments that an eval source gives it."""
 
 LINE = (
     Need("check_environment", "content"),
-    Need("test_reward", "source"),
-    Need("check_reward_distribution", "source"),
+    Need("test_reward", "source", "named"),
+    Need("check_reward_distribution", "source", "named"),
     Need("push_environment", "source"),
 )
 """Evidence that one of the user's environments needs before training, in order."""
@@ -69,6 +80,10 @@ COULD_NOT_ASK = "config-validation-unavailable"
 
 NOT_VALIDATED = "the platform could not be asked whether it accepts this config"
 """The words of that confirmation."""
+
+
+ARGUED = ("test_reward", "run_eval", "check_reward_distribution")
+"""Tools whose verdicts depend on the arguments of the environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +96,29 @@ class Subject:
     config_sha256: str | None = None
     verifiers: str | None = None
     """Version of verifiers that would run the environment now; None if unknown without building an interpreter."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments that a push or a config names. Empty: the defaults."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Defaults that may be given as well as left out (`arguments.known_defaults`)."""
+    check_args: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments with which `test_reward` loads the environment if its call names none."""
 
     def fingerprint(self, by: By) -> str | None:
         return {"content": self.content, "source": self.source, "config": self.config_sha256}[by]
+
+    def required_arguments(self, need: Need) -> Mapping[str, Any] | None:
+        """The arguments that evidence for `need` must have; None: any."""
+        return {"any": None, "default": {}, "named": self.arguments}[need.arguments]
+
+    def call_arguments(self, need: Need) -> dict[str, Any] | None:
+        """Arguments of the call that gives the evidence; None for a config."""
+        if need.by == "config" or self.environment is None:
+            return None
+        required = self.required_arguments(need)
+        by_itself = self.check_args if need.tool == "test_reward" else {}
+        if required is None or need.tool not in ARGUED or same_arguments(required, by_itself, self.defaults):
+            return {"environment": self.environment}
+        return {"environment": self.environment, "env_args": dict(required)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +129,12 @@ class Standing:
     why: Why | None
     detail: str
     row: Evidence | None = None
+    arguments: Mapping[str, Any] | None = None
+    """Arguments of the call that gives the evidence."""
 
     @property
     def unmet(self) -> Unmet | None:
-        return Unmet(self.need.tool, self.why, self.detail) if self.why else None
+        return Unmet(self.need.tool, self.why, self.detail, self.arguments) if self.why else None
 
 
 def standing(
@@ -110,12 +147,27 @@ def standing(
 ) -> Standing:
     """Compare one requirement with the verdicts of `need.tool` in this workspace, newest first.
 
-    The newest verdict for `model` decides, or the newest of all if there is none for that model.
+    The newest verdict for the required arguments and `model` decides, or the newest of all models if there is none for
+    that model.
     """
+    found = _standing(need, history, subject, platform, waived, model)
+    return replace(found, arguments=subject.call_arguments(need))
+
+
+def _standing(
+    need: Need,
+    history: Sequence[Evidence],
+    subject: Subject,
+    platform: Platform,
+    waived: set[tuple[str, str]],
+    model: str | None,
+) -> Standing:
     fingerprint = subject.fingerprint(need.by)
-    matching = [
+    required = subject.required_arguments(need)
+    of_files = [
         row for row in history if row.tool == need.tool and fingerprint and _fingerprint(row, need.by) == fingerprint
     ]
+    matching = [row for row in of_files if required is None or same_arguments(row.env_args, required, subject.defaults)]
     counting = [row for row in matching if row.platform in (None, platform)]
     for_model = [row for row in counting if row.model == model] if model else []
     if for_model or counting:
@@ -124,8 +176,14 @@ def standing(
     if matching:
         other = "rehearsal" if platform == "prime" else "the real platform"
         return Standing(need, "rehearsal", f"{need.tool} passed only against {other}; run it here", matching[0])
+    if of_files and required is not None:
+        detail = f"{need.tool} has run on this {_noun(need.by)}, but not with {arguments_summary(required)}"
+        return Standing(need, "never-run", detail)
     earlier = [row for row in history if row.tool == need.tool and _same_subject(row, subject, need.by)]
     if earlier:
+        if need.by == "source" and any(row.content == subject.content for row in earlier):
+            detail = f"{need.tool} ran under an older definition of what counts as source; run it again"
+            return Standing(need, "stale", detail, earlier[0])
         return Standing(need, "stale", f"the files changed since {need.tool} last ran", earlier[0])
     return Standing(need, "never-run", f"{need.tool} has not run on this {_noun(need.by)}")
 
@@ -141,6 +199,10 @@ def _outdated(need: Need, row: Evidence, subject: Subject) -> Standing | None:
 def _judged(need: Need, row: Evidence, fingerprint: str, waived: set[tuple[str, str]]) -> Standing:
     if row.status == "passed":
         return Standing(need, None, f"{need.tool} passed", row)
+    if need.loads and row.data.get("loads") is True:
+        return Standing(need, None, "the environment loads", row)
+    if need.arguments == "default" and row.data.get("loads") is False:
+        return Standing(need, None, "the environment does not load with its default arguments", row)
     open_codes = [code for code in row.blockers if (fingerprint, code) not in waived]
     if row.blockers and not open_codes:
         return Standing(need, None, f"{need.tool}: a person waived {', '.join(row.blockers)}", row)
@@ -157,6 +219,30 @@ class HubFact:
     version: str | None = None
     content_hash: str | None = None
     runtime: Literal["v0", "v1"] | None = None
+
+
+HubOutcome = Literal["equal", "different", "archive-only", "wheel-unfetched", "wheel-only", "unfetched", "not-asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class HubContent:
+    """How the fetched files of a published version compare with what was validated, with a sentence about it.
+
+    `archive-only`: the Hub serves no wheel of it, and this server sent the wheel that was checked. `wheel-unfetched`
+    and `wheel-only`: one of the two could not be fetched, and the other is equal.
+    """
+
+    outcome: HubOutcome = "not-asked"
+    detail: str = ""
+
+    @property
+    def caution(self) -> str | None:
+        """What a confirmation must name where not everything could be compared."""
+        return self.detail if self.outcome in ("wheel-unfetched", "wheel-only", "unfetched") else None
+
+
+HUB_DIFFERS = "hub-content-differs"
+"""The blocker of a push whose version on the Hub holds other files. A person may waive it for that version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +267,15 @@ class SourceFacts:
     """False for an eval source. Its held-out tasks need not be the evaluated ones."""
     group_size: int | None = None
     """Rollouts per task in the config."""
+    harness: str | None = None
+    """The harness that the config names for the single agent; None if it names none."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Known defaults of the pushed files (`Subject.defaults`)."""
+    check_args: Mapping[str, Any] = field(default_factory=dict)
+    held: HubContent = HubContent()
+    """How the files on the Hub compare with the push; for a foreign environment, whether they could be fetched."""
+    failed: tuple[str, ...] = ()
+    """Verdicts of this machine on a foreign environment's files that failed."""
 
 
 def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
@@ -191,14 +286,16 @@ def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> t
         return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
     if facts.ours:
         return _ours_unmet(facts, platform, model)
-    return _foreign_unmet(facts), []
+    return _foreign_unmet(facts), _foreign_cautions(facts)
 
 
 def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
     push = facts.push
     if push is None:
         version = f"@{facts.version}" if facts.version else " (no version pinned)"
-        return [_push_first(facts, f"{facts.owner}/{facts.name}{version} was not pushed through this server")], []
+        detail = f"{facts.owner}/{facts.name}{version} was not pushed through this server"
+        pull = f"; if it was pushed from elsewhere, pull it (create_environment, hub={facts.id}) and prove it here"
+        return [_push_first(facts, detail + (pull if facts.hub.exists and facts.version else ""))], []
     if not facts.hub.exists:
         return [_push_first(facts, f"the Hub does not hold {facts.id}")], []
     if facts.hub.content_hash and facts.hub.content_hash != push.cli_hash:
@@ -206,24 +303,35 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tu
     if facts.on_disk and push.source not in facts.on_disk:
         detail = f"{push.environment} was edited since {facts.id} was pushed"
         return [Unmet("push_environment", "stale", detail)], []
-    subject = Subject(push.environment, push.source, push.content)
+    subject = Subject(
+        push.environment,
+        push.source,
+        push.content,
+        arguments=facts.args,
+        defaults=facts.defaults,
+        check_args=facts.check_args,
+    )
     missing: list[Unmet] = []
     cautions: list[str] = []
-    for need in CHAIN:
+    for need in TRAINING if facts.trains else EVALUATION:
         wanted_model = model if need.tool == "check_reward_distribution" else None
         result = standing(need, facts.history, subject, platform, set(facts.waived), wanted_model)
         if result.unmet:
-            missing.append(result.unmet)
+            missing.append(_with_model(result.unmet, model))
         elif result.row is not None and need.tool == "check_reward_distribution":
             problems = _evaluation_fits(result.row, facts, model, cautions)
             missing.extend(problems)
     return missing, cautions
 
 
+def _with_model(unmet: Unmet, model: str | None) -> Unmet:
+    """The missing distribution, with the model to evaluate."""
+    if unmet.tool != "check_reward_distribution" or model is None or unmet.arguments is None:
+        return unmet
+    return replace(unmet, arguments={**unmet.arguments, "model": model})
+
+
 def _evaluation_fits(row: Evidence, facts: SourceFacts, model: str | None, cautions: list[str]) -> list[Unmet]:
-    if facts.trains and dict(row.env_args) != dict(facts.args):
-        detail = f"{facts.id} was evaluated with other environment arguments than the config gives it"
-        return [Unmet("run_eval", "stale", detail)]
     judged_size = _group_size(row)
     if facts.trains and facts.group_size and judged_size and judged_size > facts.group_size:
         detail = (
@@ -243,6 +351,11 @@ def _group_size(row: Evidence) -> int | None:
     groups = row.data.get("usable_groups")
     size = groups.get("group_size") if isinstance(groups, Mapping) else None
     return size if isinstance(size, int) else None
+
+
+def _foreign_cautions(facts: SourceFacts) -> list[str]:
+    cautions = [f"{verdict} failed here on the files of {facts.id}" for verdict in facts.failed]
+    return cautions + ([facts.held.detail] if facts.held.outcome == "unfetched" else [])
 
 
 def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
@@ -276,8 +389,37 @@ def _noun(by: By) -> str:
 
 
 def subject_of(snapshot: Snapshot) -> Subject:
-    """The subject with which evidence about a snapshot is compared."""
-    return Subject(snapshot.name, snapshot.source, snapshot.content, verifiers=_verifiers(snapshot))
+    """The subject with which evidence about a snapshot is compared. Its arguments are the defaults."""
+    try:
+        checked_with = check_args(snapshot.manifest)
+    except LabError:
+        checked_with = {}  # check_environment names the flaw
+    return Subject(
+        snapshot.name,
+        snapshot.source,
+        snapshot.content,
+        verifiers=_verifiers(snapshot),
+        defaults=known_defaults(snapshot),
+        check_args=checked_with,
+    )
+
+
+def with_arguments(subject: Subject, named: Mapping[str, Any] | None, history: Sequence[Evidence]) -> Subject:
+    """The subject with the arguments that a push names.
+
+    A push that names none means the default arguments; where `test_reward` found that the environment does not load
+    with these, it means the arguments with which the package says that it is checked.
+    """
+    if named is not None:
+        return replace(subject, arguments=named)
+    tried = [
+        row
+        for row in history
+        if row.tool == "test_reward"
+        and row.source == subject.source
+        and same_arguments(row.env_args, {}, subject.defaults)
+    ]
+    return replace(subject, arguments=subject.check_args if tried and tried[0].data.get("loads") is False else {})
 
 
 def _verifiers(snapshot: Snapshot) -> str | None:
@@ -294,16 +436,38 @@ def _verifiers(snapshot: Snapshot) -> str | None:
 
 
 def gate_standings(
-    ledger: Ledger, workspace: str, platform: Platform, snapshot: Snapshot, needs: tuple[Need, ...] = LINE
+    ledger: Ledger,
+    workspace: str,
+    platform: Platform,
+    snapshot: Snapshot,
+    needs: tuple[Need, ...] = LINE,
+    arguments: Mapping[str, Any] | None = None,
 ) -> list[Standing]:
-    """One standing per requirement. Evidence counts for the files, even if their folder had another name then."""
-    subject = subject_of(snapshot)
+    """One standing per requirement. Evidence counts for the files, even if their folder had another name then.
+
+    `arguments` are those that a push would name.
+    """
+    rows = _history(ledger, workspace, snapshot)
+    subject = with_arguments(subject_of(snapshot), arguments, rows)
     waived = ledger.overrides(workspace)
+    return [standing(need, rows, subject, platform, waived) for need in needs]
+
+
+def tried_arguments(ledger: Ledger, workspace: str, snapshot: Snapshot) -> list[Mapping[str, Any]]:
+    """The different arguments with which `test_reward` ran on these files, latest first."""
+    tried: list[Mapping[str, Any]] = []
+    for row in _history(ledger, workspace, snapshot):
+        known = row.tool != "test_reward" or row.source != snapshot.source
+        if not known and not any(same_arguments(row.env_args, other) for other in tried):
+            tried.append(row.env_args)
+    return tried
+
+
+def _history(ledger: Ledger, workspace: str, snapshot: Snapshot) -> list[Evidence]:
     rows = ledger.evidence(workspace, environment=snapshot.name) + [
         row for row in ledger.evidence(workspace, source=snapshot.source) if row.environment != snapshot.name
     ]
-    rows.sort(key=lambda row: (row.at, row.id), reverse=True)
-    return [standing(need, rows, subject, platform, waived) for need in needs]
+    return sorted(rows, key=lambda row: (row.at, row.id), reverse=True)
 
 
 def proven_tools(ledger: Ledger, workspace: str, platform: Platform, snapshot: Snapshot) -> tuple[str, ...]:

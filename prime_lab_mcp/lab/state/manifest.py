@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _VERSION = re.compile(r"""((?:\bproject\s*\.\s*)?["']?\bversion["']?\s*=\s*)(\"{3}|'{3}|"|')([^"'\r\n]*)\2""")
-_UNSOURCED = ("version", "description", "readme", "tags")
-"""Keys of [project] that do not count towards the source fingerprint."""
+PUSHED_README = "README.md"
+"""The only file at the top level that prime 0.18.0 pushes beside pyproject.toml and *.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,22 @@ class Manifest:
                 return requirement
         return None
 
+    @property
+    def readme(self) -> str | None:
+        """The README that the project names, if it is the pushed README.md at the top; None for any other file.
+
+        Another file that is named as the README may be code or data of the package.
+        """
+        stated = self.project.get("readme")
+        if isinstance(stated, Mapping):
+            stated = stated.get("file")
+        return PUSHED_README if isinstance(stated, str) and stated.removeprefix("./") == PUSHED_README else None
+
     def sourced(self) -> dict[str, Any]:
-        """The table without the keys that do not count towards the source fingerprint."""
+        """The table without the project's version, which does not count towards the source fingerprint."""
         table = dict(self.table)
         if self.project:
-            table["project"] = {k: v for k, v in self.project.items() if k not in _UNSOURCED}
+            table["project"] = {k: v for k, v in self.project.items() if k != "version"}
         return table
 
 

@@ -9,17 +9,17 @@ CLI.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.state.fingerprint import content_fingerprint, own_files_reader, source_fingerprint
 from prime_lab_mcp.lab.state.manifest import Manifest, parse_manifest
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
 
@@ -42,9 +42,9 @@ class LeftOut:
 class Snapshot:
     """A stored copy of an environment.
 
-    `source` and `content` are this server's fingerprints: `content` covers all files, `source` leaves out Markdown
-    files and some keys of pyproject.toml. `cli_hash` is prime's hash. It serves for comparison with the Hub and proves
-    nothing, because two trees can share it.
+    `source` and `content` are this server's fingerprints (fingerprint.py): `content` covers all files, `source`
+    whatever the code can read. `cli_hash` is prime's hash. It is a hint and proves nothing, because two trees can share
+    it.
     """
 
     name: str
@@ -57,6 +57,8 @@ class Snapshot:
     """sha256 of each file by path."""
     left_out: tuple[LeftOut, ...]
     manifest: Manifest
+    own_files_reader: str | None = None
+    """Where the code may read its README or its own metadata, which are source then; None if it does not."""
 
 
 def take_snapshot(folder: EnvironmentFolder, store: Path) -> Snapshot:
@@ -73,18 +75,19 @@ def take_snapshot(folder: EnvironmentFolder, store: Path) -> Snapshot:
         if "pyproject.toml" in contents
         else Manifest(problem="there is no pyproject.toml")
     )
-    content = _fingerprint(contents.items())
+    content = content_fingerprint(contents)
     tree = _store_copy(store, content, contents, files)
     return Snapshot(
         name=folder.name,
         relative=folder.relative,
         tree=tree,
-        source=_fingerprint(_sources(contents, manifest)),
+        source=source_fingerprint(contents, manifest, content),
         content=content,
         cli_hash=cli_hash(contents),
         files=files,
         left_out=left_out,
         manifest=manifest,
+        own_files_reader=own_files_reader(contents, manifest, content),
     )
 
 
@@ -145,19 +148,20 @@ def stored_snapshot(store: Path, content: str, name: str) -> Snapshot | None:
         return None
     paths = [p for p in tree.rglob("*") if p.is_file() and "__pycache__" not in p.relative_to(tree).parts]
     contents = {p.relative_to(tree).as_posix(): p.read_bytes() for p in paths if not p.is_symlink()}
-    if _fingerprint(contents.items()) != content:
+    if content_fingerprint(contents) != content:
         return None
     manifest = parse_manifest(contents["pyproject.toml"]) if "pyproject.toml" in contents else Manifest(problem="none")
     return Snapshot(
         name=name,
         relative=name,
         tree=tree,
-        source=_fingerprint(_sources(contents, manifest)),
+        source=source_fingerprint(contents, manifest, content),
         content=content,
         cli_hash=cli_hash(contents),
         files={path: hashlib.sha256(data).hexdigest() for path, data in contents.items()},
         left_out=(),
         manifest=manifest,
+        own_files_reader=own_files_reader(contents, manifest, content),
     )
 
 
@@ -233,24 +237,6 @@ def _too_big_error(what: str) -> BadInput:
         fix="Load large data from a dataset hub instead of packaging it.",
         code="environment-too-big",
     )
-
-
-def _sources(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[tuple[str, bytes]]:
-    for path, data in contents.items():
-        if path.lower().endswith(".md"):
-            continue
-        if path == "pyproject.toml" and manifest.problem is None:
-            data = json.dumps(manifest.sourced(), sort_keys=True, default=str).encode()
-        yield path, data
-
-
-def _fingerprint(parts: Iterable[tuple[str, bytes]]) -> str:
-    digest = hashlib.sha256()
-    for path, data in sorted(parts):
-        for piece in (path.encode(), data):
-            digest.update(len(piece).to_bytes(8, "big"))
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 def _store_copy(store: Path, content: str, contents: Mapping[str, bytes], files: Mapping[str, str]) -> Path:

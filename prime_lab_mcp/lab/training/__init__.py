@@ -2,6 +2,7 @@
 
 ENTRY = (
     "anomalies",
+    "bound",
     "card",
     "change_token",
     "control",

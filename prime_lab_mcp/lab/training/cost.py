@@ -1,29 +1,30 @@
-"""The cost of a run: an upper bound for the spending cap, and a forecast as a range with all its assumptions.
+"""The forecast of a run's cost as a range with all its assumptions, never above the bound of `training/bound.py`.
 
-A cap reserves the bound, and a question names the bound first. The forecast gives the likely cost. prime-rl generates
-and trains at the same time, so the time of a step is the longer of the two plus the weight transfer.
+The forecast gives the likely cost; a question names it beside the bound. prime-rl generates and trains at the same
+time, so the time of a step is the longer of the two plus the weight transfer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, estimate_batch
 from prime_lab_mcp.lab.configs.evidence import gather_context, newest_push
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.registry import find_model
+from prime_lab_mcp.lab.training.bound import (
+    START_HOURS,
+    CostBound,
+    bound_cost,
+    bound_from_ledger,
+    rollouts_of_evaluations,
+)
 
-MINUTES_PER_STEP = 6.0
-"""Upper bound in minutes for a small step with generation, training and weight transfer. The value is our judgement
-from prime-rl's recipes."""
-START_HOURS = 0.5
 TOKENS_PER_GPU_SECOND = 2500.0
-SLACK = 2.0
-"""Generation may take this many times the assumed duration before it counts as an overrun."""
 _DATE = "2026-11-22"
 _SPEED = (8000.0, TOKENS_PER_GPU_SECOND, 800.0)
 """Tokens that one GPU decodes in a second in the cheapest, expected and dearest case, for up to `_SPEED_SIZE` billion
@@ -35,16 +36,6 @@ _PEAK_FLOPS = 989e12
 _UTILISATION = (0.45, 0.25, 0.10)
 _UNMEASURED = (0.25, 0.5, 1.0)
 """Shares of the token limit that a rollout is assumed to use where no evaluation counted tokens."""
-
-
-@dataclass(frozen=True, slots=True)
-class CostBound:
-    """The upper bound of a run's cost in US dollars. `max_cost` is None without a known price or an end of the run."""
-
-    price_per_hour: float | None
-    max_cost: float | None
-    hours: float | None
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,43 +115,29 @@ class RolloutTokens:
     source: str
 
 
-async def cost_of(lab: Lab, config: TrainingConfig, first_step: int = 0) -> CostBound:
-    """Bound the cost of a run at the platform's present price. Raises PrimeError."""
-    return bound_cost(config, (await lab.prime.models()).price(config.gpu_type), first_step)
-
-
-def bound_cost(config: TrainingConfig, price_per_gpu_hour: float | None, first_step: int = 0) -> CostBound:
-    """An upper bound of a run's cost, with its assumptions. `first_step` is the step that a resumed run starts from."""
-    price = None if price_per_gpu_hour is None else round(price_per_gpu_hour * config.gpus, 4)
-    if price is None:
-        gpu = f" for {quote(config.gpu_type, 60)}" if config.gpu_type else ""
-        return CostBound(None, None, None, f"the platform names no hourly price{gpu}")
-    if config.max_steps is None:
-        return CostBound(price, None, None, "the config sets no max_steps, so the run never ends by itself")
-    hours = _most_hours(config, config.max_steps - first_step)
-    minutes = 60 * (hours - START_HOURS) / max(1, config.max_steps - first_step)
-    why = f"at most {hours:.1f} h: {config.max_steps} steps of up to {minutes:.0f} minutes, half an hour to start"
-    return CostBound(price, round(price * hours, 2), round(hours, 2), why)
-
-
-def _most_hours(config: TrainingConfig, steps: int) -> float:
-    tokens = (config.batch_size or 0) * (config.max_completion_tokens or config.seq_len)
-    generating = SLACK * tokens / (TOKENS_PER_GPU_SECOND * max(1, config.infer_gpus)) / 60
-    return START_HOURS + max(0, steps) * max(MINUTES_PER_STEP, generating) / 60
-
-
 def forecast_from_ledger(lab: Lab, config: TrainingConfig, price_per_gpu_hour: float | None) -> CostForecast | None:
     """Forecast the cost with the ledger's evidence about the model and the environments of a config."""
     trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
-    return forecast_cost(config, gather_context(lab, trained, config.model, price_per_gpu_hour), _tokens(lab, config))
+    context = gather_context(lab, trained, config.model, price_per_gpu_hour)
+    return forecast_cost(
+        config, context, _tokens(lab, config), bound_from_ledger(lab, config, price_per_gpu_hour or 0.0)
+    )
 
 
 def forecast_cost(
-    config: TrainingConfig, context: ConfigContext, tokens: RolloutTokens | None = None
+    config: TrainingConfig,
+    context: ConfigContext,
+    tokens: RolloutTokens | None = None,
+    bound: CostBound | None = None,
 ) -> CostForecast | None:
-    """Forecast the cost of a run. None where the config sets no end or counts its batch in tokens, so nothing bounds
-    the time."""
-    if config.max_steps is None or not config.batch_size or config.shape != "rl" or config.infer_gpus < 1:
+    """Forecast the cost of a run. None where the config sets no end.
+
+    `bound` limits the forecast; without it, the bound of the config alone does.
+    """
+    in_tokens = config.number("orchestrator.token_batch_size")
+    if config.max_steps is None or config.shape != "rl" or config.infer_gpus < 1:
+        return None
+    if not config.batch_size and not in_tokens:
         return None
     tokens = tokens or _assumed(config, context)
     signal = estimate_batch(config, context)
@@ -168,15 +145,22 @@ def forecast_cost(
     # The file alone says how large the model is; where it names none that is known, 8 billion are taken.
     size = find_model(config.model).active or _SPEED_SIZE
     assumptions = _assumptions(config, tokens, size)
-    made = [config.batch_size * factor * per_rollout for per_rollout in assumptions[0].values]
+    if config.batch_size:
+        generated = [config.batch_size * factor * per_rollout for per_rollout in assumptions[0].values]
+    else:
+        generated = [float(in_tokens or 0)] * 3
+    evaluated = rollouts_of_evaluations(config, context)
+    bound = bound or bound_cost(config, context.price_per_gpu_hour or 0.0, context)
+    most = math.inf if bound.hours is None else bound.hours
     hours = []
-    for case, total in enumerate(made):
-        generating = total / (assumptions[1].values[case] * config.infer_gpus)
+    for case, total in enumerate(generated):
+        speed = assumptions[1].values[case] * config.infer_gpus
         learning = (
             8e9 * size * (total / factor) / (_PEAK_FLOPS * assumptions[2].values[case] * max(1, config.train_gpus))
         )
-        step = max(generating, learning) + assumptions[3].values[case]
-        hours.append(min(assumptions[4].values[case] + config.max_steps * step / 3600, _ceiling(config)))
+        step = max(total / speed, learning) + assumptions[3].values[case]
+        evaluating = evaluated * assumptions[0].values[case] / speed
+        hours.append(min(assumptions[4].values[case] + (config.max_steps * step + evaluating) / 3600, most))
     low, likely, high = hours
     price = context.price_per_gpu_hour * config.gpus if context.price_per_gpu_hour is not None else None
     dollars = (low * price, likely * price, high * price) if price is not None else None
@@ -184,16 +168,12 @@ def forecast_cost(
     return CostForecast(
         hours=(low, likely, high),
         dollars=dollars,
-        upper_bound=bound_cost(config, context.price_per_gpu_hour).max_cost,
+        upper_bound=round(price * bound.hours, 2) if price is not None and bound.hours is not None else None,
         discarded_share=signal.discarded_share if signal else None,
-        multiplier=config.batch_size * factor / signal.gradient_rollouts if signal and carrying else None,
+        multiplier=signal.rollouts * factor / signal.gradient_rollouts if signal and carrying else None,
         per_gradient_rollout=dollars[1] / carrying if dollars and carrying else None,
         assumptions=(*assumptions, *_signal(config, context)),
     )
-
-
-def _ceiling(config: TrainingConfig) -> float:
-    return _most_hours(config, config.max_steps or 0)
 
 
 def _assumptions(config: TrainingConfig, tokens: RolloutTokens, size: float) -> tuple[CostAssumption, ...]:

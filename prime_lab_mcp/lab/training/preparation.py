@@ -15,7 +15,8 @@ from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer, Wallet
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
-from prime_lab_mcp.lab.training.cost import CostBound, CostForecast, bound_cost, forecast_from_ledger
+from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
+from prime_lab_mcp.lab.training.cost import CostForecast, forecast_from_ledger
 from prime_lab_mcp.lab.training.keys import EnvironmentSecrets, environment_secrets, key_findings, link_findings
 
 VALID_SECONDS = 600.0
@@ -79,11 +80,19 @@ async def prepare_run(
     wallet: Wallet = answers["wallet"]
     secrets: list[EnvironmentSecrets] = answers["secrets"]
     price = models.price(config.gpu_type)
-    cost = bound_cost(config, price)
-    findings += [*link_findings(secrets), *_wallet_findings(wallet, cost)]
+    cost = bound_from_ledger(lab, config, price)
+    findings += [*_bound_findings(config, cost), *link_findings(secrets), *_wallet_findings(wallet, cost)]
     return RunPreparation(
         cost, forecast_from_ledger(lab, config, price), wallet, answers["validation"], tuple(secrets), tuple(findings)
     )
+
+
+def _bound_findings(config: TrainingConfig, cost: CostBound) -> list[Finding]:
+    """A blocker where a missing key leaves the cost without a bound: nobody can approve such a price."""
+    if cost.key is None:
+        return []
+    message = f"the cost of {config.path.name} has no upper bound: {cost.why}"
+    return [Finding("price-unbounded", "blocker", message, cost.fix, cost.key)]
 
 
 def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -10,12 +10,14 @@ import anyio
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.hub import lookup
-from prime_lab_mcp.lab.hub.ownership import is_ours, push_records
+from prime_lab_mcp.lab.hub.hub_files import HubFiles, fetch_hub_files
+from prime_lab_mcp.lab.hub.ownership import FileFingerprints, Ownership, failed_verdicts, read_ownership
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
-from prime_lab_mcp.lab.state.gates import HubFact, SourceFacts
+from prime_lab_mcp.lab.state.arguments import without_null_text
+from prime_lab_mcp.lab.state.gates import HubContent, HubFact, SourceFacts, Subject, subject_of
 from prime_lab_mcp.lab.state.ledger.rows import Push
-from prime_lab_mcp.lab.state.snapshot import take_snapshot
+from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
 from prime_lab_mcp.lab.state.workspace import Workspace
 
 
@@ -28,43 +30,73 @@ async def gather_source_facts(
     """
     prime = platform or lab.prime
     facts: dict[str, HubFact] = {}
+    fetched: dict[str, HubFiles] = {}
 
     async def ask(source: ConfigSource) -> None:
         assert source.owner is not None
-        facts[source.id] = await lookup.hub_fact(prime, source.owner, source.env_name, source.version)
+        ref = f"{source.owner}/{source.env_name}"
+        found = facts[source.id] = await lookup.hub_fact(prime, source.owner, source.env_name, source.version)
+        if found.exists and source.version is not None:
+            fetched[source.id] = await fetch_hub_files(lab, ref, source.version, wheel=False)
 
     async with anyio.create_task_group() as asking:
         for source in {s.id: s for s in config.sources if s.owner}.values():
             asking.start_soon(ask, source)
-    records = await anyio.to_thread.run_sync(push_records, lab)
+    ownership = await read_ownership(lab, prime)
     return [
-        _facts(lab, source, facts.get(source.id, HubFact(None)), records, config.group_of(source))
+        _facts(
+            lab,
+            source,
+            facts.get(source.id, HubFact(None)),
+            fetched.get(source.id, HubFiles()),
+            ownership,
+            config.group_of(source),
+        )
         for source in config.sources
     ]
 
 
-def _facts(lab: Lab, source: ConfigSource, found: HubFact, records: set[str], group_size: int) -> SourceFacts:
+def _facts(
+    lab: Lab, source: ConfigSource, found: HubFact, files: HubFiles, ownership: Ownership, group_size: int
+) -> SourceFacts:
     pushes = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform) if source.owner else []
     push = next((p for p in pushes if p.version == source.version), None)
+    disk = list(_on_disk(lab, push)) if push else []
+    same = next((taken for taken in disk if push is not None and taken.source == push.source), None)
+    pushed = subject_of(same) if same is not None else Subject()
+    fingerprints = FileFingerprints(found.content_hash, files.source, files.content)
+    ours = source.owner is not None and ownership.is_ours(lab, source.owner, source.env_name, fingerprints)
     return SourceFacts(
         id=source.id,
         owner=source.owner,
         name=source.env_name,
         version=source.version,
-        args=source.args,
-        ours=is_ours(lab, f"{source.owner}/{source.env_name}", found.content_hash, pushes, records),
+        args=without_null_text(source.args),
+        ours=ours,
         push=push,
         history=lab.ledger.evidence(push.workspace) if push else (),
-        on_disk=tuple(_on_disk(lab, push)) if push else (),
+        on_disk=tuple(taken.source for taken in disk),
         hub=found,
         trains=source.kind == "train",
         group_size=group_size,
+        harness=source.harness,
+        defaults=pushed.defaults,
+        check_args=pushed.check_args,
+        held=_held(source, files, ours),
+        failed=() if ours else failed_verdicts(lab, files.source),
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
 
 
-def _on_disk(lab: Lab, push: Push) -> Iterator[str]:
-    """Source fingerprints of the folders that hold the pushed project today, under any folder name."""
+def _held(source: ConfigSource, files: HubFiles, ours: bool) -> HubContent:
+    if ours or files.archive is not None or not files.problems:
+        return HubContent()
+    why = "; ".join(files.problems)
+    return HubContent("unfetched", f"whether {source.id} holds files of this machine is not known: {why}")
+
+
+def _on_disk(lab: Lab, push: Push) -> Iterator[Snapshot]:
+    """Snapshots of the folders that hold the pushed project today, under any folder name."""
     root = Path(push.workspace)
     if not root.is_dir():
         return
@@ -74,4 +106,4 @@ def _on_disk(lab: Lab, push: Push) -> Iterator[str]:
         except LabError:
             continue  # a folder that cannot be read holds nothing that could differ from what was pushed
         if found.manifest.module == push.name.replace("-", "_").lower() or folder.name == push.environment:
-            yield found.source
+            yield found

@@ -23,8 +23,8 @@ from prime_lab_mcp.lab.prime.answers import Submitted
 from prime_lab_mcp.lab.prime.refusals import ended_by_force, had_no_effect
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
+from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.card import submission_facts
-from prime_lab_mcp.lab.training.cost import CostBound, cost_of
 from prime_lab_mcp.lab.training.keys import forwarded_keys
 from prime_lab_mcp.lab.training.naming import intent_key, run_name, sent_copy_path
 

@@ -230,11 +230,11 @@ def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, 
         "JE_ARROW_MALLOC_CONF": "background_thread:false",
     }
     for name in ("HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
-        if name in own:
+        if "@" not in own.get(name, "@"):  # A password may precede the @.
             extra[name] = own[name]
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         for spelled in (name, name.lower()):
-            if spelled in own and "@" not in own[spelled]:  # A password may precede the @.
+            if spelled in own and "@" not in own[spelled]:
                 extra[spelled] = own[spelled]
     extra.update({name: own[name] for name in allow if name in own})
     return process.clean_environment(extra, home=home, allow=allow)

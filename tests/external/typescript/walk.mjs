@@ -68,6 +68,8 @@ const pushed = await call("push_environment", "passed", { environment, visibilit
 const source = `${pushed.owner}/${pushed.name}@${pushed.version}`;
 const written = await call("write_training_config", "passed", { environments: [source], model, steps: 10, batch: 64, group: 16 });
 await call("check_training_config", "passed", { path: written.path });
+// The held-out tasks are scored by the same reward, which is tested on them too.
+await call("test_reward", "passed", { environment, env_args: { split: "eval" } });
 const run = await call("submit_training", "passed", { config: written.path });
 for (let attempt = 0; attempt < 60; attempt += 1) {
   const report = (await client.callTool({ name: "watch_run", arguments: { id: run.id } })).structuredContent;

@@ -71,7 +71,8 @@ runtime = { type = "subprocess" }
 max_completion_tokens = 512
 temperature = 1.0
 
-[inference]
+[inference.vllm]
+max_model_len = 8192  # enough
 # the end
 """
 

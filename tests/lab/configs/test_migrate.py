@@ -102,11 +102,13 @@ def test_a_batch_that_no_group_divides_is_rounded_and_said() -> None:
     assert any("multiple" in c.why for c in made.changes)
 
 
-def test_a_config_of_today_keeps_everything() -> None:
+def test_a_config_of_today_keeps_everything_and_gets_a_limit_of_its_rollouts() -> None:
     config, made = migrated(SOUND)
     before = parse_config(SOUND, Path("old.toml"))
     assert (config.sources[0].id, config.seq_len, config.lr, config.lora) == (before.sources[0].id, 4096, 1e-5, True)
-    assert made.changes == ()
+    assert config.at("inference.vllm.max_model_len") == 4096 + 1024
+    (limit,) = made.changes
+    assert limit.value == {"vllm": {"max_model_len": 4096 + 1024}}
 
 
 def test_full_fine_tuning_stays_full() -> None:

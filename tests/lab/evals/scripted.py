@@ -28,6 +28,8 @@ class ScriptedModel(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.asked: Counter[str] = Counter()
         self.keys: set[str] = set()
+        self.headers: list[str] = []
+        """All headers of every request, those for the list of models among them."""
         self.requests: list[dict[str, Any]] = []
         self.arrived = threading.Event()
 
@@ -41,12 +43,14 @@ class _Handler(BaseHTTPRequestHandler):
     server: ScriptedModel
 
     def do_GET(self) -> None:
+        self.server.headers.append(str(self.headers))
         self._send(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         server = self.server
         with server.lock:
+            server.headers.append(str(self.headers))
             server.keys.add(self.headers.get("authorization", ""))
             server.requests.append(body)
             prompt = str(body["messages"][-1]["content"])

@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
+from prime_lab_mcp.lab.base.settings import NamedEndpoint
 from prime_lab_mcp.lab.relay import endpoints
-from prime_lab_mcp.lab.relay.endpoints import judge_variables
+from prime_lab_mcp.lab.relay.endpoints import Endpoint, judge_variables
 from tests.lab.evals.scripted import adds, serving
 
-VARIABLES = {"PRIME_INFERENCE_URL", "PRIME_TEAM_ID", *(preset.variable for preset in endpoints.PRESETS.values())}
+VARIABLES = {
+    "PRIME_INFERENCE_URL",
+    "PRIME_TEAM_ID",
+    *(preset.variable for preset in endpoints.PRESETS.values() if preset.variable),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -50,22 +55,30 @@ def test_rehearsal_variables_win_over_the_users_own(monkeypatch: pytest.MonkeyPa
     assert (access.key, access.endpoint.url) == ("rehearsal-key", "http://127.0.0.1:1/inference/v1")
 
 
-def test_a_url_may_name_its_key_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_persons_name_stands_for_its_url_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "abc")
+    named = (NamedEndpoint("lab", "https://models.example.com/v1", "MY_KEY"),)
 
-    access = endpoints.resolve_endpoint("https://models.example.com/v1/|MY_KEY", {})
+    access = endpoints.resolve_endpoint("lab", {}, named)
 
-    assert (access.endpoint.url, access.endpoint.key_variable, access.key) == (
-        "https://models.example.com/v1",
-        "MY_KEY",
-        "abc",
-    )
+    assert access.endpoint == Endpoint("lab", "https://models.example.com/v1", "MY_KEY")
+    assert access.key == "abc"
 
 
-def test_a_named_variable_that_is_unset_is_an_error() -> None:
+def test_a_named_endpoint_whose_variable_is_unset_is_an_error() -> None:
+    named = (NamedEndpoint("lab", "https://models.example.com/v1", "NOT_THERE"),)
     with pytest.raises(EvalError) as refused:
-        endpoints.resolve_endpoint("https://models.example.com/v1|NOT_THERE", {})
+        endpoints.resolve_endpoint("lab", {}, named)
     assert refused.value.code == "endpoint-no-key"
+
+
+def test_a_url_has_no_key_even_if_a_person_named_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "abc")
+    named = (NamedEndpoint("lab", "https://models.example.com/v1", "MY_KEY"),)
+
+    access = endpoints.resolve_endpoint("https://models.example.com/v1/", {}, named)
+
+    assert (access.endpoint, access.key) == (Endpoint("url", "https://models.example.com/v1"), None)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +86,10 @@ def test_a_named_variable_that_is_unset_is_an_error() -> None:
     [
         ("http://models.example.com/v1", "endpoint-insecure"),
         ("https://user:secret@models.example.com/v1", "endpoint-unknown"),
+        ("https://models.example.com/v1?key=secret", "endpoint-unknown"),
+        ("https://models.example.com:port/v1", "endpoint-unknown"),
+        ("https://models.example.com/'v1", "endpoint-unknown"),
+        ("https://models.example.com/v1|MY_KEY", "endpoint-key-in-call"),
         ("anthropic", "endpoint-unknown"),
         ("file:///etc/passwd", "endpoint-unknown"),
     ],
@@ -106,15 +123,20 @@ async def test_an_endpoint_that_is_not_there_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(("preset", "port"), [("vllm", 8000), ("ollama", 11434)])
-def test_local_servers_need_no_key(preset: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    variable = f"{preset.upper()}_API_KEY"
-    monkeypatch.delenv(variable, raising=False)
-    assert (endpoints.resolve_endpoint(preset, {}).key, endpoints.resolve_endpoint(preset, {}).endpoint.host) == (
-        None,
-        f"localhost:{port}",
-    )
-    monkeypatch.setenv(variable, "own")
-    assert endpoints.resolve_endpoint(preset, {}).key == "own"
+def test_presets_of_this_machine_have_no_key_because_anybody_may_listen_there(
+    preset: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{preset.upper()}_API_KEY", "own")
+    access = endpoints.resolve_endpoint(preset, {})
+    assert (access.key, access.endpoint.host) == (None, f"localhost:{port}")
+
+
+def test_the_platforms_key_does_not_go_over_plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIME_API_KEY", "own")
+    monkeypatch.setenv("PRIME_INFERENCE_URL", "http://models.example.com/v1")
+    with pytest.raises(BadInput) as refused:
+        endpoints.resolve_endpoint("prime", {})
+    assert refused.value.code == "endpoint-insecure"
 
 
 JUDGE_URL, JUDGE_SECRET = "http://127.0.0.1:1/v1", "relay-secret"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.state.gates import HubFact, Need, SourceFacts, Subject, source_unmet, standing
+from prime_lab_mcp.lab.state.gates import HubFact, Need, SourceFacts, Subject, source_unmet, standing, with_arguments
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 
 HERE = Subject("env", source="s1", content="c1")
@@ -21,8 +21,8 @@ def row(tool: str = "test_reward", **changes: Any) -> Evidence:
     return replace(base, **changes)
 
 
-def blocked_by(code: str, status: Any = "failed", **changes: Any) -> Evidence:
-    return row(status=status, findings=[{"code": code, "severity": "blocker"}], **changes)
+def blocked_by(code: str, status: Any = "failed", tool: str = "test_reward", **changes: Any) -> Evidence:
+    return row(tool, status=status, findings=[{"code": code, "severity": "blocker"}], **changes)
 
 
 def why(history: list[Evidence], waived: set[tuple[str, str]] | None = None, **options: Any) -> str | None:
@@ -88,6 +88,9 @@ PUSH = Push("w", "env", "me", "env", "0.1.0", "s1", "c1", "h1", "prime")
 CHAIN = (row(), row("check_reward_distribution", model=MODEL))
 
 
+EASY = (row(env_args={"split": "train"}), row("check_reward_distribution", model=MODEL, env_args={"split": "train"}))
+
+
 def ours(**changes: Any) -> SourceFacts:
     base = SourceFacts(
         id="me/env@0.1.0",
@@ -123,7 +126,11 @@ def test_a_source_of_ours_with_its_whole_chain_is_open() -> None:
         ({"on_disk": ("s2",)}, [("push_environment", "stale")]),
         ({"history": CHAIN[1:]}, [("test_reward", "never-run")]),
         ({"history": CHAIN[:1]}, [("check_reward_distribution", "never-run")]),
-        ({"args": {"split": "train"}}, [("run_eval", "stale")]),
+        (
+            {"args": {"split": "train"}},
+            [("test_reward", "never-run"), ("check_reward_distribution", "never-run")],
+        ),
+        ({"args": {"split": "train"}, "history": (*CHAIN, EASY[0])}, [("check_reward_distribution", "never-run")]),
     ],
 )
 def test_each_missing_link_of_the_chain_refuses(changes: Mapping[str, Any], expected: list[tuple[str, str]]) -> None:
@@ -155,8 +162,47 @@ def test_the_fast_path_needs_existence_a_version_and_v1(changes: Mapping[str, An
     assert [name for name, _ in missing(foreign)] == [tool]
 
 
-def test_an_eval_source_may_hold_other_tasks_than_those_evaluated() -> None:
-    assert missing(ours(args={"split": "eval"}, trains=False)) == []
+def test_a_source_is_proven_by_the_verdicts_with_its_own_arguments() -> None:
+    other = (blocked_by("x"), blocked_by("x", tool="check_reward_distribution", model=MODEL))
+    assert missing(ours(args={"split": "train"}, history=(*other, *EASY))) == []
+
+
+def test_an_eval_source_needs_the_reward_test_with_its_arguments_and_no_distribution() -> None:
+    held_out = ours(args={"split": "eval"}, trains=False)
+    assert missing(held_out) == [("test_reward", "never-run")]
+    assert missing(replace(held_out, history=(row(env_args={"split": "eval"}),))) == []
+
+
+def test_an_unmet_need_of_a_source_names_the_call_with_its_arguments() -> None:
+    unmet, _ = source_unmet(ours(args={"split": "train"}), "prime", MODEL)
+    assert [u.arguments for u in unmet] == [
+        {"environment": "env", "env_args": {"split": "train"}},
+        {"environment": "env", "env_args": {"split": "train"}, "model": MODEL},
+    ]
+
+
+def test_a_default_counts_as_absent_only_where_it_is_known() -> None:
+    given = ours(args={"split": "train"})
+    assert missing(replace(given, defaults={"split": "train"})) == []
+    assert missing(replace(given, defaults={"split": "test"}))[0] == ("test_reward", "never-run")
+
+
+def test_an_environment_that_loads_may_be_tested_whatever_else_its_check_finds() -> None:
+    need = Need("check_environment", "content", loads=True)
+
+    def state(**data: bool) -> str | None:
+        return standing(need, [blocked_by("x", tool=need.tool, data=data)], HERE, "prime", set()).why
+
+    assert (state(loads=True), state(loads=False), state()) == (None, "failed", "failed")
+
+
+def test_defaults_that_do_not_load_need_no_reward_test_and_the_push_means_the_checked_arguments() -> None:
+    history = [blocked_by("environment-load-failed", status="inconclusive", data={"loads": False})]
+    subject = replace(HERE, check_args={"source": "sample"})
+    assert standing(Need("test_reward", "source", "default"), history, subject, "prime", set()).why is None
+    assert with_arguments(subject, None, history).arguments == {"source": "sample"}
+    assert with_arguments(subject, None, [row()]).arguments == {}
+    assert with_arguments(subject, {"a": 1}, history).arguments == {"a": 1}
 
 
 @pytest.mark.parametrize(("trained", "expected"), [(8, [("check_reward_distribution", "stale")]), (16, []), (32, [])])

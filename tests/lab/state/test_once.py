@@ -22,7 +22,7 @@ from prime_lab_mcp.lab.relay.endpoints import Endpoint
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.once import Once, reserved
 from prime_lab_mcp.lab.training import submission
-from prime_lab_mcp.lab.training.cost import CostBound
+from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.naming import write_sent_copy
 from tests.tools.loopback import CONFIG, MODULE, PYPROJECT
 from tests.tools.stand_in_prime import StandInPrime, server

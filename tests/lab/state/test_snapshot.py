@@ -16,6 +16,7 @@ PYPROJECT = """[project]
 name = "my-env"
 version = "0.1.0"
 description = "An environment"
+readme = "README.md"
 dependencies = ["verifiers>=0.4.0,<0.5"]
 """
 
@@ -89,9 +90,9 @@ def test_files_the_push_leaves_out_are_named_with_the_reason(folder: Path) -> No
 @pytest.mark.parametrize(
     ("path", "old", "new", "moves_source"),
     [
-        ("README.md", "my-env", "My env", False),
+        ("README.md", "# my-env", "# My env", False),
         ("pyproject.toml", '"0.1.0"', '"0.2.0"', False),
-        ("pyproject.toml", "An environment", "Another", False),
+        ("pyproject.toml", "An environment", "Another", True),
         ("pyproject.toml", "<0.5", "<0.6", True),
         ("top.py", "x = 1", "x = 2", True),
         ("my_env/data/train.jsonl", "1", "2", True),

@@ -16,8 +16,8 @@ from prime_lab_mcp.lab.prime.answers import Submitted
 from prime_lab_mcp.lab.state.holder import lives
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.training.bound import bound_cost
 from prime_lab_mcp.lab.training.card import note_on_card, run_card
-from prime_lab_mcp.lab.training.cost import bound_cost
 from prime_lab_mcp.lab.training.keys import EnvironmentSecrets, key_findings, link_findings
 from prime_lab_mcp.lab.training.naming import write_sent_copy
 from prime_lab_mcp.lab.training.submission import row_of

@@ -14,6 +14,15 @@ import sys
 
 FORWARDED = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2)
 HARMLESS = {b"PYTHONPATH", b"PYTHONUTF8", b"PYTHONHASHSEED", b"PYTHONDONTWRITEBYTECODE"}
+READ_AT_IMPORT = {
+    "prime": (
+        b"COLUMNS", b"LINES", b"TERM", b"NO_COLOR", b"FORCE_COLOR", b"TTY_COMPATIBLE", b"TTY_INTERACTIVE",
+        b"LANGUAGE", b"LC_ALL", b"LC_MESSAGES", b"LANG",
+    ),
+}  # fmt: skip
+"""Variables that a program reads while it is imported: there is one server for each set of their values."""
+LONGEST_PATH = 100
+"""Of a socket (the kernel takes 107 bytes)."""
 LOST = 125
 """Exit code when the fork server is gone."""
 
@@ -67,10 +76,26 @@ def server_for(root, key):
     return client
 
 
+def key_of(root, kind):
+    """Names the server of this kind that was imported with the variables of this process; None where no name fits."""
+    values = [posix.environ.get(name) for name in (b"PYTHONHASHSEED", *READ_AT_IMPORT.get(kind, ()))]
+    texts = ["" if value is None else "=" + value.decode("ascii", "replace") for value in values]
+    plain = all(letter.isalnum() or letter in "-=._" for text in texts for letter in text)
+    key = ",".join([kind, *texts])
+    return key if plain and len(f"{root}/{key}.sock") <= LONGEST_PATH else None
+
+
+def variables_of(key):
+    """The other way round: the kind of a server, and the variables that its programs read while they are imported."""
+    kind, *texts = key.split(",")
+    names = (b"PYTHONHASHSEED", *READ_AT_IMPORT.get(kind, ()))
+    return kind, {name.decode(): text[1:] for name, text in zip(names, texts, strict=True) if text}
+
+
 def hand_over(root, kind, confinement, argv):
     """Let the fork server run the program, and end as it ends. Returns only when there is no server."""
-    seed = posix.environ.get(b"PYTHONHASHSEED", b"").decode()
-    client = server_for(root, f"{kind}-{seed}")
+    key = key_of(root, kind)
+    client = None if key is None else server_for(root, key)
     if client is None:
         return
     watched, alive = posix.pipe()  # the other end sees this process end, however that happens

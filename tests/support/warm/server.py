@@ -10,6 +10,7 @@ process ends first, the kernel kills the program's group at that moment, and the
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -31,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 PRELOADED = {
-    "prime": ("prime_cli.main",),
+    "prime": ("prime_cli.main", "httpcore", "prime_cli.commands.env", "prime_cli.utils.training_compiler"),
     "verifiers": (
         "verifiers.v1.cli.eval.main",
         "uvloop",
@@ -46,11 +47,14 @@ PRELOADED = {
     "zygote": ("verifiers.v1", "datasets"),
 }
 IMPORTED_ANEW = {
-    "prime": ("prime_cli",),
+    "prime": (),
     "verifiers": ("verifiers",),
     "zygote": ("verifiers", "datasets", "huggingface_hub"),
 }
 """Packages that read HOME, addresses or the terminal's width while they are imported."""
+RELOADED = {"prime": ("prime_cli.core.config",)}
+"""Modules that read HOME while they are imported, in packages that otherwise read nothing but the variables which
+hook.py names: these modules are imported anew, and their values take the place of the older ones everywhere."""
 _SUBREAPER = 36
 _F_SETSIG = 10
 _WATCHED = 200
@@ -69,7 +73,7 @@ def start(root: str) -> None:
             break
         client, _ = listening.accept()
         with client, contextlib.suppress(OSError):
-            key = client.recv(100).decode()
+            key = client.recv(1000).decode()
             if key not in servers:
                 servers[key] = _server(place, key)
             client.send(b"+")
@@ -82,14 +86,17 @@ def start(root: str) -> None:
 
 
 def _server(place: Path, key: str) -> subprocess.Popen[bytes]:
-    kind, _, seed = key.partition("-")
+    import _warm_hook  # of this environment alone
+
+    kind, read = _warm_hook.variables_of(key)
     own = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR")}
     own |= {"HOME": str(place / "home"), "PYTHONUTF8": "1", "COLUMNS": "80", "PRIME_DISABLE_VERSION_CHECK": "1"}
     # One thread, so that forking is safe.
     own |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     own |= {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-    if seed:
-        own["PYTHONHASHSEED"] = seed
+    for name in (name.decode() for name in _warm_hook.READ_AT_IMPORT.get(kind, ())):
+        own.pop(name, None)
+    own |= read
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(place / f"{key}.sock"))
     listening.listen(256)
@@ -132,8 +139,47 @@ def preload(kind: str) -> None:
         del sys.modules[name]
     if threading.active_count() > 1:
         raise RuntimeError(f"something that {kind} imports starts threads: {threading.enumerate()}")
+    if kind == "prime":
+        _build_commands_once()
+        _read_certificates_once()
     gc.collect()
     gc.freeze()
+
+
+def _build_commands_once() -> None:
+    """The commands of `prime` follow from its code and from variables that all calls of this server have in common."""
+    import typer.main
+
+    app = importlib.import_module("prime_cli.main").app
+    build, command = typer.main.get_command, typer.main.get_command(app)
+    typer.main.get_command = lambda asked: command if asked is app else build(asked)
+
+
+def _read_certificates_once() -> None:
+    """An HTTP client reads the list of authorities, which no test's connection needs, for 30 ms."""
+    import httpx
+    import httpx._transports.default
+
+    create, context = httpx.create_ssl_context, httpx.create_ssl_context()
+
+    def created(verify: Any = True, cert: Any = None, trust_env: bool = True) -> Any:
+        given = verify is not True or cert is not None or {"SSL_CERT_FILE", "SSL_CERT_DIR"} & set(os.environ)
+        return create(verify, cert, trust_env) if given else context
+
+    httpx._transports.default.create_ssl_context = created
+
+
+def reload(kind: str) -> None:
+    """Import the modules anew that read HOME, and give their values to every module that holds the older ones."""
+    for name in RELOADED.get(kind, ()):
+        module = sys.modules[name]
+        before = {key: value for key, value in vars(module).items() if getattr(value, "__module__", None) == name}
+        importlib.reload(module)
+        after = {id(value): getattr(module, key) for key, value in before.items()}
+        for other in [m for n, m in sys.modules.items() if n.split(".")[0] == name.split(".")[0]]:
+            for key, value in list(vars(other).items()):
+                if id(value) in after:
+                    setattr(other, key, after[id(value)])
 
 
 def keep(client: socket.socket) -> dict[str, Any] | None:
@@ -211,7 +257,7 @@ def _kill_descendants() -> None:
             os.waitpid(-1, 0)
 
 
-def run(request: dict[str, Any]) -> None:
+def run(kind: str, request: dict[str, Any]) -> None:
     """What `python SCRIPT ARGUMENT...` does from its script on."""
     os.umask(request["umask"])
     os.chdir(request["cwd"])
@@ -234,6 +280,7 @@ def run(request: dict[str, Any]) -> None:
     sys.dont_write_bytecode = not request["bytecode"]
     sys.path_importer_cache.clear()
     importlib.invalidate_caches()
+    reload(kind)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     module = types.ModuleType("__main__")
@@ -244,7 +291,26 @@ def run(request: dict[str, Any]) -> None:
         exec(code, module.__dict__)
     except Exception as error:
         sys.excepthook(type(error), error, error.__traceback__ and error.__traceback__.tb_next)
-        sys.exit(1)
+        _exit(kind, 1)
+    except SystemExit as end:
+        if kind == "prime" and isinstance(end.code, int | None):
+            _exit(kind, end.code or 0)
+        raise
+    _exit(kind, 0)
+
+
+def _exit(kind: str, code: int) -> None:
+    """End as the interpreter does. `prime` leaves out to free its memory, object by object, for 50 ms."""
+    if kind != "prime":
+        sys.exit(code)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = 120
+    os._exit(code & 0xFF)
 
 
 def confine(program: str, policy: dict[str, Any]) -> None:
@@ -267,7 +333,7 @@ def main() -> None:
     preload(kind)
     request = serve(kind, listening)
     if request is not None:
-        run(request)
+        run(kind, request)
 
 
 if __name__ == "__main__":

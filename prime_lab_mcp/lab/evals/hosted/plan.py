@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import anyio
-
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError, PrimeError
 from prime_lab_mcp.lab.base.report import Finding, Unmet
 from prime_lab_mcp.lab.base.text import quote
@@ -24,7 +22,7 @@ from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.lookup import HubEntry
-from prime_lab_mcp.lab.hub.ownership import is_ours, push_records
+from prime_lab_mcp.lab.hub.ownership import FileFingerprints, read_ownership
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
@@ -160,15 +158,17 @@ async def _look_up_named(lab: Lab, prime: PlatformReader, environment: str) -> H
             code="platform-not-found",
         )
     pushes = lab.ledger.pushes(owner=entry.owner, name=entry.name, platform=lab.platform)
-    records = await anyio.to_thread.run_sync(push_records, lab)
-    if not is_ours(lab, entry.ref, entry.content_hash, pushes, records):
+    ownership = await read_ownership(lab, prime)
+    if not ownership.is_ours(lab, entry.owner, entry.name, FileFingerprints(entry.content_hash)):
         return HostedLookup(HostedEnvironment(entry, entry.version, None, name["version"]))
     push = _latest_push(pushes, entry)
     if push is not None:
         return HostedLookup(HostedEnvironment(entry, entry.version, push, name["version"]))
     if pushes:
         return _other_latest_version(pushes[0], entry)
-    return _refused("never-run", f"{entry.ref} is of files of this machine, but was not pushed through this server")
+    return _refused(
+        "never-run", f"{entry.ref} is yours, but was not pushed through this server: pull and prove it here"
+    )
 
 
 async def _require_entry(prime: PlatformReader, owner: str, name: str) -> HubEntry:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 from prime_lab_mcp.lab.base.report import Link, Picture
+from prime_lab_mcp.lab.base.text import escape_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def page_html(page: ReportPage) -> str:
     """Return the page as one HTML file."""
     banner = f'<p class="banner">{escape(page.banner)}</p>' if page.banner else ""
     kind = page.status if page.status in ("passed", "failed", "inconclusive") else ""
-    return (
+    return escape_lines(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
         '<meta name="viewport" content="width=device-width">\n'
@@ -124,7 +125,7 @@ def page_markdown(page: ReportPage) -> str:
     parts = [f"# {_escaped_line(page.title)}", f"**{page.status}** {_escaped_line(page.summary)}"]
     if page.banner:
         parts.insert(0, f"> **{_escaped_line(page.banner)}**")
-    return "\n\n".join([*parts, *(_markdown_section(section) for section in page.sections)]) + "\n"
+    return escape_lines("\n\n".join([*parts, *(_markdown_section(section) for section in page.sections)])) + "\n"
 
 
 def _markdown_section(section: PageSection) -> str:

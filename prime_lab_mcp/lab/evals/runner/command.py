@@ -273,4 +273,5 @@ def _caches(cache: DataCache) -> Mapping[str, str]:
         "DO_NOT_TRACK": "1",
     }
     inherited = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy")
-    return caches | {name: environment[name] for name in inherited if name in environment}
+    # A password may precede the @.
+    return caches | {name: environment[name] for name in inherited if "@" not in environment.get(name, "@")}

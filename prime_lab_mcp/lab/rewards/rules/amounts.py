@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.worker.problems import ProblemCode
 
 RewardRule = Callable[[Trial], Iterator[Finding]]
@@ -31,6 +32,18 @@ def gold_pass_rate(trial: Trial) -> float | None:
     if not scored or trial.style is None:
         return None
     return sum(earned_in_full(s, trial.max_reward) for s in scored) / len(scored)
+
+
+def gold_is_paid(trial: Trial) -> bool:
+    """Whether some gold in the style of the trial earns more than a wrong answer, or all that can be earned.
+
+    True where that is not known: without golds, and where rollouts decide.
+    """
+    if trial.style is None or trial.by_rollouts or not trial.golds:
+        return True
+    paid = max(s.reward or 0.0 for s in trial.golds)
+    wrong = [s.reward or 0.0 for s in trial.of(Family.WRONG)]
+    return paid > EPSILON and (not wrong or paid > min(wrong) + EPSILON or paid >= trial.declared - EPSILON)
 
 
 def exclude_not_run(shots: Iterable[ScoredProbe]) -> list[ScoredProbe]:

@@ -106,9 +106,14 @@ class Ledger:
         ).fetchone()
         return dict(json.loads(row["files"])) if row else {}
 
-    def knows_content(self, cli_hash: str) -> bool:
-        """True if a snapshot with this CLI hash was ever recorded, in any workspace."""
-        row = self._db.execute("SELECT 1 FROM snapshots WHERE cli_hash = ? LIMIT 1", (cli_hash,))
+    def knows_files(
+        self, *, source: str | None = None, content: str | None = None, cli_hash: str | None = None
+    ) -> bool:
+        """True if a snapshot with one of these fingerprints was ever recorded, in any workspace."""
+        row = self._db.execute(
+            "SELECT 1 FROM snapshots WHERE source = ? OR content = ? OR cli_hash = ? LIMIT 1",
+            (source, content, cli_hash),
+        )
         return row.fetchone() is not None
 
     # Pushes, runs, spend

@@ -1,0 +1,213 @@
+"""What the Hub really holds under one version: its archive and its published wheel, fetched and compared by files.
+
+The Hub's content hash has no separators between paths and bytes, so that two trees can share it; it is a hint. The
+files are compared instead: all of the archive without `.prime`, and all of the wheel without its metadata.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.fingerprint import content_fingerprint, source_fingerprint
+from prime_lab_mcp.lab.state.gates import HubContent
+from prime_lab_mcp.lab.state.manifest import Manifest, parse_manifest
+from prime_lab_mcp.lab.state.snapshot import MAX_BYTES, MAX_FILES, Snapshot
+
+KEEP_SECONDS = 60.0
+"""How long fetched files are reused, so that the gate, the plan and the second gate of one call fetch once."""
+_METADATA = re.compile(r"[^/]+\.dist-info/")
+
+
+@dataclass(frozen=True, slots=True)
+class HubFiles:
+    """The files of one published version. A part that could not be fetched is None, and `problems` says why."""
+
+    archive: Mapping[str, str] | None = None
+    """sha256 of each file by path."""
+    source: str | None = None
+    content: str | None = None
+    wheel: Mapping[str, str] | None = None
+    """sha256 of each package file by path, without the metadata."""
+    wheel_served: bool = True
+    """False if the Hub offers no wheel of this version, as for private environments."""
+    problems: tuple[str, ...] = ()
+
+
+_FETCHED = "_fetched_hub_files"
+
+
+async def fetch_hub_files(lab: Lab, ref: str, version: str, *, wheel: bool = True) -> HubFiles:
+    """Fetch the archive and the wheel of `owner/name` at one version. Never raises.
+
+    `wheel`: False fetches the archive alone, which is enough for the fingerprints.
+    """
+    fetched: dict[tuple[str, str, bool], tuple[float, HubFiles]] = lab.__dict__.setdefault(_FETCHED, {})
+    earlier = fetched.get((ref, version, True)) or fetched.get((ref, version, wheel))
+    if earlier is not None and time.monotonic() - earlier[0] < KEEP_SECONDS:
+        return earlier[1]
+    files = await _fetch(lab, ref, version, wheel)
+    if not files.problems:
+        fetched[ref, version, wheel] = (time.monotonic(), files)
+    return files
+
+
+def forget_hub_files(lab: Lab, ref: str) -> None:
+    """Forget what was fetched of a name, because something was pushed to it."""
+    fetched: dict[tuple[str, str, bool], Any] = lab.__dict__.setdefault(_FETCHED, {})
+    for key in [k for k in fetched if k[0] == ref]:
+        del fetched[key]
+
+
+async def _fetch(lab: Lab, ref: str, version: str, wheel: bool) -> HubFiles:
+    root = lab.settings.state_dir / "fetched"
+    await anyio.to_thread.run_sync(lambda: root.mkdir(parents=True, exist_ok=True))
+    scratch = Path(tempfile.mkdtemp(dir=root))
+    parts: dict[str, Any] = {}
+    problems: list[str] = []
+
+    async def archive() -> None:
+        try:
+            await lab.prime.env_pull(f"{ref}@{version}", scratch / "archive")
+            parts["archive"] = await anyio.to_thread.run_sync(_read_archive, scratch / "archive")
+        except (LabError, OSError) as error:
+            problems.append(f"its archive could not be fetched ({quote(str(error), 200)})")
+
+    async def published_wheel() -> None:
+        try:
+            place = await lab.prime.env_wheel(f"{ref}@{version}", scratch / "wheel.whl")
+            parts["served"] = place is not None
+            if place is not None:
+                parts["wheel"] = await anyio.to_thread.run_sync(wheel_files, place)
+        except (LabError, OSError, zipfile.BadZipFile) as error:
+            problems.append(f"its wheel could not be fetched ({quote(str(error), 200)})")
+
+    try:
+        async with anyio.create_task_group() as fetching:
+            fetching.start_soon(archive)
+            if wheel:
+                fetching.start_soon(published_wheel)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(lambda: shutil.rmtree(scratch, ignore_errors=True))
+    contents: dict[str, bytes] | None = parts.get("archive")
+    if contents is None:
+        return HubFiles(wheel=parts.get("wheel"), wheel_served=parts.get("served", True), problems=tuple(problems))
+    manifest = parse_manifest(contents["pyproject.toml"]) if "pyproject.toml" in contents else Manifest(problem="none")
+    content = content_fingerprint(contents)
+    return HubFiles(
+        {path: hashlib.sha256(data).hexdigest() for path, data in contents.items()},
+        source_fingerprint(contents, manifest, content),
+        content,
+        parts.get("wheel"),
+        parts.get("served", True),
+        tuple(problems),
+    )
+
+
+def _read_archive(folder: Path) -> dict[str, bytes]:
+    """Every file of an unpacked archive but the CLI's own records. Raises LabError."""
+    contents: dict[str, bytes] = {}
+    total = 0
+    for here, names, files in os.walk(folder):
+        if Path(here) == folder:
+            names[:] = [n for n in names if n != ".prime"]
+        for name in files:
+            path = Path(here, name)
+            total += path.lstat().st_size
+            if path.is_symlink() or total > MAX_BYTES or len(contents) >= MAX_FILES:
+                raise LabError("it holds links or is too large", fix="Look at it with search_hub.", code="prime-failed")
+            contents[path.relative_to(folder).as_posix()] = path.read_bytes()
+    if not contents:
+        raise LabError("it is empty", fix="Look at it with search_hub.", code="hub-no-package")
+    return contents
+
+
+def wheel_files(place: Path) -> dict[str, str]:
+    """sha256 of each package file of a wheel by path, without its metadata. Raises LabError, BadZipFile."""
+    files: dict[str, str] = {}
+    with zipfile.ZipFile(place) as archive:
+        entries = [e for e in archive.infolist() if not e.is_dir()]
+        if sum(e.file_size for e in entries) > MAX_BYTES or len(entries) > MAX_FILES:
+            raise LabError("the wheel is too large", fix="Look at it with search_hub.", code="prime-failed")
+        for entry in entries:
+            if not _METADATA.match(entry.filename):
+                files[entry.filename] = hashlib.sha256(archive.read(entry)).hexdigest()
+    return files
+
+
+def files_digest(files: Mapping[str, str]) -> str:
+    """One digest over the package files of a wheel."""
+    return content_fingerprint({path: digest.encode() for path, digest in files.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenFiles:
+    """What was validated: the content fingerprint and files of the snapshot, and the digest of the checked wheel."""
+
+    content: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    wheel_digest: str | None = None
+    """None if the checked wheel is not known; the wheel is then compared with the archive's files by path."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, wheel_digest: str | None = None) -> ProvenFiles:
+        return cls(snapshot.content, snapshot.files, wheel_digest)
+
+
+def compare_hub_files(held: HubFiles, proven: ProvenFiles, pinned: str) -> HubContent:
+    """Compare what the Hub holds with what was validated. `pinned` is `owner/name@version`."""
+    reason = "; ".join(held.problems) or "the Hub serves it to nobody"
+    archive_equal = None if held.archive is None else held.content == proven.content
+    if archive_equal is False:
+        named = _differing(held.archive or {}, proven.files)
+        return HubContent("different", f"the archive of {pinned} on the Hub is not what was validated{named}")
+    wheel_equal = None if held.wheel is None else _wheel_equal(held.wheel, held.archive, proven)
+    if wheel_equal is False:
+        named = _differing(held.wheel or {}, {k.removeprefix("src/"): v for k, v in proven.files.items()}, extra=True)
+        return HubContent("different", f"the wheel of {pinned} on the Hub is not what was validated{named}")
+    if archive_equal and wheel_equal:
+        return HubContent("equal", f"archive and wheel of {pinned} on the Hub are what was validated")
+    if archive_equal and not held.wheel_served and proven.wheel_digest is not None:
+        detail = f"the archive of {pinned} on the Hub is what was validated; the Hub serves no wheel of it to compare"
+        return HubContent("archive-only", detail)
+    if archive_equal:
+        why = reason if held.wheel_served else "the Hub serves no wheel of it"
+        detail = f"the archive of {pinned} on the Hub is what was validated, and its wheel could not be compared: {why}"
+        return HubContent("wheel-unfetched", detail)
+    if wheel_equal:
+        return HubContent("wheel-only", f"the wheel of {pinned} on the Hub is what was validated, but {reason}")
+    return HubContent(
+        "unfetched", f"what the Hub holds as {pinned} could not be compared with what was validated: {reason}"
+    )
+
+
+def _wheel_equal(wheel: Mapping[str, str], archive: Mapping[str, str] | None, proven: ProvenFiles) -> bool | None:
+    if proven.wheel_digest is not None:
+        return files_digest(wheel) == proven.wheel_digest
+    files = proven.files or archive
+    if not files:
+        return None
+    return all(digest in (files.get(path), files.get(f"src/{path}")) for path, digest in wheel.items())
+
+
+def _differing(held: Mapping[str, str], proven: Mapping[str, str], *, extra: bool = False) -> str:
+    """The names of the files that differ. `extra`: files that the Hub lacks are no difference."""
+    if not proven:
+        return ""
+    paths = sorted(p for p in held.keys() | (set() if extra else proven.keys()) if held.get(p) != proven.get(p))
+    return f": {count(len(paths), 'file')} ({', '.join(quote(p, 60) for p in paths[:3])})" if paths else ""

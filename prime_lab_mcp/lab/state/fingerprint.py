@@ -1,0 +1,331 @@
+"""The two fingerprints of an environment, and the static analysis that decides what the source fingerprint covers.
+
+`content` covers every pushed file. `source` covers whatever the package's code can read, because that can decide the
+reward: every file but the one README that pyproject.toml names, and pyproject.toml as parsed TOML without its version.
+Where the code reads its README or its own metadata, both are source too, and `source` covers everything.
+
+The analysis answers "yes" where it is not sure: an environment whose README counts as source needs a new proof after a
+README edit, and nothing worse happens.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatch
+from typing import Any
+
+from prime_lab_mcp.lab.state.manifest import PUSHED_README, Manifest
+
+SOURCE_DEFINITION = b"prime-lab-mcp source fingerprint 2"
+"""Part of every source fingerprint. A new definition of `source` needs a new text, so that older evidence is stale."""
+
+_METADATA_MODULES = ("importlib.metadata", "importlib_metadata", "pkg_resources")
+_METADATA_OF = frozenset({"version", "metadata", "distribution", "requires", "files", "get_distribution", "require"})
+"""Functions of those modules that take the name of a distribution."""
+_OWN_FILE = re.compile(r"readme|pyproject|\.dist-info|\.egg-info|importlib[._]metadata|pkg_resources", re.I)
+_METADATA_FILE = re.compile(r"METADATA|PKG-INFO")
+_LISTING = frozenset({"glob", "iglob", "rglob", "iterdir", "listdir", "scandir", "walk"})
+_OWN_NAMES = ("README.md", "METADATA", "pyproject.toml")
+_DYNAMIC = frozenset({"exec", "eval", "compile", "__import__"})
+_IMPORTING = frozenset({"import_module", "run_path", "run_module"})
+_CLIMBING = frozenset(
+    {"parents", "pardir", "getcwd", "cwd", "getsitepackages", "get_path", "submodule_search_locations"}
+)
+_READS_ITSELF = re.compile(rb"__doc__|getsource|getcomments|getdoc|tokenize")
+_OPAQUE = (".so", ".pyd", ".pyc", ".dll", ".dylib", ".pth", ".pkl", ".pickle")
+_SCRIPT = (".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".lua")
+_PREFILTER = re.compile(
+    rb"readme|metadata|pyproject|-info|pkg_resources|exec|eval|compile|__import__|import_module|run_path|run_module"
+    rb"|glob|iterdir|listdir|scandir|walk|importlib|chr\(|fromhex|b64decode|\[::|join|format|replace|\+|%|bytes\(",
+    re.I,
+)
+
+
+def content_fingerprint(contents: Mapping[str, bytes]) -> str:
+    """sha256 over all pushed files, each with length-prefixed path and bytes."""
+    return _fingerprint(contents.items())
+
+
+def source_fingerprint(contents: Mapping[str, bytes], manifest: Manifest, content: str) -> str:
+    """sha256 over what the package's code can read. `content` is the content fingerprint of the same files."""
+    if own_files_reader(contents, manifest, content) is not None:
+        return _fingerprint(contents.items(), SOURCE_DEFINITION)
+    return _fingerprint(_sources(contents, manifest), SOURCE_DEFINITION)
+
+
+def _sources(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[tuple[str, bytes]]:
+    for path, data in contents.items():
+        if path == manifest.readme:
+            continue
+        if path == "pyproject.toml" and manifest.problem is None:
+            data = json.dumps(manifest.sourced(), sort_keys=True, default=str).encode()
+        yield path, data
+
+
+def _fingerprint(parts: Iterable[tuple[str, bytes]], definition: bytes | None = None) -> str:
+    digest = hashlib.sha256()
+    if definition is not None:
+        digest.update(len(definition).to_bytes(8, "big") + definition)
+    for path, data in sorted(parts):
+        for piece in (path.encode(), data):
+            digest.update(len(piece).to_bytes(8, "big"))
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+_known: dict[str, str | None] = {}
+
+
+def own_files_reader(contents: Mapping[str, bytes], manifest: Manifest, content: str) -> str | None:
+    """Where the code may read its README or its own metadata, as `path:line: reason`; None if it does not.
+
+    The answer for a content fingerprint is remembered.
+    """
+    if content not in _known:
+        if len(_known) > 256:
+            _known.clear()
+        _known[content] = next(_readers(contents, manifest), None)
+    return _known[content]
+
+
+def _readers(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[str]:
+    yield from _repackaged(manifest)
+    for path, data in sorted(contents.items()):
+        if path.endswith(_OPAQUE):
+            yield f"{path}: it holds code that cannot be read"
+        elif path.endswith(_SCRIPT) and _OWN_FILE.search(data.decode("utf-8", "replace")):
+            yield f"{path}: it names the README or the package's metadata"
+        elif path.endswith(".py") and _PREFILTER.search(data):
+            try:
+                tree = ast.parse(data, filename=path)
+            except (SyntaxError, ValueError, RecursionError):
+                continue  # Python cannot run the file either
+            line = _reader_line(tree, manifest.name or "", "/" not in path.removeprefix("src/"))
+            if line is not None:
+                yield f"{path}:{line[0]}: {line[1]}"
+            if any(
+                isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _DYNAMIC
+                for n in ast.walk(tree)
+            ):
+                yield from _run_texts(contents, path)
+
+
+def _run_texts(contents: Mapping[str, bytes], path: str) -> Iterator[str]:
+    """Texts that name the README or the metadata, for a package that runs texts as code."""
+    for other, data in sorted(contents.items()):
+        if other == PUSHED_README or (other.endswith(".py") and not _READS_ITSELF.search(data)):
+            continue
+        if other != "pyproject.toml" and _OWN_FILE.search(data.decode("latin-1")):
+            yield f"{path}: it runs text as code, and {other} names the README or the package's metadata"
+
+
+def _repackaged(manifest: Manifest) -> Iterator[str]:
+    """A build configuration that can give the README another name inside the wheel."""
+    tool = manifest.table.get("tool")
+    for source in _force_included(tool):
+        normal = source.removeprefix("./").rstrip("/")
+        if normal in ("", ".", manifest.readme, "pyproject.toml") or ".." in normal:
+            yield f"pyproject.toml: it puts {normal or '.'} into the wheel under another name"
+
+
+def _force_included(table: Any) -> Iterator[str]:
+    for key, value in table.items() if isinstance(table, Mapping) else ():
+        if key == "force-include" and isinstance(value, Mapping):
+            yield from map(str, value)
+        else:
+            yield from _force_included(value)
+
+
+def _reader_line(tree: ast.Module, own: str, top_level: bool) -> tuple[int, str] | None:
+    """The first line that may read the package's own files, with the reason."""
+    nodes = list(ast.walk(tree))
+    docstrings = {id(n.value) for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
+    modules = _metadata_names(nodes)
+    foreign = _foreign_uses(nodes, modules, own)
+    constants = _constants(tree)
+    climbs = top_level or any(_climbs(node) for node in nodes)
+    lines: list[tuple[int, str]] = []
+    for node in nodes:
+        if not isinstance(node, ast.expr) or id(node) in docstrings:
+            continue
+        reason = None
+        if isinstance(node, ast.Name | ast.Attribute) and id(node) not in foreign and _is_metadata(node, modules):
+            reason = "it reads the metadata of installed packages"
+        elif isinstance(node, ast.Call):
+            reason = _call_reason(node, climbs, constants)
+        if reason is None:
+            text = _folded(node, constants)
+            if text is not None and (_OWN_FILE.search(text) or _METADATA_FILE.search(text)):
+                reason = "it names the README or the package's metadata"
+        if reason is not None:
+            lines.append((node.lineno, reason))
+    return min(lines, default=None)
+
+
+def _metadata_names(nodes: list[ast.AST]) -> dict[str, str]:
+    """Local names that stand for a metadata module or something of one, with their full names."""
+    names: dict[str, str] = {"importlib": "importlib"}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in _METADATA_MODULES:
+                    names[alias.asname or alias.name.split(".")[0]] = (
+                        alias.name if alias.asname else alias.name.split(".")[0]
+                    )
+                elif alias.name == "importlib" and alias.asname:
+                    names[alias.asname] = "importlib"
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                if full.startswith(_METADATA_MODULES):
+                    names[alias.asname or alias.name] = full
+    return names
+
+
+def _is_metadata(node: ast.expr, names: Mapping[str, str]) -> bool:
+    head, _, rest = (_dotted(node) or "").partition(".")
+    full = f"{names[head]}.{rest}".rstrip(".") if head in names else ""
+    return full.startswith(_METADATA_MODULES)
+
+
+def _foreign_uses(nodes: list[ast.AST], names: Mapping[str, str], own: str) -> frozenset[int]:
+    """The nodes that ask about another distribution by its literal name, or name an exception of a metadata module."""
+    foreign: set[int] = set()
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr.endswith(("NotFoundError", "NotFound")):
+            foreign.update(id(n) for n in ast.walk(node))
+        if isinstance(node, ast.Name) and names.get(node.id, "").endswith(("NotFoundError", "NotFound")):
+            foreign.add(id(node))
+        if not isinstance(node, ast.Call) or not node.args or not _is_metadata(node.func, names):
+            continue
+        head, _, rest = (_dotted(node.func) or "").partition(".")
+        function = f"{names[head]}.{rest}".rstrip(".").rsplit(".", 1)[-1]
+        asked = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        if function in _METADATA_OF and isinstance(asked, str) and own and _canonical(asked) != _canonical(own):
+            foreign.update(id(n) for n in ast.walk(node.func))
+    return frozenset(foreign)
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _call_reason(node: ast.Call, climbs: bool, constants: Mapping[str, str]) -> str | None:
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    argument = _folded(node.args[0], constants) if node.args else None
+    if name in _IMPORTING and argument is None:
+        return "it imports a module whose name is not literal"
+    if name == "getattr" and len(node.args) > 1 and _dotted(node.args[0]) == "importlib":
+        return "it reads the metadata of installed packages"
+    if name in _LISTING and climbs:
+        pattern = (argument or "*").rsplit("/", 1)[-1] or "*"
+        if any(fnmatch(file, pattern) for file in _OWN_NAMES):
+            return "it lists files outside of its package"
+    return None
+
+
+def _climbs(node: ast.AST) -> bool:
+    """True if a node leaves the package's folder, or names a folder that may hold more than the package."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and ".." in node.value.split("/")
+    if isinstance(node, ast.Attribute):
+        twice = node.attr == "parent" and isinstance(node.value, ast.Attribute) and node.value.attr == "parent"
+        return twice or node.attr in _CLIMBING or _dotted(node) == "sys.path"
+    if isinstance(node, ast.Call):
+        inner = node.args[0] if node.args else None
+        return _last(node.func) == "dirname" and isinstance(inner, ast.Call) and _last(inner.func) == "dirname"
+    return isinstance(node, ast.Name) and node.id in _CLIMBING
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _dotted(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    head = _dotted(node.value) if isinstance(node, ast.Attribute) else None
+    return f"{head}.{node.attr}" if head and isinstance(node, ast.Attribute) else None
+
+
+def _constants(tree: ast.Module) -> dict[str, str]:
+    """Names that hold one constant text, so that a file name put together from them is recognised."""
+    constants: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            text = _folded(node.value, constants)
+            if text is not None:
+                constants[node.targets[0].id] = text
+    return constants
+
+
+_LONGEST = 4_000
+
+
+def _folded(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> str | None:
+    """The text of an expression that is made of constants alone; None for any other expression."""
+
+    def fold(inner: ast.AST) -> str | None:
+        return _folded(inner, constants, depth + 1)
+
+    if depth > 40:
+        return None
+    if isinstance(node, ast.Constant):
+        value = node.value
+        return value.decode("latin-1") if isinstance(value, bytes) else value if isinstance(value, str) else None
+    if isinstance(node, ast.Name):
+        return constants.get(node.id)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(fold(part) or "" for part in node.values)  # the text around what is put in
+    if isinstance(node, ast.FormattedValue):
+        return fold(node.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod | ast.Div):
+        left, right = fold(node.left), fold(node.right)
+        if left is None or right is None:
+            return None
+        return left.replace("%s", right) if isinstance(node.op, ast.Mod) else (left + right)[:_LONGEST]
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        whole = fold(node.value)
+        bounds = [_integer(b) for b in (node.slice.lower, node.slice.upper, node.slice.step)]
+        return whole[slice(*bounds)] if whole is not None and bounds[2] != 0 else None
+    return _folded_call(node, constants, depth) if isinstance(node, ast.Call) else None
+
+
+def _folded_call(node: ast.Call, constants: Mapping[str, str], depth: int) -> str | None:
+    name, arguments = _last(node.func), [_folded(a, constants, depth + 1) for a in node.args]
+    if name in ("chr", "bytes", "bytearray", "map") and node.args:
+        numbers = [_integer(n) for n in ast.walk(node.args[-1]) if isinstance(n, ast.Constant)]
+        return "".join(chr(n) for n in numbers if n is not None and 0 <= n < 0x110000) or None
+    if name == "join" and node.args and isinstance(node.func, ast.Attribute):
+        between = _folded(node.func.value, constants, depth + 1)
+        items = node.args[0].elts if isinstance(node.args[0], ast.List | ast.Tuple) else None
+        parts = [_folded(i, constants, depth + 1) for i in items] if items is not None else arguments[:1]
+        return None if between is None or None in parts else between.join(p or "" for p in parts)
+    try:
+        if name == "fromhex" and arguments and arguments[0]:
+            return bytes.fromhex(arguments[0]).decode("latin-1")
+        if name in ("b64decode", "urlsafe_b64decode") and arguments and arguments[0]:
+            return base64.b64decode(arguments[0]).decode("latin-1")
+    except ValueError:
+        return None
+    whole = _folded(node.func.value, constants, depth + 1) if isinstance(node.func, ast.Attribute) else None
+    texts = [a for a in arguments if a is not None]
+    if whole is None:
+        return None
+    if name in ("lower", "upper", "title", "strip", "swapcase", "encode", "decode"):
+        return {"lower": whole.lower(), "upper": whole.upper(), "swapcase": whole.swapcase()}.get(name, whole)
+    if name == "replace" and len(texts) == 2 == len(arguments):
+        return whole.replace(texts[0], texts[1])[:_LONGEST]
+    return whole + "".join(texts) if name == "format" else None
+
+
+def _integer(node: ast.AST | None) -> int | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _integer(node.operand)
+        return None if inner is None else -inner
+    return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None

@@ -1,0 +1,365 @@
+"""The upper bound of a run's cost: what a question names first, and what the spending cap reserves.
+
+The bound counts every key that decides how long a run takes: the batch (in rollouts or tokens) and its groups, the
+longest rollout, evaluations while training, the size of the model, GPUs and steps. A run that one of the keys leaves
+without a limit has no bound; `CostBound.key` then names the key that would limit the run.
+
+Speeds are our judgement of 2026-11-22, at the slow end. The platform bills GPUs by the hour and enforces no limit, so
+`watch_run` reports a run that exceeds its bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, gates_resample
+from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.memory import gpu_memory
+from prime_lab_mcp.lab.models.registry import find_model
+
+MINUTES_PER_STEP = 6.0
+"""Least minutes that a step counts with, for a model of up to `_STEP_SIZE` billion parameters: starting rollouts,
+scoring, and the transfer of the weights."""
+_STEP_SIZE = 32.0
+MINUTES_PER_EVAL = 2.0
+"""Least minutes that an evaluation while training counts with."""
+START_HOURS = 0.5
+DECODED_PER_GPU_SECOND = 400.0
+"""Tokens that one inference GPU decodes in a second, for a model of up to `_SPEED_SIZE` billion parameters. It is half
+of the forecast's dearest case."""
+_SPEED_SIZE = 8.0
+_PREFILLED_PER_DECODED = 8.0
+"""How much faster a prompt is read than a reply is written."""
+_PEAK_FLOPS = 989e12
+_UTILISATION = 0.05
+_RESAMPLED = 2.0
+"""Groups that a gate may draw for each usable one, as a multiple of what the evaluation measured: the share of usable
+groups shrinks as the model learns."""
+_LARGEST_GPU_GB = 288.0
+_BYTES_PER_PARAMETER = 2.0
+_LINEAR_HARNESSES = (None, "null")
+"""Harnesses whose rollouts are one growing conversation, so that the context of the model limits them."""
+_ENV_KEYS = frozenset({"id", "taskset", "retries", "timeout", "interception", "max_concurrent_agents"})
+"""Keys of `EnvConfig` in verifiers 0.4 that are not agents."""
+_TURNS = ("max_turns", "num_turns", "turns")
+CONTEXT_KEY = "inference.vllm.max_model_len"
+EVALS_KEY = "orchestrator.eval.num_examples"
+TURNS_KEY = "env.agent.max_turns"
+GATES_KEY = "orchestrator.train.source.curriculum.gates"
+STEPS_KEY = "max_steps"
+
+
+@dataclass(frozen=True, slots=True)
+class CostBound:
+    """The upper bound of a run's cost in US dollars. `max_cost` is None without a known price or a limit.
+
+    `key` is the key that would limit the run, where one is missing; `fix` says how to set the key.
+    """
+
+    price_per_hour: float | None
+    max_cost: float | None
+    hours: float | None
+    why: str
+    key: str | None = None
+    fix: str = ""
+
+
+class _UnboundedError(Exception):
+    """No limit is known. `key` is the key that sets one."""
+
+    def __init__(self, key: str, why: str, fix: str) -> None:
+        super().__init__(why)
+        self.key, self.why, self.fix = key, why, fix
+
+
+@dataclass(frozen=True, slots=True)
+class _RolloutTokens:
+    """The most tokens of one rollout: `prefilled` are read, `decoded` are written."""
+
+    prefilled: float
+    decoded: float
+
+
+async def cost_of(lab: Lab, config: TrainingConfig) -> CostBound:
+    """Bound the cost of a run at the platform's present price. Raises PrimeError."""
+    return bound_from_ledger(lab, config, (await lab.prime.models()).price(config.gpu_type))
+
+
+def bound_from_ledger(lab: Lab, config: TrainingConfig, price_per_gpu_hour: float | None) -> CostBound:
+    """Bound the cost with the ledger's evidence about the environments of a config."""
+    named = [(s.owner, s.env_name, s.version) for s in config.sources if s.owner]
+    context = gather_context(lab, named, config.model, price_per_gpu_hour)
+    return bound_cost(config, price_per_gpu_hour, replace(context, shapes=known_schemas(lab, config)))
+
+
+def bound_cost(
+    config: TrainingConfig, price_per_gpu_hour: float | None, context: ConfigContext | None = None
+) -> CostBound:
+    """An upper bound of a run's cost, with its assumptions."""
+    price = None if price_per_gpu_hour is None else round(price_per_gpu_hour * config.gpus, 4)
+    if price is None:
+        gpu = f" for {quote(config.gpu_type, 60)}" if config.gpu_type else ""
+        return CostBound(None, None, None, f"the platform names no hourly price{gpu}")
+    try:
+        hours, why = _most_hours(config, context or ConfigContext())
+    except _UnboundedError as missing:
+        return CostBound(price, None, None, missing.why, missing.key, missing.fix)
+    return CostBound(price, round(price * hours, 2), round(hours, 2), f"at most {hours:,.1f} h: {why}")
+
+
+def rollouts_of_evaluations(config: TrainingConfig, context: ConfigContext) -> int:
+    """Rollouts of all evaluations while training; 0 where a key that limits them is missing."""
+    try:
+        return sum(times * rollouts for _, times, rollouts in _planned_evaluations(config, context, _steps(config)))
+    except _UnboundedError:
+        return 0
+
+
+def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, str]:
+    steps = _steps(config)
+    step = _step_minutes(config, context)
+    why = f"{count(steps, 'step')} of up to {step:,.0f} minutes"
+    minutes = steps * step
+    for times, each in _evaluations(config, context, steps):
+        why += f", {count(times, 'evaluation')} of up to {each:,.0f} minutes"
+        minutes += times * each
+    return START_HOURS + minutes / 60, f"{why}, half an hour to start"
+
+
+def _steps(config: TrainingConfig) -> int:
+    # prime-rl copies the shared value; where it is absent, each component has its own.
+    given = [config.number(path) for path in (STEPS_KEY, f"orchestrator.{STEPS_KEY}", f"trainer.{STEPS_KEY}")]
+    steps = max((n for n in given if n is not None), default=0)
+    if steps < 1:
+        raise _UnboundedError(
+            STEPS_KEY, "the config sets no max_steps, so the run never ends by itself", "Set max_steps, e.g. to 200."
+        )
+    return steps
+
+
+def _step_minutes(config: TrainingConfig, context: ConfigContext) -> float:
+    size = _billions(config)
+    resampled = _resampled(config, context)
+    prefilled = decoded = learned = 0.0
+    for source in config.train_sources or (None,):
+        rollout = _rollout(config, context, source, _train_limit(config, source))
+        rollouts = _rollouts(config, rollout) * resampled
+        tries = 1 + _retries(source)
+        # Sources share a batch; the longest rollouts could fill all of it.
+        prefilled = max(prefilled, rollouts * tries * rollout.prefilled)
+        decoded = max(decoded, rollouts * tries * rollout.decoded)
+        learned = max(learned, rollouts * rollout.prefilled)
+    generating = _generating_seconds(config, size, prefilled, decoded)
+    learning = 8e9 * size * learned / (_PEAK_FLOPS * _UTILISATION * max(1, config.train_gpus))
+    return max(MINUTES_PER_STEP * max(1.0, size / _STEP_SIZE), (generating + learning) / 60)
+
+
+def _generating_seconds(config: TrainingConfig, size: float, prefilled: float, decoded: float) -> float:
+    speed = DECODED_PER_GPU_SECOND / max(1.0, size / _SPEED_SIZE) * max(1, config.infer_gpus)
+    return (decoded + prefilled / _PREFILLED_PER_DECODED) / speed
+
+
+def _billions(config: TrainingConfig) -> float:
+    """All parameters in billions. An unknown model is as large as its inference GPUs can hold."""
+    known = find_model(config.model)
+    if known.parameters:
+        return known.parameters
+    memory = (gpu_memory(config.gpu_type) if config.gpu_type else None) or _LARGEST_GPU_GB
+    return memory * max(1, config.infer_gpus) / _BYTES_PER_PARAMETER
+
+
+def _rollouts(config: TrainingConfig, rollout: _RolloutTokens) -> float:
+    """Rollouts of a step. Groups are complete, so the largest group may exceed the batch."""
+    group = max([config.group_of(s) for s in config.train_sources] or [1])
+    tokens = config.number("orchestrator.token_batch_size")
+    in_rollouts = config.number("orchestrator.batch_size") or (0 if tokens else config.batch_size or 0)
+    groups = ceil(max(in_rollouts, 1) / max(1, group)) * group
+    if not tokens:
+        return groups
+    # A batch in tokens counts what the trainer keeps of a rollout, which ends at seq_len.
+    counted = min(float(config.seq_len), rollout.prefilled)
+    return max(groups, tokens / counted + group)
+
+
+def _resampled(config: TrainingConfig, context: ConfigContext) -> float:
+    if not _gated(config):
+        return 1.0
+    if context.usable is None:
+        raise _UnboundedError(
+            GATES_KEY,
+            "a gate samples groups anew until they are usable, and no evaluation measured how often that happens",
+            "Run run_eval with this model on the environment, or remove the gates.",
+        )
+    return _RESAMPLED / max(context.usable, 1e-3)
+
+
+def _gated(config: TrainingConfig) -> bool:
+    return gates_resample(config) or any(
+        isinstance(curriculum := source.table.get("curriculum"), Mapping) and bool(curriculum.get("gates"))
+        for source in config.train_sources
+    )
+
+
+def _rollout(
+    config: TrainingConfig, context: ConfigContext, source: ConfigSource | None, limit: int | None
+) -> _RolloutTokens:
+    """The most tokens of a rollout. `limit` is that of one completion."""
+    conversation = _context_tokens(config)
+    agents = list(_agents(source))
+    turns = _turns(source, context)
+    limits = [n for agent in agents if (n := _whole(_at(agent, "sampling", "max_tokens"))) is not None]
+    each = min(conversation, max([*limits, limit] if limit is not None else [conversation]))
+    harness = source.harness if source is not None else None
+    if turns is None and harness not in _LINEAR_HARNESSES:
+        raise _UnboundedError(
+            f"orchestrator.{source.kind if source else 'train'}.source.{TURNS_KEY}",
+            f"the harness {quote(str(harness), 60)} may start conversations anew, and nothing limits its turns",
+            f"Set {TURNS_KEY} of the source, e.g. to 20.",
+        )
+    seats = max(1, len(agents))
+    cached = config.at("inference.vllm.enable_prefix_caching") is not False and harness in _LINEAR_HARNESSES
+    if turns is None:
+        if not cached:
+            raise _UnboundedError(
+                f"orchestrator.{source.kind if source else 'train'}.source.{TURNS_KEY}",
+                "without prefix caching every turn reads the whole conversation, and nothing limits the turns",
+                f"Set {TURNS_KEY} of the source, e.g. to 20.",
+            )
+        return _RolloutTokens(seats * conversation, seats * conversation)
+    written = turns * each if harness not in _LINEAR_HARNESSES else min(turns * each, conversation)
+    return _RolloutTokens(seats * conversation * (1 if cached else turns), seats * written)
+
+
+def _context_tokens(config: TrainingConfig) -> int:
+    served = config.number(CONTEXT_KEY)
+    known = served if served is not None and served > 0 else find_model(config.model).context
+    if known is None:
+        raise _UnboundedError(
+            CONTEXT_KEY,
+            "nothing limits the tokens of a rollout: the inference server may serve all of the model's context",
+            f"Set {CONTEXT_KEY}, e.g. to {config.seq_len + (config.max_completion_tokens or 0)} "
+            "(seq_len and one completion).",
+        )
+    return max(known, config.seq_len)
+
+
+def _train_limit(config: TrainingConfig, source: ConfigSource | None) -> int | None:
+    tables = [source.table.get("sampling") if source is not None else None, config.at("orchestrator.train.sampling")]
+    return _completion_limit(tables)
+
+
+def _eval_limit(config: TrainingConfig, source: ConfigSource) -> int | None:
+    return _completion_limit([source.table.get("sampling"), config.at("orchestrator.eval.sampling")])
+
+
+def _completion_limit(tables: list[Any]) -> int | None:
+    """The limit of the first table that states one. `extra_body` goes to the server beside the limit."""
+    for table in tables:
+        limits = [
+            n
+            for key in ("max_completion_tokens", "max_tokens")
+            for part in (table, _at(table, "extra_body"))
+            if (n := _whole(_at(part, key))) is not None
+        ]
+        if limits:
+            return max(limits)
+    return None
+
+
+def _agents(source: ConfigSource | None) -> Iterator[Mapping[str, Any]]:
+    env = source.table.get("env") if source is not None else None
+    for key, table in env.items() if isinstance(env, Mapping) else ():
+        if key not in _ENV_KEYS and isinstance(table, Mapping):
+            yield table
+
+
+def _turns(source: ConfigSource | None, context: ConfigContext) -> int | None:
+    """The most turns of an agent: as the config sets them, or else as the environment's check recorded them."""
+    if source is None:
+        return None
+    set_here = [n for agent in _agents(source) if (n := _whole(agent.get("max_turns"))) is not None]
+    if set_here and len(set_here) == len(list(_agents(source))):
+        return max(set_here)
+    named = [n for name in _TURNS if (n := _whole(source.args.get(name))) is not None]
+    if named:
+        return max(named)
+    shape = context.shapes.get(source.id) if context.shapes is not None else None
+    if shape is not None and shape.exact:
+        declared = [
+            _whole(_at(agent, "default", "max_turns")) for agent in _properties(shape.env) if "default" in agent
+        ]
+        if declared and all(n is not None for n in declared):
+            return max(n for n in declared if n is not None)
+    return None
+
+
+def _properties(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    properties = schema.get("properties")
+    for key, value in properties.items() if isinstance(properties, Mapping) else ():
+        default = value.get("default") if isinstance(value, Mapping) else None
+        if key not in _ENV_KEYS and isinstance(default, Mapping) and "max_turns" in default:
+            yield value
+
+
+def _retries(source: ConfigSource | None) -> int:
+    env = source.table.get("env") if source is not None else None
+    agents = max((_whole(_at(agent, "retries", "max_retries")) or 0 for agent in _agents(source)), default=0)
+    episodes = _whole(_at(env, "retries", "max_retries")) or 0
+    return (1 + agents) * (1 + episodes) - 1
+
+
+def _evaluations(config: TrainingConfig, context: ConfigContext, steps: int) -> Iterator[tuple[int, float]]:
+    """How often each eval source is evaluated, and the most minutes of one evaluation."""
+    size = _billions(config)
+    for source, times, planned in _planned_evaluations(config, context, steps):
+        rollout = _rollout(config, context, source, _eval_limit(config, source))
+        rollouts = planned * (1 + _retries(source))
+        seconds = _generating_seconds(config, size, rollouts * rollout.prefilled, rollouts * rollout.decoded)
+        yield times, max(MINUTES_PER_EVAL, seconds / 60)
+
+
+def _planned_evaluations(
+    config: TrainingConfig, context: ConfigContext, steps: int
+) -> Iterator[tuple[ConfigSource, int, int]]:
+    """Each eval source, how often it is evaluated, and the rollouts of one evaluation."""
+    for source in config.eval_sources:
+        interval = _whole(source.table.get("interval")) or config.number("orchestrator.eval.interval", 100) or 100
+        group = _whole(source.table.get("group_size")) or config.number("orchestrator.eval.group_size", 1) or 1
+        first = 0 if config.at("orchestrator.eval.skip_first_step") is True else 1
+        # Before the first step, at every interval, and after the last step.
+        times = first + ceil(steps / max(1, interval))
+        yield source, times, _examples(config, context, source) * group
+
+
+def _examples(config: TrainingConfig, context: ConfigContext, source: ConfigSource) -> int:
+    own = source.table.get("num_examples")
+    asked = _whole(own) if own is not None else _whole(config.at(EVALS_KEY))
+    measured = context.each.get(source.id, SourceMeasurement())
+    # The check counted the tasks of the default arguments; other arguments may select more.
+    tasks = measured.tasks if not source.args and not measured.infinite else None
+    if asked is None and tasks is None:
+        raise _UnboundedError(
+            EVALS_KEY,
+            f"the eval source {quote(source.name, 60)} plays all of its tasks, and nobody counted them",
+            f"Set {EVALS_KEY}, e.g. to 128.",
+        )
+    return min(n for n in (asked, tasks) if n is not None)
+
+
+def _at(table: Any, *keys: str) -> Any:
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table
+
+
+def _whole(value: Any) -> int | None:
+    """A positive whole number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
+        return None
+    return int(value)

@@ -1,0 +1,47 @@
+"""Descriptions of the tools as clients list them: made from a tool, or read from the files of `surface/`.
+
+The server answers `tools/list` from the files, so that a client does not wait until the bodies of all tools are
+imported. `python -m tests.server.surface` writes the files, and a test compares them with the tools.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp_types import Tool as ToolDescription
+
+from prime_lab_mcp.tools import WORKFLOW
+
+if TYPE_CHECKING:
+    from prime_lab_mcp.tools.tool import AnyTool
+
+SURFACE = Path(__file__).with_name("surface")
+"""One file of JSON for each tool."""
+
+
+def stored_descriptions() -> list[ToolDescription]:
+    """The descriptions of all tools in the order of the workflow, from the files."""
+    return [ToolDescription.model_validate_json((SURFACE / f"{name}.json").read_bytes()) for name in WORKFLOW]
+
+
+def describe(tool: AnyTool) -> ToolDescription:
+    """The description of one tool, made from the tool itself."""
+    from mcp_types import ToolAnnotations
+
+    from prime_lab_mcp.server import arguments
+
+    reaches_out = tool.effect in ("publishes", "spends")
+    return ToolDescription(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=arguments.schema(tool.args),
+        output_schema=dict(arguments.OUTPUT_SCHEMA),
+        annotations=ToolAnnotations(
+            read_only_hint=tool.effect == "reads",
+            destructive_hint=reaches_out or tool.name == "edit_environment",
+            idempotent_hint=tool.idempotent,
+            open_world_hint=tool.open_world or reaches_out,
+        ),
+    )

@@ -1,0 +1,108 @@
+"""Arguments in canonical form, and the defaults that may be given as well as left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.state.arguments import (
+    arguments_summary,
+    canonical_arguments,
+    known_defaults,
+    same_arguments,
+    without_null_text,
+)
+from prime_lab_mcp.lab.state.snapshot import take_snapshot
+from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
+
+CONFIG = '''import verifiers.v1 as vf
+from typing import Literal
+from pydantic import Field
+
+
+class SumsConfig(vf.TasksetConfig):
+    """Keys."""
+
+    split: Literal["train", "eval"] = "train"
+    size: int = Field(5, ge=1)
+    share: float | None = None
+    lenient: bool = False
+'''
+DEFAULTS = {"split": "train", "size": 5, "share": None, "lenient": False}
+
+
+def defaults(tmp_path: Path, text: str) -> dict[str, Any]:
+    folder = tmp_path / "sums"
+    (folder / "sums").mkdir(parents=True)
+    (folder / "pyproject.toml").write_text('[project]\nname = "sums"\nversion = "0.1.0"\n', encoding="utf-8")
+    (folder / "sums" / "__init__.py").write_text(text, encoding="utf-8")
+    return known_defaults(take_snapshot(EnvironmentFolder("sums", folder, "environments/sums"), tmp_path / "snapshots"))
+
+
+def test_fields_of_simple_types_with_constant_defaults_are_known(tmp_path: Path) -> None:
+    assert defaults(tmp_path, CONFIG) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "    mode: Mode = 'strict'\n",
+        "    share: float = 1\n",
+        "    sizes: list[int] = [1]\n",
+        "    size: Annotated[int, hooked] = 5\n",
+        "    size: int = Field(5, alias='n')\n",
+    ],
+)
+def test_a_field_that_validation_could_change_is_not_known(tmp_path: Path, more: str) -> None:
+    assert defaults(tmp_path, CONFIG.partition('    """Keys."""')[0] + more) == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "    @model_validator(mode='before')\n    def loosen(cls, data): ...\n",
+        "\n\ndef given(config): return config.model_fields_set\n",
+        "\n\ndef given(config): return config.model_dump(exclude_unset=True)\n",
+        "\n\ndef given(config, name): return getattr(config, name)\n",
+        "\n\nread = getattr\n",
+        "\n\nbool = object\n",
+        "\n\nfrom elsewhere import int\n",
+        "\n\nfrom elsewhere import *\n",
+        "\n\ndef given(config): return eval('config')\n",
+        "\n\nclass Other(vf.TasksetConfig):\n    a: int = 1\n",
+        "    model_config = {'str_to_lower': True}\n",
+        "\n\nbroken(\n",
+    ],
+)
+def test_nothing_is_known_of_a_package_that_could_tell_a_default_from_a_given_value(tmp_path: Path, code: str) -> None:
+    assert defaults(tmp_path, CONFIG + code) == {}
+
+
+def test_a_base_class_that_is_not_of_verifiers_is_not_known(tmp_path: Path) -> None:
+    assert defaults(tmp_path, CONFIG.replace("import verifiers.v1 as vf", "import mine as vf")) == {}
+
+
+def test_arguments_are_compared_by_value_and_type() -> None:
+    assert same_arguments({"a": 1, "b": {"c": [1]}}, {"b": {"c": [1]}, "a": 1})
+    assert not same_arguments({"a": 1}, {"a": True})
+    assert not same_arguments({"a": 1}, {"a": 1.0})
+    assert not same_arguments({"a": "1"}, {"a": 1})
+    assert not same_arguments({"a": None}, {})
+
+
+def test_only_known_defaults_are_dropped() -> None:
+    given = {"split": "train", "size": 6, "lenient": 0}
+    assert canonical_arguments(given, DEFAULTS) == {"lenient": 0, "size": 6}
+    assert canonical_arguments(given) == given
+
+
+def test_the_text_none_is_null_in_the_tables_that_prime_rl_reads_so() -> None:
+    table = {"a": "None", "task": {"b": "None", "c": ["None"]}, "d": {"e": "None"}}
+    assert without_null_text(table) == {"a": None, "task": {"b": None, "c": ["None"]}, "d": {"e": "None"}}
+
+
+def test_arguments_are_shown_as_a_caller_writes_them() -> None:
+    assert arguments_summary({}) == "default arguments"
+    assert arguments_summary({"level": "easy"}) == 'env_args={"level": "easy"}'
