@@ -122,6 +122,7 @@ def eval_command(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
     resumes = resumable(spec, files)
     if not resumes:
         shutil.rmtree(files.output, ignore_errors=True)
+        files.output.mkdir(parents=True)  # what `vf-eval` may write to has to exist
     if spec.api == "v0":
         return _v0_command(spec, files, url, resumes=resumes)
     # Resuming compares the saved config with the given one, so the saved one is rewritten: the relay's port changes in
