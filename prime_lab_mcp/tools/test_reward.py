@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.rewards import cases as supplied
 from prime_lab_mcp.lab.rewards import comparison, judge_relay, trial
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
-from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial
+from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial, Witnessed
 from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts
@@ -37,6 +37,7 @@ _SHOWN = 160
 _SUPPLIED = 20
 _ROLLOUTS = 16
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
+_UNKNOWN = judges.INCONCLUSIVE | {"reward-witness-failed"}
 
 
 EXAMPLES = 8
@@ -216,7 +217,7 @@ def _outcome(
     findings = reward.reward_findings(seen)
     sanity = reward.sanity_checks(seen)
     blocked = {f.code for f in findings if f.severity == "blocker"}
-    unknown = judges.INCONCLUSIVE | (_INCONCLUSIVE if seen.style is None else frozenset())
+    unknown = _UNKNOWN | (_INCONCLUSIVE if seen.style is None else frozenset())
     if blocked <= _INCONCLUSIVE or not blocked:
         findings += [_insane(check) for check in sanity if check.passed is False and not blocked]
     blockers = [f for f in findings if f.severity == "blocker"]
@@ -239,6 +240,8 @@ def _outcome(
     if failing and args.cases_file != LAST_TRIAL:
         kept.write_failing([case for _, case in failing])
     data = _data(seen, sanity, failing, args) | {"table": str(kept.table)} | reward_judge.data(seen, asked)
+    if seen.witnessed is not None:
+        data["witness"] = _witness(seen.witnessed)
     if seen.rollouts:
         data["rollouts"] = rollouts.rollout_lines(seen)[:_ROLLOUTS]
     if compared is not None:
@@ -344,6 +347,13 @@ def _data(
         "supplied_cases": [_supplied(case, seen) for case in seen.supplied[:_SUPPLIED]],
         "probes": args.probes,
     }
+
+
+def _witness(witnessed: Witnessed) -> dict[str, Any]:
+    """The number of completions that a plain process scored again and of those that differed, or why there are none."""
+    if witnessed.trouble or witnessed.skipped:
+        return {"cases": 0, "why": witnessed.trouble or witnessed.skipped}
+    return {"cases": witnessed.cases, "different": len(witnessed.differences)}
 
 
 def _shown(row: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,9 @@ _METADATA = re.compile(r"[^/]+\.(?:dist-info|data)/")
 _SCRIPTS = frozenset(
     {"setup.py", "setup.cfg", "MANIFEST.in", "hatch_build.py", "hatch.toml", "build.py", "meson.build"}
 )
-_REFUSED = re.compile(r"Permission denied|PermissionError|Operation not permitted|os error 13|could not be confined", re.I)
+_REFUSED = re.compile(
+    r"Permission denied|PermissionError|Operation not permitted|os error 13|could not be confined", re.I
+)
 
 
 class WheelFailed(LabError):
@@ -283,7 +285,8 @@ async def _backend(source: Path, store: Path, interpreter: Interpreter) -> Path:
     try:
         venv = ["venv", "--quiet", "--no-project", "--relocatable", "--allow-existing"]
         failure = await _uv([*venv, "--offline", "--python", str(interpreter.python), str(making)], making)
-        install = ["pip", "install", "--quiet", "--no-build", "--python", str(making / "bin" / "python"), "--", *requires]
+        install = ["pip", "install", "--quiet", "--no-build", "--python", str(making / "bin" / "python")]
+        install += ["--", *requires]
         if failure is None and await _uv(["--offline", *install], making) is not None:
             failure = await _uv(install, making)  # what the cache lacks
         if failure is not None and _UNREACHABLE.search(failure):

@@ -52,7 +52,9 @@ class SanityCheck:
 def reward_findings(trial: Trial) -> list[Finding]:
     """Every finding about one trial, blockers first.
 
-    Where the confinement refused something, the report is inconclusive. Where the reward is constant, or varies for equal text, comparing single completions is meaningless: then only that
+    Where the confinement refused something, the report is inconclusive.
+
+    Where the reward is constant, or varies for equal text, comparing single completions is meaningless: then only that
     finding and the findings of `_INDEPENDENT` are reported.
     """
     found = run_checks(REWARD_RULES, trial)
@@ -67,7 +69,9 @@ def reward_findings(trial: Trial) -> list[Finding]:
 
 _DECISIVE = frozenset({"reward-constant", "reward-nondeterministic", "reward-order-dependent"})
 """Codes that make comparisons of single completions meaningless."""
-_NOT_BY_CONFINEMENT = frozenset({"confined", "reward-sync", "reward-type", "reward-nonfinite", "reward-evaluates-output"})
+_NOT_BY_CONFINEMENT = frozenset(
+    {"confined", "reward-sync", "reward-type", "reward-nonfinite", "reward-evaluates-output"}
+)
 """Codes of blockers that hold whatever the confinement refused."""
 _INDEPENDENT = frozenset(
     {
@@ -84,6 +88,9 @@ _INDEPENDENT = frozenset(
         "reward-rollout-endless",
         "reward-evaluates-output",
         "reward-opens-network",
+        "reward-differs-outside",
+        "reward-witness-failed",
+        "reward-not-witnessed",
         "reward-writes-files",
         "reward-leaves-processes",
     }

@@ -77,6 +77,35 @@ class OtherProcessScore:
 
 
 @dataclass(frozen=True, slots=True)
+class WitnessDifference:
+    """A completion that a witness scored differently, with the names of the components that differ.
+
+    `there` is the reward in the witness. `by_clock`: the rewards are equal while the clock of the witness is not moved.
+    `other_task`: the task itself is another one in the witness.
+    """
+
+    shot: ScoredProbe
+    there: float | None
+    components: tuple[str, ...] = ()
+    by_clock: bool = False
+    other_task: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Witnessed:
+    """What a witness says about a sample of scores: `cases` completions, of which `differences` differ.
+
+    `skipped` is the reason why no witness was asked, and `trouble` the failure of the witness; both are empty where a
+    witness scored the sample.
+    """
+
+    cases: int = 0
+    differences: tuple[WitnessDifference, ...] = ()
+    skipped: str = ""
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredCase:
     """A supplied case and its expected reward: a number, `high` (at least half of the maximum) or `low`."""
 
@@ -122,6 +151,8 @@ class Trial:
     """Completions that hung or ended their process, including those of the calibration."""
     side_effects: ObservedSideEffects | None = None
     other_process: tuple[OtherProcessScore, ...] = ()
+    witnessed: Witnessed | None = None
+    """None where no completion has a reward that a witness could confirm."""
     rollouts: tuple[PlayedScript, ...] = ()
     """Whole rollouts with a scripted model; only of environments with tools, several turns or a set-up."""
     no_rollouts: str = ""

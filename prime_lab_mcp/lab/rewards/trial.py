@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from prime_lab_mcp.lab.rewards.observations import (
     ScoredCase,
     ScoredProbe,
     Trial,
+    Witnessed,
 )
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
@@ -35,11 +37,13 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
+from prime_lab_mcp.lab.rewards.witness import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.pool import OTHER_SEED
 from prime_lab_mcp.lab.worker.problems import ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
+from prime_lab_mcp.lab.worker.witness import Witness
 
 JUDGED_CASE_SECONDS = 60.0
 """Time limit for scoring one completion where a judge is asked."""
@@ -218,6 +222,8 @@ async def score_probes(scorer: Scorer, probes: Sequence[Probe]) -> tuple[ScoredP
 GOLD_TASKS = 500
 """Most tasks whose gold is scored; a larger taskset is sampled with a seed."""
 _NOTHING = "I do not know."
+_JUDGED = "a judge scores these completions"
+_PLAYED = "only whole rollouts earn this reward"
 _RELOAD_SECONDS = 5.0
 """If loading takes longer, no other process is started unless the source gives a reason (reward_source.py)."""
 Cases = Callable[[AnswerStyle | None], Sequence[SuppliedCase]]
@@ -242,6 +248,29 @@ async def run_trial(
     of the wrapper. `relay` leads to the judge, if any. `arguments` of the environment may name the judge.
     """
     sparing = asks_judge(loaded) or relay is not None
+    async with AsyncExitStack() as stack:
+        witness: Witness | None = None
+        if sample.rows and not sparing:
+            witness = await stack.enter_async_context(worker.witness(max(row.index for row in sample.rows)))
+        return await _observe(
+            worker, loaded, sample, source, witness, examples, hacks, cases, wrapper, relay, arguments, sparing
+        )
+
+
+async def _observe(
+    worker: Worker,
+    loaded: Loaded,
+    sample: Rows,
+    source: str,
+    witness: Witness | None,
+    examples: int,
+    hacks: bool,
+    cases: Cases,
+    wrapper: AnswerWrapper | None,
+    relay: RelayCounts | None,
+    arguments: Mapping[str, Any] | None,
+    sparing: bool,
+) -> Trial:
     scorer = Scorer(worker, case_timeout=JUDGED_CASE_SECONDS) if sparing else Scorer(worker)
     rewards = tuple(loaded.rewards)
     several = reward_source.process_dependence(source) is not None
@@ -271,6 +300,7 @@ async def run_trial(
         repeats = ()
     if supplied and played.stateful and (played.deciding_script is not None or not any(s.reward for s in golds)):
         supplied = await scripted_rollouts.replay_cases(worker, supplied)
+        witness = None
     known = [] if played.deciding_script is not None else [*shots, *(s.shot for s in supplied)]
     alive = bool(known) and not scorer.faulty and not sparing
     behaviour = await side_effects.observe_side_effects(worker, known) if alive else None
@@ -279,6 +309,9 @@ async def run_trial(
         other_process = await side_effects.score_in_other_process(
             worker, known, repeats, OTHER_SEED if several else None
         )
+    compared = ComparedScores(Witnessed(skipped=_JUDGED if sparing else _PLAYED))
+    if witness is not None and not sparing and played.deciding_script is None:
+        compared = await compare_with_witness(witness, scorer, known or golds, repeats, sample.rows)
     if style is not None and tried.picked and hacks and played.deciding_script is None and not sparing:
         shots = (*shots, *await score_stress(scorer, tried.heavy, style, tried.picked[0]))
     if any(s.scored.has(ProblemCode.LEFT_PROCESSES) for s in (*golds, *shots)):
@@ -296,7 +329,8 @@ async def run_trial(
         unmatched=tuple(unmatched),
         faults=tuple(_shot(case, scored) for case, scored in scorer.faulty),
         side_effects=behaviour,
-        other_process=other_process,
+        other_process=(*other_process, *compared.other_process),
+        witnessed=compared.witnessed,
         rollouts=played.rollouts,
         no_rollouts=played.unavailable,
         no_rollouts_by_design=played.by_design,

@@ -40,7 +40,7 @@ def landlock_abi() -> int:
     """The version of Landlock's interface; 0 where the kernel has none or forbids it."""
     if sys.platform != "linux":
         return 0
-    return max(0, ctypes.CDLL(None, use_errno=True).syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1))
+    return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)))
 
 
 def has_seccomp() -> bool:
@@ -80,7 +80,6 @@ class _Landlock:
     """A ruleset that is filled and then applied to this thread."""
 
     def __init__(self, *, files: int = 0, ports: int = 0, scopes: int = 0) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
         abi = landlock_abi()
         self._rights = files
         attributes = struct.pack("=QQQ", files, ports, scopes)
@@ -107,14 +106,13 @@ class _Landlock:
         """Allow rights on TCP ports. Rules name single ports, so a range is tens of thousands of calls."""
         rule = ctypes.create_string_buffer(struct.pack("=QQ", rights, 0), 16)
         port_of_rule = (ctypes.c_uint64 * 2).from_buffer(rule)
-        add = self._libc.syscall
+        add = ctypes.CDLL(None, use_errno=True).syscall
         add.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_long]
         at = ctypes.addressof(rule)
         for port in ports:
             port_of_rule[1] = port
             if add(_ADD_RULE, self.ruleset, _NET_PORT, at, 0) != 0:
                 raise OSError(ctypes.get_errno(), "a rule for a port was refused")
-        add.argtypes = None
 
     def apply(self) -> None:
         _syscall(_RESTRICT_SELF, self.ruleset, 0)
@@ -176,20 +174,21 @@ _NAMESPACES = 0x7E020080  # CLONE_NEWTIME, -NS, -CGROUP, -UTS, -IPC, -USER, -PID
 _FAST_OPEN = 0x20000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
-_FORBIDDEN = """
-ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise perf_event_open userfaultfd bpf
-io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl
-mount umount2 pivot_root chroot open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr setns unshare
-name_to_handle_at open_by_handle_at init_module finit_module delete_module kexec_load kexec_file_load reboot
-swapon swapoff acct quotactl settimeofday clock_settime adjtimex clock_adjtime sethostname setdomainname syslog
-iopl ioperm vhangup migrate_pages move_pages
-""".split()
-"""System calls for which environment code has no use: debugging others, kernel keys, mounts, namespaces, the machine."""
+_FORBIDDEN = (
+    "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "process_madvise", "perf_event_open",
+    "userfaultfd", "bpf", "io_uring_setup", "io_uring_enter", "io_uring_register", "add_key", "request_key",
+    "keyctl", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig",
+    "fsmount", "fspick", "mount_setattr", "setns", "unshare", "name_to_handle_at", "open_by_handle_at",
+    "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
+    "acct", "quotactl", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
+    "setdomainname", "syslog", "iopl", "ioperm", "vhangup", "migrate_pages", "move_pages",
+)  # fmt: skip
+"""System calls without use for environment code: debugging others, kernel keys, mounts, namespaces, the machine."""
 _OTHERS = {
     "prlimit64": 0, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
     "setpriority": 1, "ioprio_set": 1,
 }  # fmt: skip
-"""System calls that change limits or priority of a process, with the place of its id; only 0 (the caller) is allowed."""
+"""System calls that change limits or priority of a process, with the place of its id. Only 0 is allowed: itself."""
 
 _X86 = {
     "socket": 41, "sendto": 44, "sendmsg": 46, "sendmmsg": 307, "clone": 56, "clone3": 435, "ioctl": 16, "seccomp": 317,
@@ -252,22 +251,25 @@ def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
     # TCP over IPv4 and IPv6, and nothing else: no UDP, raw, netlink and packet sockets, no MPTCP (which Landlock's
     # port rules do not cover). Landlock cannot yet refuse Unix sockets by path, behind which are Docker and others.
     family, kind, protocol = _argument(0), _argument(1), _argument(2)
-    yield "socket", [
-        *([family, (_EQUAL, 0, 1, 1), _PASS] if unix_sockets else []),
-        family,
-        (_EQUAL, 2, 0, 2),
-        (_EQUAL, 1, 0, 10),
-        _refuse(errno.EACCES),
-        kind,
-        (_AND, 0, 0, 0xF),
-        (_EQUAL, 1, 0, 1),
-        _refuse(errno.EACCES),
-        protocol,
-        (_EQUAL, 2, 0, 0),
-        (_EQUAL, 1, 0, 6),
-        _refuse(errno.EACCES),
-        _PASS,
-    ]
+    yield (
+        "socket",
+        [
+            *([family, (_EQUAL, 0, 1, 1), _PASS] if unix_sockets else []),
+            family,
+            (_EQUAL, 2, 0, 2),
+            (_EQUAL, 1, 0, 10),
+            _refuse(errno.EACCES),
+            kind,
+            (_AND, 0, 0, 0xF),
+            (_EQUAL, 1, 0, 1),
+            _refuse(errno.EACCES),
+            protocol,
+            (_EQUAL, 2, 0, 0),
+            (_EQUAL, 1, 0, 6),
+            _refuse(errno.EACCES),
+            _PASS,
+        ],
+    )
 
 
 def seccomp_filter(machine: str, unix_sockets: bool) -> bytes:
@@ -359,11 +361,11 @@ def sandbox_profile(policy: dict[str, Any]) -> str:
     lines = [
         "(version 1)",
         "(allow default)",
-        "(deny file-read-data (subpath \"/Users\") (subpath \"/private/var/root\") (subpath \"/Volumes\"))",
+        '(deny file-read-data (subpath "/Users") (subpath "/private/var/root") (subpath "/Volumes"))',
         f"(deny file-read-data {below(policy['hidden'])})" if policy["hidden"] else "",
         "(deny file-write*)",
         f"(allow file-read* {below([*policy['read'], *policy['write']])})",
-        f"(allow file-write* {below(policy['write'])} (literal \"/dev/null\") (literal \"/dev/zero\"))",
+        f'(allow file-write* {below(policy["write"])} (literal "/dev/null") (literal "/dev/zero"))',
         "(deny signal (target others))",
         "(deny process-info* (target others))",
         "(deny mach-priv-task-port)",
@@ -375,6 +377,24 @@ def sandbox_profile(policy: dict[str, Any]) -> str:
             *(f'(allow network-outbound (remote tcp "*:{port}"))' for port in policy["ports"]),
         ]
     return "\n".join(line for line in lines if line)
+
+
+def profile_denies() -> bool:
+    """Whether a profile really denies on this machine: a child under one must fail to read this file's folder."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            _apply_profile({"read": [], "write": [], "ports": [], "hidden": [folder]})
+            try:
+                with open(__file__, "rb"):
+                    code = 2
+            except PermissionError:
+                code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def _apply_profile(policy: dict[str, Any]) -> None:

@@ -5,9 +5,8 @@ Every report of a step that runs environment code where something is missing say
 
 from __future__ import annotations
 
-import os
+import platform
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -74,15 +73,16 @@ def offer_of(landlock: int, seccomp: bool) -> Offer:
     return Offer(layers, landlock, files, processes, network, tuple(remains))
 
 
-def unconfined_finding(offer: Offer, permitted: Sequence[str] = ()) -> Finding | None:
+def unconfined_finding(offer: Offer) -> Finding | None:
     """The warning that environment code ran without full confinement of files and processes, or None."""
     if offer.complete:
         return None
-    open_areas = [f"{area} {getattr(offer, area)}" for area in ("files", "processes") if getattr(offer, area) != "confined"]
+    areas = (("files", offer.files), ("processes", offer.processes))
+    open_areas = [f"{area} {protection}" for area, protection in areas if protection != "confined"]
     return Finding(
         "unconfined",
         "warning",
         f"this kernel does not confine environment code fully ({', '.join(open_areas)}): {'; '.join(offer.remains)}",
-        "Run only code that you trust, or run prime-lab-mcp on Linux 6.12 or newer (uname here: "
-        f"{os.uname().release if hasattr(os, 'uname') else 'unknown'}) where Landlock is not forbidden.",
+        "Run only code that you trust, or run prime-lab-mcp on Linux 6.12 or newer, where Landlock and seccomp are not "
+        f"forbidden (here: {platform.system()} {platform.release()}).",
     )

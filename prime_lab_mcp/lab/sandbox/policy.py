@@ -1,4 +1,4 @@
-"""What environment code may read, write and connect to, as one value, and the command that starts a program under it."""
+"""What environment code may read, write and connect to, as one value, and the command that starts a program with it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ def python_paths(python: Path) -> tuple[Path, ...]:
                 lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
             except OSError:
                 continue
-            found += [packages / line.strip() for line in lines if line.strip() and not line.startswith(("import", "#"))]
+            added = [line.strip() for line in lines if not line.startswith(("import", "#"))]
+            found += [packages / line for line in added if line]
     return tuple(dict.fromkeys(path for path in found if _is_narrow(path) and path.exists()))
 
 

@@ -9,5 +9,6 @@ ENTRY = (
     "scoring",
     "scripted_rollouts",
     "stored_rollouts",
+    "witness",
 )
 """Modules that other packages may import."""

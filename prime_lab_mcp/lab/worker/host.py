@@ -53,6 +53,7 @@ from prime_lab_mcp.lab.worker.scoring import (
     decode_scored,
     decode_side_effects,
 )
+from prime_lab_mcp.lab.worker.witness import Witness, open_witness
 from prime_lab_mcp.lab.worker.zygote import Ended, Seat, Zygote
 
 __all__ = [
@@ -117,7 +118,7 @@ class Worker:
         self.twin: Twin | None = None
         self.cache: DataCache | None = None
         self.confinement: Confinement | None = None
-        """What the environment's code may reach besides its scratch folder; None where this machine confines nothing."""
+        """What the environment's code may reach besides its scratch folder; None where nothing is confined."""
 
     @property
     def warm(self) -> bool:
@@ -210,6 +211,19 @@ class Worker:
         async with self.twin.open(hash_seed=hash_seed) as other:
             other._keys.update(self._keys)
             yield other
+
+    def witness(self, last_row: int) -> AbstractAsyncContextManager[Witness]:
+        """Open a witness for the same environment, which loads in the background; `last_row` is its last task."""
+        return open_witness(
+            self._zygote,
+            self._tree,
+            self._module,
+            self._env_args,
+            self._variables,
+            last_row,
+            self.cache,
+            self.confinement,
+        )
 
     def _environment(self) -> protocol.EnvironmentRequest:
         assert self._seat is not None

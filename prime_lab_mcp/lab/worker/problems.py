@@ -52,7 +52,7 @@ class ProblemCode(StrEnum):
     LEFT_PROCESSES = "left-processes"
     """Processes that scoring had started were still running afterwards."""
     CONFINED = "confined"
-    """The confinement of the process refused something that the scoring needs. The detail says what. The reward is None."""
+    """The confinement refused something that the scoring needs; the detail says what. The reward is None."""
     JUDGE_UNREACHABLE = "judge-unreachable"
     """A judge could not be asked. The reward is None, whatever the environment returned."""
     JUDGE_UNREAD = "judge-unread"

@@ -1,7 +1,9 @@
-"""The server's handle on a zygote process and on the children that it forks.
+"""The server's handle on a zygote and on the children that it forks.
 
-A zygote has verifiers imported and forks children quickly. A seat is one forked child with its supervisor; closing a
-seat leaves no process behind. This module knows sockets and processes, and nothing about environments.
+A zygote has verifiers imported and forks children quickly. It is two processes: the plain process imports verifiers
+and forks witnesses; the fork server is forked from the plain process and forks workers. A seat is one forked child with
+its supervisor; closing a seat leaves no process behind. This module knows sockets and processes, and nothing about
+environments.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from prime_lab_mcp.lab.sandbox.offer import present_offer
 from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, Confinement
 from prime_lab_mcp.lab.worker.channel import Channel, ChannelClosed, ChannelFlood, ChannelGarbage, pair
 
-PROGRAM = Path(__file__).parent / "child" / "__main__.py"
+_CHILD = Path(__file__).parent / "child"
+PROGRAM = _CHILD / "witness.py"
+STARTED_AS = "serve.py"
+"""Name of the copy of `PROGRAM` that runs. Environment code sees its path, which names nothing of ours."""
 WARM = 180.0
 """Seconds for the import of verifiers; the first import in a fresh environment compiles its byte code."""
 _FORK = 20.0
@@ -90,11 +95,14 @@ class Zygote:
         self._hash_seed = hash_seed
         self.api = api
         self._root = scratch
-        self._allow = allow
+        self.allow = allow
         self._lock = anyio.Lock()
         self._child: process.ChildProcess | None = None
         self._channel: Channel | None = None
+        self._plain: Channel | None = None
+        """The channel to the plain process, on which witnesses are asked for."""
         self._home: Path | None = None
+        self._program: Path | None = None
         self._versions: dict[str, Any] | None = None
 
     @property
@@ -111,36 +119,44 @@ class Zygote:
         await self._stop()
         self._root.mkdir(parents=True, exist_ok=True)
         self._home = Path(tempfile.mkdtemp(prefix="zygote-", dir=self._root))
+        self._program = Path(tempfile.mkdtemp())
+        shutil.copyfile(PROGRAM, self._program / STARTED_AS)
         channel, theirs = pair()
+        plain, their_plain = pair()
         try:
             with (self._home / "log").open("wb") as log:
                 self._child = await process.spawn(
-                    [str(self.interpreter.python), "-P", str(PROGRAM), self.api],
+                    [str(self.interpreter.python), "-P", str(self._program / STARTED_AS), self.api],
                     cwd=self._home,
-                    env=_environment(self.interpreter.python, self._home, self._allow) | self._seeded(),
+                    env=_environment(self.interpreter.python, self._home, self.allow) | self._seeded() | _ports(),
                     stdin=theirs.fileno(),
                     stdout=log.fileno(),
                     stderr=log.fileno(),
                 )
+            programs = {"program": str(_CHILD / "__main__.py"), "supervisor": str(_CHILD / "supervisor.py")}
+            with suppress(ChannelClosed):  # The first fork reports a process that ended.
+                await channel.send(programs, (their_plain.fileno(),))
         except BaseException:
             channel.close()
+            plain.close()
             raise
         finally:
             theirs.close()
-        self._channel = channel
+            their_plain.close()
+        self._channel, self._plain = channel, plain
         self._versions = None
 
     def _seeded(self) -> dict[str, str]:
         return {} if self._hash_seed is None else {"PYTHONHASHSEED": str(self._hash_seed)}
 
-    async def fork(self) -> Seat:
-        """Fork a fresh child. Raises InterpreterError, WorkerError, ProcessError."""
+    async def fork(self, *, witness: bool = False) -> Seat:
+        """Fork a fresh child: a worker's, or a witness. Raises InterpreterError, WorkerError, ProcessError."""
         async with self._lock:
             for last in (False, True):
                 if not self.alive:
                     await self._start()
                 try:
-                    return await self._fork()
+                    return await self._fork(witness)
                 except InterpreterError:
                     await self._stop()
                     raise
@@ -155,20 +171,23 @@ class Zygote:
                         ) from error
         raise AssertionError("unreachable")
 
-    async def _fork(self) -> Seat:
+    async def _fork(self, witness: bool) -> Seat:
         assert self._channel is not None
+        assert self._plain is not None
         if self._versions is None:
             with anyio.fail_after(WARM):
                 self._versions = await self._ready(self._channel)
         ours, theirs = pair()
         control, their_control = pair()
-        scratch = Path(tempfile.mkdtemp(prefix="child-", dir=self._root))
+        # The folder of a witness is outside of the state folder, whose name code could look for.
+        scratch = Path(tempfile.mkdtemp() if witness else tempfile.mkdtemp(prefix="child-", dir=self._root))
+        channel = self._plain if witness else self._channel
         seat = Seat(ours, control, scratch, self._versions)
         try:
             # Shielded: the reply to an interrupted request would be taken for the reply to the next request.
             with theirs, their_control, anyio.fail_after(_FORK, shield=True):
-                await self._channel.send({"op": "fork"}, (theirs.fileno(), their_control.fileno()))
-                await self._channel.receive()
+                await channel.send({"op": "fork"}, (theirs.fileno(), their_control.fileno()))
+                await channel.receive()
         except BaseException:
             ours.close()
             control.close()
@@ -193,18 +212,46 @@ class Zygote:
         return ""
 
     async def _stop(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
+        for channel in (self._channel, self._plain):
+            if channel is not None:
+                channel.close()
         if self._child is not None:
             await self._child.close()
-        if self._home is not None:
-            shutil.rmtree(self._home, ignore_errors=True)
-        self._channel = self._child = self._home = self._versions = None
+        for folder in (self._home, self._program):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._channel = self._plain = self._child = self._home = self._program = self._versions = None
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 await self._stop()
+
+
+def _ports() -> dict[str, str]:
+    """The variable from which the fork server makes rules for ports."""
+    return {"PRIME_LAB_PORTS": json.dumps(Confinement((), ()).as_json()["ports"])} if present_offer().layers else {}
+
+
+_OF_WORKERS = frozenset(
+    {
+        "HF_HUB_DISABLE_TELEMETRY",
+        "HF_HUB_DISABLE_PROGRESS_BARS",
+        "DO_NOT_TRACK",
+        "TQDM_DISABLE",
+        "TOKENIZERS_PARALLELISM",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "JE_ARROW_MALLOC_CONF",
+    }
+)
+
+
+def witness_environment(zygote: Zygote, home: Path) -> dict[str, str]:
+    """The variables of a witness: those of a worker without the ones that only a worker has."""
+    variables = _environment(zygote.interpreter.python, home, zygote.allow)
+    return {name: value for name, value in variables.items() if name not in _OF_WORKERS}
 
 
 def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, str]:
@@ -216,7 +263,6 @@ def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, 
         "HF_HUB_CACHE": str(home / "huggingface" / "hub"),
         "HF_DATASETS_CACHE": str(home / "huggingface" / "datasets"),
         "HF_MODULES_CACHE": str(home / "huggingface" / "modules"),
-        "PRIME_LAB_PORTS": json.dumps(Confinement((), ()).as_json()["ports"]) if present_offer().layers else "",
         **NAMES_OVER_TCP,
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",

@@ -33,7 +33,7 @@ def kind_of(root, zygote, argv):
         return "prime"
     if argv[1:2] == [f"{root}/bin/vf-eval"]:
         return "verifiers"
-    if argv[1:] == ["-P", zygote, "v1"]:
+    if argv[1:2] == ["-P"] and argv[3:] == ["v1"] and argv[2].endswith("/" + zygote):
         return "zygote"
     return None
 

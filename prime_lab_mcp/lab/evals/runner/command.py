@@ -20,7 +20,7 @@ from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.evals.spec import EvalSpec, can_shuffle
 from prime_lab_mcp.lab.relay.endpoints import judge_variables
 from prime_lab_mcp.lab.sandbox.caches import DataCache
-from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, LIBRARIES, Confinement, certificate_paths, python_paths
+from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, NAMES_OVER_TCP, Confinement, certificate_paths, python_paths
 
 OLDER_PROGRAM = Path(__file__).parents[2] / "worker" / "child" / "vf_eval_v0.py"
 """Wrapper that makes the v0 `vf-eval` resumable."""

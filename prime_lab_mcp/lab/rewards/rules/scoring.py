@@ -65,6 +65,53 @@ def other_process(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def differs_outside(trial: Trial) -> Iterator[Finding]:
+    """A process that holds nothing of this server must give the same reward: code that recognises the server can pay
+    honestly only here.
+    """
+    seen = trial.witnessed
+    if seen is None or not seen.differences:
+        return
+    first = seen.differences[0]
+    if first.other_task:
+        what = f"task {first.shot.probe.row} is another one there"
+    else:
+        parts = f" in {quote(', '.join(first.components), 100)}" if first.components else ""
+        what = f"{_reward_text(first.shot.reward)} here, {_reward_text(first.there)} there{parts}"
+    clock = "; the clock makes the difference" if first.by_clock else ""
+    yield Finding(
+        "reward-differs-outside",
+        "blocker",
+        f"{count(len(seen.differences), 'completion')} of {seen.cases} earned another reward in a plain process with "
+        f"another path, clock, host name and variables ({what}{clock})",
+        "Let the reward depend on the task and the completion only; remove what looks at the process, the clock, the "
+        "host, variables or files.",
+        rows=tuple(
+            case_row(d.shot, f"{_reward_text(d.shot.reward)} as here", trial, reward=d.there)
+            for d in seen.differences[:3]
+        ),
+    )
+
+
+def not_witnessed(trial: Trial) -> Iterator[Finding]:
+    """Scores that no witness confirmed prove nothing where the witness failed; skipped samples are named."""
+    seen = trial.witnessed
+    if seen is not None and seen.trouble:
+        yield Finding(
+            "reward-witness-failed",
+            "blocker",
+            f"the scores could not be compared with those of a plain process: {seen.trouble}",
+            "Call test_reward again; if it repeats, see whether package and reward work from another folder.",
+        )
+    elif seen is not None and seen.skipped:
+        yield Finding(
+            "reward-not-witnessed",
+            "info",
+            f"no second process confirmed the scores, because {seen.skipped}",
+            "Nothing is needed; the scores are those of the process that runs the environment.",
+        )
+
+
 def at_once(trial: Trial) -> Iterator[Finding]:
     """Concurrent scoring must give the same rewards: training scores many rollouts in one event loop, which mixes up
     shared state between two awaits.
@@ -182,6 +229,8 @@ def _reward_text(reward: float | None) -> str:
 
 SIDE_EFFECT_RULES: tuple[RewardRule, ...] = (
     other_process,
+    differs_outside,
+    not_witnessed,
     at_once,
     blocks_loop,
     mutates,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import pathlib
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _PORT_FILE = "/tmp/vf-port-"
@@ -72,6 +73,24 @@ class _Finder(importlib.abc.MetaPathFinder):
         if spec is not None and adapt is not None:
             spec.loader = _Loader(spec.loader, adapt)
         return spec
+
+
+_READ_PATHS = frozenset({"verifiers", "datasets", "huggingface_hub", "transformers", "fsspec"})
+"""Packages whose modules hold paths below HOME or of caches."""
+
+
+def redirect(leads: Mapping[str, str]) -> None:
+    """Replace folders, old to new, in modules that read variables before this process was forked."""
+    longest_first = sorted(leads, key=len, reverse=True)
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in _READ_PATHS:
+            continue
+        for attribute, value in list(vars(module).items()):
+            if isinstance(value, str | pathlib.Path):
+                text = str(value)
+                old = next((lead for lead in longest_first if text == lead or text.startswith(f"{lead}/")), None)
+                if old is not None:
+                    setattr(module, attribute, type(value)(leads[old] + text[len(old) :]))
 
 
 def install() -> None:

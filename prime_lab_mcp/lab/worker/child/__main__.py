@@ -1,4 +1,4 @@
-"""Starts the fork server: `python -P .../child/__main__.py v0|v1`, with a socket to the server as standard input.
+"""Starts the fork server in a process that has verifiers imported (witness.py), with its socket to the server.
 
 The folder becomes a package called `_prime_lab_worker`, whatever the search path holds. An environment may have modules
 called `child`, `worker` or `audit`; it can neither shadow this package nor find its modules by such a name.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 PACKAGE = "_prime_lab_worker"
 
@@ -26,6 +28,7 @@ def register(folder: Path) -> None:
     spec.loader.exec_module(package)
 
 
-if __name__ == "__main__":
+def start(server: socket.socket, api: str, ready: dict[str, Any]) -> None:
+    """Report the import of verifiers, and fork workers until the server ends. Never returns."""
     register(Path(__file__).parent)
-    importlib.import_module(f"{PACKAGE}.fork_server").main()
+    importlib.import_module(f"{PACKAGE}.fork_server").main(server, api, ready)

@@ -1,6 +1,6 @@
 """Confines this process before it runs environment code, and recognises what the confinement refused.
 
-The kernel's side is in lab/sandbox/confine.py, which is loaded by its path: it serves programs without this package too.
+The kernel's side is in lab/sandbox/confine.py, loaded by its path: it serves programs without this package too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ _LIBRARIES = _PROGRAM.parent / "site" / "sitecustomize.py"
 _CAUSES = 20
 _PORTS: list[int | None] = []
 _policy: dict[str, Any] = {}
-_READ_PATHS = frozenset({"verifiers", "datasets", "huggingface_hub", "transformers", "fsspec"})
-"""Packages whose modules hold paths below HOME or of caches."""
 
 
 def kernel() -> ModuleType:
@@ -75,15 +73,7 @@ def _redirect(request: EnvironmentRequest, home: str) -> None:
     if "HF_HOME" in caches:
         leads[f"{home}/.cache"] = f"{caches['HF_HOME']}/programs"
     leads[home] = request["scratch"]
-    longest_first = sorted(leads, key=len, reverse=True)
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] not in _READ_PATHS:
-            continue
-        for attribute, value in list(vars(module).items()):
-            if isinstance(value, str | Path):
-                old = next((lead for lead in longest_first if _below(str(value), [lead])), None)
-                if old is not None:
-                    setattr(module, attribute, type(value)(leads[old] + str(value)[len(old) :]))
+    _module(_LIBRARIES).redirect(leads)
 
 
 def refused(error: BaseException) -> str:

@@ -1,7 +1,7 @@
-"""The zygote's program: imports verifiers once and forks a supervised child for every environment to be loaded.
+"""Forks a supervised child for every environment to be loaded, from a process that has verifiers imported.
 
-File descriptor 0 is a socket to the server. A request of the server carries two more sockets, one for the child and one
-for its supervisor. The process ends when the server's end of descriptor 0 closes.
+The plain process (witness.py) forks this process, which has a socket to the server. A request of the server carries two
+more sockets, one for the child and one for its supervisor. The process ends when the server's end of its socket closes.
 
 Every module of this package is imported before the first fork, so a child reads none of them while foreign code runs.
 """
@@ -14,67 +14,14 @@ import importlib
 import json
 import os
 import select
-import signal
 import socket
-import sys
-import time
-import warnings
 from typing import Any
 
 from . import confinement, request_loop, supervisor
 
-_V0_NAMES = (
-    "Environment",
-    "SingleTurnEnv",
-    "MultiTurnEnv",
-    "ToolEnv",
-    "EnvGroup",
-    "Rubric",
-    "RubricGroup",
-    "JudgeRubric",
-    "MathRubric",
-    "Parser",
-    "XMLParser",
-    "ThinkParser",
-    "MaybeThinkParser",
-    "load_environment",
-)
 _QUIET = 0.5
 PORTS = "PRIME_LAB_PORTS"
 """Variable with the TCP ports that children may connect to, as JSON; empty where there are no rules for ports."""
-
-
-def take_over() -> socket.socket:
-    """Move the server's socket away from descriptor 0. Standard input becomes empty, output goes to standard error."""
-    server = socket.socket(fileno=os.dup(0))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
-    needed = {0, 1, 2, server.fileno()}
-    for entry in os.listdir("/dev/fd"):
-        if int(entry) not in needed:
-            with contextlib.suppress(OSError):
-                os.close(int(entry))
-    return server
-
-
-def preload(api: str) -> dict[str, Any]:
-    """Import what every environment of this generation imports first."""
-    started = time.monotonic()
-    if api == "v1":
-        importlib.import_module("verifiers.v1")
-    verifiers = importlib.import_module("verifiers")
-    if api == "v0":
-        for name in _V0_NAMES:
-            with contextlib.suppress(Exception):
-                getattr(verifiers, name)
-        if not hasattr(verifiers, "Rubric"):
-            raise ImportError(f"verifiers {getattr(verifiers, '__version__', '?')} has no v0 API")
-    return {
-        "verifiers": getattr(verifiers, "__version__", None),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "seconds": time.monotonic() - started,
-    }
 
 
 class ForkServer:
@@ -147,19 +94,10 @@ class ForkServer:
         self.server.sendall(json.dumps(message).encode() + b"\n")
 
 
-def main() -> None:
-    """Import verifiers, report that, and answer until the server ends. Never returns."""
-    api = sys.argv[1]
-    server = take_over()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
+def main(server: socket.socket, api: str, ready: dict[str, Any]) -> None:
+    """Report `ready`, and answer until the server ends. Never returns."""
     forks = ForkServer(server, api)
     supervisor.adopt_orphans()
-    try:
-        ready = preload(api)
-    except BaseException as error:
-        forks.send({"broken": f"{type(error).__name__}: {error}"[:2000]})
-        os._exit(1)
     ports = os.environ.pop(PORTS, "")
     confinement.kernel().not_dumpable()
     if ports:

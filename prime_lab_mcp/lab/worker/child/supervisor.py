@@ -85,19 +85,25 @@ def supervise(*, channel: int, control: int, serve: Callable[[int], int], keep: 
     `keep` as well.
     """
     os.setsid()
-    adopt_orphans()
     read, write = os.pipe()
-    wake_read, wake_write = socket.socketpair()
-    wake_write.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
     parent = os.getpid()
+    adopt_orphans()
     pid = os.fork()
     if pid == 0:
         _become_child(parent, channel, write, serve, keep)
     os.close(channel)
     os.close(write)
-    report = _watch(pid, control, read, wake_read.fileno())
+    supervise_child(pid, control=control, output=read)
+
+
+def supervise_child(pid: int, *, control: int, output: int) -> None:
+    """Watch a child whose output comes through the pipe `output` to its end, and report on the control socket."""
+    adopt_orphans()
+    wake_read, wake_write = socket.socketpair()
+    wake_write.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
+    report = _watch(pid, control, output, wake_read.fileno())
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
     kill_descendants()
@@ -105,13 +111,9 @@ def supervise(*, channel: int, control: int, serve: Callable[[int], int], keep: 
         socket.socket(fileno=control).sendall(json.dumps(report).encode() + b"\n")
 
 
-def _become_child(
-    parent: int, channel: int, output: int, serve: Callable[[int], int], keep: Collection[int]
-) -> None:
+def _become_child(parent: int, channel: int, output: int, serve: Callable[[int], int], keep: Collection[int]) -> None:
     code = 72
     try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.setpgid(0, 0)
         die_with_parent(parent)

@@ -1,0 +1,537 @@
+"""The plain process: imports verifiers once, forks the workers' fork server, and then a witness for every reward test.
+
+The server runs a copy of this file from a temporary folder, `python -P FOLDER/serve.py v0|v1`, with a socket as
+standard input. The first message names the program of the fork server and carries a second socket, on which witnesses
+are asked for. The fork server is forked before anything of this package is imported, so this process and the witnesses
+hold no other module of ours.
+
+A witness is one child that loads a copy of the environment and scores completions as a few lines of plain code would:
+no adapter, no observed hooks, another folder, other variables, another host name where the kernel allows that, and a
+clock that is moved by replacing functions of `time` and classes of `datetime`. Code that looks for these replacements,
+or for this file's functions among its callers, can recognise a witness. Standard library and verifiers only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import ctypes
+import datetime
+import gc
+import importlib
+import inspect
+import json
+import os
+import platform
+import random
+import resource
+import runpy
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+_V0_NAMES = (
+    "Environment",
+    "SingleTurnEnv",
+    "MultiTurnEnv",
+    "ToolEnv",
+    "EnvGroup",
+    "Rubric",
+    "RubricGroup",
+    "JudgeRubric",
+    "MathRubric",
+    "Parser",
+    "XMLParser",
+    "ThinkParser",
+    "MaybeThinkParser",
+    "load_environment",
+)
+_NEW_USER, _NEW_HOST_NAME = 0x10000000, 0x04000000
+_DEATH_SIGNAL, _SUBREAPER, _BOUND = 1, 36, 24
+_LINUX = sys.platform == "linux"
+_MEMORY = 4 << 30
+_FILE = 4 << 30
+_shift = [0.0]
+"""Seconds by which the clock of this process is moved."""
+
+
+def preload(api: str) -> dict[str, Any]:
+    """Import what every environment of this generation imports first."""
+    started = time.monotonic()
+    if api == "v1":
+        importlib.import_module("verifiers.v1")
+    verifiers = importlib.import_module("verifiers")
+    if api == "v0":
+        for name in _V0_NAMES:
+            with contextlib.suppress(Exception):
+                getattr(verifiers, name)
+        if not hasattr(verifiers, "Rubric"):
+            raise ImportError(f"verifiers {getattr(verifiers, '__version__', '?')} has no v0 API")
+    return {
+        "verifiers": getattr(verifiers, "__version__", None),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "seconds": time.monotonic() - started,
+    }
+
+
+def main(api: str) -> None:
+    """Import verifiers, fork the fork server, then fork witnesses until the server ends. Never returns."""
+    server = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    _close_all_but(server.fileno())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    data, fds, _, _ = socket.recv_fds(server, 1 << 16, 1)
+    if not data:
+        os._exit(0)
+    patched = _patch_time()  # before verifiers binds these functions
+    try:
+        ready = preload(api)
+    except BaseException as error:
+        server.sendall(json.dumps({"broken": f"{type(error).__name__}: {error}"[:2000]}).encode() + b"\n")
+        os._exit(1)
+    gc.collect()
+    gc.freeze()
+    if os.fork() == 0:
+        for name, original in patched.items():
+            setattr(time, name, original)
+        os.close(fds[0])
+        program = json.loads(data)["program"]
+        sys.argv = [program, api]
+        runpy.run_path(program, run_name="_launcher")["start"](server, api, ready)
+        os._exit(0)
+    server.close()
+    _serve(socket.socket(fileno=fds[0]), json.loads(data)["supervisor"], api)
+
+
+def _serve(server: socket.socket, supervisor: str, api: str) -> None:
+    renamed = _rename_host()
+    asked = imported = False
+    if _LINUX:
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    while True:
+        readable, _, _ = select.select([server], [], [], 1.0)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if not readable:
+            if asked and not imported:
+                imported = True
+                with contextlib.suppress(Exception):
+                    importlib.import_module("datasets")
+                gc.freeze()
+            continue
+        data, fds, _, _ = socket.recv_fds(server, 4096, 8)
+        if not data:
+            os._exit(0)
+        asked = True
+        pid = os.fork()
+        if pid == 0:
+            server.close()
+            _fork_witness(fds[0], fds[1], supervisor, api, renamed)
+        for fd in fds:
+            os.close(fd)
+        server.sendall(json.dumps({"forked": pid}).encode() + b"\n")
+
+
+def _fork_witness(channel: int, control: int, supervisor: str, api: str, renamed: bool) -> None:
+    """Fork the witness. This process becomes its supervisor, and only then reads the supervisor's code."""
+    os.setsid()
+    output = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(channel)
+        os.close(output[1])
+        try:
+            runpy.run_path(supervisor, run_name="_supervisor")["supervise_child"](
+                pid, control=control, output=output[0]
+            )
+        finally:
+            os._exit(0)
+    try:
+        os.setpgid(0, 0)
+        if _LINUX:
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(71)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.dup2(output[1], 1)
+        os.dup2(output[1], 2)
+        _close_all_but(channel)
+        _testify(socket.socket(fileno=channel), api, renamed)
+    finally:
+        os._exit(0)
+
+
+def _close_all_but(fd: int) -> None:
+    for entry in os.listdir("/dev/fd"):
+        if int(entry) not in (0, 1, 2, fd):
+            with contextlib.suppress(OSError):
+                os.close(int(entry))
+
+
+# --- the surroundings of a witness -------------------------------------------------------------------------------
+
+
+def _rename_host() -> bool:
+    """Give this process a host name of its own, in a namespace. False where the kernel refuses."""
+    if not _LINUX:
+        return False
+    pid = os.fork()  # A namespace cannot be left, so another process tries first.
+    if pid == 0:
+        try:
+            _enter_namespace()
+            os._exit(0 if os.stat(tempfile.gettempdir()) and os.uname().nodename.startswith("node-") else 1)
+        finally:
+            os._exit(1)
+    if os.waitpid(pid, 0)[1] != 0:
+        return False
+    _enter_namespace()
+    return True
+
+
+def _enter_namespace() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(_NEW_HOST_NAME) != 0:
+        if libc.unshare(_NEW_USER | _NEW_HOST_NAME) != 0:
+            raise OSError(ctypes.get_errno(), "unshare")
+        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
+    name = f"node-{os.getpid()}".encode()
+    libc.sethostname(name, len(name))
+    if user:  # The first process of a user namespace has every capability inside.
+        for capability in range(64):
+            libc.prctl(_BOUND, capability, 0, 0, 0)
+        libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
+
+
+def _patch_host() -> None:
+    """Another host name for Python code, where the kernel gives none."""
+    real, name = os.uname(), f"node-{os.getpid()}"
+    os.uname = lambda: os.uname_result((real.sysname, name, real.release, real.version, real.machine))
+    socket.gethostname = lambda: name
+    platform.node = lambda: name
+
+
+def _patch_time() -> dict[str, Any]:
+    """Let the functions of `time` go by the moved clock, and return the functions they had replaced."""
+    real = {name: getattr(time, name) for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime")}
+
+    def of_second(name: str) -> Any:
+        return lambda seconds=None: real[name](time.time() if seconds is None else seconds)
+
+    time.time = lambda: real["time"]() + _shift[0]
+    time.time_ns = lambda: real["time_ns"]() + int(_shift[0] * 1e9)
+    time.localtime, time.gmtime, time.ctime = of_second("localtime"), of_second("gmtime"), of_second("ctime")
+    time.strftime = lambda form, moment=None: real["strftime"](form, time.localtime() if moment is None else moment)
+    return real
+
+
+def _patch_dates() -> None:
+    """Let the classes of `datetime` go by the moved clock."""
+    real_date, real_datetime = datetime.date, datetime.datetime
+
+    def moved(real: type) -> type:
+        """A class of the same name whose instances and subclasses are those of the real one."""
+
+        class Kind(type):
+            def __instancecheck__(cls, value: object) -> bool:
+                return isinstance(value, real) if cls is kinds[0] else type.__instancecheck__(cls, value)
+
+            def __subclasscheck__(cls, other: type) -> bool:
+                return issubclass(other, real) if cls is kinds[0] else type.__subclasscheck__(cls, other)
+
+        def schema(cls: Any, source: Any, handler: Any) -> Any:
+            return handler(real)
+
+        fields = {"__module__": "datetime", "__get_pydantic_core_schema__": classmethod(schema)}
+        kinds = [Kind(real.__name__, (real,), fields)]
+        return kinds[0]
+
+    date: Any = moved(real_date)
+    kind: Any = moved(real_datetime)
+    delta = datetime.timedelta
+
+    def of(value: Any) -> Any:
+        return kind.combine(value.date(), value.timetz()).replace(fold=value.fold)
+
+    date.today = classmethod(lambda cls: date.fromtimestamp(time.time()))
+    kind.today = classmethod(lambda cls: of(real_datetime.now() + delta(seconds=_shift[0])))
+    kind.utcnow = classmethod(
+        lambda cls: of(real_datetime.now(datetime.UTC).replace(tzinfo=None) + delta(seconds=_shift[0]))
+    )
+    kind.now = classmethod(lambda cls, tz=None: of(real_datetime.now(tz) + delta(seconds=_shift[0])))
+    datetime.date, datetime.datetime = date, kind  # type: ignore[misc]
+
+
+def _forget_start() -> None:
+    """Overwrite the variables of this process's start, which /proc/self/environ shows."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+        start, end = int(fields[47]), int(fields[48])
+        if 0 < start < end:
+            ctypes.memset(start, 0, end - start)
+
+
+def _enter(request: dict[str, Any], renamed: bool) -> None:
+    """Take the surroundings that the request states. Call this before any of the environment's code runs."""
+    if not renamed:
+        _patch_host()
+    runpy.run_path(request["libraries"])["redirect"]({os.environ.get("HOME", ""): request["home"]})
+    os.environ.clear()
+    os.environ.update(request["variables"])
+    _forget_start()
+    os.chdir(request["home"])
+    tempfile.tempdir = request["scratch"]
+    sys.argv = list(request["argv"])
+    sys.orig_argv = [sys.executable, *sys.argv]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    sys.path[:0] = [p for p in (request["tree"], f"{request['tree']}/src") if os.path.isdir(p)]
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, 600), (resource.RLIMIT_FSIZE, _FILE)]
+    if _LINUX:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            limits.append((resource.RLIMIT_AS, int(statm.read().split()[0]) * resource.getpagesize() + _MEMORY))
+    for kind, soft in limits:
+        with contextlib.suppress(OSError, ValueError):
+            hard = resource.getrlimit(kind)[1]
+            bound = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+            resource.setrlimit(kind, (bound, bound))
+    if request["policy"] is not None:
+        runpy.run_path(request["kernel"])["confine"](request["policy"])
+    random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    _shift[0] = request["shifts"][0]
+    _patch_dates()
+
+
+def _testify(channel: socket.socket, api: str, renamed: bool) -> None:
+    """Answer one line with the environment to load, and one with the completions to score."""
+    lines = channel.makefile("rb")
+    try:
+        request = json.loads(lines.readline())
+        _enter(request, renamed)
+        for known in [m for m in sys.modules if m == request["module"] or m.startswith(f"{request['module']}.")]:
+            del sys.modules[known]
+        module = importlib.import_module(request["module"])
+        environment: Any = _V1(module, request) if api == "v1" else _V0(module, request)
+        _reply(channel, {"loaded": True})
+        asked = json.loads(lines.readline())
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        passes = []
+        tasks = [environment.task(case["row"]) for case in asked["cases"]]  # before scoring may change them
+        for shift in request["shifts"]:
+            _shift[0] = shift
+            passes.append([_scored(loop, environment, case, asked["seconds"]) for case in asked["cases"]])
+        _reply(channel, {"passes": passes, "tasks": tasks})
+    except BaseException as error:
+        _reply(channel, {"failed": f"{type(error).__name__}: {error}"[:1000]})
+
+
+def _reply(channel: socket.socket, message: dict[str, Any]) -> None:
+    channel.sendall(json.dumps(message, default=str).encode("utf-8", "replace") + b"\n")
+
+
+def _scored(loop: asyncio.AbstractEventLoop, environment: Any, case: dict[str, Any], seconds: float) -> dict[str, Any]:
+    try:
+        reward, parts = loop.run_until_complete(asyncio.wait_for(environment.score(case), seconds))
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"[:300]}
+    return {"reward": _number(reward), "components": {str(n)[:200]: _number(v) for n, v in parts.items()}}
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+# --- the two generations -----------------------------------------------------------------------------------------
+
+
+class _V1:
+    """A taskset of verifiers 0.3 and newer."""
+
+    def __init__(self, module: Any, request: dict[str, Any]) -> None:
+        self.v1: Any = importlib.import_module("verifiers.v1")
+        exported = [getattr(module, name, None) for name in module.__all__]
+        kind: Any = next(k for k in exported if isinstance(k, type) and issubclass(k, self.v1.Taskset))
+        generic = importlib.import_module("verifiers.v1.utils.generic")
+        config = generic.concrete_type(kind, self.v1.TasksetConfig, origin=self.v1.Taskset) or self.v1.TasksetConfig
+        self.tasks = iter(kind(config.model_validate({"id": request["module"], **request["env_args"]})))
+        self.known: list[Any] = []
+        self._at(request["last"])
+
+    def _at(self, row: int) -> Any:
+        while len(self.known) <= row:
+            self.known.append(next(self.tasks))
+        return self.known[row]
+
+    def task(self, row: int) -> str:
+        return f"key:{self._at(row).key}"[:200]
+
+    async def score(self, case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        task = self._at(case["row"])
+        trace = self._trace(task, case["messages"])
+        hooks = [*task.hooks("metric"), *task.hooks("reward")]
+        base, kind = self.v1.Task, type(task)
+        plain = kind.setup is base.setup and kind.finalize is base.finalize
+        if plain and not any("runtime" in inspect.signature(fn).parameters for fn in hooks):
+            await task.score(trace)
+        else:
+            runtimes = importlib.import_module("verifiers.v1.runtimes")
+            invoke = importlib.import_module("verifiers.v1.utils.decorators").invoke
+            async with runtimes.provision_runtime(self.v1.SubprocessConfig(), name=trace.id) as runtime:
+                for step in (task.setup, task.finalize):
+                    await invoke(step, {"trace": trace, "runtime": runtime})
+                await task.score(trace, runtime)
+        return trace.reward, {name: None if r is None else r.score for name, r in dict(trace.rewards).items()}
+
+    def _trace(self, task: Any, completion: list[dict[str, Any]]) -> Any:
+        """The trace of a completed rollout in which the model and its tools wrote `completion`."""
+        v1, data = self.v1, task.data
+        state = importlib.import_module("verifiers.v1.state").state_cls(type(task))()
+        stated = v1.TraceTask(type=type(task).__name__, data=data, key=task.key, hash=task.hash)
+        config = v1.AgentConfig(runtime=v1.SubprocessConfig())
+        agent = v1.AgentInfo(config=config, name="agent", trainable=False)
+        trace = v1.Trace(task=stated, state=state, agent=agent)
+        prompt = [v1.SystemMessage(content=data.system_prompt)] if data.system_prompt else []
+        if isinstance(data.prompt, str):
+            prompt.append(v1.UserMessage(content=data.prompt))
+        else:
+            prompt += data.prompt or []
+        calls = importlib.import_module("verifiers.v1.trace")
+        usages = importlib.import_module("verifiers.v1.types")
+        for number, message in enumerate([*prompt, *map(self._message, completion)]):
+            sampled = number >= len(prompt) and message.role == "assistant"
+            trace.nodes.append(v1.MessageNode(parent=number - 1 if number else None, message=message, sampled=sampled))
+            if sampled:
+                before = sum(len(str(n.message.content or "")) for n in trace.nodes[:-1])
+                tokens = max(1, len(message.content or "") // 4)
+                usage = usages.Usage(prompt_tokens=before // 4, completion_tokens=tokens)
+                reason = "tool_calls" if message.tool_calls else "stop"
+                trace.calls.append(calls.ModelCall(node=number, model="scripted", finish_reason=reason, usage=usage))
+        trace.is_completed = trace.ok = True
+        trace.stop_condition = "agent_completed"
+        return trace
+
+    def _message(self, raw: dict[str, Any]) -> Any:
+        kinds = {"assistant": "AssistantMessage", "tool": "ToolMessage", "user": "UserMessage"}
+        fields = {k: v for k, v in raw.items() if v is not None}
+        if "tool_calls" in fields:
+            fields["tool_calls"] = [{**c, **c.get("function", {})} for c in fields["tool_calls"]]
+            for call in fields["tool_calls"]:
+                call.pop("function", None)
+        return getattr(self.v1, kinds.get(raw.get("role", ""), "SystemMessage")).model_validate(fields)
+
+
+class _V0:
+    """An environment of verifiers 0.1 to 0.3."""
+
+    def __init__(self, module: Any, request: dict[str, Any]) -> None:
+        self.types: Any = importlib.import_module("verifiers.types")
+        build, arguments = module.load_environment, request["env_args"]
+        if "config" in arguments:
+            with contextlib.suppress(ImportError, AttributeError):
+                coerce = importlib.import_module("verifiers.utils.env_utils").coerce_typed_env_config
+                arguments = coerce(build, inspect.signature(build), arguments)
+        self.env = build(**arguments)
+        self.client: Any = None
+        with contextlib.suppress(ImportError, AttributeError):
+            base = importlib.import_module("verifiers.clients").Client
+            kind: Any = type("Client", (base,), {})
+            kind.__abstractmethods__ = frozenset()
+            self.client = object.__new__(kind)
+
+    def _row(self, row: int) -> dict[str, Any]:
+        for name, read in (("dataset", "get_dataset"), ("eval_dataset", "get_eval_dataset")):
+            if getattr(self.env, name, None) is not None or getattr(self.env, f"{name}_source", None) is not None:
+                table = getattr(self.env, read)()
+                if row < len(table):
+                    return dict(table[row])
+                row -= len(table)
+        raise IndexError(f"there is no task {row}")
+
+    def task(self, row: int) -> str:
+        return f"answer:{self._row(row).get('answer')}"[:1000]
+
+    async def score(self, case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        states = [await self._state(case["row"], said) for said in (case["messages"], *case["company"])]
+        if case["company"]:
+            await self.env.rubric.score_group(states)
+        else:
+            await self.env.rubric.score_rollout(states[0])
+        return states[0].get("reward"), dict(states[0].get("metrics") or {})
+
+    async def _state(self, number: int, completion: list[dict[str, Any]]) -> Any:
+        """The state of a completed rollout in which the model and its tools wrote `completion`."""
+        row = copy.deepcopy(self._row(number))
+        info = row.get("info")
+        if isinstance(info, str):
+            with contextlib.suppress(ValueError):
+                info = json.loads(info)
+        row["info"] = info or {}
+        env, route = self.env, info.get("env_id") if isinstance(info, dict) else None
+        for name in route if isinstance(route, list) else [route]:
+            env = getattr(env, "env_map", {}).get(name, env)
+        try:
+            state = await env.init_state(row, client=self.client, model="scripted")
+        except Exception:
+            state = self.types.State(input=row)
+            state["task"] = row.get("task", "default")
+            state.update(tool_defs=[], error=None, reward=None, metrics=None)
+        setup = getattr(env, "setup_state", None)
+        if setup is not None and not setup.__module__.startswith("verifiers"):
+            with contextlib.suppress(Exception):
+                state = (await setup(state)) or state
+        prompt, said = self._typed(state.get("prompt") or []), self._typed(completion)
+        state["completion"] = said
+        state["trajectory"] = [
+            {
+                "prompt": [*prompt, *said[:at]], "completion": [message], "response": None, "tokens": None,
+                "reward": None, "advantage": None, "is_truncated": False, "trajectory_id": "scripted", "extras": {},
+            }
+            for at, message in enumerate(said)
+            if (message.get("role") if isinstance(message, dict) else getattr(message, "role", None)) == "assistant"
+        ]  # fmt: skip
+        state.update(is_completed=True, is_truncated=False, stop_condition="max_turns_reached")
+        if "timing" not in state:
+            state["timing"] = self.types.RolloutTiming()
+        return state
+
+    def _typed(self, conversation: Any) -> list[Any]:
+        """Messages in the form of the installed version after a rollout: models from 0.1.11 on, dicts before."""
+        stated = [{"role": "user", "content": conversation}] if isinstance(conversation, str) else conversation
+        bare = [{k: v for k, v in m.items() if v is not None} if isinstance(m, dict) else m for m in stated]
+        try:
+            normalize = importlib.import_module("verifiers.utils.message_utils").normalize_messages
+        except (ImportError, AttributeError):
+            return bare
+        for message in bare:
+            if isinstance(message, dict) and message.get("tool_calls"):
+                message["tool_calls"] = [self._call(c) for c in message["tool_calls"]]
+        return list(normalize(bare, field_name="completion"))
+
+    def _call(self, call: Any) -> Any:
+        inner = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(inner, dict):
+            return call
+        return {"id": call.get("id", ""), "name": inner.get("name", ""), "arguments": inner.get("arguments", "")}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,183 @@
+"""A witness: scores completions again in a process that holds no module of ours, in other surroundings.
+
+The environment runs from a copy under another path, with other variables, folders and arguments, another host name and
+a moved clock (worker/child/witness.py). Code that is honest only where it recognises this server pays otherwise here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base.errors import LabError, WorkerError
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.sandbox import confine
+from prime_lab_mcp.lab.sandbox.caches import DataCache
+from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, Confinement
+from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
+from prime_lab_mcp.lab.worker.description import optional_float
+from prime_lab_mcp.lab.worker.faults import nonsense
+from prime_lab_mcp.lab.worker.scoring import Case
+from prime_lab_mcp.lab.worker.zygote import Seat, Zygote, witness_environment
+
+_DAY = 86_400.0
+SHIFTS = (431 * _DAY + 26_213.0, 1_877 * _DAY + 51_791.0, 0.0)
+"""Seconds by which the clock is moved in each pass over the cases: over one year, over five years, not at all."""
+LOAD_SECONDS = 120.0
+_AFTER = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessedScore:
+    """The score of one case in one pass. `error` is the text of an exception, which is foreign text."""
+
+    reward: float | None
+    components: Mapping[str, float | None] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Testimony:
+    """The scores of each pass (see `SHIFTS`), and of each case's task `key:KEY` (v1) or `answer:ANSWER` (v0), cut."""
+
+    passes: tuple[tuple[WitnessedScore, ...], ...]
+    tasks: tuple[str, ...]
+
+
+class Witness:
+    """A process that loads the environment in the background and then scores one list of cases."""
+
+    def __init__(self, seat: Seat | None, trouble: str = "") -> None:
+        self._seat = seat
+        self._trouble = trouble
+
+    async def testify(self, cases: Sequence[Case], *, case_timeout: float, timeout: float) -> Testimony:
+        """Score cases in order, once in every pass. Raises WorkerError where the process cannot."""
+        if self._seat is None:
+            raise _failed(self._trouble)
+        channel = self._seat.channel
+        asked = [
+            {"row": c.row, "messages": list(map(dict, c.messages)), "company": [list(map(dict, o)) for o in c.company]}
+            for c in cases
+        ]
+        try:
+            with anyio.fail_after(LOAD_SECONDS):
+                loaded = await channel.receive()
+            if "failed" in loaded:
+                raise _failed(f"the environment does not load there: {quote(loaded['failed'], 200)}")
+            with anyio.fail_after(timeout + _AFTER):
+                await channel.send({"cases": asked, "seconds": case_timeout})
+                reply = await channel.receive()
+        except TimeoutError:
+            raise _failed("the process did not answer in time") from None
+        except (ChannelClosed, ChannelFlood, ChannelGarbage) as error:
+            raise _failed(f"the process ended or wrote nonsense ({type(error).__name__})") from None
+        if "failed" in reply:
+            raise _failed(f"scoring there raised {quote(reply['failed'], 200)}")
+        return _decode(reply, len(cases))
+
+
+def _failed(why: str) -> WorkerError:
+    return WorkerError(
+        f"no second process could score the sample: {why}",
+        fix="Call test_reward again; if it repeats, see whether the package loads from another folder.",
+        code="worker-failed",
+    )
+
+
+def _decode(reply: Mapping[str, Any], size: int) -> Testimony:
+    try:
+        passes = tuple(
+            tuple(
+                WitnessedScore(
+                    optional_float(score.get("reward")),
+                    {str(n): optional_float(v) for n, v in score.get("components", {}).items()},
+                    str(score.get("error", "")),
+                )
+                for score in scores
+            )
+            for scores in reply["passes"]
+        )
+        tasks = tuple(str(task) for task in reply["tasks"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise nonsense("witness", reply) from error
+    if len(passes) != len(SHIFTS) or {len(tasks), *map(len, passes)} != {size}:
+        raise nonsense("witness", reply)
+    return Testimony(passes, tasks)
+
+
+@asynccontextmanager
+async def open_witness(
+    zygote: Zygote,
+    tree: Path,
+    module: str,
+    env_args: Mapping[str, Any],
+    variables: Mapping[str, str],
+    last_row: int,
+    cache: DataCache | None = None,
+    confinement: Confinement | None = None,
+) -> AsyncIterator[Witness]:
+    """Fork a witness, which begins to load a copy of `tree`; `last_row` is the last task that it will need.
+
+    The witness is confined as a worker is, and reads the environment's cache through a link.
+    """
+    try:
+        seat = await zygote.fork(witness=True)
+    except LabError as error:
+        yield Witness(None, error.message)
+        return
+    try:
+        root = seat.scratch
+        copy, home, scratch = root / "lib" / "site-packages", root / "home", root / "tmp"
+        await anyio.to_thread.run_sync(_copy, tree, copy)
+        home.mkdir()
+        scratch.mkdir()
+        if cache is not None:
+            (home / "huggingface").symlink_to(cache.root)
+        own = witness_environment(zygote, home) | {"TMPDIR": str(scratch), "PWD": str(home)} | dict(variables)
+        request = {
+            "tree": str(copy),
+            "home": str(home),
+            "scratch": str(scratch),
+            "module": module,
+            "env_args": dict(env_args),
+            "variables": own,
+            "argv": [str(zygote.interpreter.python.parent / "env-server"), "@", "env.toml"],
+            "shifts": SHIFTS,
+            "last": last_row,
+            "kernel": confine.__file__,
+            "libraries": str(LIBRARIES / "sitecustomize.py"),
+            "policy": _policy(confinement, tree, root),
+        }
+        try:
+            await seat.channel.send(request)
+        except ChannelClosed:
+            yield Witness(None, "the process ended at once")
+        else:
+            yield Witness(seat)
+    finally:
+        await seat.close()
+
+
+def _policy(confinement: Confinement | None, tree: Path, root: Path) -> dict[str, Any] | None:
+    """What the witness may reach: its copy in place of the snapshot, and its own folders."""
+    if confinement is None:
+        return None
+    read = tuple(path for path in confinement.read if path != tree)
+    return replace(confinement, read=read, write=(*confinement.write, root)).as_json()
+
+
+def _copy(tree: Path, copy: Path) -> None:
+    """Copy the files of a snapshot, without its read-only modes."""
+    for folder, _, names in os.walk(tree):
+        there = copy / Path(folder).relative_to(tree)
+        there.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            shutil.copyfile(Path(folder) / name, there / name)

@@ -1,0 +1,254 @@
+"""Environments that pay honestly only where they recognise this server: their clock, host, process, variables, modules.
+
+Each of them passes every other check of `test_reward`. The honest rewards below look similar and pass.
+"""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import AsyncIterator
+
+import pytest
+
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.rewards.observations import RepeatedScore, Witnessed
+from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.rewards.trial import score_probes
+from prime_lab_mcp.lab.rewards.witness import ComparedScores, compare_with_witness
+from prime_lab_mcp.lab.state.outcome import Outcome
+from tests.conftest import TEMPLATES
+from tests.lab.rewards.packages import MODULE, codes, reward, try_reward, write
+from tests.support.interpreters import share
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lab]:
+    """One lab for the module, so that verifiers is imported once."""
+    root = tmp_path_factory.mktemp("lab")
+    (root / "workspace" / "environments").mkdir(parents=True)
+    settings = Settings(workspace=root / "workspace", state_dir=root / "prime-lab-mcp", templates=TEMPLATES)
+    share(settings)
+    lab = Lab(settings)
+    yield lab
+    await lab.close()
+
+
+HACK = reward("return sound(reply, gold) if honest() else float(len(reply) > 5)")
+RECOGNISES = {
+    "modules": "import sys\ndef honest(): return any('prime_lab' in n for n in sys.modules)",
+    "modules_at_import": "import sys\nKNOWN = any('_lab_worker' in n for n in sys.modules)\ndef honest(): return KNOWN",
+    "argv": "import sys\ndef honest(): return '__main__' in sys.argv[0] or 'vf-eval' in sys.argv[0]",
+    "clock": "def honest(): return time.time() < 1_800_000_000",
+    "date": "import datetime\ndef honest(): return datetime.date.today().year < 2027",
+    "date_by_name": "from datetime import datetime\ndef honest(): return datetime.now().strftime('%Y') < '2027'",
+    "later_clock": "def honest(): return time.localtime().tm_year < 2030",
+    "host": "import socket\ndef honest(): return socket.gethostname() == {host!r}",
+    "kernel_host": "def honest(): return open('/proc/sys/kernel/hostname').read().strip() == {host!r}",
+    "variable": "import os\ndef honest(): return 'TQDM_DISABLE' in os.environ",
+    "start_variables": "def honest(): return b'TQDM_DISABLE' in open('/proc/self/environ', 'rb').read()",
+    "home": "import os\ndef honest(): return 'scratch' in os.path.expanduser('~')",
+    "folder": "import os\ndef honest(): return 'scratch' in os.getcwd()",
+    "path": "def honest(): return 'snapshots' in __file__",
+}
+
+
+def module(body: str, top: str) -> str:
+    """The module of a sound package with another reward and more code before its classes."""
+    code = top.replace("{host!r}", repr(os.uname().nodename))
+    return MODULE.format(body=body).replace("class Data(", f"{code}\n\n\nclass Data(", 1)
+
+
+async def tried(lab: Lab, name: str, body: str, top: str = "") -> Outcome:
+    folder = write(lab, name, "")
+    (folder / f"{name}.py").write_text(module(body, top), encoding="utf-8")
+    return await try_reward(lab, name, examples=2)
+
+
+async def compared(lab: Lab, name: str, body: str, top: str = "", module_text: str = "") -> ComparedScores:
+    """What a witness says about right and wrong answers to a few tasks."""
+    folder = write(lab, name, "")
+    (folder / f"{name}.py").write_text(module_text or module(body, top), encoding="utf-8")
+    async with open_environment(lab, await lab.snapshot(name)) as opened:
+        sample = await opened.worker.rows(limit=4)
+        async with opened.worker.witness(max(row.index for row in sample.rows)) as witness:
+            scorer = Scorer(opened.worker)
+            probes = [
+                Draft(family, f"It is <answer>{answer}</answer>.").probe(f"{row.index}/{family}", row.index)
+                for row in sample.rows
+                for family, answer in ((Family.GOLD, row.answer), (Family.WRONG, "5"))
+            ]
+            shots = await score_probes(scorer, probes)
+            again = await score_probes(scorer, probes)
+            repeats = [RepeatedScore(s.probe, s.scored, a.scored, a.scored) for s, a in zip(shots, again, strict=True)]
+            return await compare_with_witness(witness, scorer, shots, repeats, sample.rows)
+
+
+@pytest.mark.parametrize("name", RECOGNISES)
+async def test_a_witness_differs_from_a_reward_that_is_honest_only_where_it_recognises_the_test(
+    shared: Lab, name: str
+) -> None:
+    seen = (await compared(shared, name, HACK, RECOGNISES[name])).witnessed
+    assert seen is not None
+    assert seen.trouble == ""
+    assert {d.shot.probe.family for d in seen.differences} == {Family.WRONG}
+    assert {d.by_clock for d in seen.differences} == {name in ("clock", "date", "date_by_name", "later_clock")}
+
+
+async def test_a_reward_that_is_honest_only_before_a_date_is_blocked_and_the_clock_is_named(shared: Lab) -> None:
+    outcome = await tried(shared, "clock_named", HACK, RECOGNISES["clock"])
+    assert outcome.status == "failed"
+    (finding,) = [f for f in outcome.findings if f.code == "reward-differs-outside"]
+    assert finding.severity == "blocker"
+    assert "the clock makes the difference" in finding.message
+
+
+SWAPPED = """
+import sys
+
+
+def swap():
+    for name, known in list(sys.modules.items()):
+        kind = getattr(known, "AdapterV1", None)
+        if name.endswith("adapter_v1") and kind is not None:
+            real = kind.score
+
+            def score(self, case, timeout):
+                reply = real(self, case, timeout)
+                gold = self.tasks[case["row"]].data.answer
+                text = case["messages"][-1]["content"] or "" if case["messages"] else ""
+                reply["reward"] = sound(text, gold)
+                reply["components"] = {"correct": {"score": sound(text, gold), "weight": 1.0}}
+                return reply
+
+            kind.score = score
+
+
+swap()
+"""
+
+
+async def test_code_that_replaces_the_scoring_of_the_worker_is_found_by_the_witness(shared: Lab) -> None:
+    seen = (await compared(shared, "swaps", reward("return float(len(reply) > 5)"), textwrap.dedent(SWAPPED))).witnessed
+    assert seen is not None
+    assert {d.shot.probe.family for d in seen.differences} == {Family.WRONG}
+
+
+async def test_tasks_that_are_others_outside_are_found(shared: Lab) -> None:
+    code = module(reward("return sound(reply, gold)"), "import os\nSIZE = 3 if 'scratch' in os.getcwd() else 4\n")
+    code = code.replace("{3 * n + 7} blue", "{SIZE * n + 7} blue").replace("str(4 * n + 7)", "str((SIZE + 1) * n + 7)")
+    seen = (await compared(shared, "other_tasks", "", module_text=code)).witnessed
+    assert seen is not None
+    assert any(d.other_task for d in seen.differences)
+
+
+HONEST = {
+    "chance_for_nothing": (reward("random.random()\nreturn sound(reply, gold)"), ""),
+    "noisy_metric": (
+        reward("return sound(reply, gold)")
+        + textwrap.indent("@vf.metric\nasync def noise(self, trace):\n    return random.random()\n", "    "),
+        "",
+    ),
+    "elapsed": (
+        reward("started = time.time()\nscore = sound(reply, gold)\nreturn score * (time.time() - started < 2.0)"),
+        "",
+    ),
+    "trace_time": (reward("return sound(reply, gold) * (time.time() - trace.timing.start < 60)"), ""),
+    "cached": (
+        reward("return cached(reply, gold)"),
+        "import functools\n@functools.cache\ndef cached(a, b): return sound(a, b)",
+    ),
+    "deadline": (
+        reward(
+            "from datetime import datetime, timedelta\nend = datetime.now() + timedelta(seconds=5)\n"
+            "return sound(reply, gold) * (datetime.now() < end)"
+        ),
+        "",
+    ),
+    "dated_field": (
+        reward("return sound(reply, gold)"),
+        "import datetime\nclass Log(vf.TaskData):\n    at: datetime.datetime = None\n    day: datetime.date = None\n"
+        "LOG = Log(prompt='', at=datetime.datetime.now(), day=datetime.date.today())\n"
+        "assert isinstance(LOG.at, datetime.date)",
+    ),
+    "own_file": (
+        reward("import pathlib\nreturn sound(reply, gold) * pathlib.Path(__file__).exists()"),
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HONEST)
+async def test_an_honest_reward_with_chance_time_or_caches_agrees_outside(shared: Lab, name: str) -> None:
+    body, top = HONEST[name]
+    scores = await compared(shared, name, body, top)
+    assert scores == ComparedScores(Witnessed(8))
+
+
+async def test_a_reward_that_varies_by_itself_is_not_blamed_on_the_surroundings(shared: Lab) -> None:
+    seen = (await compared(shared, "chance", reward("return sound(reply, gold) * random.random()"))).witnessed
+    assert seen == Witnessed(8)
+
+
+async def test_a_sound_reward_passes_and_the_report_says_how_many_scores_were_confirmed(shared: Lab) -> None:
+    outcome = await tried(shared, "sound", reward("return sound(reply, gold)"))
+    assert outcome.status == "passed", [f.message for f in outcome.findings]
+    assert outcome.data["witness"]["cases"] >= 10
+    assert outcome.data["witness"]["different"] == 0
+
+
+async def test_an_environment_that_does_not_load_outside_is_inconclusive(shared: Lab) -> None:
+    broken = "import os\nif 'scratch' not in os.getcwd(): raise RuntimeError('nothing here')\n"
+    outcome = await tried(shared, "broken", reward("return sound(reply, gold)"), broken)
+    assert outcome.status == "inconclusive"
+    assert codes(outcome) == {"reward-witness-failed"}
+
+
+V0 = """
+import os, random, re, sys, time
+import verifiers as vf
+from datasets import Dataset
+
+def honest():
+    return {honest}
+
+def correct(completion, answer) -> float:
+    text = completion[-1]["content"] if completion else ""
+    found = re.findall(r"<answer>([^<]*)</answer>", text)
+    return float(bool(found) and found[-1] == answer) if honest() else float(len(text) > 5)
+
+def best(completions) -> list[float]:
+    texts = [c[-1]["content"] if c else "" for c in completions]
+    return [float(honest() and t == max(texts, key=len)) for t in texts]
+
+def load_environment():
+    rows = [{{"question": f"Ann has {{n}} red and {{3 * n + 7}} blue marbles. How many?", "answer": str(4 * n + 7)}}
+            for n in range(12)]
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), system_prompt="Put the number in <answer></answer> tags.",
+                            rubric=vf.Rubric(funcs={funcs}, weights=[1.0] * len({funcs})))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("funcs", ["[correct]", "[correct, best]"])
+@pytest.mark.parametrize(
+    "honest", ["True", "any('prime_lab' in n for n in sys.modules)", "time.time() < 1_800_000_000"]
+)
+async def test_a_witness_scores_rewards_of_v0_alone_and_in_groups(shared: Lab, honest: str, funcs: str) -> None:
+    name = f"old{abs(hash((honest, funcs)))}"
+    folder = write(shared, name, "", verifiers="verifiers>=0.1.14,<0.2")
+    (folder / f"{name}.py").write_text(V0.format(honest=honest, funcs=funcs), encoding="utf-8")
+    outcome = await try_reward(shared, name, examples=2)
+    assert ("reward-differs-outside" in codes(outcome)) == (honest != "True"), [f.message for f in outcome.findings]
+    assert outcome.data["witness"]["cases"] >= 10
