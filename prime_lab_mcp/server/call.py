@@ -7,6 +7,7 @@ Only this module catches every exception: a bug is logged with its traceback and
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import secrets
 import time
@@ -22,6 +23,7 @@ from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.text import clip, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformAnswers
+from prime_lab_mcp.lab.sandbox.offer import present_offer, unconfined_finding
 from prime_lab_mcp.lab.state.ledger.rows import evidence_from
 from prime_lab_mcp.lab.state.once import reserved
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -164,6 +166,9 @@ class Calls:
     async def _finish(self, tool: AnyTool, args: Arguments, call: Call, running: Awaitable[Outcome]) -> Report:
         outcome = await running
         self._record(tool, args, outcome.snapshot or call.snapshot, outcome)
+        unconfined = unconfined_finding(present_offer()) if tool.name in _RUN_ENVIRONMENT_CODE else None
+        if unconfined is not None:
+            outcome = dataclasses.replace(outcome, findings=(*outcome.findings, unconfined))
         return _report(outcome)
 
     def _record(self, tool: AnyTool, args: Arguments, subject: Snapshot | None, outcome: Outcome) -> None:
@@ -253,6 +258,10 @@ class Calls:
             self.lab.ledger.note_call(self.lab.key, tool.name, report.status, seconds, report.summary[:300])
         except LabError as error:
             log.warning("a call of %s was not noted: %s", tool.name, error)
+
+
+_RUN_ENVIRONMENT_CODE = frozenset({"check_environment", "test_reward", "run_eval", "create_environment"})
+"""Tools whose reports say where the kernel does not confine environment code."""
 
 
 def _hosted(tool: AnyTool, args: Arguments) -> bool:

@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.settings import NamedEndpoint, Settings
 from prime_lab_mcp.lab.base.text import escape_lines
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.sandbox.confine import not_dumpable
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -68,7 +69,11 @@ def _default_state() -> Path:
 
 
 def open_lab(chosen: Settings) -> Lab:
-    """Create a lab with these settings. In rehearsal, the platform is started on first use."""
+    """Create a lab with these settings. In rehearsal, the platform is started on first use.
+
+    This process holds the user's variables, so others of the user may not trace it from here on.
+    """
+    not_dumpable()
     if not chosen.rehearsal:
         return Lab(chosen)
     from prime_lab_mcp.server.rehearsing import RehearsalPlatform
