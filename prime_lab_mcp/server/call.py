@@ -23,7 +23,6 @@ from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.text import clip, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformAnswers
-from prime_lab_mcp.lab.sandbox.offer import present_offer, unconfined_finding
 from prime_lab_mcp.lab.state.ledger.rows import evidence_from
 from prime_lab_mcp.lab.state.once import reserved
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -166,9 +165,12 @@ class Calls:
     async def _finish(self, tool: AnyTool, args: Arguments, call: Call, running: Awaitable[Outcome]) -> Report:
         outcome = await running
         self._record(tool, args, outcome.snapshot or call.snapshot, outcome)
-        unconfined = unconfined_finding(present_offer()) if tool.name in _RUN_ENVIRONMENT_CODE else None
-        if unconfined is not None:
-            outcome = dataclasses.replace(outcome, findings=(*outcome.findings, unconfined))
+        if tool.name in _RUN_ENVIRONMENT_CODE:
+            from prime_lab_mcp.lab.sandbox.offer import present_offer, unconfined_finding
+
+            unconfined = unconfined_finding(present_offer())
+            if unconfined is not None:
+                outcome = dataclasses.replace(outcome, findings=(*outcome.findings, unconfined))
         return _report(outcome)
 
     def _record(self, tool: AnyTool, args: Arguments, subject: Snapshot | None, outcome: Outcome) -> None:

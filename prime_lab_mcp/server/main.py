@@ -13,7 +13,6 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.settings import NamedEndpoint, Settings
 from prime_lab_mcp.lab.base.text import escape_lines
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.sandbox.confine import not_dumpable
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -73,6 +72,8 @@ def open_lab(chosen: Settings) -> Lab:
 
     This process holds the user's variables, so others of the user may not trace it from here on.
     """
+    from prime_lab_mcp.lab.sandbox.confine import not_dumpable
+
     not_dumpable()
     if not chosen.rehearsal:
         return Lab(chosen)
