@@ -61,6 +61,7 @@ class Interpreters:
     def __init__(self, settings: Settings) -> None:
         self._root = settings.interpreters
         self._own: InstalledVersions | None = None
+        self._reading_own = anyio.Lock()
 
     async def for_package(
         self,
@@ -76,8 +77,9 @@ class Interpreters:
         """
         requirements = interpreter_requirements(pyproject, api)
         python_range = _python_range(pyproject)
-        if self._own is None:
-            self._own = await anyio.to_thread.run_sync(InstalledVersions.here)
+        async with self._reading_own:  # half a second of work that calls at the same time do once
+            if self._own is None:
+                self._own = await anyio.to_thread.run_sync(InstalledVersions.here)
         if self._own.satisfies(requirements, python_range):
             return self._own.interpreter()
         shared = await self._toolchain(requirements, python_range)

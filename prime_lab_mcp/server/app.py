@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -67,27 +66,28 @@ class LabServer(MCPServer[None]):
         self._descriptions = stored_descriptions() if tools is None else [describe(tool) for tool in tools]
         self._tools = tools
         self._calls: Calls | None = None
-        self._importing = Lock()
+        self._importing = anyio.Lock()
         self.listed = anyio.Event()
 
     async def calls(self) -> Calls:
         """The call path, with every tool imported."""
-        if self._calls is None:
-            self._calls = await anyio.to_thread.run_sync(self._import)
-        return self._calls
+        if self._calls is not None:
+            return self._calls
+        # The lock is no lock of threads: first calls that wait in a thread each keep the server from reading its input.
+        async with self._importing:
+            if self._calls is None:
+                self._calls = await anyio.to_thread.run_sync(self._import)
+            return self._calls
 
     def _import(self) -> Calls:
-        with self._importing:
-            if self._calls is not None:
-                return self._calls
-            from prime_lab_mcp.server.call import Calls
+        from prime_lab_mcp.server.call import Calls
 
-            if self._tools is None:
-                from prime_lab_mcp.tools.registry import TOOLS
+        if self._tools is None:
+            from prime_lab_mcp.tools.registry import TOOLS
 
-                self._tools = TOOLS
-            self._calls = Calls(self._lab, self._tools, self._references)
-            return self._calls
+            self._tools = TOOLS
+        self._calls = Calls(self._lab, self._tools, self._references)
+        return self._calls
 
     async def list_tools(self) -> list[ToolDescription]:
         self.listed.set()

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import secrets
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import anyio
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.load_deadline import shared_load_deadline
 from prime_lab_mcp.lab.base.progress import Progress
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.text import clip, quote
@@ -36,6 +39,14 @@ from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, Pla
 log = logging.getLogger("prime_lab_mcp")
 
 
+EXECUTING = max(4, os.cpu_count() or 0)
+"""Calls that run environment code at the same time. More calls wait for their turn: each holds a process of some
+hundred megabytes, and the threads of too many calls would keep the server from reading its own input."""
+
+
+_PAUSE = 0.1
+
+
 async def no_progress(done: float, total: float | None, message: str) -> None:
     """A progress callback for callers that do not show progress."""
 
@@ -52,6 +63,7 @@ class Calls:
         self.references = references
         self._waiting = WaitingPlans()
         self._one_at_a_time: dict[str, anyio.Lock] = {}
+        self._executing = anyio.CapacityLimiter(EXECUTING)
 
     async def execute(
         self,
@@ -70,7 +82,9 @@ class Calls:
         if isinstance(parsed, Report):
             return parsed
         try:
-            report = await self._run(tool, parsed, ask, progress)
+            async with self._turn(tool):
+                with shared_load_deadline():
+                    report = await self._run(tool, parsed, ask, progress)
         except LabError as error:
             report = _could_not(tool, error)
         except approval.Suspended:
@@ -81,6 +95,19 @@ class Calls:
             report = _bug(tool, reference)
         self._note(tool, report, time.monotonic() - started)
         return report
+
+    @asynccontextmanager
+    async def _turn(self, tool: AnyTool) -> AsyncIterator[None]:
+        """A place among the calls that run environment code. Calls that mostly wait for a job need none."""
+        if tool.effect != "executes" or "wait_seconds" in tool.args.model_fields:
+            yield
+            return
+        had_to_wait = self._executing.available_tokens < 1
+        async with self._executing:
+            if had_to_wait:
+                # A client that gives up cancels all its calls in a row. What is cancelled next is not begun first.
+                await anyio.sleep(_PAUSE)
+            yield
 
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         await self._settle()

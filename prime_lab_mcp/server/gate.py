@@ -25,6 +25,13 @@ from prime_lab_mcp.lab.state.gates import (
     subject_of,
     with_arguments,
 )
+from prime_lab_mcp.lab.state.package_gate import (
+    agents_of,
+    conflicting_packages,
+    override_cautions,
+    own_keys_unmet,
+    package_unmet,
+)
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools.tool import AnyTool, Call
 
@@ -139,12 +146,21 @@ class Gate:
 
     async def _sources(self, call: Call, unmet: list[Unmet], cautions: list[str]) -> None:
         from prime_lab_mcp.lab.configs.config import read_config as read
+        from prime_lab_mcp.lab.configs.packages import agent_overrides, own_environment_keys
+        from prime_lab_mcp.lab.training.sources import gather_package_facts, published_modules
         from prime_lab_mcp.lab.training.sources import gather_source_facts as gather
 
         assert call.config is not None
         config = read(call.config)
-        for facts in await gather(self.lab, config, call.platform):
-            missing, named = source_unmet(facts, self.lab.platform, config.model)
+        sources = await gather(self.lab, config, call.platform)
+        standings = [source_unmet(facts, self.lab.platform, config.model) for facts in sources]
+        for source, facts in zip(config.sources, sources, strict=True):
+            own = own_keys_unmet(facts, own_environment_keys(source, agents_of(facts)))
+            standings.append((own, override_cautions(facts, agent_overrides(source))))
+        for package in await gather_package_facts(self.lab, config, sources, call.platform):
+            standings.append(package_unmet(package, self.lab.platform))
+        standings.append((conflicting_packages(published_modules(config)), []))
+        for missing, named in standings:
             unmet.extend(u for u in missing if u not in unmet)
             cautions.extend(c for c in named if c not in cautions)
 

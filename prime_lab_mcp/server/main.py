@@ -85,9 +85,15 @@ def open_lab(chosen: Settings) -> Lab:
     return lab
 
 
+SWITCH_SECONDS = 0.0005
+"""Longest time in seconds that a thread of a call keeps the interpreter from the thread that reads messages. Every
+message passes between two threads, and with Python's 0.005 a few busy calls make forty messages take seconds."""
+
+
 def serve(chosen: Settings, http: str | None = None) -> None:
     """Run until the client closes stdin (stdio) or the process is stopped (HTTP)."""
     _log_to(chosen.state_dir / "server.log")
+    sys.setswitchinterval(SWITCH_SECONDS)
     from prime_lab_mcp.server.app import build_server
 
     server = build_server(open_lab(chosen))

@@ -10,7 +10,7 @@ import anyio
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import InterpreterError
 from prime_lab_mcp.lab.base.findings import capped, merged, worst_first
-from prime_lab_mcp.lab.base.report import Finding, Next, verdict_of
+from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, verdict_of
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment import load_check, loaded_checks, package, static_checks
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
@@ -36,6 +36,8 @@ _STOPPERS = frozenset(
 )
 """Blockers that make loading fail with a less clear message, so that loading is skipped."""
 _UNINSTALLABLE = frozenset({"requirements-unsatisfiable", "requirements-failed", "python-missing"})
+_UNDECIDED: frozenset[Code] = frozenset({"data-unreachable"})
+"""Blockers that prove nothing about the environment. Where they are all, the verdict is open."""
 _SHOWN_ARGS = 12
 
 
@@ -131,10 +133,14 @@ def _short(value: Any) -> Any:
 
 def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any], facts: Facts) -> Outcome:
     found = tuple(worst_first(capped(merged(findings, _ONCE), _EACH)))
-    status = verdict_of(found)
     blockers = [f for f in found if f.severity == "blocker"]
+    undecided = bool(blockers) and all(f.code in _UNDECIDED for f in blockers)
+    status: Verdict = "inconclusive" if undecided else verdict_of(found)
     what = f"{environment} ({data['api'] or 'unknown API'})"
-    if status == "failed":
+    if status == "inconclusive":
+        summary = f"{what} could not be loaded here, which says nothing about it: {blockers[0].code}."
+        next = Next("check_environment", "once the data can be reached", {"environment": environment})
+    elif status == "failed":
         summary = f"{what} has {count(len(blockers), 'blocker')}: {', '.join(dict.fromkeys(f.code for f in blockers))}."
         next = Next("check_environment", "after mending them", {"environment": environment})
     else:

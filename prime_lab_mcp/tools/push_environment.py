@@ -16,10 +16,11 @@ from prime_lab_mcp.lab.hub import lookup, publish
 from prime_lab_mcp.lab.hub.publish import PublishRequest, PublishResult, PublishTarget
 from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.prime.answers import Runtime
+from prime_lab_mcp.lab.rewards import surroundings
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.state.source_code import detect_generation
+from prime_lab_mcp.lab.state.source_code import detect_generation, read_source
 from prime_lab_mcp.tools.argument_types import Slug, Text
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Plan, PlannedTool
 
@@ -57,6 +58,13 @@ def _runtime(snapshot: Snapshot) -> Runtime:
     return detect_generation(snapshot).api or lookup.runtime_required(snapshot.manifest.requirements) or "v1"
 
 
+def _reads(snapshot: Snapshot) -> str:
+    """What the code looks at besides task and completion, as a sentence of the question."""
+    reads = surroundings.find_surroundings(read_source(snapshot), snapshot.manifest.module or "", snapshot.name)
+    sentence = surroundings.surroundings_sentence(surroundings.named(reads))
+    return f" {sentence}" if sentence else ""
+
+
 @dataclass(frozen=True, slots=True)
 class PushPlan:
     """The target of the push and the request of the caller."""
@@ -91,7 +99,7 @@ def _question(snapshot: Snapshot, target: PublishTarget, env_args: Mapping[str, 
         f"Publish {snapshot.name} on the Environments Hub as {target.ref} version {target.version} {place}: "
         f"{count(len(snapshot.files), 'file')}, verifiers {_runtime(snapshot)}, source {snapshot.source[:12]}"
         f"{f', proven with {arguments_summary(env_args)}' if env_args else ''}.{bump} "
-        "A published version cannot be changed afterwards."
+        f"A published version cannot be changed afterwards.{_reads(snapshot)}"
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
+from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.hub.lookup import hub_fact
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.rewards.surroundings import surroundings_sentence
 from prime_lab_mcp.lab.state.gates import NOT_VALIDATED
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training.card import note_on_card
@@ -42,7 +45,7 @@ def submission_intent(
 
 def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPreparation, resume_from: str | None) -> str:
     """One paragraph: what runs, on which GPUs, the cost and the problems. The server appends the cautions."""
-    sources = ", ".join(dict.fromkeys(s.id for s in config.train_sources)) or "no environment"
+    sources = packages_summary(config) or "no environment"
     steps = "without end" if config.max_steps is None else count(config.max_steps, "step")
     gpu = f" of type {config.gpu_type}" if config.gpu_type else ""
     cost = known.cost
@@ -58,12 +61,26 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     keys = forwarded_keys(lab, config)
     parts.append(f"{' and '.join(keys)} of this machine is handed to the run." if keys else "")
     parts += [_sentence(f.message) for f in known.findings if f.code in ("wandb-key-missing", "wallet-low")]
+    parts += _surroundings(lab, config)
     if known.validation.outcome == "unavailable":
         said = quote(known.validation.problems[0], 200) if known.validation.problems else "no reason given"
         parts.append(f"It would be sent without having been validated: {said}.")
     elif known.validation.outcome == "not-offered":
         parts.append("The platform offers no validation of configs; it was checked offline.")
     return " ".join(part for part in parts if part)
+
+
+def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:
+    """What the code of pushed environments looks at besides task and completion, as `test_reward` recorded it."""
+    sentences = []
+    for source in {s.id: s for s in config.sources if s.owner}.values():
+        pushed = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform)
+        fitting = [p for p in pushed if source.version in (None, p.version)]
+        rows = lab.ledger.evidence(tool="test_reward", source=fitting[0].source) if fitting else []
+        names: Sequence[Any] = next((r.data["surroundings"] for r in rows if r.data.get("surroundings")), ())
+        sentence = surroundings_sentence([str(name) for name in names])
+        sentences += [sentence.replace("Its code", f"The code of {source.id}", 1)] if sentence else []
+    return sentences
 
 
 def _sentence(message: str) -> str:

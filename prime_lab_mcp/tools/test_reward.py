@@ -10,13 +10,14 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.findings import worst_first
 from prime_lab_mcp.lab.base.progress import Say
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
 from prime_lab_mcp.lab.rewards import cases as supplied
-from prime_lab_mcp.lab.rewards import comparison, judge_relay, trial
+from prime_lab_mcp.lab.rewards import comparison, judge_relay, surroundings, trial
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial, Witnessed
@@ -36,6 +37,7 @@ _FAILING = 8
 _SHOWN = 160
 _SUPPLIED = 20
 _ROLLOUTS = 16
+_SURROUNDINGS = 12
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
 _UNKNOWN = judges.INCONCLUSIVE | {"reward-witness-failed"}
 
@@ -167,8 +169,11 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         compared = await _compare(call, args.same_as, seen, sample, say, way) if args.same_as is not None else None
         asked = None if way is None else way.as_json()
     smelt = await anyio.to_thread.run_sync(hints.find_smells, written)
+    reads = await anyio.to_thread.run_sync(
+        surroundings.find_surroundings, written, snapshot.manifest.module or "", snapshot.name
+    )
     canonical = canonical_arguments(found.env_args, known_defaults(snapshot, written))
-    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, asked, canonical)
+    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, reads, asked, canonical)
 
 
 def _check_rendering(environment: str, args: Args, seen: Trial) -> None:
@@ -211,10 +216,11 @@ def _outcome(
     compared: comparison.RewardComparison | None,
     kept: TrialFolder,
     smelt: Sequence[hints.Smell],
+    reads: list[surroundings.SurroundingsRead],
     asked: Mapping[str, Any] | None,
     env_args: Mapping[str, Any],
 ) -> Outcome:
-    findings = reward.reward_findings(seen)
+    findings = worst_first([*reward.reward_findings(seen), *surroundings.surroundings_findings(reads)])
     sanity = reward.sanity_checks(seen)
     blocked = {f.code for f in findings if f.severity == "blocker"}
     unknown = _UNKNOWN | (_INCONCLUSIVE if seen.style is None else frozenset())
@@ -240,6 +246,8 @@ def _outcome(
     if failing and args.cases_file != LAST_TRIAL:
         kept.write_failing([case for _, case in failing])
     data = _data(seen, sanity, failing, args) | {"table": str(kept.table)} | reward_judge.data(seen, asked)
+    if reads:
+        data["surroundings"] = surroundings.named(reads)[:_SURROUNDINGS]
     if seen.witnessed is not None:
         data["witness"] = _witness(seen.witnessed)
     if seen.rollouts:

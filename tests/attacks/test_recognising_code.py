@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.hub.lookup import HubEntry
+from prime_lab_mcp.lab.hub.publish import PublishTarget
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.rewards.observations import RepeatedScore, Witnessed
@@ -21,6 +23,7 @@ from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.rewards.trial import score_probes
 from prime_lab_mcp.lab.rewards.witness import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.tools import push_environment
 from tests.conftest import TEMPLATES
 from tests.lab.rewards.packages import MODULE, codes, reward, try_reward, write
 from tests.support.interpreters import share
@@ -252,3 +255,21 @@ async def test_a_witness_scores_rewards_of_v0_alone_and_in_groups(shared: Lab, h
     outcome = await try_reward(shared, name, examples=2)
     assert ("reward-differs-outside" in codes(outcome)) == (honest != "True"), [f.message for f in outcome.findings]
     assert outcome.data["witness"]["cases"] >= 10
+
+
+async def test_code_that_looks_at_modules_is_blocked_although_it_pays_the_same_here(shared: Lab) -> None:
+    outcome = await tried(shared, "looks", HACK, "import sys\ndef honest(): return 'prime_rl' not in sys.modules")
+    assert outcome.status == "failed"
+    assert codes(outcome) == {"reward-recognises-test"}
+
+
+async def test_what_the_code_reads_is_named_in_the_report_and_in_the_question_of_a_push(shared: Lab) -> None:
+    top = "import os\ndef region(): return os.environ.get('REGION', '')"
+    outcome = await tried(shared, "regional", reward("region()\nreturn sound(reply, gold)"), top)
+    assert outcome.status == "passed"
+    assert codes(outcome, "warning") == {"reward-reads-surroundings"}
+    (named,) = outcome.data["surroundings"]
+    assert named.startswith('the variable "REGION" at regional.py:')
+    target = PublishTarget("me", "regional", "0.1.0", None, "PRIVATE", HubEntry("me", "regional", False))
+    question = push_environment._question(await shared.snapshot("regional"), target, None)
+    assert named in question

@@ -67,6 +67,7 @@ class OnEnvironment(Arguments):
     group_size: int = 16
     env_args: dict[str, Any] | None = None
     model: str | None = None
+    harness: str | None = None
 
 
 def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[OnEnvironment]:
@@ -76,7 +77,7 @@ def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[On
         given = args.env_args or {}
         flawed = fatal in text or (name == "test_reward" and any(f"{k} pays all" in text for k in given if given[k]))
         findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if flawed else ()
-        facts = Facts(model=(args.model or model) if model else None, env_args=given)
+        facts = Facts(model=(args.model or model) if model else None, env_args=given, harness=args.harness)
         return Outcome("failed" if findings else "passed", name, findings, facts=facts)
 
     return Tool(

@@ -69,6 +69,16 @@ async def test_what_raises_while_loading_is_a_blocker_with_its_line_and_a_fix(la
     assert "dependencies" in finding.fix
 
 
+async def test_data_that_cannot_be_reached_leaves_the_verdict_open(lab: Lab) -> None:
+    folder = write(lab, "offline", SOUND)
+    unreachable = "raise ConnectionError(\"Couldn't reach 'some/dataset' on the Hub\")"
+    edit(folder, "import time", f"import time\n{unreachable}")
+    outcome = await check(lab, "offline")
+    assert outcome.status == "inconclusive"
+    assert [f.code for f in outcome.blockers] == ["data-unreachable"]
+    assert "some/dataset" in outcome.blockers[0].message
+
+
 async def test_flaws_that_only_loading_shows_block(lab: Lab) -> None:
     bodies = {
         "plain_function": (reward("return sound(reply, gold)", kind="def"), {"reward-sync"}),

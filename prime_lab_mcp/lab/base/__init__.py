@@ -10,6 +10,7 @@ ENTRY = (
     "files",
     "findings",
     "json_values",
+    "load_deadline",
     "process",
     "progress",
     "report",

@@ -7,6 +7,7 @@ ENTRY = (
     "evidence",
     "examine",
     "own_gpus",
+    "packages",
     "plan.choices",
     "registry",
     "schema",

@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.worker.description import Row
 UNSTATABLE: frozenset[AnswerFormat] = frozenset({"code_tests", "instruction_constraints", "procedural"})
 """Formats whose gold is a test of answers rather than an answer."""
 _LETTER = re.compile(r"\(?([A-Ja-j])[).]?")
-_NAMES = (
+GOLD_NAMES = (
     "answer",
     "gold",
     "target",
@@ -114,7 +114,7 @@ def _places(row: Row) -> Iterator[tuple[str, Any]]:
     yield "answer", row.answer
     for source, fields in (("", row.fields), ("info.", row.info)):
         if isinstance(fields, Mapping):
-            yield from ((source + name, fields[name]) for name in _NAMES if fields.get(name) is not None)
+            yield from ((source + name, fields[name]) for name in GOLD_NAMES if fields.get(name) is not None)
 
 
 def _at(row: Row, place: str) -> Any:

@@ -38,6 +38,8 @@ class TaskRow:
     """Texts of the offered options in display order."""
     gold_option: int | None = None
     """Index of the right option in `options`, from 0."""
+    unwritten: str = ""
+    """What tells the task from others beside the text of the prompt: its images, or the state that a rollout reads."""
 
     @property
     def gold(self) -> Any:
@@ -95,8 +97,13 @@ OPEN_ENDED: frozenset[str] = frozenset({"free_text", "chat_messages", "code_test
 
 
 def task_key(row: TaskRow) -> bytes:
-    """Return the digest of the normalised prompt and the unordered options. Rows with equal digests ask the same."""
+    """Return the digest of the normalised prompt, the unordered options and what the prompt does not write out.
+
+    Rows with equal digests ask the same.
+    """
     text = golds.normalised_text(row.prompt)
+    if row.unwritten:
+        text = f"{text}\x1e{row.unwritten}"
     if row.options:
         text = "\x1f".join((text, *sorted(map(golds.normalised_text, row.options))))
     return _digest(text)

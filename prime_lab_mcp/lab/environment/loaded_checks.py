@@ -5,11 +5,13 @@ The rows get the same findings as the rows of a dataset, including the compariso
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from prime_lab_mcp.lab.base.findings import run_checks
 from prime_lab_mcp.lab.base.report import Finding
@@ -17,6 +19,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.findings import row_findings
 from prime_lab_mcp.lab.datasets.golds import gold_text
 from prime_lab_mcp.lab.datasets.task_golds import (
+    GOLD_NAMES,
     SampleGolds,
     TaskGold,
     gold_candidates,
@@ -30,27 +33,30 @@ from prime_lab_mcp.lab.environment.v0_rules import parser_missing
 from prime_lab_mcp.lab.environment.v1_rules import excluded_field_finding
 from prime_lab_mcp.lab.rollouts.components import is_about_form
 from prime_lab_mcp.lab.worker.description import Loaded, Row, Rows, Traits
-from prime_lab_mcp.lab.worker.faults import LoadFailed
+from prime_lab_mcp.lab.worker.faults import GET_THE_DATA, LoadFailed
 
 _FEW_SHOT = 40
 """Characters from which a prompt inside the system prompt is no coincidence."""
 
 
-def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = ()) -> Iterator[Finding]:
-    """Yield every finding about the rows. `held_out` are tasks of the other split, which are compared for leaks."""
+def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = (), *, stateful: bool = False) -> Iterator[Finding]:
+    """Yield every finding about the rows. `held_out` are tasks of the other split, which are compared for leaks.
+
+    `stateful`: a rollout may read all data of the task, so that two tasks with one prompt can be different tasks.
+    """
     if not rows:
         return
     candidates = gold_candidates(rows)
     prompts = _prompts([*rows, *held_out])
-    tasks = _as_tasks(rows, prompts[: len(rows)], candidates[0] if candidates else None)
-    others = _as_tasks(held_out, prompts[len(rows) :], None)
+    tasks = _as_tasks(rows, prompts[: len(rows)], candidates[0] if candidates else None, stateful)
+    others = _as_tasks(held_out, prompts[len(rows) :], None, stateful)
     yield from row_findings(
         tasks, format=candidates[0].format if candidates else None, eval_rows=others, answered=bool(candidates)
     )
     yield from few_shot_findings(rows)
 
 
-def _as_tasks(rows: Sequence[Row], prompts: Sequence[str], golds: SampleGolds | None) -> list[TaskRow]:
+def _as_tasks(rows: Sequence[Row], prompts: Sequence[str], golds: SampleGolds | None, stateful: bool) -> list[TaskRow]:
     by_row = {g.row: g for g in golds.golds} if golds is not None else {}
     tasks = []
     for row, prompt in zip(rows, prompts, strict=True):
@@ -64,9 +70,22 @@ def _as_tasks(rows: Sequence[Row], prompts: Sequence[str], golds: SampleGolds | 
                 offered=bool(options),
                 options=tuple(options),
                 gold_option=_option(gold, options, golds),
+                unwritten=_unwritten(row, stateful),
             )
         )
     return tasks
+
+
+def _unwritten(row: Row, stateful: bool) -> str:
+    """Return a digest of the parts of the prompt that are no text, such as images, and of the task's data without the
+    gold where a rollout may read the data.
+    """
+    contents = [message.get("content") for message in row.prompt]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    unwritten: list[Any] = [part for part in parts if not (isinstance(part, Mapping) and part.get("type") == "text")]
+    if stateful:
+        unwritten.append({name: value for name, value in row.fields.items() if name not in GOLD_NAMES})
+    return hashlib.sha256(json.dumps(unwritten, sort_keys=True, default=str).encode()).hexdigest() if unwritten else ""
 
 
 def _option(gold: TaskGold | None, options: Sequence[str], golds: SampleGolds | None) -> int | None:
@@ -158,12 +177,16 @@ def loaded_findings(observations: LoadedObservations) -> list[Finding]:
 
 
 def load_failed_finding(error: LoadFailed) -> Finding:
-    """Return the finding for the error that the environment raised while loading, with a fix for this kind of error."""
+    """Return the finding for the error that the environment raised while loading, with a fix for this kind of error.
+
+    Data or a host that could not be reached is `data-unreachable`, which leaves the verdict open.
+    """
+    raised = f"loading raised {quote(f'{error.type}: {error.reason}', 400)}"
     return Finding(
-        "environment-does-not-load",
+        "data-unreachable" if error.unreachable else "environment-does-not-load",
         "blocker",
-        f"loading raised {quote(f'{error.type}: {error.reason}', 400)}",
-        _fix(error),
+        f"data or a host that loading needs could not be reached: {raised}" if error.unreachable else raised,
+        GET_THE_DATA if error.unreachable else _fix(error),
         error.where,
         rows=({"traceback": quote(error.traceback[-900:], 900)},) if error.traceback.strip() else (),
     )
@@ -193,21 +216,21 @@ def _fix(error: LoadFailed) -> str:
         return "Loading needs a variable: read it in the reward instead, or start the server with --allow-env NAME."
     if "__all__" in error.reason:
         return "Name exactly one Taskset subclass (and at most one Env) in the module's __all__."
-    if error.type in (
-        "ConnectionError",
-        "LocalEntryNotFoundError",
-        "OfflineModeIsEnabled",
-        "HTTPError",
-        "ConnectError",
-    ):
-        return "Loading needs the network: check it, or package a small sample of the data and use it by check_args."
     return "Mend the code that raises, then call check_environment."
 
 
 def reward_checks(observations: LoadedObservations) -> Iterator[Finding]:
     """Check that the environment has a reward, without which there is nothing to learn."""
     paying = [r for r in observations.loaded.rewards if r.kind != "metric" and r.weight]
-    if not paying:
+    if not paying and observations.loaded.own_run:
+        yield Finding(
+            "no-reward",
+            "warning",
+            "no reward is declared on the task; the environment's own Env may record rewards while a rollout runs",
+            "Nothing to do where the Env calls trace.record_reward: run_eval shows what it pays. Otherwise "
+            "add a method with @vf.reward(weight=1.0) to the Task.",
+        )
+    elif not paying:
         yield Finding(
             "no-reward",
             "blocker",
@@ -250,7 +273,7 @@ def task_checks(observations: LoadedObservations) -> Iterator[Finding]:
         for row in observations.rows
         if not any(message_text(m).strip() for m in row.prompt if m.get("role") != "system")
     ]
-    if silent:
+    if silent and not observations.loaded.own_run:  # Such an Env writes the prompts itself.
         yield Finding(
             "empty-prompt",
             "blocker" if len(silent) > 0.01 * len(observations.rows) else "warning",
@@ -400,7 +423,9 @@ def not_trainable(observations: LoadedObservations) -> Iterator[Finding]:
 
 def row_checks(observations: LoadedObservations) -> Iterator[Finding]:
     """Return the findings of inspect_dataset for the rows that the environment yields."""
-    yield from task_findings(observations.rows, observations.held_out.rows if observations.held_out is not None else ())
+    held_out = observations.held_out.rows if observations.held_out is not None else ()
+    loaded = observations.loaded
+    yield from task_findings(observations.rows, held_out, stateful=loaded.turns or loaded.own_run)
 
 
 def described_in_readme(package: EnvironmentPackage, observations: LoadedObservations) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ ENTRY = (
     "rules.rollouts",
     "scripts",
     "smells.hints",
+    "surroundings",
     "trial",
 )
 """Modules that other packages may import."""

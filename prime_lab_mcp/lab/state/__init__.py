@@ -10,6 +10,7 @@ ENTRY = (
     "manifest",
     "once",
     "outcome",
+    "package_gate",
     "snapshot",
     "source_code",
     "workspace",

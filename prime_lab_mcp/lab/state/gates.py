@@ -286,23 +286,37 @@ def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> t
         return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
     if facts.ours:
         return _ours_unmet(facts, platform, model)
+    return foreign_standing(facts)
+
+
+def foreign_standing(facts: SourceFacts) -> tuple[list[Unmet], list[str]]:
+    """What a stranger's package on the Hub lacks, and the cautions about it."""
     return _foreign_unmet(facts), _foreign_cautions(facts)
 
 
-def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+def push_unmet(facts: SourceFacts) -> list[Unmet]:
+    """Return what is missing between a package of ours, its push, the Hub and the files on disk."""
     push = facts.push
     if push is None:
         version = f"@{facts.version}" if facts.version else " (no version pinned)"
         detail = f"{facts.owner}/{facts.name}{version} was not pushed through this server"
         pull = f"; if it was pushed from elsewhere, pull it (create_environment, hub={facts.id}) and prove it here"
-        return [_push_first(facts, detail + (pull if facts.hub.exists and facts.version else ""))], []
+        return [_push_first(facts, detail + (pull if facts.hub.exists and facts.version else ""))]
     if not facts.hub.exists:
-        return [_push_first(facts, f"the Hub does not hold {facts.id}")], []
+        return [_push_first(facts, f"the Hub does not hold {facts.id}")]
     if facts.hub.content_hash and facts.hub.content_hash != push.cli_hash:
-        return [_push_first(facts, f"the Hub holds other content under {facts.id} than was pushed")], []
+        return [_push_first(facts, f"the Hub holds other content under {facts.id} than was pushed")]
     if facts.on_disk and push.source not in facts.on_disk:
         detail = f"{push.environment} was edited since {facts.id} was pushed"
-        return [Unmet("push_environment", "stale", detail)], []
+        return [Unmet("push_environment", "stale", detail, {"environment": push.environment, "bump": "patch"})]
+    return []
+
+
+def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+    push = facts.push
+    unpublished = push_unmet(facts)
+    if unpublished or push is None:
+        return unpublished, []
     subject = Subject(
         push.environment,
         push.source,
@@ -315,20 +329,41 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tu
     cautions: list[str] = []
     for need in TRAINING if facts.trains else EVALUATION:
         wanted_model = model if need.tool == "check_reward_distribution" else None
-        result = standing(need, facts.history, subject, platform, set(facts.waived), wanted_model)
+        result = standing(need, _with_harness(facts, need), subject, platform, set(facts.waived), wanted_model)
         if result.unmet:
-            missing.append(_with_model(result.unmet, model))
+            missing.append(_to_evaluate(result.unmet, model, facts.harness))
         elif result.row is not None and need.tool == "check_reward_distribution":
             problems = _evaluation_fits(result.row, facts, model, cautions)
             missing.extend(problems)
     return missing, cautions
 
 
-def _with_model(unmet: Unmet, model: str | None) -> Unmet:
-    """The missing distribution, with the model to evaluate."""
+def _with_harness(facts: SourceFacts, need: Need) -> list[Evidence]:
+    """The verdicts without those on evaluations by another harness than the config names.
+
+    An evaluation by the platform does not say which harness played it.
+    """
+    if facts.harness is None or need.tool != "check_reward_distribution":
+        return list(facts.history)
+    named = plugin_module(facts.harness)
+    return [
+        row
+        for row in facts.history
+        if row.tool != need.tool or row.harness is None or plugin_module(row.harness.partition(" (")[0]) == named
+    ]
+
+
+def plugin_module(id: str) -> str:
+    """The module that verifiers imports for the id of a harness, judge or environment (`owner/name@version`)."""
+    return id.rpartition("/")[2].partition("@")[0].replace("-", "_").lower()
+
+
+def _to_evaluate(unmet: Unmet, model: str | None, harness: str | None) -> Unmet:
+    """The missing distribution, with the model and the harness to evaluate."""
     if unmet.tool != "check_reward_distribution" or model is None or unmet.arguments is None:
         return unmet
-    return replace(unmet, arguments={**unmet.arguments, "model": model})
+    other = {} if harness is None or plugin_module(harness) == "null" else {"harness": harness}
+    return replace(unmet, arguments={**unmet.arguments, "model": model, **other})
 
 
 def _evaluation_fits(row: Evidence, facts: SourceFacts, model: str | None, cautions: list[str]) -> list[Unmet]:

@@ -15,6 +15,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -255,15 +256,28 @@ def _store_copy(store: Path, content: str, contents: Mapping[str, bytes], files:
     (building / "tree").mkdir(exist_ok=True)
     for folder, _, _ in os.walk(building / "tree", topdown=False):
         os.chmod(folder, 0o555)
-    if home.exists():
-        _remove(home)
-    try:
-        os.rename(building, home)
-    except OSError:
-        _remove(building)  # another server stored the same content first
-        if not _intact(tree, files):
-            raise
-    return tree
+    # Other calls and servers may store the same content now. Only a damaged copy is moved away, never a good one that
+    # somebody works with already.
+    for _ in range(_ATTEMPTS):
+        try:
+            os.rename(building, home)
+            return tree
+        except OSError:
+            if _intact(tree, files):
+                _remove(building)
+                return tree
+            damaged = Path(tempfile.mkdtemp(dir=store, prefix=".damaged-"))
+            with suppress(OSError):
+                os.rename(home, damaged)
+            _remove(damaged)
+    _remove(building)
+    raise LabError(
+        f"the snapshot {content[:12]} cannot be stored in the state directory",
+        fix="Check that nothing else writes into the state directory, then call again.",
+    )
+
+
+_ATTEMPTS = 5
 
 
 def _intact(tree: Path, files: Mapping[str, str]) -> bool:
@@ -275,7 +289,10 @@ def _intact(tree: Path, files: Mapping[str, str]) -> bool:
             expected = files.get(path.relative_to(tree).as_posix())
             if expected is None or path.is_symlink():
                 return False
-            if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+            try:
+                if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+                    return False
+            except OSError:
                 return False
             matching += 1
     return matching == len(files)
@@ -283,5 +300,6 @@ def _intact(tree: Path, files: Mapping[str, str]) -> bool:
 
 def _remove(path: Path) -> None:
     for folder, _, _ in os.walk(path):
-        os.chmod(folder, stat.S_IRWXU)
+        with suppress(OSError):
+            os.chmod(folder, stat.S_IRWXU)
     shutil.rmtree(path, ignore_errors=True)

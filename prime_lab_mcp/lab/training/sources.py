@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.packages import NamedPackage, named_packages
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.hub_files import HubFiles, fetch_hub_files
 from prime_lab_mcp.lab.hub.ownership import FileFingerprints, Ownership, failed_verdicts, read_ownership
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.arguments import without_null_text
-from prime_lab_mcp.lab.state.gates import HubContent, HubFact, SourceFacts, Subject, subject_of
+from prime_lab_mcp.lab.state.gates import HubContent, HubFact, SourceFacts, Subject, plugin_module, subject_of
 from prime_lab_mcp.lab.state.ledger.rows import Push
+from prime_lab_mcp.lab.state.package_gate import PackageFacts
 from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
 from prime_lab_mcp.lab.state.workspace import Workspace
 
@@ -28,6 +30,56 @@ async def gather_source_facts(
 
     `platform` answers for the present call.
     """
+    return await _gather(lab, config, config.sources, platform)
+
+
+async def gather_package_facts(
+    lab: Lab, config: TrainingConfig, sources: Sequence[SourceFacts], platform: PlatformReader | None = None
+) -> list[PackageFacts]:
+    """Facts of every package that the config names besides its tasksets.
+
+    `sources` are the facts of `config.sources`.
+    """
+    named = named_packages(config)
+    tasksets = {plugin_module(source.id): source.id for source in config.sources if source.id}
+    within = [p.module in tasksets and (p.identity[0] is None or p.id == tasksets[p.module]) for p in named]
+    asked = [
+        _as_source(package)
+        for package, inside in zip(named, within, strict=True)
+        if not package.shipped and not inside and package.identity[0] is not None
+    ]
+    published = {facts.id: facts for facts in await _gather(lab, config, asked, platform)}
+    by_source = {id(source): facts for source, facts in zip(config.sources, sources, strict=True)}
+    return [
+        PackageFacts(
+            package.kind,
+            package.id,
+            package.where,
+            package.shipped,
+            inside,
+            None if package.beside is None else by_source[id(package.beside)],
+            None if package.shipped or inside else published.get(package.id),
+        )
+        for package, inside in zip(named, within, strict=True)
+    ]
+
+
+def _as_source(package: NamedPackage) -> ConfigSource:
+    owner, name, version = package.identity
+    return ConfigSource("eval", package.where, package.id, owner, name, version)
+
+
+def published_modules(config: TrainingConfig) -> list[tuple[str, str]]:
+    """The id and module of every package with an owner that the config names."""
+    sources = [(s.id, plugin_module(s.id)) for s in config.sources if s.owner is not None]
+    return sources + [(p.id, p.module) for p in named_packages(config) if p.identity[0] is not None]
+
+
+async def _gather(
+    lab: Lab, config: TrainingConfig, sources: Sequence[ConfigSource], platform: PlatformReader | None
+) -> list[SourceFacts]:
+    if not sources:
+        return []
     prime = platform or lab.prime
     facts: dict[str, HubFact] = {}
     fetched: dict[str, HubFiles] = {}
@@ -40,7 +92,7 @@ async def gather_source_facts(
             fetched[source.id] = await fetch_hub_files(lab, ref, source.version, wheel=False)
 
     async with anyio.create_task_group() as asking:
-        for source in {s.id: s for s in config.sources if s.owner}.values():
+        for source in {s.id: s for s in sources if s.owner}.values():
             asking.start_soon(ask, source)
     ownership = await read_ownership(lab, prime)
     return [
@@ -52,7 +104,7 @@ async def gather_source_facts(
             ownership,
             config.group_of(source),
         )
-        for source in config.sources
+        for source in sources
     ]
 
 

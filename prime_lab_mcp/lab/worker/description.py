@@ -59,6 +59,8 @@ class Loaded:
     """A built-in taskset of verifiers with the same name: `vf-eval` would load that one instead (v1)."""
     turns: bool = False
     """A rollout may have more than one reply: tools, answers of the environment, or a set-up."""
+    own_run: bool = False
+    """The environment's own `Env` plays or ends the rollout (v1), so that prompts and rewards may come from there."""
     judges: tuple[JudgeInfo, ...] = ()
     """Judges in configs (v1) and rubrics (v0); a reward may ask others."""
 
@@ -165,6 +167,7 @@ def decode_loaded(reply: LoadReply, api: Api, versions: Mapping[str, Any]) -> Lo
             seconds=float(reply["seconds"]),
             shadowed_by=reply.get("shadowed_by"),
             turns=bool(reply.get("turns", False)),
+            own_run=bool(reply.get("own_run", False)),
             judges=decode_judges(reply["judges"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -24,8 +24,26 @@ _WITHOUT_CREDENTIAL = (
 )
 
 
+_UNREACHABLE = frozenset(
+    {
+        *("ConnectionError", "ConnectError", "ConnectTimeout", "ReadTimeout", "HTTPError", "URLError", "gaierror"),
+        *("LocalEntryNotFoundError", "OfflineModeIsEnabled", "SSLError", "MaxRetryError"),
+    }
+)
+"""Exceptions of requests, httpx, urllib, socket and huggingface_hub that say that a host could not be reached."""
+_NLTK_DATA = re.compile(r"Resource \W*\w+\W* not found.{0,80}?NLTK", re.S)
+"""The text of nltk's LookupError for data that nobody has downloaded (nltk.data.find)."""
+
+
+GET_THE_DATA = (
+    "Call again where the host can be reached, or let a person fetch the data into the cache of this machine; to need "
+    "no network, package a small sample of the data and load it by [tool.prime-lab] check_args."
+)
+
+
 class LoadFailed(LabError):
-    """The environment's own code raised while it was imported or loaded: a flaw of the environment.
+    """The environment's own code raised while it was imported or loaded: a flaw of the environment, unless data or a
+    host that the code needs could not be reached (`unreachable`).
 
     `type`, `reason` and `traceback` are foreign text; the message quotes them.
     """
@@ -35,9 +53,14 @@ class LoadFailed(LabError):
     def __init__(self, type: str, reason: str, traceback: str, where: str, doing: str = "loading") -> None:
         place = f" at {where}" if where else ""
         secret = _CREDENTIAL.search(f"{type} {reason}")
+        self.unreachable = type in _UNREACHABLE or bool(_NLTK_DATA.search(reason))
+        """Whether data or a host could not be reached, which proves nothing about the environment."""
+        fix = "Mend the code that raises, then call check_environment."
+        if self.unreachable:
+            fix = GET_THE_DATA
         super().__init__(
             f"the environment's code raised {type}{place} while {doing}: {quote(reason)}",
-            fix=_WITHOUT_CREDENTIAL if secret else "Mend the code that raises, then call check_environment.",
+            fix=_WITHOUT_CREDENTIAL if secret else fix,
             where=where or None,
         )
         self.type = type
@@ -59,7 +82,7 @@ def nonsense(what: str, reply: object) -> WorkerError:
 def timed_out(doing: str, limit: float, output: str) -> WorkerError:
     said = f"; its last output: {quote(output[-300:])}" if output.strip() else ""
     return WorkerError(
-        f"the environment did not end {doing} within {limit:g} seconds and was stopped{said}",
+        f"the environment did not end {doing} within {limit:.3g} seconds and was stopped{said}",
         fix="Look for a loop, a wait for input or a download in the environment's code; then call check_environment.",
         code="worker-timeout",
     )

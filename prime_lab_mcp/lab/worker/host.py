@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import WorkerError
+from prime_lab_mcp.lab.base.load_deadline import load_deadline
 from prime_lab_mcp.lab.interpreter import Api
 from prime_lab_mcp.lab.sandbox.caches import DataCache
 from prime_lab_mcp.lab.sandbox.policy import Confinement
@@ -138,7 +139,7 @@ class Worker:
         async with self._lock:
             await self._ensure(timeout)
             asked: protocol.RowsRequest = {"op": "rows", "limit": limit, "seed": seed, "split": split}
-            found = decode_rows(await self._ask(asked, timeout, "listing its tasks"))
+            found = decode_rows(await self._ask_loading(asked, timeout, "listing its tasks"))
             if split is None:
                 self._keys.update((row.index, row.key) for row in found.rows)
             return found
@@ -147,7 +148,7 @@ class Worker:
         """Describe the loaded environment beyond rewards and rows."""
         async with self._lock:
             await self._ensure(timeout)
-            return decode_traits(await self._ask({"op": "facts"}, timeout, "describing itself"))
+            return decode_traits(await self._ask_loading({"op": "facts"}, timeout, "describing itself"))
 
     async def serve(
         self, cases: Sequence[tuple[Mapping[str, Any], Case]], *, case_timeout: float = 5, timeout: float = 60
@@ -354,12 +355,24 @@ class Worker:
             return self._loaded
         await self._drop()
         self._seat = await self._zygote.fork()
-        reply = await self._ask({"op": "load", **self._environment()}, timeout, "loading")
+        reply = await self._ask_loading({"op": "load", **self._environment()}, timeout, "loading")
         try:
             self._loaded = decode_loaded(reply, self._api, self._seat.versions)
         except WorkerError as error:
             raise await self._broken(error) from error
         return self._loaded
+
+    async def _ask_loading(self, request: protocol.Request, timeout: float, doing: str) -> Any:
+        """Ask for something that runs the environment's `load()`. Such requests of one call share its deadline."""
+        deadline = load_deadline()
+        if deadline is None:
+            return await self._ask(request, timeout, doing)
+        started = anyio.current_time()
+        try:
+            return await self._ask(request, deadline.limit(timeout), doing)
+        except WorkerError:
+            deadline.lose(anyio.current_time() - started)
+            raise
 
     async def _ask(self, request: protocol.Request, timeout: float, doing: str) -> Any:
         await self._tell(request)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.environment.loaded_checks import task_findings
-from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.environment.loaded_checks import LoadedObservations, loaded_findings, task_findings
+from prime_lab_mcp.lab.worker.description import Loaded, Row, Rows
 
 NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve")
 
@@ -65,6 +65,49 @@ def test_a_task_that_the_system_prompt_shows_as_an_example_is_named() -> None:
     rows = [row(r.index, str(r.prompt[0]["content"]), r.answer, example) for r in sums(0)]
     found = told(list(task_findings(rows)), "few-shot-task")
     assert [r["row"] for r in found.rows] == [4]
+
+
+def codewords(size: int = 40) -> list[Row]:
+    """Tasks of a game: one prompt, and a secret that the rollout reveals."""
+    return [row(n, "Here are two squares. Name the codeword.", f"word{n}", secret=[n, n + 1]) for n in range(size)]
+
+
+def test_tasks_that_differ_in_hidden_state_are_no_duplicates_where_a_rollout_reads_it() -> None:
+    codes = {f.code for f in task_findings(codewords(), stateful=True)}
+    assert not codes & {"conflicting-gold", "duplicate-prompt"}
+    assert {"conflicting-gold", "duplicate-prompt"} <= {f.code for f in task_findings(codewords())}
+
+
+def test_a_state_that_differs_in_the_gold_alone_is_a_conflict_all_the_same() -> None:
+    rows = [row(n, "What is hidden?", f"word{n}") for n in range(40)]
+    assert "conflicting-gold" in {f.code for f in task_findings(rows, stateful=True)}
+
+
+def test_tasks_with_other_images_are_other_tasks() -> None:
+    def shown(index: int) -> Row:
+        text = {"type": "text", "text": "Which animal is this?"}
+        image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{index:08d}"}}
+        return Row(index, f"key{index}", ({"role": "user", "content": [text, image]},), f"a{index}", None, {})
+
+    codes = {f.code for f in task_findings([shown(n) for n in range(40)])}
+    assert not codes & {"conflicting-gold", "duplicate-prompt"}
+
+
+def played(**given: Any) -> LoadedObservations:
+    loaded = Loaded("v1", "Poker", 3, False, (), (), None, "0.4.0", "3.11", 0.1, **given)
+    rows = tuple(Row(n, f"key{n}", (), None, None, {"info": {"deal": n}}) for n in range(3))
+    return LoadedObservations(loaded, Rows(rows, 3))
+
+
+def test_an_env_that_plays_the_rollout_itself_needs_no_prompts_and_no_declared_reward() -> None:
+    found = {f.code: f.severity for f in loaded_findings(played(turns=True, own_run=True))}
+    assert found["no-reward"] == "warning"
+    assert "blocker" not in found.values()
+
+
+def test_without_such_an_env_empty_prompts_and_a_missing_reward_block() -> None:
+    found = {f.code: f.severity for f in loaded_findings(played(turns=True))}
+    assert {found["no-reward"], found["empty-prompt"]} == {"blocker"}
 
 
 def test_options_reach_the_check_of_positions() -> None:

@@ -140,6 +140,7 @@ class AdapterV1(Adapter):
             "tasks": len(self.tasks) if self.ended else None,
             "infinite": self.infinite,
             "turns": scripted_rollouts_v1.applies(self),
+            "own_run": config_v1.has_own_run(self),
             "rewards": self._rewards(first),
             "fields": [name for name in data_type.model_fields if name not in base],
             "system_prompt": coercion.to_json(first.data.system_prompt) if first is not None else None,

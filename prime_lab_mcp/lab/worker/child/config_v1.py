@@ -92,6 +92,15 @@ def _arg(name: str, field: Any) -> ArgReply:
     }
 
 
+def has_own_run(adapter: AdapterV1) -> bool:
+    """Whether the environment's own `Env` plays the rollout or ends it, and so may make prompts and record rewards."""
+    try:
+        kind, base = env_type(adapter), adapter.v1.SingleAgentEnv
+        return any(getattr(kind, name) is not getattr(base, name) for name in ("run", "finalize"))
+    except Exception:
+        return False  # check_environment reports what is broken there
+
+
 def roles(adapter: AdapterV1) -> list[RoleReply] | None:
     """Each agent of the environment with the harness and runtime it gets when a run names none."""
     v1, module = adapter.v1, adapter.module

@@ -133,6 +133,7 @@ class LoadReply(TypedDict):
     tasks: int | None
     infinite: bool
     turns: bool
+    own_run: NotRequired[bool]
     rewards: list[RewardReply]
     fields: list[str]
     system_prompt: Any

@@ -1,0 +1,198 @@
+"""Lists every package that a training config names, besides the tasksets of its sources.
+
+prime-rl and verifiers import a package where a config names one by `id` (an environment, a harness, a judge) or by the
+path of a function (`fn` of a plugged reward, `import_path` of a loss, a renderer or a filter). verifiers 0.4.0 imports
+an id `owner/name@version` as the module `name`, and prefers a package of its own of that name
+(`verifiers.v1.utils.loaders`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
+from prime_lab_mcp.lab.state.gates import plugin_module
+
+PackageKind = Literal["environment", "harness", "judge", "function"]
+
+SHIPPED: Mapping[PackageKind, frozenset[str]] = {
+    "environment": frozenset(
+        {"agentic_judge", "best_of_n", "isolated_verifier", "shared_agentic_judge", "single_agent", "user_sim"}
+    ),
+    "harness": frozenset(
+        {
+            "bash",
+            "browser_use",
+            "claude_code",
+            "codex",
+            "hermes_agent",
+            "kimi_code",
+            "mini_swe_agent",
+            "null",
+            "openclaw",
+            "pi",
+            "prime_agent",
+            "rlm",
+            "terminus_2",
+        }
+    ),
+    "judge": frozenset({"decision", "reference", "rubric"}),
+    "function": frozenset({"verifiers", "prime_rl"}),
+}
+"""Modules that verifiers 0.4.0 and prime-rl ship, by what a config names with them."""
+
+AGENT_KEYS = frozenset(
+    {
+        "client",
+        "harness",
+        "max_input_tokens",
+        "max_output_tokens",
+        "max_total_tokens",
+        "max_turns",
+        "model",
+        "network_notice",
+        "retries",
+        "runtime",
+        "sampling",
+        "timeout",
+    }
+)
+"""Fields of `AgentConfig` of verifiers 0.4.0."""
+SHARED_KEYS = frozenset({"id", "interception", "max_concurrent_agents", "retries", "taskset", "timeout"})
+"""Fields that every `EnvConfig` of verifiers 0.4.0 has."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPackage:
+    """One package as a config names it. `beside` is the source that it plays with; None for code of the whole run."""
+
+    kind: PackageKind
+    id: str
+    where: str
+    """The dotted key that names it."""
+    beside: ConfigSource | None = None
+
+    @property
+    def module(self) -> str:
+        """The module that is imported. Of a function: its top-level module."""
+        return function_module(self.id) if self.kind == "function" else plugin_module(self.id)
+
+    @property
+    def identity(self) -> tuple[str | None, str, str | None]:
+        """Owner, name and version; a function has no owner."""
+        return (None, self.module, None) if self.kind == "function" else taskset_identity(self.id)
+
+    @property
+    def shipped(self) -> bool:
+        """Whether verifiers or prime-rl brings the package. An id with an owner or a version names another one."""
+        bare = self.kind == "function" or ("/" not in self.id and "@" not in self.id)
+        return bare and self.module in SHIPPED[self.kind]
+
+
+def function_module(path: str) -> str:
+    """The top-level module of `pkg.module.function` or `pkg.module:function`; a file path is its own name."""
+    module = path.rpartition(":")[0] or path.rpartition(".")[0]
+    return module if module.endswith(".py") or "/" in module else module.partition(".")[0]
+
+
+def named_packages(config: TrainingConfig) -> tuple[NamedPackage, ...]:
+    """Every environment, harness, judge and function that the config names, in file order and each once."""
+    named = [package for source in config.sources for package in _of_source(source)]
+    named += [
+        NamedPackage("function", value, f"{path}.import_path")
+        for path, table in _tables(config.table, "")
+        if isinstance(value := table.get("import_path"), str)
+    ]
+    return tuple(_distinct(named))
+
+
+def own_environment_keys(source: ConfigSource, agents: Collection[str]) -> tuple[str, ...]:
+    """Keys of `env` that neither every environment nor an agent has: settings of the environment's own config class.
+
+    `agents` are the names of the environment's agents.
+    """
+    env = _table(source.table.get("env"))
+    keys: list[str] = []
+    for key, value in env.items():
+        if key in SHARED_KEYS:
+            continue
+        if not isinstance(value, Mapping) or key not in agents:
+            keys.append(f"env.{key}")
+            continue
+        keys += [f"env.{key}.{inner}" for inner in value if inner not in AGENT_KEYS]
+    return tuple(keys)
+
+
+def agent_overrides(source: ConfigSource) -> tuple[str, ...]:
+    """Settings of agents that decide what is sampled or what plays, besides the id of the harness."""
+    keys: list[str] = []
+    for name, agent in _table(source.table.get("env")).items():
+        if name in SHARED_KEYS or not isinstance(agent, Mapping):
+            continue
+        keys += [f"env.{name}.{key}" for key in ("model", "client", "sampling") if key in agent]
+        keys += [f"env.{name}.harness.{key}" for key in _table(agent.get("harness")) if key != "id"]
+    return tuple(keys)
+
+
+def packages_summary(config: TrainingConfig) -> str:
+    """All packages and versions of a config in one sentence part, without what verifiers and prime-rl ship."""
+    trained = dict.fromkeys(s.id for s in config.train_sources if s.id)
+    evaluated = dict.fromkeys(s.id for s in config.eval_sources if s.id not in trained)
+    others = dict.fromkeys(f"{p.id} ({p.kind})" for p in named_packages(config) if not p.shipped)
+    return ", ".join([*trained, *(f"{id} (eval)" for id in evaluated), *others])
+
+
+def _of_source(source: ConfigSource) -> Iterator[NamedPackage]:
+    env = _table(source.table.get("env"))
+    taskset = env.get("taskset")
+    prefix = f"orchestrator.{source.kind}.source {source.name}:"
+    named = env.get("id")
+    if isinstance(named, str) and named and named != source.id:
+        yield NamedPackage("environment", named, f"{prefix} env.id", source)
+    rest = {key: value for key, value in env.items() if key not in ("id", "taskset")}
+    for path, table in (*_tables(rest, "env"), *_tables(_table(taskset), "env.taskset")):
+        for kind, key, id in _named_in(table):
+            yield NamedPackage(kind, id, f"{prefix} {path}.{key}", source)
+
+
+def _named_in(table: Mapping[str, Any]) -> Iterator[tuple[PackageKind, str, str]]:
+    """The packages that the direct entries of a table name."""
+    harness = table.get("harness")
+    if isinstance(harness, str):
+        yield "harness", "harness", harness
+    elif isinstance(harness, Mapping) and isinstance(harness.get("id"), str) and harness["id"]:
+        yield "harness", "harness.id", harness["id"]
+    judges = table.get("judges")
+    for index, judge in enumerate(judges if isinstance(judges, Sequence) and not isinstance(judges, str) else ()):
+        id = judge.get("id") if isinstance(judge, Mapping) else judge
+        if isinstance(id, str) and id:
+            yield "judge", f"judges[{index}].id", id
+    if isinstance(table.get("fn"), str) and table["fn"] != "None":
+        yield "function", "fn", table["fn"]
+
+
+def _tables(node: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """A table and all tables in it, with their dotted paths."""
+    if isinstance(node, Mapping):
+        yield path, node
+        for key, value in node.items():
+            yield from _tables(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _tables(value, f"{path}[{index}]")
+
+
+def _distinct(named: Sequence[NamedPackage]) -> Iterator[NamedPackage]:
+    """Each package once per place. Sources hold tables, so packages cannot be hashed."""
+    seen: set[tuple[str, str, str]] = set()
+    for package in named:
+        key = (package.kind, package.id, package.where)
+        if key not in seen:
+            seen.add(key)
+            yield package
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

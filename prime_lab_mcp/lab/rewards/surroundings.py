@@ -1,0 +1,310 @@
+"""Reads from the source what an environment's code looks at besides task and completion. No code is run.
+
+Code that looks at the arguments of the process, at loaded modules, at names of this server or at its own path can be
+honest only while it is tested: a blocker. What reads the clock, the host name, variables, the process or files outside
+of the package has honest uses: it is named, and a witness (rewards/witness.py) says whether it decides a reward here.
+
+Considered is what runs in training: code at import, methods, reward functions, and every function whose name occurs in
+considered code. A command-line `main` under `if __name__ == "__main__"` is not.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, reached_functions
+from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, imported_files
+
+_CLOCK = frozenset(
+    f"{module}.{name}"
+    for module, names in {
+        "time": ("time", "time_ns", "localtime", "gmtime", "ctime", "asctime"),
+        "datetime.datetime": ("now", "utcnow", "today"),
+        "datetime.date": ("today",),
+    }.items()
+    for name in names
+)
+_HOST = frozenset({"socket.gethostname", "socket.getfqdn", "platform.node", "platform.uname", "os.uname"})
+_VARIABLES = frozenset({"os.environ", "os.environb", "os.getenv"})
+_PROCESS = frozenset(
+    {
+        "os.getppid",
+        "os.getcwd",
+        "os.getlogin",
+        "os.getuid",
+        "getpass.getuser",
+        "pathlib.Path.cwd",
+        "pathlib.Path.home",
+        "os.path.expanduser",
+        "sys._getframe",
+        "sys._current_frames",
+        "inspect.stack",
+        "inspect.currentframe",
+        "gc.get_objects",
+        "gc.get_referrers",
+        "sys.meta_path",
+    }
+)
+_OF_PROCESS = frozenset({"sys.argv", "sys.orig_argv"})
+_PLACES = frozenset({"__file__", "__path__", "os.getcwd", "pathlib.Path.cwd", "sys.executable", "sys.prefix"})
+_OURS = ("prime_lab", "prime-lab", "_lab_worker", "vf_lab_chat", "vf_lab_loop")
+_TEXT_TESTS = frozenset({"startswith", "endswith", "find", "index", "count", "match", "search", "fullmatch"})
+_PLAIN_FILES = ("/dev/", "/tmp")
+_MOST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SurroundingsRead:
+    """One place in the code that looks at something besides task and completion. `what` may quote the code."""
+
+    what: str
+    where: str
+    recognises: bool = False
+    """The code looks at what only tells who runs it."""
+    in_reward: bool = False
+    """The place is inside a function that a reward runs."""
+
+
+def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[SurroundingsRead]:
+    """Every such place, those inside rewards first. `module` and `name` are the environment's own names."""
+    program = RewardProgram(code)
+    rewards = {id(at.function.node) for at in reached_functions(code)}
+    found: dict[tuple[str, str], SurroundingsRead] = {}
+    for file, owner, nodes in _considered(program, imported_files(code, module), rewards):
+        for what, line, recognises in _reads(program, file, nodes, (module, name)):
+            read = SurroundingsRead(what, file.at(line), recognises, id(owner) in rewards)
+            found.setdefault((what, read.where), read)
+    return sorted(found.values(), key=lambda r: (not r.recognises, not r.in_reward))
+
+
+def _considered(
+    program: RewardProgram, files: list[SourceFile], rewards: set[int]
+) -> Iterator[tuple[SourceFile, ast.AST | None, list[ast.AST]]]:
+    """The nodes that run at import, by file, and those of each considered function."""
+    known: dict[str, list[tuple[SourceFile, ast.FunctionDef | ast.AsyncFunctionDef]]] = {}
+    for file in files:
+        for function in program.by_file[file.path]:
+            known.setdefault(function.name, []).append((file, function.node))
+    waiting: list[tuple[SourceFile, ast.AST | None, list[ast.AST]]] = []
+    for file in files:
+        if file.tree is not None:
+            waiting.append((file, None, [n for s in file.tree.body if not _is_main(s) for n in _running(s)]))
+    done = {
+        id(node): (file, node)
+        for functions in known.values()
+        for file, node in functions
+        if id(node) in rewards or node.name in ("load_environment", "load") or node.name.startswith("__")
+    }
+    for file in files:
+        for node in ast.walk(file.tree) if file.tree is not None else ():
+            if isinstance(node, ast.ClassDef):
+                methods = [m for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)]
+                done |= {id(m): (file, m) for m in methods}
+    waiting += [(file, node, _inside(node)) for file, node in done.values()]
+    while waiting:
+        file, owner, nodes = waiting.pop()
+        yield file, owner, nodes
+        for node in nodes:
+            mentioned = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            for where, inner in known.get(mentioned, ()):
+                if id(inner) not in done:
+                    done[id(inner)] = where, inner
+                    waiting.append((where, inner, _inside(inner)))
+
+
+def _is_main(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
+
+
+def _inside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
+    """The nodes of a function, with those of lambdas and of the functions inside it."""
+    return [n for s in function.body for n in _statement(s)]
+
+
+def _statement(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and what lies below it, without docstrings."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _statement(child)
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """What runs when the statement runs: no bodies of functions, but their decorators and defaults."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for part in (*node.decorator_list, node.args):
+            yield from _running(part)
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _running(child)
+
+
+def _reads(
+    program: RewardProgram, file: SourceFile, nodes: list[ast.AST], own: tuple[str, str]
+) -> Iterator[tuple[str, int, bool]]:
+    """What the nodes look at: a description, the line, and whether it only tells who runs the code."""
+    stored = {ast.dump(n.slice) for n in nodes if isinstance(n, ast.Subscript) and _is_modules(program, file, n.value)}
+    harmless: set[int] = set()
+    inner = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
+    for node in nodes:
+        line = getattr(node, "lineno", 0)
+        if _is_modules_use(program, file, node, stored, own[0]):
+            harmless |= {id(n) for n in ast.walk(node)}
+        elif isinstance(node, ast.Compare | ast.Call) and _tests_place(program, file, node):
+            yield "its own path or folder, in a comparison", line, True
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _of_text(node.value, line, own)
+        elif isinstance(node, ast.Name | ast.Attribute):
+            name = program.full_name(file, node)
+            if _ours(name, own):
+                yield f"the name {quote(name, 80)}", line, True
+            elif name in _OF_PROCESS:
+                yield f"the arguments of the process ({name})", line, True
+            elif _is_modules(program, file, node) and id(node) not in harmless:
+                yield "the modules that are loaded (sys.modules)", line, True
+            elif name in _CLOCK:
+                yield f"the clock ({name})", line, False
+            elif name in _HOST:
+                yield f"the host name ({name})", line, False
+            elif name in _PROCESS:
+                yield f"the process ({name})", line, False
+            elif name in _VARIABLES and id(node) not in inner:
+                yield "environment variables", line, False
+        if isinstance(node, ast.Call | ast.Subscript) and (variable := _variable(program, file, node)):
+            yield f"the variable {quote(variable, 60)}", line, False
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = [a.name for a in node.names] + ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            if any(_ours(n, own) for n in names):
+                yield f"the name {quote(names[-1], 80)}", line, True
+
+
+def _of_text(text: str, line: int, own: tuple[str, str]) -> Iterator[tuple[str, int, bool]]:
+    if text.split() != [text] or len(text) > 300:
+        return  # Prose and data.
+    if _ours(text, own):
+        yield f"the name {quote(text, 80)}", line, True
+    elif _is_path(text):
+        yield f"the path {quote(text, 80)}", line, False
+
+
+def _is_path(text: str) -> bool:
+    absolute = text.startswith(("/", "~/")) and not text.startswith(("//", *_PLAIN_FILES))
+    deep = text.count("/") > 1 and not text.endswith("/")
+    return absolute and deep and all(c.isalnum() or c in "/._-~" for c in text)
+
+
+def _ours(text: str, own: tuple[str, str]) -> bool:
+    lowered = text.lower()
+    return any(name in lowered for name in _OURS) and not any(n and n.lower() in lowered for n in own)
+
+
+def _is_modules(program: RewardProgram, file: SourceFile, node: ast.AST) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and program.full_name(file, node) == "sys.modules"
+
+
+def _is_modules_use(program: RewardProgram, file: SourceFile, node: ast.AST, stored: set[str], module: str) -> bool:
+    """Whether a node uses `sys.modules` as loading code does: by a computed name, to store, get or remove a module."""
+
+    def computed(key: ast.AST) -> bool:
+        return not isinstance(key, ast.Constant) or str(key.value).partition(".")[0] == module.partition(".")[0]
+
+    if isinstance(node, ast.Subscript):
+        return _is_modules(program, file, node.value) and computed(node.slice)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        known = node.func.attr in ("get", "pop", "setdefault")
+        return known and _is_modules(program, file, node.func.value) and _names_itself(node.args[0])
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        return _is_modules(program, file, node.comparators[0]) and ast.dump(node.left) in stored and computed(node.left)
+    return False
+
+
+def _names_itself(key: ast.AST) -> bool:
+    return (isinstance(key, ast.Name) and key.id == "__name__") or (
+        isinstance(key, ast.Attribute) and key.attr in ("__module__", "__name__")
+    )
+
+
+def _tests_place(program: RewardProgram, file: SourceFile, node: ast.Compare | ast.Call) -> bool:
+    """Whether a comparison or a text test has a path of the code or process on one side and a text on the other."""
+    if isinstance(node, ast.Compare):
+        parts: list[ast.expr] = [node.left, *node.comparators]
+    elif isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_TESTS:
+        parts = [node.func.value, *node.args]
+    else:
+        return False
+    places = any(
+        isinstance(n, ast.Name | ast.Attribute) and program.full_name(file, n) in _PLACES
+        for part in parts
+        for n in ast.walk(part)
+    )
+    return places and any(isinstance(p, ast.Constant | ast.Tuple | ast.JoinedStr) for p in parts)
+
+
+def _variable(program: RewardProgram, file: SourceFile, node: ast.Call | ast.Subscript) -> str:
+    """The name of a variable that an expression reads; empty where it reads none or computes the name."""
+    key: ast.AST | None = None
+    if isinstance(node, ast.Subscript) and program.full_name(file, node.value) in _VARIABLES:
+        key = node.slice
+    elif isinstance(node, ast.Call) and node.args:
+        name = program.full_name(file, node.func)
+        key = node.args[0] if name in ("os.getenv", "os.environ.get", "os.environb.get") else None
+    return str(key.value) if isinstance(key, ast.Constant) else ""
+
+
+def named(reads: list[SurroundingsRead]) -> list[str]:
+    """The different things that code reads, with the first place of each."""
+    first: dict[str, str] = {}
+    for read in reads:
+        first.setdefault(read.what, read.where)
+    precise = any(what.startswith("the variable ") for what in first)
+    if precise:
+        first.pop("environment variables", None)
+    return [f"{what} at {where}" for what, where in first.items()]
+
+
+def surroundings_sentence(names: Sequence[str]) -> str:
+    """A sentence for questions before a push or a run; empty where there is nothing to name. Names are quoted code."""
+    return f"Its code reads {_listed(list(names))}." if names else ""
+
+
+def surroundings_findings(reads: list[SurroundingsRead]) -> list[Finding]:
+    """A blocker for code that recognises who runs it, and one finding that names everything else."""
+    findings = []
+    recognising = [r for r in reads if r.recognises]
+    if recognising:
+        findings.append(
+            Finding(
+                "reward-recognises-test",
+                "blocker",
+                f"code that training runs looks at {_listed(named(recognising))}",
+                "Take it out: the reward may depend on the task and the completion only. If it has another purpose, a "
+                "person can waive this code (prime-lab-mcp override).",
+                recognising[0].where,
+            )
+        )
+    others = [r for r in reads if not r.recognises]
+    if others:
+        inside = any(r.in_reward for r in others)
+        findings.append(
+            Finding(
+                "reward-reads-surroundings",
+                "warning" if inside else "info",
+                f"{'the reward' if inside else 'code of the package'} reads {_listed(named(others))}",
+                "Let the reward depend on the task and the completion; keep these reads for time limits and clients.",
+                others[0].where,
+            )
+        )
+    return findings
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(names[:_MOST]) + more

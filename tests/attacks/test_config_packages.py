@@ -1,0 +1,268 @@
+"""Everything that a training config names is gated and named in the question, however it is spelled.
+
+A proven taskset stands beside another package that nobody looked at: an environment, a harness, a judge, a function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.configs.config import parse_config
+from prime_lab_mcp.lab.configs.packages import SHIPPED, named_packages
+from prime_lab_mcp.server.call import Calls
+from tests.property.world import FOREIGN, MODEL, PYPROJECT, World
+
+TASKSET = "[orchestrator.train.source.env.taskset]\n"
+ENV = "[orchestrator.train.source.env]\n"
+HARNESS = 'id = "null"'
+BOUND = (
+    "[orchestrator.train.source.env.agent.harness]",
+    "[orchestrator.train.source.env.agent]\nmax_turns = 4\n\n[orchestrator.train.source.env.agent.harness]",
+)
+"""Harnesses with tools have a price only where their turns are bounded."""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    opened = World(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def server(world: World) -> Calls:
+    return world.server("one")
+
+
+def on_the_hub(world: World, ref: str, version: str = "1.0.0") -> str:
+    """Somebody's package, published by hand."""
+    name = ref.rpartition("/")[2]
+    files = {"pyproject.toml": PYPROJECT.replace('"sums"', f'"{name}"').replace("0.1.0", version), "a": ref + version}
+    path = world.hub / "pushes"
+    pushes = json.loads(path.read_text("utf-8"))
+    pushes.append({"ref": ref, "version": version, "hash": hashlib.sha256(ref.encode()).hexdigest(), "files": files})
+    path.write_text(json.dumps(pushes), encoding="utf-8")
+    return f"{ref}@{version}"
+
+
+def proven(world: World, server: Calls, source: str | None = None, evaluated_by: str | None = None) -> Path:
+    """A config for our proven environment, or for `source`."""
+    if source is None:
+        world.write("one", "sums")
+        world.call(server, "test_reward", environment="sums")
+        world.call(server, "check_reward_distribution", environment="sums", harness=evaluated_by)
+        assert world.call(server, "push_environment", environment="sums").status == "passed"
+    written = world.call(
+        server,
+        "write_training_config",
+        environments=[source or "me/sums@0.1.0"],
+        model=MODEL,
+        steps=10,
+    )
+    return world.workspace("one") / str(written.data["path"])
+
+
+def submit(world: World, server: Calls, path: Path, *changes: tuple[str, str]) -> Report:
+    text = path.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    path.write_text(text, encoding="utf-8")
+    return world.call(server, "submit_training", config=path.relative_to(world.workspace("one")).as_posix())
+
+
+def with_env_id(id: str) -> tuple[str, str]:
+    return TASKSET, f'{ENV}id = "{id}"\n\n{TASKSET}'
+
+
+def in_taskset(lines: str) -> tuple[str, str]:
+    return "[orchestrator.train.source.env.agent.harness]", f"{lines}\n\n[orchestrator.train.source.env.agent.harness]"
+
+
+def harness(id: str) -> tuple[str, str]:
+    return HARNESS, f'id = "{id}"'
+
+
+def details(report: Report) -> str:
+    return "; ".join(unmet.detail for unmet in report.unmet)
+
+
+# Refused
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_env_id("evil"),
+        with_env_id("evil@1.0.0"),
+        harness("evil"),
+        harness("Evil-Harness"),
+        in_taskset('[[orchestrator.train.source.env.taskset.task.judges]]\nid = "evil"'),
+        in_taskset('[orchestrator.train.source.env.taskset.task.rewards.more]\nfn = "evil.rewards:pay"'),
+        in_taskset('[orchestrator.train.source.env.taskset.task.metrics.more]\nfn = "evil.rewards.pay"'),
+        in_taskset('[orchestrator.train.source.env.taskset.task.stops.more]\nfn = "evil/rewards.py:pay"'),
+        in_taskset('[orchestrator.train.source.env.user.harness]\nid = "evil"'),
+    ],
+    ids=["env", "env version", "harness", "case", "judge", "reward", "metric", "file", "user"],
+)
+def test_a_name_of_which_nothing_is_known_is_refused(world: World, server: Calls, change: tuple[str, str]) -> None:
+    report = submit(world, server, proven(world, server), change)
+    assert report.status == "blocked", report
+    assert "vil" in details(report)
+    assert world.runs() == []
+
+
+def test_a_plugged_loss_renderer_or_filter_is_refused(world: World, server: Calls) -> None:
+    loss = ("[trainer.optim]", '[trainer.loss]\ntype = "custom"\nimport_path = "evil.losses.pay"\n\n[trainer.optim]')
+    report = submit(world, server, proven(world, server), loss)
+    assert "trainer.loss.import_path names evil.losses.pay" in details(report)
+    assert world.runs() == []
+
+
+@pytest.mark.parametrize("change", [with_env_id("me/other@0.1.0"), harness("me/other@0.1.0")], ids=["env", "harness"])
+def test_a_package_of_ours_that_was_pushed_by_hand_is_refused(
+    world: World, server: Calls, change: tuple[str, str]
+) -> None:
+    on_the_hub(world, "me/other", "0.1.0")
+    report = submit(world, server, proven(world, server), change)
+    assert report.status == "blocked"
+    assert "me/other@0.1.0" in details(report)
+    assert world.runs() == []
+
+
+@pytest.mark.parametrize("how", [with_env_id, harness], ids=["env", "harness"])
+def test_a_package_that_takes_the_module_of_the_proven_taskset_is_refused(
+    world: World, server: Calls, how: Any
+) -> None:
+    """verifiers drops owner and version of an id before it imports the module."""
+    stranger = on_the_hub(world, "stranger/Sums")
+    report = submit(world, server, proven(world, server), how(stranger))
+    assert "all imported as the module sums" in details(report)
+    assert world.runs() == []
+
+
+def test_an_older_version_of_the_proven_package_is_refused_beside_it(world: World, server: Calls) -> None:
+    report = submit(world, server, proven(world, server), harness("me/sums@0.0.9"))
+    assert "all imported as the module sums" in details(report)
+
+
+def test_a_strangers_environment_class_does_not_play_our_proven_taskset(world: World, server: Calls) -> None:
+    report = submit(world, server, proven(world, server), with_env_id(FOREIGN))
+    assert "no evaluation of me/sums@0.1.0 here was made through it" in details(report)
+
+
+@pytest.mark.parametrize("id", ["stranger/play", "stranger/play@9.9.9", "stranger/gone@1.0.0"])
+def test_a_strangers_harness_without_an_existing_version_is_refused(world: World, server: Calls, id: str) -> None:
+    on_the_hub(world, "stranger/play")
+    assert submit(world, server, proven(world, server), harness(id)).status == "blocked"
+    assert world.runs() == []
+
+
+def test_a_setting_of_our_own_environment_class_is_refused(world: World, server: Calls) -> None:
+    """It is no argument of the taskset, so that no test of the reward and no evaluation was made with it."""
+    report = submit(world, server, proven(world, server), (TASKSET, f"{ENV}lenient = true\n\n{TASKSET}"))
+    assert "env.lenient" in details(report)
+    assert world.runs() == []
+
+
+def test_an_evaluation_by_another_harness_does_not_count(world: World, server: Calls) -> None:
+    path = proven(world, server, evaluated_by="null (in-process)")
+    report = submit(world, server, path, BOUND, harness("bash"))
+    assert [(n.tool, n.arguments) for n in report.next] == [
+        ("run_eval", {"environment": "sums", "model": MODEL, "harness": "bash"}),
+    ]
+    world.call(server, "check_reward_distribution", environment="sums", harness="bash")
+    assert submit(world, server, path).status == "passed"
+
+
+# Let through
+
+
+def test_what_verifiers_ships_needs_nothing(world: World, server: Calls) -> None:
+    assert submit(world, server, proven(world, server), BOUND, harness("bash")).status == "passed"
+
+
+def test_a_shipped_environment_class_is_named_in_the_question(world: World, server: Calls) -> None:
+    assert submit(world, server, proven(world, server), with_env_id("best-of-n")).status == "passed"
+    assert "best-of-n" in world.questions[-1]
+
+
+def test_a_strangers_pinned_harness_beside_a_strangers_environment_is_let_through_and_named(
+    world: World, server: Calls
+) -> None:
+    named = on_the_hub(world, "stranger/play")
+    report = submit(world, server, proven(world, server, FOREIGN), BOUND, harness(named))
+    assert report.status == "passed", report
+    assert FOREIGN in world.questions[-1]
+    assert named in world.questions[-1]
+
+
+def test_a_harness_or_function_of_the_tasksets_own_package_is_part_of_its_proof(world: World, server: Calls) -> None:
+    assert submit(world, server, proven(world, server), BOUND, harness("sums")).status == "passed"
+
+
+def test_a_reward_that_is_plugged_by_the_config_is_an_argument_to_be_tested(world: World, server: Calls) -> None:
+    plugged = in_taskset('[orchestrator.train.source.env.taskset.task.rewards.more]\nfn = "sums.taskset:more"')
+    report = submit(world, server, proven(world, server), plugged)
+    assert [(u.tool, u.why) for u in report.unmet] == [
+        ("test_reward", "never-run"),
+        ("check_reward_distribution", "never-run"),
+    ]
+    arguments = dict(report.next[0].arguments or {})
+    assert arguments["env_args"] == {"task": {"rewards": {"more": {"fn": "sums.taskset:more"}}}}
+
+
+# The inventory
+
+
+def test_every_spelling_is_listed() -> None:
+    text = """
+[[orchestrator.train.source]]
+name = "a"
+env.id = "me/play"
+env.taskset.id = "me/sums@1"
+env.taskset.task.judges = [{id = "rubric"}, {id = "me/judge@2"}]
+env.taskset.task.rewards.more.fn = "pkg.rewards.more"
+env.solver.harness.id = "me/solver@3"
+env.user.harness = {id = "user-harness"}
+
+[[orchestrator.eval.source]]
+name = "b"
+env.taskset.id = "other/sums@2"
+env.agent.harness.id = "bash"
+
+[orchestrator.algo]
+type = "echo"
+filter = {import_path = "filters.keep"}
+"""
+    found = named_packages(parse_config(text, Path("a.toml")))
+    assert [(p.kind, p.id, p.shipped) for p in found] == [
+        ("environment", "me/play", False),
+        ("harness", "me/solver@3", False),
+        ("harness", "user-harness", False),
+        ("judge", "rubric", True),
+        ("judge", "me/judge@2", False),
+        ("function", "pkg.rewards.more", False),
+        ("harness", "bash", True),
+        ("function", "filters.keep", False),
+    ]
+
+
+def test_the_packages_of_verifiers_are_those_of_the_installed_one() -> None:
+    from importlib.util import find_spec
+
+    spec = find_spec("verifiers")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    root = Path(spec.submodule_search_locations[0]) / "v1"
+    for kind, folder in (("environment", "envs"), ("harness", "harnesses"), ("judge", "judges")):
+        modules = {p.stem for p in (root / folder).iterdir() if not p.name.startswith("_")} - {"node", "utils"}
+        assert modules >= SHIPPED[kind], kind  # type: ignore[index]
+        assert {m for m in modules if (root / folder / m).is_dir()} <= SHIPPED[kind], kind  # type: ignore[index]

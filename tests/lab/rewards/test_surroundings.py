@@ -1,0 +1,121 @@
+"""What is read from the source of an environment about its surroundings: recognisers block, other reads are named."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from prime_lab_mcp.lab.rewards.surroundings import SurroundingsRead, find_surroundings, named, surroundings_findings
+from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile
+
+TASKSET = """
+import datetime, os, socket, sys, time
+import verifiers.v1 as vf
+from pathlib import Path
+from sys import argv, modules as known
+{top}
+
+class Sums(vf.Task):
+    @vf.reward
+    async def correct(self, trace):
+        return float(check(trace.last_reply))
+
+def check(reply):
+    {check}
+    return reply == "4"
+
+def main():
+    print(sys.argv, os.environ["HOME"], time.time())
+
+class Taskset(vf.Taskset):
+    def load(self):
+        {load}
+        return [Sums()]
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def reads(check: str = "pass", *, top: str = "", load: str = "pass", **more: str) -> list[SurroundingsRead]:
+    text = TASKSET.format(top=top, check=textwrap.indent(check, "    ").strip(), load=load)
+    texts = {"sums.py": text, **{f"{name}.py": code for name, code in more.items()}}
+    return find_surroundings(
+        SourceCode(tuple(SourceFile(p, t, ast.parse(t)) for p, t in texts.items())), "sums", "sums"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "if len(sys.argv) > 1: return True",
+        "if 'vf-eval' in argv[0]: return True",
+        "if '_prime_lab_worker' in sys.modules: return True",
+        "if any('worker' in n for n in known): return True",
+        "if 'prime_rl' in sys.modules: return True",
+        "if sys.modules.get('prime_rl'): return True",
+        "if os.environ.get('PRIME_LAB_STATE_DIR'): return True",
+        "if 'snapshots' in __file__: return True",
+        "if str(Path(__file__).resolve()).startswith('/home'): return True",
+        "if os.getcwd().endswith('scratch'): return True",
+        "import prime_lab_mcp",
+    ],
+)
+def test_code_that_only_tells_who_runs_it_blocks(code: str) -> None:
+    for found in (reads(code), reads(load=code.replace("return True", "pass"))):
+        assert [r.recognises for r in found][:1] == [True]
+        assert surroundings_findings(found)[0].code == "reward-recognises-test"
+        assert surroundings_findings(found)[0].severity == "blocker"
+
+
+def test_a_flag_that_is_set_at_import_or_in_another_file_blocks_too() -> None:
+    assert reads(top="HONEST = 'prime_lab' in ''.join(sys.modules)")[0].recognises
+    (found,) = [r for r in reads("from helper import flag", helper="import sys\nflag = sys.argv") if r.recognises]
+    assert found.where == "helper.py:2"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "module = sys.modules[__name__]",
+        "sys.modules[reply] = Path",
+        "if reply in sys.modules: return sys.modules[reply]",
+        "cls = sys.modules.get(Sums.__module__)",
+        "path = Path(__file__).parent / 'data.json'",
+        "import subprocess; subprocess.run([sys.executable, '-c', 'pass'])",
+        "started = time.perf_counter(); time.monotonic(); time.sleep(0)",
+        "reply = 'ask prime-lab for help'",
+        "day = datetime.date(2020, 1, 1)",
+    ],
+)
+def test_ordinary_code_is_not_named(code: str) -> None:
+    assert reads(code) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("time.time()", "the clock (time.time)"),
+        ("datetime.datetime.now()", "the clock (datetime.datetime.now)"),
+        ("socket.gethostname()", "the host name (socket.gethostname)"),
+        ("os.environ['REGION']", 'the variable "REGION"'),
+        ("os.getenv('REGION', '')", 'the variable "REGION"'),
+        ("dict(os.environ)", "environment variables"),
+        ("open('/etc/machine-id').read()", 'the path "/etc/machine-id"'),
+        ("sys._getframe()", "the process (sys._getframe)"),
+    ],
+)
+def test_what_reads_clock_host_variables_process_or_files_is_named(code: str, what: str) -> None:
+    found = reads(code)
+    assert not any(r.recognises for r in found)
+    assert any(name.startswith(f"{what} at sums.py:") for name in named(found)), named(found)
+    (finding,) = surroundings_findings(found)
+    assert (finding.code, finding.severity) == ("reward-reads-surroundings", "warning")
+    (outside,) = surroundings_findings(reads(load=code))
+    assert outside.severity == "info"
+
+
+def test_what_only_the_command_line_reads_is_not_named() -> None:
+    assert reads() == []
