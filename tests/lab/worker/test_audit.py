@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.rewards.probes.programs import CANARY_EXPRESSION, CANARY_
 from prime_lab_mcp.lab.worker.child.audit import REFUSED
 from prime_lab_mcp.lab.worker.child.protocol import CANARY
 from prime_lab_mcp.lab.worker.scoring import Scored
-from tests.support.interpreters import shared
+from tests.support.interpreters import older
 from tests.support.scoring import problems
 
 from .conftest import Opened, Write, running, said
@@ -204,8 +204,8 @@ async def test_scratch_files_are_gone_when_the_worker_is(write: Write, opened: O
 
 
 async def test_a_score_that_comes_too_late_is_a_timeout(write: Write, opened: Opened) -> None:
-    async with opened(write(reward="time.sleep(0.4 if trace.last_reply == 'slow' else 0)")) as worker:
-        found = await worker.score([said(1, "2"), said(1, "slow"), said(1, "2")], case_timeout=0.2)
+    async with opened(write(reward="time.sleep(1.5 if trace.last_reply == 'slow' else 0)")) as worker:
+        found = await worker.score([said(1, "2"), said(1, "slow"), said(1, "2")], case_timeout=1.0)
     assert [problems(s) for s in found] == [(), ("timeout",), ()]
     assert [s.reward for s in found] == [2.0, None, 2.0]
 
@@ -244,8 +244,7 @@ def load_environment():
 
 @pytest.mark.slow
 async def test_v0_rewards_are_watched_too(write: Write, opened: Opened) -> None:
-    needed = {"project": {"dependencies": ["verifiers>=0.1.14,<0.2"]}}
-    interpreter = await shared().for_package(needed, api="v0")
+    interpreter = await older()
     tree = write(V0)
     texts = ["a", "EVAL", "FILE", "NET", "LEFT", "LATE", "a"]
     async with opened(tree, interpreter=interpreter, api="v0") as worker:
