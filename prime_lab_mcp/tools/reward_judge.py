@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.evals.spec import ASK_FROM
+from prime_lab_mcp.lab.evals.plan import is_free
+from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM
 from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
 from prime_lab_mcp.lab.rewards import judge_relay
@@ -20,45 +22,60 @@ from prime_lab_mcp.tools.tool import Call, Intent
 
 @asynccontextmanager
 async def paid(call: Call, way: judge_relay.JudgeRelay | None, found: LoadedEnvironment) -> AsyncIterator[None]:
-    """Limit the cost of the judge, and count the actual cost however the test ends."""
+    """Reserve what the judge may cost, and count the real cost however the test ends. Raises EvalError (`over-cap`)."""
     lab = call.lab
     if way is None:
         yield
         return
-    cap = lab.settings.max_spend
-    await way.bound(found.loaded.judges, None if cap is None else max(0.0, cap - lab.ledger.spent(lab.platform)))
+    most = await way.bound(found.loaded.judges)
+    if most is None:
+        yield
+        return
+    key, what = secrets.token_hex(8), f"judge of {found.snapshot.name} at {way.host}"
+    asked = most >= ASK_FROM or lab.ledger.unasked(lab.platform) + most > ASK_AFTER
+    if not lab.ledger.reserve(key, most, what, lab.platform, lab.settings.max_spend, asked=asked):
+        raise EvalError(
+            f"the judge may cost up to ${most:.2f}, which exceeds the spending cap",
+            fix="Test without judge, name a cheaper one, or have the user raise --max-spend.",
+            code="over-cap",
+        )
     try:
         yield
     finally:
-        if way.spent:
-            lab.ledger.commit_spend(
-                secrets.token_hex(8), way.spent, f"judge of {found.snapshot.name} at {way.host}", lab.platform
-            )
+        lab.ledger.correct(key, lab.platform, way.spent)
 
 
 async def intent_of(
     call: Call, environment: str, endpoint: str, examples: int
 ) -> tuple[EndpointAccess | None, Intent | None]:
-    """Return the judge's endpoint and the intent, which needs approval if the estimated cost reaches a dollar.
+    """Return the judge's endpoint and the intent, which needs approval if the judge may cost a dollar, or if small
+    costs have added up.
 
     Both are None if the endpoint or the environment fails; the test itself then reports the error.
     """
+    lab = call.lab
     try:
-        access = await judge_relay.judge_endpoint(call.lab, endpoint)
-        price = await judge_relay.judge_price(call.lab, call.environment, access)
+        access = await judge_relay.judge_endpoint(lab, endpoint)
+        price = await judge_relay.judge_price(lab, call.environment, access)
     except LabError:
         return None, None
-    if price is None:
-        return access, None
-    estimate, cap = judge_relay.estimate_trial(price), call.lab.settings.max_spend
-    if estimate < ASK_FROM and cap is None:
-        return access, None
-    question = (
-        f"Test the reward of {environment} with its judge at {access.endpoint.host}: at most about "
-        f"{judge_relay.ESTIMATED_QUESTIONS} questions, about ${estimate:.2f}?"
-    )
     key = hashlib.sha256(f"judge {call.environment.content} {endpoint} {examples}".encode()).hexdigest()
-    return access, Intent("eval", key, question, estimate, ask=estimate >= ASK_FROM)
+    question = f"Test the reward of {environment} with its judge at {endpoint.partition('|')[0]}"
+    if price is None:
+        if lab.settings.max_spend is None or lab.settings.rehearsal or is_free(access):
+            return access, None
+        message = f"{access.endpoint.host} lists no price for the judge, and the server has a spending cap"
+        fix = "Use an endpoint that lists prices (prime, openrouter), or a server of your own on this machine."
+        return access, Intent("eval", key, question, findings=(Finding("price-unknown", "blocker", message, fix),))
+    most, unasked = judge_relay.bound_trial(price), lab.ledger.unasked(lab.platform)
+    small = most < ASK_FROM
+    if small and unasked + most <= ASK_AFTER and lab.settings.max_spend is None:
+        return access, None
+    question += (
+        f": likely about ${judge_relay.estimate_trial(price):.2f} for {judge_relay.ESTIMATED_QUESTIONS} questions, at "
+        f"most ${most:.2f}, where it ends?"
+    )
+    return access, Intent("eval", key, question, most, ask=not small or unasked + most > ASK_AFTER)
 
 
 def data(seen: Trial, way: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.hosted import calls as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
-from prime_lab_mcp.lab.evals.plan import EvalRequest, prompt_tokens
+from prime_lab_mcp.lab.evals.plan import EvalRequest, is_free, prompt_tokens
 from prime_lab_mcp.lab.evals.plan import plan_evaluation as plan_eval
 from prime_lab_mcp.lab.evals.rehearsal_answers import register_golds
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
-from prime_lab_mcp.lab.evals.spec import ASK_FROM, EvalSpec, canonical_json
+from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, EvalSpec, canonical_json
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.relay import endpoints
@@ -72,13 +74,15 @@ class LocalEval:
     """An evaluation on this machine.
 
     `access`: the endpoint, which has answered and serves the model. `variables`: those of the rehearsal platform.
-    `ref`: the environment on the Hub to which the results are uploaded.
+    `ref`: the environment on the Hub to which the results are uploaded. `max_cost`: the US dollars that were planned,
+    None without a price.
     """
 
     args: Args
     access: endpoints.EndpointAccess
     variables: dict[str, str]
     ref: str | None
+    max_cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,11 @@ EvalPlan = LocalEval | HostedEval | Rescoring
 
 
 async def plan(call: Call, args: Args) -> Plan[EvalPlan]:
-    """Plan the evaluation. Approval is needed if the estimated cost reaches a dollar, or if a cap is set."""
+    """Plan the evaluation.
+
+    Approval is needed if the evaluation may cost a dollar, or if evaluations below a dollar have added up to five
+    since the last question.
+    """
     if args.rescore:
         return Plan(Rescoring(args))
     _supported(args)
@@ -106,7 +114,13 @@ async def plan(call: Call, args: Args) -> Plan[EvalPlan]:
         return Plan(HostedEval(args, planned), Intent("eval", offer.key, offer.question, offer.max_cost, offer.ask))
     access, variables = await _access(call.lab, args)
     ref = await upload.upload_target(call.lab, _local(call, args)) if args.upload else None
-    return Plan(LocalEval(args, access, variables, ref), _intent(call, args, access, ref))
+    work = LocalEval(args, access, variables, ref)
+    if is_free(access) or (access.price is None and call.lab.settings.rehearsal):
+        return Plan(work, _upload_intent(call, args, access, ref))
+    spec = await _spec(call, work)
+    if EvaluationJobs(call.lab).costs_nothing(spec):
+        return Plan(work, _upload_intent(call, args, access, ref))
+    return Plan(replace(work, max_cost=spec.max_cost), _intent(call, args, spec, ref))
 
 
 async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
@@ -117,17 +131,20 @@ async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
     if isinstance(work, HostedEval):
         agreed = plan.intent.key if plan.intent is not None else None
         return await hosted.evaluate_hosted(call.lab, work.planned, work.args.wait_seconds, call.progress, agreed)
-    return await _evaluated(call, work)
+    return await _evaluated(call, work, asked=plan.intent is not None and plan.intent.ask)
 
 
-async def _evaluated(call: Call, work: LocalEval) -> Outcome:
+async def _evaluated(call: Call, work: LocalEval, *, asked: bool) -> Outcome:
     lab, evals, args = call.lab, EvaluationJobs(call.lab), work.args
     spec = await _spec(call, work)
+    if (spec.max_cost or 0.0) > (work.max_cost or 0.0) + 1e-9 and not evals.costs_nothing(spec):
+        raise LabError(
+            "the evaluation may cost more than was planned",
+            fix="Call run_eval again; it plans and asks about the present cost.",
+            code="intent-changed",
+        )
     await call.progress(0, spec.planned, verdict.announced_outcome(spec))
-    job = await evals.start(spec, work.access.key)
-    if spec.price is not None:
-        cost = args.wanted().estimate(spec.price)
-        lab.ledger.commit_spend(job.id, cost, f"evaluation {job.id} of {spec.environment}", lab.platform)
+    job = await evals.start(spec, work.access.key, asked=asked)
     job = await evals.wait(job.id, args.wait_seconds, call.progress)
     if job.state in LIVE_STATES:
         return verdict.running_outcome(lab, job)
@@ -158,13 +175,11 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
         await call.progress(0, None, message)
 
     async with open_environment(lab, _local(call, args), env_args=args.env_args or {}, progress=say) as env:
-        cap = lab.settings.max_spend
-        remaining = None if cap is None else max(0.0, cap - lab.ledger.spent(lab.platform))
         rehearsed = access.endpoint.preset == "prime" and lab.settings.rehearsal
         rows = (await env.worker.rows(limit=_GOLDS if rehearsed else _PROMPTS, seed=0)).rows
         roles = (await env.worker.facts()).roles if env.api == "v1" else None
         prompts = [prompt_tokens(row) for row in rows[:_PROMPTS]]
-        spec = plan_eval(env.snapshot, env.interpreter, env.loaded, access, args.wanted(), remaining, roles, prompts)
+        spec = plan_eval(env.snapshot, env.interpreter, env.loaded, access, args.wanted(), roles, prompts)
         if rehearsed:
             await register_golds(work.variables, rows)
     return spec
@@ -187,22 +202,48 @@ async def _access(lab: Lab, args: Args) -> tuple[endpoints.EndpointAccess, dict[
     return await endpoints.query_endpoint(access, args.model or "", exact=complete), variables
 
 
-def _intent(call: Call, args: Args, access: endpoints.EndpointAccess, ref: str | None) -> Intent | None:
-    if access.price is None and ref is None:
-        return None
-    estimate = args.wanted().estimate(access.price) if access.price is not None else 0.0
-    if estimate < ASK_FROM and call.lab.settings.max_spend is None and ref is None:
+def _upload_intent(call: Call, args: Args, access: endpoints.EndpointAccess, ref: str | None) -> Intent | None:
+    """The intent of an evaluation that costs nothing: its upload alone needs approval."""
+    if ref is None:
         return None
     content = call.snapshot.content if call.snapshot else args.environment
-    what = [content, args.model, access.endpoint.url, args.num_examples, args.rollouts, args.max_tokens]
-    question = (
-        f"Evaluate {args.environment} with {args.model} at {access.endpoint.host}: {args.num_examples} tasks x "
-        f"{args.rollouts} rollouts, about ${estimate:.2f} at most for one turn each?"
-    )
+    what = [content, args.model, access.endpoint.url, args.num_examples, args.rollouts, args.max_tokens, ref]
+    question = f"{_size(args, access.endpoint.host)}? {upload.upload_question(ref)}"
+    return Intent("eval", _digest(what), question, 0.0)
+
+
+def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
+    """The intent of an evaluation that costs money, with its bound and its likely cost."""
+    lab, most = call.lab, spec.max_cost
+    small = most is not None and most < ASK_FROM
+    unasked = lab.ledger.unasked(lab.platform) if small else 0.0
+    if most is None:
+        price = f"{spec.endpoint.host} lists no price for it; it ends at {spec.max_total_tokens or 0:,} tokens"
+    else:
+        price = f"likely about ${spec.estimate['cost']:.2f} (one turn each), at most ${most:.2f}, where it ends"
+    question = f"{_size(args, spec.endpoint.host)}: {price}?"
+    if small and unasked + (most or 0.0) > ASK_AFTER:
+        question += f" Evaluations that were not asked about have come to ${unasked:.2f} since the last question."
+    ask = not small or unasked + (most or 0.0) > ASK_AFTER
+    what = [spec.intent, spec.endpoint.url]
     if ref is not None:
         what, question = [*what, ref], f"{question} {upload.upload_question(ref)}"
-    key = hashlib.sha256(canonical_json(what).encode()).hexdigest()
-    return Intent("eval", key, question, estimate, ask=estimate >= ASK_FROM or ref is not None)
+    findings: tuple[Finding, ...] = ()
+    if most is None and lab.settings.max_spend is not None:
+        message = f"{spec.endpoint.host} lists no price for {quote(args.model, 100)}, and the server has a spending cap"
+        fix = "Use an endpoint that lists prices (prime, openrouter), or a server of your own on this machine."
+        findings = (Finding("price-unknown", "blocker", message, fix),)
+    return Intent("eval", _digest(what), question, most, ask=ask or ref is not None, findings=findings)
+
+
+def _size(args: Args, host: str) -> str:
+    return (
+        f"Evaluate {args.environment} with {args.model} at {host}: {args.num_examples} tasks x {args.rollouts} rollouts"
+    )
+
+
+def _digest(what: list[Any]) -> str:
+    return hashlib.sha256(canonical_json(what).encode()).hexdigest()
 
 
 TOOL = PlannedTool(

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
 from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.configs.config import parse_config
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import ASK_AFTER
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import evidence_from
+from prime_lab_mcp.lab.state.outcome import Facts
 from prime_lab_mcp.lab.training.bound import CostBound, bound_cost
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools import submit_training, watch_run
 from prime_lab_mcp.tools.registry import TOOLS
+from tests.lab.evals.conftest import write_environment
+from tests.lab.evals.scripted import ScriptedModel, adds, serving
 from tests.tools.loopback import CONFIG, Desk, desk
 
 pytestmark = pytest.mark.anyio
@@ -145,7 +158,158 @@ async def test_a_run_without_a_bound_is_refused_and_the_named_key_mends_it(at: D
     assert asked(mended)[0] > HOURLY
 
 
+async def test_a_run_that_ended_counts_with_its_real_cost(at: Desk) -> None:
+    at.config(changed("max_steps = 20", "max_steps = 1"), "configs/rl/real.toml")
+    before = at.lab.ledger.spent("rehearsal")
+    started = await at.call(submit_training.TOOL, config="configs/rl/real.toml")
+    assert at.lab.ledger.spent("rehearsal") == pytest.approx(before + started.data["max_cost"])
+    await at.tell("/rehearsal/clock", advance=3600)
+    ended = await at.call(watch_run.TOOL, id=started.data["id"])
+    assert ended.data["status"] == "COMPLETED"
+    real = ended.data["spend"]["total"]
+    assert 0 < real < started.data["max_cost"]
+    assert at.lab.ledger.spent("rehearsal") == pytest.approx(before + real, abs=0.01)
+
+
 def test_a_model_of_unknown_size_is_as_large_as_its_gpus_can_hold() -> None:
     unknown = bound(changed("Qwen/Qwen3-4B-Instruct-2507", "somebody/mystery")).max_cost
     assert unknown is not None
     assert unknown > 2 * (bound(CONFIG).max_cost or 0.0)
+
+
+PRICE = {"input_usd_per_mtok": 10.0, "output_usd_per_mtok": 10.0}
+"""At this price one task with one rollout and 1000 tokens reserves 4 x $0.02."""
+EACH = 0.08
+
+
+@asynccontextmanager
+async def server(folder: Path, cap: float | None = None) -> AsyncIterator[Calls]:
+    """One more server on the workspace and state directory of `folder`."""
+    settings = Settings(workspace=folder / "workspace", state_dir=folder / "state", max_spend=cap)
+    lab = Lab(settings)
+    yield Calls(lab, TOOLS, References())
+    await lab.close()
+
+
+async def provable(calls: Calls) -> None:
+    """The environment whose reward was tested: what stands before an evaluation."""
+    lab = calls.lab
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    for tool in ("check_environment", "test_reward"):
+        lab.ledger.record(
+            evidence_from(
+                tool, "passed", lab.key, snapshot, (), Facts(), lab.platform, {}, {"api": "v1", "loads": True}
+            )
+        )
+
+
+async def evaluate(calls: Calls, at: ScriptedModel, **given: Any) -> Report:
+    arguments = {"environment": "sums_v1", "model": "paid", "endpoint": at.url, "rollouts": 1, "max_tokens": 1000}
+    return await calls.execute("run_eval", arguments | {"num_examples": 1, "wait_seconds": 0} | given)
+
+
+def only_code(report: Report) -> str:
+    return next(f.code for f in report.findings if f.severity == "blocker")
+
+
+async def test_evaluations_of_several_servers_at_once_do_not_pass_a_cap_together(tmp_path: Path) -> None:
+    gate = threading.Event()
+    with serving(adds, gate) as model:
+        model.prices = {"paid": PRICE}
+        async with AsyncExitStack() as stack:
+            servers = [await stack.enter_async_context(server(tmp_path, cap=2.5 * EACH)) for _ in range(2)]
+            await provable(servers[0])
+            reports: list[Report] = []
+
+            async def one(calls: Calls, temperature: float) -> None:
+                reports.append(await evaluate(calls, model, temperature=temperature))
+
+            await evaluate(servers[0], model, num_examples=1000)  # checks the environment once, and is over the cap
+            async with anyio.create_task_group() as tasks:
+                for number in range(4):
+                    tasks.start_soon(one, servers[number % 2], 0.1 * (number + 1))
+            ledger = servers[0].lab.ledger
+            assert sum(r.status == "running" for r in reports) == 2, reports
+            assert {only_code(r) for r in reports if r.status != "running"} == {"over-cap"}
+            assert ledger.spent("prime") == pytest.approx(2 * EACH)
+            gate.set()
+            for job in EvaluationJobs(servers[0].lab).list():
+                ended = await EvaluationJobs(servers[0].lab).wait(job.id, 90, _unheard)
+                assert ended.state == "finished", ended
+            real = 2 * (10 + 5) * 10.0 / 1e6
+            assert ledger.spent("prime") == pytest.approx(real)
+            again = await evaluate(servers[1], model, temperature=0.9)
+            assert again.status == "running", again
+            await EvaluationJobs(servers[1].lab).stop(str(again.data["id"]))
+
+
+async def _unheard(done: float, total: float | None, message: str) -> None:
+    """Progress that nobody follows."""
+
+
+async def test_small_evaluations_add_up_to_a_question(tmp_path: Path) -> None:
+    with serving(adds) as model:
+        model.prices = {"paid": PRICE}
+        async with server(tmp_path) as calls:
+            await provable(calls)
+            ledger = calls.lab.ledger
+            ledger.reserve("earlier", ASK_AFTER - EACH / 2, "evaluations", "prime", None, asked=False)
+            report = await evaluate(calls, model)
+            price, question = asked(report)
+            assert price == pytest.approx(EACH)
+            assert "since the last question" in question
+            assert "likely about $0.01" in question
+            assert f"at most ${EACH:.2f}" in question
+            assert EvaluationJobs(calls.lab).list() == []
+            agreed = await evaluate(calls, model, confirm=report.data["confirm"], wait_seconds=90)
+            assert agreed.data["state"] == "finished", agreed
+            assert agreed.data["estimate"]["at_most"] == pytest.approx(EACH)
+            assert ledger.unasked("prime") == 0.0
+
+
+async def test_an_endpoint_without_a_price_is_refused_under_a_cap_and_asked_about_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prime_lab_mcp.lab.relay import endpoints
+
+    with serving(adds) as model:
+        async with server(tmp_path, cap=100.0) as calls:
+            await provable(calls)
+            free = await evaluate(calls, model, model="scripted", wait_seconds=90)
+            assert free.data["state"] == "finished", free
+            monkeypatch.setattr(endpoints, "resolve_endpoint", lambda *_: _keyed(model))
+            refused = await evaluate(calls, model, model="scripted", temperature=0.5)
+            assert (refused.status, only_code(refused)) == ("blocked", "price-unknown"), refused
+        async with server(tmp_path) as calls:
+            report = await evaluate(calls, model, model="scripted", temperature=0.5)
+            assert report.status == "needs_confirmation", report
+            assert "lists no price" in str(report.data["question"])
+
+
+def _keyed(model: ScriptedModel) -> Any:
+    from prime_lab_mcp.lab.relay.endpoints import Endpoint, EndpointAccess
+
+    return EndpointAccess(Endpoint("mine", model.url, "MY_KEY"), "a-key")
+
+
+def test_a_ledger_of_the_first_version_opens_and_counts_its_spend(tmp_path: Path) -> None:
+    import sqlite3
+
+    from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+    from prime_lab_mcp.lab.state.ledger.schema import schema_statements
+
+    path = tmp_path / "ledger.sqlite"
+    with sqlite3.connect(path) as db:
+        for statement in schema_statements():
+            db.execute(statement.replace(", asked INTEGER", ""))
+        db.execute("INSERT INTO spend (at, intent, amount, what, platform) VALUES (1, 'i', 2.5, 'w', 'prime')")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    ledger = Ledger(path)
+    assert (ledger.spent("prime"), ledger.unasked("prime")) == (2.5, 0.0)
+    assert ledger.reserve("j", 0.5, "evaluation", "prime", None, asked=False)
+    assert ledger.unasked("prime") == 0.5
+    ledger.correct("j", "prime", 0.1)
+    assert ledger.spent("prime") == pytest.approx(2.6)
+    ledger.close()

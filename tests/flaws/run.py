@@ -25,7 +25,7 @@ from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.flaws.corpus import Expected, Sample
 from tests.support.packages import pyproject
-from tests.support.interpreters import share
+from tests.support.interpreters import DATASETS, MATH_VERIFY, OLDEST, share
 
 Verdict = Literal[
     "found", "found by check", "weak", "other code", "missed", "sound", "false alarm", "no verdict", "error"
@@ -33,7 +33,7 @@ Verdict = Literal[
 LIMIT = 300.0
 """Seconds after which both tools together should long have answered."""
 GOOD: frozenset[Verdict] = frozenset({"found", "found by check", "sound"})
-_V0 = ("verifiers>=0.1.14,<0.2", "datasets>=3.0,<4.7", "math-verify>=0.9,<0.10")
+_V0 = (OLDEST, DATASETS, MATH_VERIFY)
 """The same for every v0 sample, so that one interpreter serves them all."""
 _V1 = ("verifiers>=0.4.0,<0.5",)
 _README = """\

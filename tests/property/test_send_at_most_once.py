@@ -26,14 +26,12 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.settings import Platform, Settings
 from prime_lab_mcp.lab.configs.config import parse_config
 from prime_lab_mcp.lab.evals.hosted.following import HostedStart
-from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.upload import EvalUpload
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.hub.publish import EnvironmentPush, PublishRequest, PublishTarget
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Pushed, Submitted
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
-from prime_lab_mcp.lab.relay.endpoints import Endpoint
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.manifest import Manifest
 from prime_lab_mcp.lab.state.once import AtMostOnce, Once
@@ -41,6 +39,7 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.control import ResumedRun
 from prime_lab_mcp.lab.training.submission import RunSubmission
+from tests.support.evaluations import hosted_spec
 from tests.tools.loopback import CONFIG
 
 KEY = "ab" * 32
@@ -350,25 +349,9 @@ def resumption(world: World, server: Server) -> AtMostOnce[Any]:
 
 
 def hosted(world: World, server: Server) -> AtMostOnce[Any]:
-    spec = EvalSpec(
-        environment="me/sums",
-        source="hub:x",
-        content="hub:x",
-        tree=Path(),
-        api="v1",
-        module="sums",
-        python=Path(),
-        program=Path(),
-        verifiers="",
-        model="m",
-        endpoint=Endpoint("prime", "http://x"),
-        num_examples=2,
-        rollouts=2,
-        hosted="me/sums@0.1.0",
-    )
     lab = server.lab
     return HostedStart(
-        lab.prime, lab.ledger, lab.platform, spec, key=KEY, name="sums-abababab", job="eval-1", workspace="w"
+        lab.prime, lab.ledger, lab.platform, hosted_spec(), key=KEY, name="sums-abababab", job="eval-1", workspace="w"
     )
 
 

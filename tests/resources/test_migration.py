@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.worker.scoring import Case
 from tests.conftest import TEMPLATES
 from tests.lab.rewards.packages import codes, try_reward
 from tests.resources.fenced import files, page
+from tests.support.interpreters import share
 
 GUIDE = page("guide/migration")
 FRUIT = ("apples", "pears", "plums", "figs", "quinces")
@@ -43,7 +44,9 @@ def anyio_backend() -> str:
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lab]:
     root = tmp_path_factory.mktemp("migration")
     (root / "workspace" / "environments").mkdir(parents=True)
-    lab = Lab(Settings(workspace=root / "workspace", state_dir=root / "state", templates=TEMPLATES))
+    settings = Settings(workspace=root / "workspace", state_dir=root / "state", templates=TEMPLATES)
+    share(settings)
+    lab = Lab(settings)
     _write(root / "workspace", files(GUIDE))
     for package in ("harvest", "harvest_v0"):
         data = root / "workspace" / "environments" / package / package / "data"

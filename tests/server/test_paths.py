@@ -18,6 +18,7 @@ from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.main import open_lab
 from prime_lab_mcp.tools.registry import TOOLS
+from tests.support.interpreters import DATASETS, OLDEST, share
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
@@ -117,6 +118,7 @@ def write(settings: Settings, name: str, requires: str, files: dict[str, str]) -
 async def opened(tmp_path: Path, *, rehearsal: bool) -> AsyncIterator[tuple[Settings, Any]]:
     (tmp_path / "workspace" / "environments").mkdir(parents=True)
     settings = Settings(workspace=tmp_path / "workspace", state_dir=tmp_path / "state", rehearsal=rehearsal)
+    share(settings)
     lab = open_lab(settings)
     calls = Calls(lab, TOOLS, References())
 
@@ -154,7 +156,7 @@ async def test_a_procedural_environment_without_end_goes_all_the_way_to_a_run(tm
 
 async def test_an_older_environment_goes_up_to_the_push_and_is_then_told_what_to_do(tmp_path: Path) -> None:
     async with opened(tmp_path, rehearsal=True) as (settings, call):
-        write(settings, "sums-v0", '"verifiers>=0.1.14,<0.2", "datasets"', {"sums_v0.py": OLDER})
+        write(settings, "sums-v0", f'"{OLDEST}", "{DATASETS}"', {"sums_v0.py": OLDER})
         checked = await call("check_environment", "passed", environment="sums-v0")
         assert (checked.data["api"], checked.data["trainable"]) == ("v0", False)
         await call("test_reward", "passed", environment="sums-v0")

@@ -8,7 +8,14 @@ from __future__ import annotations
 import platformdirs
 
 from prime_lab_mcp.lab.base.settings import Settings
-from prime_lab_mcp.lab.interpreter import Interpreters
+from prime_lab_mcp.lab.interpreter import Interpreter, Interpreters
+
+OLDEST = "verifiers>=0.1.14,<0.2"
+DATASETS = "datasets>=3.0,<4.7"
+MATH_VERIFY = "math-verify>=0.9,<0.10"
+PYTHON = ">=3.11"
+"""What packages of tests require, and the v0 templates. An interpreter is built for each set of requirements, so that
+every other set costs fifteen seconds."""
 
 
 def shared() -> Interpreters:
@@ -16,6 +23,12 @@ def shared() -> Interpreters:
     root = platformdirs.user_cache_path("prime-lab-mcp-tests")
     root.mkdir(parents=True, exist_ok=True)
     return Interpreters(Settings(workspace=root, state_dir=root))
+
+
+async def older(verifiers: str = OLDEST, *more: str) -> Interpreter:
+    """The shared interpreter of a v0 package that requires this verifiers, `datasets` and more."""
+    needed = {"dependencies": [verifiers, DATASETS, *more], "requires-python": PYTHON}
+    return await shared().for_package({"project": needed}, api="v0")
 
 
 def share(settings: Settings) -> None:

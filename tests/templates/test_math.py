@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import threading
 import time
@@ -160,9 +161,9 @@ def test_boxes_that_agree_are_one_answer(reply: str) -> None:
     ["9^{9^9}", r"9^{9^{9^{9}}}+x", "x^{99999}", "(10!)!", "99999!", "x" * 399, r"\sqrt{" * 60 + "x" + "}" * 60],
 )
 def test_towers_and_long_answers_are_refused_at_once(given: str) -> None:
-    began = time.monotonic()
+    began = sum(os.times()[:4])  # CPU seconds of this process and its children, whatever else the machine does
     assert paid("x^2+1", given) == 0.0
-    assert time.monotonic() - began < 1.0
+    assert sum(os.times()[:4]) - began < 1.0
 
 
 def test_a_comparison_without_end_is_stopped_and_the_next_one_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import TEMPLATES
-from tests.support.interpreters import shared
+from tests.support.interpreters import older
 
 PROGRAM = Path(__file__).with_name("v0_rollouts.py")
 
@@ -24,8 +24,7 @@ PROGRAM = Path(__file__).with_name("v0_rollouts.py")
 @pytest.fixture(scope="module")
 def python() -> Path:
     """An interpreter with the verifiers that the templates require."""
-    needed = {"project": {"dependencies": ["verifiers>=0.1.14,<0.2", "datasets>=3.0,<4.7"]}}
-    return asyncio.run(shared().for_package(needed, api="v0")).python
+    return asyncio.run(older()).python
 
 
 def held_out(kind: str) -> list[dict[str, str]]:

@@ -6,19 +6,18 @@ Each package is made by the fitter's own function from the files of both templat
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from uv import find_uv_bin
 
 from prime_lab_mcp.lab.authoring.build import build_sample
 from prime_lab_mcp.lab.authoring.template import SINGLE_TURN, PackageNames, environment_kind, template_names
 from tests.conftest import TEMPLATES
+from tests.support.interpreters import MATH_VERIFY, OLDEST, older
 from tests.templates.loading import modules
 
 pytestmark = pytest.mark.slow
@@ -70,19 +69,15 @@ print(json.dumps({"told": told, "problems": problems}))
 
 
 @pytest.fixture(scope="module")
-def older(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The interpreter of an environment with verifiers 0.1.14 and what the templates need."""
-    folder = tmp_path_factory.mktemp("v0") / "venv"
-    uv = os.fsdecode(find_uv_bin())
-    subprocess.run([uv, "venv", "-q", "--python", sys.executable, str(folder)], check=True, timeout=120)
-    needed = ["verifiers==0.1.14", "datasets>=3.0,<4.7", "math-verify>=0.9,<0.10"]
-    python = str(folder / "bin" / "python")
-    subprocess.run([uv, "pip", "install", "-q", "--python", python, *needed], check=True, timeout=600)
-    return python
+def python() -> str:
+    """An interpreter with verifiers 0.1.14 and what the templates need."""
+    found = asyncio.run(older(OLDEST, MATH_VERIFY))
+    assert found.verifiers == "0.1.14"
+    return str(found.python)
 
 
 @pytest.fixture(scope="module")
-def scored(older: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def scored(python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     made = tmp_path_factory.mktemp("made")
     asked = {}
     for kind in [*KINDS, "v0_single_turn"]:
@@ -91,7 +86,7 @@ def scored(older: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
         form = FORMS.get(kind, ("<answer>", "</answer>"))
         asked[kind] = {"folder": str(made / kind), "module": names.module, "form": form}
     ended = subprocess.run(
-        [older, "-c", PROGRAM], input=json.dumps(asked), capture_output=True, text=True, timeout=300, check=False
+        [python, "-c", PROGRAM], input=json.dumps(asked), capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     result: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])

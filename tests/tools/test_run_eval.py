@@ -184,7 +184,10 @@ async def test_a_dollar_is_asked_about_and_less_is_not(lab: Lab, monkeypatch: py
     cheap = (await run_eval.plan(call, asked(num_examples=10, rollouts=4))).intent
     dear = (await run_eval.plan(call, asked(num_examples=1000, rollouts=8))).intent
 
-    assert cheap is None
+    assert cheap is not None
+    assert (cheap.kind, cheap.ask) == ("eval", False)
+    assert cheap.max_cost == pytest.approx(4 * 0.122, abs=0.01)
     assert dear is not None
     assert (dear.kind, dear.ask) == ("eval", True)
-    assert dear.max_cost == pytest.approx(24.4, abs=0.1)
+    assert dear.max_cost == pytest.approx(4 * 24.4, abs=0.1)
+    assert "at most $97.5" in dear.question

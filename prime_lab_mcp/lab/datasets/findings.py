@@ -5,19 +5,14 @@ prompts over a split, and the text itself (length, credentials, leaks, public te
 
 `observation` makes one pass over the rows and fills `RowObservations`; each check is a pure function of these.
 Thresholds and severities are listed in docs/validation.md, Dataset findings.
-
-Public test sets are reported because a score on them measures memory too: Qwen2.5-Math-7B completes 54.6 % of
-MATH-500's questions from their first 60 %, and none of a set made after the model (arXiv 2507.10532).
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Literal
 
 from prime_lab_mcp.lab.base import statistics
 from prime_lab_mcp.lab.base.codes import Code
@@ -26,6 +21,7 @@ from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import TOKEN_ESTIMATE_METHOD, count, quote
 from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, CLASS_FORMATS, recognise_format
 from prime_lab_mcp.lab.datasets.observation import RowObservations, observe_rows
+from prime_lab_mcp.lab.datasets.public_test_sets import known_benchmark
 from prime_lab_mcp.lab.datasets.tasks import (
     ASSUMED_BUDGET,
     OPEN_ENDED,
@@ -35,144 +31,6 @@ from prime_lab_mcp.lab.datasets.tasks import (
     TaskRow,
     TokenBudget,
 )
-
-Kind = Literal["test-only", "has-training"]
-
-_TEST_ONLY = (
-    "math-500",
-    "hendrycks_math_500",
-    "aime24",
-    "aime_2024",
-    "aime25",
-    "aime_2025",
-    "aimo-validation-aime",
-    "aimo-validation-amc",
-    "amc23",
-    "minervamath",
-    "minerva_math",
-    "olympiadbench",
-    "openai_humaneval",
-    "humaneval",
-    "humanevalplus",
-    "humaneval-x",
-    "multipl-e",
-    "mbppplus",
-    "gpqa",
-    "gpqa_diamond",
-    "truthful_qa",
-    "mmlu-pro",
-    "mmlu-redux",
-    "mmlu-redux-2.0",
-    "bbh",
-    "bigbenchhard",
-    "big_bench_hard",
-    "bigbench",
-    "ifeval",
-    "simpleqa",
-    "code_generation_lite",
-    "livecodebench",
-    "cruxeval",
-    "bigcodebench",
-    "ds1000",
-    "mgsm",
-    "gsm-plus",
-    "gsm1k",
-    "gsm_symbolic",
-    "swe-bench_verified",
-    "swe-bench_lite",
-    "agieval",
-    "berkeley-function-calling-leaderboard",
-    "mt_bench_prompts",
-    "alpaca_eval",
-    "ceval-exam",
-    "cmmlu",
-    "mmmlu",
-)
-_HAS_TRAINING = (
-    "gsm8k",
-    "hendrycks_math",
-    "competition_math",
-    "mmlu",
-    "ai2_arc",
-    "hellaswag",
-    "winogrande",
-    "piqa",
-    "siqa",
-    "social_i_qa",
-    "commonsense_qa",
-    "openbookqa",
-    "boolq",
-    "sciq",
-    "squad",
-    "squad_v2",
-    "trivia_qa",
-    "nq_open",
-    "natural_questions",
-    "web_questions",
-    "hotpot_qa",
-    "quac",
-    "coqa",
-    "mbpp",
-    "code_contests",
-    "aqua_rat",
-    "math_qa",
-    "svamp",
-    "multiarith",
-    "mawps",
-    "asdiv",
-    "medmcqa",
-    "med_qa",
-    "pubmed_qa",
-    "snli",
-    "multi_nli",
-    "anli",
-    "glue",
-    "super_glue",
-    "imdb",
-    "sst2",
-    "ag_news",
-    "logiqa",
-    "reclor",
-    "strategyqa",
-    "cosmos_qa",
-    "lambada",
-    "cnn_dailymail",
-    "xsum",
-    "wmt14",
-    "wmt16",
-)
-_BY_FULL_ID: dict[str, Kind] = {
-    "eleutherai/math": "has-training",
-    "hendrycks/math": "has-training",
-    "lighteval/math": "has-training",
-    "ucinlp/drop": "has-training",
-    "ehovy/race": "has-training",
-    "codeparrot/apps": "has-training",
-    "cais/hle": "test-only",
-    "race": "has-training",
-    "drop": "has-training",
-}
-"""Names that many other datasets share. They count only with their owner, or bare as in the Hub's early days."""
-
-
-def _comparable_name(name: str) -> str:
-    return re.sub(r"[-_. ]", "", name.casefold())
-
-
-_KNOWN: dict[str, Kind] = {
-    **{_comparable_name(name): "has-training" for name in _HAS_TRAINING},
-    **{_comparable_name(name): "test-only" for name in _TEST_ONLY},
-}
-
-
-def known_benchmark(dataset: str) -> Kind | None:
-    """Tell whether a dataset id names a public benchmark, copies under other owners included; None otherwise.
-
-    `test-only`: the whole benchmark is a test set. `has-training`: only its held-out splits are.
-    """
-    full = dataset.strip().casefold()
-    return _BY_FULL_ID.get(full) or _KNOWN.get(_comparable_name(full.rpartition("/")[2]))
-
 
 Check = Callable[[RowObservations], Iterator[Finding]]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
 from prime_lab_mcp.lab.base.text import estimate_tokens, quote
-from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, IN_PROCESS_HARNESS, EvalSpec
+from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess, Price
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -85,9 +85,6 @@ def _summary(names: Mapping[str, str]) -> str:
 
 MAX_TOKENS = 2048
 """Default limit of completion tokens, which fits prime-rl's default sequence."""
-_HEADROOM = 4.0
-"""The relay's cap as a multiple of the estimate: several turns and judges use the same endpoint."""
-_LEAST_CAP = 1.0
 _SECONDS_EACH = 60.0
 _DEADLINE_LOW, _DEADLINE_HIGH = 3600.0, 6 * 3600.0
 
@@ -110,10 +107,23 @@ class EvalRequest:
     seed: int = 0
 
     def estimate(self, price: Price, prompt: int | None = None) -> float:
-        """Return an upper bound in US dollars for one turn a rollout. `prompt` is the measured prompt
+        """Return the cost in US dollars of one turn a rollout with the longest reply. `prompt` is the measured prompt
         length in tokens."""
-        each = price.of(max(prompt or 0, ASSUMED_PROMPT_TOKENS), self.max_tokens or MAX_TOKENS)
-        return self.num_examples * self.rollouts * each
+        return self.num_examples * self.rollouts * price.of(self._prompt(prompt), self.max_tokens or MAX_TOKENS)
+
+    def most_tokens(self, prompt: int | None = None) -> int:
+        """Return the tokens at which the relay stops, where no price bounds the evaluation."""
+        each = self._prompt(prompt) + (self.max_tokens or MAX_TOKENS)
+        return math.ceil(HEADROOM * self.num_examples * self.rollouts * each)
+
+    @staticmethod
+    def _prompt(measured: int | None) -> int:
+        return max(measured or 0, ASSUMED_PROMPT_TOKENS)
+
+
+def is_free(access: EndpointAccess) -> bool:
+    """Whether an endpoint costs nothing: a server on this machine that wants no key and lists no price."""
+    return access.price is None and access.key is None and access.endpoint.on_loopback
 
 
 def plan_evaluation(
@@ -122,14 +132,13 @@ def plan_evaluation(
     loaded: Loaded,
     access: EndpointAccess,
     request: EvalRequest,
-    remaining: float | None,
     roles: Sequence[Role] | None = None,
     prompts: Sequence[int] = (),
 ) -> EvalSpec:
     """Return the specification of the evaluation to run. Raises BadInput, EvalError.
 
-    `remaining` is the rest of the spending cap, `roles` are the agents of a v1 environment, and `prompts` are the
-    lengths in tokens of some of its prompts.
+    `roles` are the agents of a v1 environment, and `prompts` are the lengths in tokens of some of its prompts. The
+    `max_cost` of the specification is what the caller asks about and reserves, and where the relay stops.
     """
     if loaded.shadowed_by:
         raise BadInput(
@@ -180,17 +189,11 @@ def plan_evaluation(
         deadline_s=min(_DEADLINE_HIGH, max(_DEADLINE_LOW, seconds)),
         weights={r.name: r.weight for r in loaded.rewards if r.kind != "metric"},
         price=access.price,
-        max_cost=_cap(access.price, request, remaining, mean_prompt),
+        max_cost=round(HEADROOM * request.estimate(access.price, mean_prompt), 4) if access.price is not None else None,
+        max_total_tokens=request.most_tokens(mean_prompt) if access.price is None and not is_free(access) else None,
     )
 
 
 def prompt_tokens(row: Row) -> int:
     """Estimate the tokens of a prompt, without those that templates and tools add."""
     return sum(estimate_tokens(str(message.get("content") or "")) for message in row.prompt)
-
-
-def _cap(price: Price | None, request: EvalRequest, remaining: float | None, prompt: int | None) -> float | None:
-    if price is None:
-        return None
-    cap = max(_LEAST_CAP, _HEADROOM * request.estimate(price, prompt))
-    return cap if remaining is None else max(0.0, min(cap, remaining))

@@ -21,6 +21,11 @@ IN_PROCESS_HARNESS = "null"
 """The verifiers harness that our in-process chat harness replaces."""
 ASK_FROM = 1.0
 """Cost in US dollars from which the user is asked before an evaluation starts."""
+ASK_AFTER = 5.0
+"""US dollars that evaluations below `ASK_FROM` may add up to before the user is asked about one."""
+HEADROOM = 4.0
+"""The most that an evaluation may cost, as a multiple of one turn for each rollout: several turns and judges use the
+same endpoint. The relay of an evaluation stops there."""
 ASSUMED_PROMPT_TOKENS, ASSUMED_COMPLETION_TOKENS = 1000, 2048
 """Tokens of a rollout for an estimate, where neither prompts nor a limit are known."""
 
@@ -89,13 +94,18 @@ class EvalSpec:
 
     @property
     def estimate(self) -> dict[str, Any]:
-        """Upper bound with one turn a rollout: `{rollouts, tokens{prompt, completion}, cost?}`."""
+        """One turn a rollout with the longest reply: `{rollouts, tokens{prompt, completion}, cost?, at_most?}`.
+
+        `at_most` is reserved, and the relay stops there.
+        """
         prompt = self.planned * (self.prompt_tokens or ASSUMED_PROMPT_TOKENS)
         completion = self.planned * (self.max_tokens or ASSUMED_COMPLETION_TOKENS)
         known: dict[str, Any] = {
             "rollouts": self.planned,
             "tokens": {"prompt": prompt, "completion": completion},
         }
+        if self.max_cost is not None:
+            known["at_most"] = round(self.max_cost, 4)
         return known | ({} if self.price is None else {"cost": round(self.price.of(prompt, completion), 4)})
 
     @property

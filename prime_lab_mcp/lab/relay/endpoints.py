@@ -290,6 +290,12 @@ def _models(answer: Any) -> dict[str, Mapping[str, Any]]:
     return {str(r["id"]): r for r in rows if isinstance(r, dict) and "id" in r} if isinstance(rows, list) else {}
 
 
+def listed_prices(answer: Any) -> dict[str, Price]:
+    """The prices in an endpoint's list of models, by model."""
+    priced = {model: _price(row) for model, row in _models(answer).items()}
+    return {model: price for model, price in priced.items() if price is not None}
+
+
 def _nearest(model: str, listed: Mapping[str, Any]) -> str:
     from difflib import get_close_matches
 

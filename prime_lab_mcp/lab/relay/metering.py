@@ -129,6 +129,10 @@ class RelayUsage:
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    unreported_tokens: int = 0
+    """The most tokens of requests that the endpoint answered, or may have answered, without reporting tokens."""
+    cost: float = 0.0
+    """US dollars of all requests at the price of their model; those without reported tokens at their most."""
     errors: Counter[str] = field(default_factory=Counter)
     """Number of failed requests by HTTP status, `context` (prompt too long), `connect`, `dns` or `timeout`."""
     capped: int = 0
@@ -144,6 +148,7 @@ class RelayUsage:
             "requests": self.requests,
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
+            "unreported_tokens": self.unreported_tokens,
             "request_errors": dict(self.errors),
             "capped": self.capped,
             "rate_limited": self.rate_limited,
@@ -159,10 +164,59 @@ class RelayCap:
     tokens: int | None = None
     cost: float | None = None
     price: Price | None = None
+    """Price of models without a price of their own."""
     requests: int | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """Known prices by model."""
 
-    def allows(self, prompt: int, completion: int) -> bool:
-        """Whether this many prompt and completion tokens are within the cap."""
-        if self.tokens is not None and prompt + completion > self.tokens:
+    @property
+    def metered(self) -> bool:
+        """Whether requests are limited by what they may cost or use."""
+        return self.tokens is not None or (self.cost is not None and self.price is not None)
+
+    def allows(self, tokens: int, cost: float) -> bool:
+        """Whether this many tokens and US dollars are within the cap."""
+        if self.tokens is not None and tokens > self.tokens:
             return False
-        return self.cost is None or self.price is None or self.price.of(prompt, completion) <= self.cost
+        return self.cost is None or self.price is None or cost <= self.cost + 1e-12
+
+
+COMPLETION_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+DEFAULT_COMPLETION = 4096
+"""Limit of a reply whose request states none, where requests are metered."""
+
+
+@dataclass(slots=True, eq=False)
+class Admission:
+    """The most that one request may use. `reported` is set once the endpoint reported the tokens."""
+
+    prompt: int
+    completion: int
+    price: Price | None
+    reported: bool = False
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt + self.completion
+
+    @property
+    def cost(self) -> float:
+        """US dollars at most; 0 without a price."""
+        return 0.0 if self.price is None else self.price.of(self.prompt, self.completion)
+
+
+def completion_limit(body: Mapping[str, Any]) -> int | None:
+    """The most tokens of a reply, as a request states; None where the request states no positive number."""
+    limits = [_positive(body.get(key)) for key in COMPLETION_LIMITS]
+    return max((n for n in limits if n is not None), default=None)
+
+
+def replies(body: Mapping[str, Any]) -> int:
+    """How many replies a request asks for."""
+    return max(_positive(body.get("n")) or 1, _positive(body.get("best_of")) or 1)
+
+
+def _positive(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < 1e12:
+        return None
+    return int(value)

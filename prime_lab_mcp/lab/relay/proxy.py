@@ -25,22 +25,31 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.relay.endpoints import Endpoint
+from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price, listed_prices
 from prime_lab_mcp.lab.relay.metering import (
+    COMPLETION_LIMITS,
+    DEFAULT_COMPLETION,
     NO_RETRY,
+    Admission,
     RelayCap,
     RelayUsage,
     RetryPolicy,
+    completion_limit,
     kind_of_failure,
     kind_of_status,
+    replies,
 )
 
 __all__ = ["POST_PATHS", "Relay", "RelayCap"]
 
 POST_PATHS = ("chat/completions", "completions", "responses", "embeddings")
 _CONNECT = 30.0
-_DEFAULT_COMPLETION = 2048
-"""Tokens reserved for a reply whose request states no limit."""
+_LIMIT_OF_PATH = {
+    "chat/completions": "max_completion_tokens",
+    "completions": "max_tokens",
+    "responses": "max_output_tokens",
+}
+"""The key that limits a reply, by path; embeddings have no reply."""
 _FORWARDED_HEADERS = ("content-type", "retry-after", "x-request-id")
 
 
@@ -60,7 +69,8 @@ class Relay:
         self._patience = patience
         self._not_before = 0.0
         """Until when the endpoint asked all of us to wait."""
-        self._reserved = [0, 0]
+        self._admitted: list[Admission] = []
+        self._listed: Mapping[str, Price] | None = None
         self._client: httpx.AsyncClient | None = None
 
     @asynccontextmanager
@@ -116,36 +126,76 @@ class Relay:
         if not isinstance(body, dict):
             return _refusal(400, "the request is no JSON object")
         path = request.url.path.removeprefix("/v1/")
-        with self._reservation(raw, body) as admitted:
-            if not admitted:
-                self.usage.capped += 1
-                return _refusal(402, "the cap of this evaluation is reached")
-            if body.get("stream") and path != "responses":
-                body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
-            content = json.dumps(body).encode() if body.get("stream") else raw
-            return await self._forward("POST", path, content, body)
-
-    @contextmanager
-    def _reservation(self, raw: bytes, body: Mapping[str, Any]) -> Iterator[bool]:
-        """Reserve the tokens that a request may use while the request runs, so that concurrent requests cannot exceed
-        the cap."""
-        limit = body.get("max_completion_tokens") or body.get("max_tokens") or body.get("max_output_tokens")
-        completion = limit if isinstance(limit, int) else _DEFAULT_COMPLETION
-        reserved = [len(raw) // 4, completion * (body["n"] if isinstance(body.get("n"), int) else 1)]
-        used = (self.usage.prompt_tokens, self.usage.completion_tokens)
-        if self.cap.requests is not None and self.usage.requests >= self.cap.requests:
-            yield False
-            return
-        if not self.cap.allows(*(u + r + w for u, r, w in zip(used, self._reserved, reserved, strict=True))):
-            yield False
-            return
-        self._reserved = [r + w for r, w in zip(self._reserved, reserved, strict=True)]
+        key = _LIMIT_OF_PATH.get(path)
+        limit = completion_limit(body) if key is not None else 0
+        rewritten = bool(body.get("stream"))
+        if limit is None:
+            limit = DEFAULT_COMPLETION
+            if self.cap.metered and key is not None:
+                # Without a limit the reply could cost more than what is left of the cap.
+                body = {name: value for name, value in body.items() if name not in COMPLETION_LIMITS} | {key: limit}
+                rewritten = True
+        # A token is at least one byte of the request.
+        admission = Admission(len(raw), limit * replies(body), await self._price_of(body.get("model")))
+        if not self._admits(admission):
+            self.usage.capped += 1
+            return _refusal(402, "the cap of this evaluation is reached")
+        self._admitted.append(admission)
+        if body.get("stream") and path != "responses":
+            body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
         try:
-            yield True
-        finally:
-            self._reserved = [r - w for r, w in zip(self._reserved, reserved, strict=True)]
+            return await self._forward("POST", path, json.dumps(body).encode() if rewritten else raw, body, admission)
+        except BaseException:
+            # The endpoint may have answered, and bills what it answered.
+            self._close(admission, billed=True)
+            raise
 
-    async def _forward(self, method: str, path: str, content: bytes, body: Mapping[str, Any] | None) -> Response:
+    async def _price_of(self, model: Any) -> Price | None:
+        """The price of a request's model. A model without a listed price counts as the dearest that is listed."""
+        price = self.cap.price
+        if price is None or not isinstance(model, str) or model in self.cap.prices:
+            return self.cap.prices.get(model, price) if isinstance(model, str) else price
+        if self._listed is None:
+            self._listed = await self._listed_prices()
+        listed = self._listed.get(model)
+        return listed or max([price, *self._listed.values()], key=lambda p: (p.completion, p.prompt))
+
+    async def _listed_prices(self) -> Mapping[str, Price]:
+        assert self._client is not None
+        try:
+            answer = await self._client.get(f"{self._endpoint.url.rstrip('/')}/models", headers=self._headers())
+        except httpx.HTTPError:
+            return {}
+        return listed_prices(answer) if answer.status_code == 200 else {}
+
+    def _admits(self, admission: Admission) -> bool:
+        """Whether a request is within the cap beside all requests that still run."""
+        if self.cap.requests is not None and self.usage.requests >= self.cap.requests:
+            return False
+        usage, running = self.usage, self._admitted
+        tokens = usage.prompt_tokens + usage.completion_tokens + usage.unreported_tokens
+        return self.cap.allows(
+            tokens + sum(a.tokens for a in running) + admission.tokens,
+            usage.cost + sum(a.cost for a in running) + admission.cost,
+        )
+
+    def _close(self, admission: Admission, *, billed: bool) -> None:
+        """End a request. One that was answered without a report of tokens counts with its most."""
+        if admission not in self._admitted:
+            return
+        self._admitted = [a for a in self._admitted if a is not admission]
+        if billed and not admission.reported:
+            self.usage.unreported_tokens += admission.tokens
+            self.usage.cost += admission.cost
+
+    async def _forward(
+        self,
+        method: str,
+        path: str,
+        content: bytes,
+        body: Mapping[str, Any] | None,
+        admission: Admission | None = None,
+    ) -> Response:
         assert self._client is not None
         self.usage.requests += body is not None
         request = self._client.build_request(
@@ -154,20 +204,24 @@ class Relay:
         try:
             answer = await self._send(request)
             if answer.status_code < 400 and body is not None and body.get("stream"):
-                return StreamingResponse(self._stream(answer), answer.status_code, _forwarded_headers(answer))
+                stream = self._stream(answer, admission)
+                return StreamingResponse(stream, answer.status_code, _forwarded_headers(answer))
             received = await answer.aread()
             await answer.aclose()
         except httpx.TimeoutException as error:
+            self._end(admission, billed=not isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout))
             return self._unreachable(504, "timeout", error)
         except httpx.HTTPError as error:
+            self._end(admission, billed=not isinstance(error, httpx.ConnectError))
             return self._unreachable(503, kind_of_failure(error), error)
         if answer.status_code >= 400:
             text = received.decode("utf-8", "replace")
             self._failed(kind_of_status(answer.status_code, text), text)
             if self._key:
                 received = received.replace(self._key.encode(), b"[redacted]")
-        elif body is not None:
-            self._count(_parsed(received))
+        elif admission is not None:
+            self._count(_parsed(received), admission)
+        self._end(admission, billed=answer.status_code < 400)
         return Response(received, answer.status_code, _forwarded_headers(answer))
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
@@ -191,30 +245,39 @@ class Relay:
             await anyio.sleep(wait * random.uniform(1.0, 1.25))  # spreads the retries
             waited, attempt = waited + wait, attempt + 1
 
-    async def _stream(self, answer: httpx.Response) -> AsyncIterator[bytes]:
+    def _end(self, admission: Admission | None, *, billed: bool) -> None:
+        if admission is not None:
+            self._close(admission, billed=billed)
+
+    async def _stream(self, answer: httpx.Response, admission: Admission | None) -> AsyncIterator[bytes]:
         rest = b""
         try:
             async for chunk in answer.aiter_bytes():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    if line.startswith(b"data:") and b'"usage"' in line:
-                        self._count(_parsed(line[5:]))
+                    if line.startswith(b"data:") and b'"usage"' in line and admission is not None:
+                        self._count(_parsed(line[5:]), admission)
                 yield chunk
         except httpx.HTTPError as error:
             # The status is sent already, so the stream can only break off, as the endpoint's stream did.
             self._failed("connect", f"{type(error).__name__} {error}")
             raise
         finally:
+            self._end(admission, billed=True)
             with anyio.CancelScope(shield=True):
                 await answer.aclose()
 
-    def _count(self, answer: Mapping[str, Any]) -> None:
+    def _count(self, answer: Mapping[str, Any], admission: Admission) -> None:
         usage = answer.get("usage")
         if not isinstance(usage, Mapping) and isinstance(answer.get("response"), Mapping):
             usage = answer["response"].get("usage")
         if isinstance(usage, Mapping):
-            self.usage.prompt_tokens += _number(usage, "prompt_tokens", "input_tokens")
-            self.usage.completion_tokens += _number(usage, "completion_tokens", "output_tokens")
+            prompt = _number(usage, "prompt_tokens", "input_tokens")
+            completion = _number(usage, "completion_tokens", "output_tokens")
+            self.usage.prompt_tokens += prompt
+            self.usage.completion_tokens += completion
+            self.usage.cost += admission.price.of(prompt, completion) if admission.price is not None else 0.0
+            admission.reported = True
 
     def _unreachable(self, status: int, kind: str, error: Exception) -> Response:
         self._failed(kind, f"{type(error).__name__} {error}")

@@ -30,7 +30,6 @@ _PROMPT_TOKENS, _VERDICT_TOKENS = 1_000, 200
 """For the estimate of a price: the most questions of a trial, and the tokens of one question (a rubric with an answer,
 a short verdict)."""
 _HEADROOM = 4.0
-_LEAST_CAP = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +56,19 @@ class JudgeRelay:
     def variables(self) -> Mapping[str, str]:
         return endpoints.judge_variables(self.relay.url, self.relay.secret, self.allow)
 
-    async def bound(self, judges: Iterable[JudgeInfo], remaining: float | None) -> None:
-        """Limit the cost in US dollars to four times the estimate (at least $1) and to `remaining` of the spending cap.
-
-        Without a listed price there is no such limit.
-        """
+    async def bound(self, judges: Iterable[JudgeInfo]) -> float | None:
+        """Limit the cost to the bound of a trial, and return that bound in US dollars; None without a listed price."""
         price = await highest_price(self.access, judges)
-        if price is not None:
-            cost = max(_LEAST_CAP, _HEADROOM * estimate_trial(price))
-            cost = cost if remaining is None else max(0.0, min(cost, remaining))
-            self.relay.cap = replace(self.relay.cap, cost=cost, price=price)
+        if price is None:
+            return None
+        cost = bound_trial(price)
+        self.relay.cap = replace(self.relay.cap, cost=cost, price=price)
+        return cost
 
     @property
     def spent(self) -> float:
         """Cost so far in US dollars; 0 where the endpoint lists no price."""
-        price, usage = self.relay.cap.price, self.relay.usage
-        return 0.0 if price is None else price.of(usage.prompt_tokens, usage.completion_tokens)
+        return self.relay.usage.cost
 
     def as_json(self) -> dict[str, Any]:
         """Endpoint, requests, tokens and, where a price is listed, cost, for a report."""
@@ -125,6 +121,11 @@ async def highest_price(found: EndpointAccess, judges: Iterable[JudgeInfo]) -> P
 def estimate_trial(price: Price) -> float:
     """Estimated cost of a trial in US dollars with a judge at this price."""
     return ESTIMATED_QUESTIONS * _question(price)
+
+
+def bound_trial(price: Price) -> float:
+    """The most that a trial may cost in US dollars: the relay stops there."""
+    return round(_HEADROOM * estimate_trial(price), 4)
 
 
 def _question(price: Price) -> float:

@@ -9,8 +9,8 @@ import pytest
 
 from prime_lab_mcp.lab.base import statistics
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.datasets import findings
 from prime_lab_mcp.lab.datasets.findings import row_findings
+from prime_lab_mcp.lab.datasets.public_test_sets import known_benchmark
 from prime_lab_mcp.lab.datasets.tasks import FlawTally, RepeatCounts, TaskRow
 
 
@@ -198,7 +198,7 @@ def test_a_public_benchmark_as_held_out_set_warns(dataset: str, held: int, expec
 
 @pytest.mark.parametrize("dataset", ["me/gsm8k-synthetic", "me/math", "my-company/support-tickets", "data/train.jsonl"])
 def test_other_datasets_are_no_benchmark(dataset: str) -> None:
-    assert findings.known_benchmark(dataset) is None
+    assert known_benchmark(dataset) is None
 
 
 def test_only_training_on_the_training_split_of_a_benchmark_is_fine() -> None:

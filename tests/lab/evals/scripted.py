@@ -31,6 +31,10 @@ class ScriptedModel(ThreadingHTTPServer):
         self.headers: list[str] = []
         """All headers of every request, those for the list of models among them."""
         self.requests: list[dict[str, Any]] = []
+        self.prices: dict[str, dict[str, float]] = {}
+        """Listed prices by model, beside the model `scripted`."""
+        self.reports = True
+        """Whether answers report their tokens."""
         self.arrived = threading.Event()
 
     @property
@@ -44,7 +48,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.headers.append(str(self.headers))
-        self._send(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+        listed: dict[str, dict[str, Any]] = {"scripted": {}}
+        listed |= {name: {"pricing": price} for name, price in self.server.prices.items()}
+        self._send(200, {"object": "list", "data": [{"id": m, "object": "model", **row} for m, row in listed.items()]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -66,7 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif body.get("stream"):
             self._stream(body, reply)
         else:
-            self._send(200, _completion(body, reply))
+            answer = _completion(body, reply)
+            self._send(200, answer if server.reports else {k: v for k, v in answer.items() if k != "usage"})
 
     def _stream(self, body: dict[str, Any], said: str | dict[str, Any]) -> None:
         head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
@@ -83,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": d, "finish_reason": None}]} for d in deltas]
         reason = "stop" if isinstance(said, str) else "tool_calls"
         chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
-        if (body.get("stream_options") or {}).get("include_usage"):
+        if (body.get("stream_options") or {}).get("include_usage") and self.server.reports:
             chunks.append({"choices": [], "usage": _usage()})
         lines = [f"data: {json.dumps(head | chunk)}\n\n" for chunk in chunks]
         self._raw(200, "text/event-stream", "".join([*lines, "data: [DONE]\n\n"]).encode())

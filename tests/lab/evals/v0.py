@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prime_lab_mcp.lab.interpreter import Interpreter
-from tests.support.interpreters import shared
+from tests.support.interpreters import OLDEST, older
 
 VERSIONS = ("0.1.14", "0.2.1", "0.3.1")
 MODULE = """
@@ -41,8 +41,7 @@ def load_environment(size: int = 40, group: bool = False) -> vf.Environment:
 
 
 async def interpreter(version: str) -> Interpreter:
-    needed = [f"verifiers=={version}", "datasets>=3.0,<4.7"]
-    return await shared().for_package({"project": {"dependencies": needed}}, api="v0")
+    return await older(OLDEST if version == "0.1.14" else f"verifiers=={version}")
 
 
 def write(workspace: Path) -> None:

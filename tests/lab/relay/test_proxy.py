@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
 import pytest
 
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
-from prime_lab_mcp.lab.relay.metering import RelayCap
+from prime_lab_mcp.lab.relay.metering import DEFAULT_COMPLETION, RelayCap
 from prime_lab_mcp.lab.relay.proxy import Relay
 from tests.lab.evals.scripted import adds, serving
 
@@ -32,6 +34,7 @@ async def test_a_request_is_forwarded_with_the_real_key_and_counted() -> None:
         "requests": 1,
         "prompt_tokens": 10,
         "completion_tokens": 5,
+        "unreported_tokens": 0,
         "request_errors": {},
         "capped": 0,
         "rate_limited": 0,
@@ -83,8 +86,10 @@ async def test_an_endpoint_that_is_not_there_is_a_503_and_counted_apart() -> Non
 
 
 async def test_a_token_cap_refuses_what_could_exceed_it() -> None:
+    # A token is at least one byte: a request reserves its length and its longest reply, and is counted as reported.
+    most = len(json.dumps(ASK, separators=(",", ":"))) + 8
     with serving(adds) as model:
-        async with Relay(Endpoint("url", model.url), KEY, RelayCap(tokens=50)).serving() as relay:
+        async with Relay(Endpoint("url", model.url), KEY, RelayCap(tokens=most + 15)).serving() as relay:
             statuses = [(await post(relay)).status_code for _ in range(4)]
 
     assert statuses == [200, 200, 402, 402]
@@ -111,3 +116,44 @@ async def test_models_are_listed_and_other_paths_are_not_forwarded() -> None:
 
     assert models.json()["data"][0]["id"] == "scripted"
     assert other.status_code == 404
+
+
+async def test_a_reply_without_a_limit_gets_one_and_no_number_lowers_what_is_reserved() -> None:
+    cap = RelayCap(cost=0.01, price=Price(prompt=0.0, completion=1.0))
+    with serving(adds) as model:
+        async with Relay(Endpoint("url", model.url), KEY, cap).serving() as relay:
+            unlimited = await post(relay, max_tokens=None)
+            many = await post(relay, max_tokens=1000, n=11)
+            negative = await post(relay, max_tokens=-1_000_000)
+            still = await post(relay, max_tokens=10_000)
+
+    assert (unlimited.status_code, many.status_code, negative.status_code, still.status_code) == (200, 402, 200, 402)
+    limits = [r.get("max_completion_tokens") for r in model.requests]
+    assert limits == [DEFAULT_COMPLETION, DEFAULT_COMPLETION]
+    assert all("max_tokens" not in r for r in model.requests)
+
+
+async def test_a_dearer_model_of_the_same_endpoint_counts_at_its_own_price() -> None:
+    cheap, dear = Price(1.0, 1.0), {"input_usd_per_mtok": 100.0, "output_usd_per_mtok": 1000.0}
+    with serving(adds) as model:
+        model.prices = {"dear": dear}
+        cap = RelayCap(cost=1.0, price=cheap, prices={"m": cheap})
+        async with Relay(Endpoint("url", model.url), KEY, cap).serving() as relay:
+            for name in ("m", "dear", "unlisted"):
+                assert (await post(relay, model=name)).status_code == 200
+            refused = await post(relay, model="dear", max_tokens=1000)
+
+    assert relay.usage.cost == pytest.approx(cheap.of(10, 5) + 2 * Price(100.0, 1000.0).of(10, 5))
+    assert refused.status_code == 402
+
+
+async def test_an_answer_without_a_report_of_tokens_counts_with_its_most() -> None:
+    cap = RelayCap(cost=0.01, price=Price(prompt=0.0, completion=1000.0))
+    with serving(adds) as model:
+        model.reports = False
+        async with Relay(Endpoint("url", model.url), KEY, cap).serving() as relay:
+            statuses = [(await post(relay, stream=bool(n))).status_code for n in (0, 1)]
+
+    assert statuses == [200, 402]
+    assert relay.usage.cost == pytest.approx(0.008)
+    assert (relay.usage.prompt_tokens, relay.usage.completion_tokens) == (0, 0)

@@ -13,17 +13,16 @@ import pytest
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.evals.hosted.following import HostedStart
-from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.upload import EvalUpload
 from prime_lab_mcp.lab.hub import publish
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.relay.endpoints import Endpoint
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.once import Once, reserved
 from prime_lab_mcp.lab.training import submission
 from prime_lab_mcp.lab.training.bound import CostBound
 from prime_lab_mcp.lab.training.naming import write_sent_copy
+from tests.support.evaluations import hosted_spec
 from tests.tools.loopback import CONFIG, MODULE, PYPROJECT
 from tests.tools.stand_in_prime import StandInPrime, server
 
@@ -107,24 +106,8 @@ async def test_after_a_kill_in_the_middle_of_an_upload_the_next_call_uploads(tmp
 
 
 def hosted(lab: Lab) -> HostedStart:
-    spec = EvalSpec(
-        environment="me/sums",
-        source="hub:x",
-        content="hub:x",
-        tree=Path(),
-        api="v1",
-        module="sums",
-        python=Path(),
-        program=Path(),
-        verifiers="",
-        model="m",
-        endpoint=Endpoint("prime", "http://x"),
-        num_examples=2,
-        rollouts=2,
-        hosted="me/sums@0.1.0",
-    )
     return HostedStart(
-        lab.prime, lab.ledger, lab.platform, spec, key=KEY, name="sums-cdcdcdcd", job="eval-1", workspace="w"
+        lab.prime, lab.ledger, lab.platform, hosted_spec(), key=KEY, name="sums-cdcdcdcd", job="eval-1", workspace="w"
     )
 
 

@@ -19,8 +19,6 @@ from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.pool import Workers
 from prime_lab_mcp.lab.worker.scoring import Case
 
-OWN = Interpreter(Path(sys.executable), "0.4.0", "own")
-
 V1 = """
 import os, sys, time, math, asyncio, signal, subprocess, threading
 import verifiers.v1 as vf
@@ -46,6 +44,12 @@ class SampleTaskset(vf.Taskset[SampleTask, Config]):
 
 __all__ = ["SampleTaskset"]
 """
+
+
+def own_interpreter() -> Interpreter:
+    """The interpreter of the tests; warm in the modules whose programs are."""
+    return Interpreter(Path(sys.executable), "0.4.0", "own")
+
 
 Opened = Callable[..., AbstractAsyncContextManager[Worker]]
 Write = Callable[..., Path]
@@ -91,12 +95,13 @@ def opened(workers: Workers) -> Opened:
     def open_(
         tree: Path,
         *,
-        interpreter: Interpreter = OWN,
+        interpreter: Interpreter | None = None,
         api: Api = "v1",
         module: str = "sample",
         env_args: Mapping[str, Any] | None = None,
     ) -> AbstractAsyncContextManager[Worker]:
-        return workers.open(tree, str(tree), interpreter, api=api, module=module, env_args=env_args)
+        chosen = interpreter or own_interpreter()
+        return workers.open(tree, str(tree), chosen, api=api, module=module, env_args=env_args)
 
     return open_
 

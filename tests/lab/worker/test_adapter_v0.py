@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import WorkerError
-from prime_lab_mcp.lab.interpreter import Interpreter, Interpreters
+from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.worker.description import RewardInfo
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Component
-from tests.support.interpreters import shared
+from tests.support.interpreters import older
 from tests.support.scoring import problems
 
 from .conftest import Opened, Write, said
@@ -81,14 +81,9 @@ def load_environment():
 """
 
 
-@pytest.fixture(scope="session")
-def interpreters() -> Interpreters:
-    return shared()
-
-
 @pytest.fixture(scope="module", params=["verifiers>=0.1.14,<0.2", "verifiers==0.3.1"])
-async def old(request: pytest.FixtureRequest, interpreters: Interpreters) -> Interpreter:
-    return await interpreters.for_package({"project": {"dependencies": [request.param]}}, api="v0")
+async def old(request: pytest.FixtureRequest) -> Interpreter:
+    return await older(request.param)
 
 
 async def score(worker: Worker, *texts: str | None) -> list[tuple[float | None, tuple[str, ...]]]:

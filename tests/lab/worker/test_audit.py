@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.rewards.probes.programs import CANARY_EXPRESSION, CANARY_
 from prime_lab_mcp.lab.worker.child.audit import REFUSED
 from prime_lab_mcp.lab.worker.child.protocol import CANARY
 from prime_lab_mcp.lab.worker.scoring import Scored
-from tests.support.interpreters import shared
+from tests.support.interpreters import older
 from tests.support.scoring import problems
 
 from .conftest import Opened, Write, running, said
@@ -118,15 +118,17 @@ async def test_a_proxy_on_this_machine_is_the_network(write: Write, opened: Open
     ],
 )
 async def test_files_elsewhere_are_named(write: Write, opened: Opened, write_it: str) -> None:
+    """Whether or not the kernel lets them be written."""
     path = f"/var/tmp/audit-{uuid4().hex}"
-    remove = f"\nos.rmdir({path!r}) if os.path.isdir({path!r}) else os.remove({path!r})"
-    found = await scored(write, opened, write_it.replace("PATH", repr(path)) + remove)
+    remove = f"os.rmdir({path!r}) if os.path.isdir({path!r}) else os.remove({path!r})"
+    reward = f"try:\n    {write_it.replace('PATH', repr(path))}\n    {remove}\nexcept Exception: pass"
+    found = await scored(write, opened, reward)
     assert (found.reward, problems(found)) == (2.0, (f"wrote-files:{path}",))
 
 
 async def test_a_file_of_the_package_is_named_relative_to_it(write: Write, opened: Opened) -> None:
-    found = await scored(write, opened, "open(os.path.join(os.path.dirname(__file__), 'scores.tsv'), 'w').close()")
-    assert problems(found) == ("wrote-files:scores.tsv",)
+    reward = "try: open(os.path.join(os.path.dirname(__file__), 'scores.tsv'), 'w').close()\nexcept OSError: pass"
+    assert problems(await scored(write, opened, reward)) == ("wrote-files:scores.tsv",)
 
 
 @pytest.mark.parametrize(
@@ -204,8 +206,8 @@ async def test_scratch_files_are_gone_when_the_worker_is(write: Write, opened: O
 
 
 async def test_a_score_that_comes_too_late_is_a_timeout(write: Write, opened: Opened) -> None:
-    async with opened(write(reward="time.sleep(0.4 if trace.last_reply == 'slow' else 0)")) as worker:
-        found = await worker.score([said(1, "2"), said(1, "slow"), said(1, "2")], case_timeout=0.2)
+    async with opened(write(reward="time.sleep(1.5 if trace.last_reply == 'slow' else 0)")) as worker:
+        found = await worker.score([said(1, "2"), said(1, "slow"), said(1, "2")], case_timeout=1.0)
     assert [problems(s) for s in found] == [(), ("timeout",), ()]
     assert [s.reward for s in found] == [2.0, None, 2.0]
 
@@ -228,7 +230,8 @@ def correct(completion, answer) -> float:
     text = completion[-1]["content"]
     if text == "EVAL": eval({CANARY_EXPRESSION!r})
     if text == "FILE":
-        open("/var/tmp/audit-v0", "w").close(); os.remove("/var/tmp/audit-v0")
+        try: open("/var/tmp/audit-v0", "w").close()
+        except OSError: pass
     if text == "NET":
         try: socket.create_connection(("192.0.2.1", 80), timeout=2)
         except OSError: pass
@@ -244,8 +247,7 @@ def load_environment():
 
 @pytest.mark.slow
 async def test_v0_rewards_are_watched_too(write: Write, opened: Opened) -> None:
-    needed = {"project": {"dependencies": ["verifiers>=0.1.14,<0.2"]}}
-    interpreter = await shared().for_package(needed, api="v0")
+    interpreter = await older()
     tree = write(V0)
     texts = ["a", "EVAL", "FILE", "NET", "LEFT", "LATE", "a"]
     async with opened(tree, interpreter=interpreter, api="v0") as worker:

@@ -11,7 +11,7 @@ from prime_lab_mcp.lab.environment import load_check
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.lab.worker.pool import Workers
 
-from .conftest import OWN, Opened, Write, said
+from .conftest import Opened, Write, own_interpreter, said
 
 pytestmark = pytest.mark.anyio
 
@@ -145,9 +145,9 @@ async def test_data_and_tasks_of_other_classes_than_declared_are_told(write: Wri
 
 
 async def rebuilt(workers: Workers, tree: Path) -> list[str]:
-    async with workers.open(tree, str(tree), OWN, api="v1", module="sample") as worker:
+    async with workers.open(tree, str(tree), own_interpreter(), api="v1", module="sample") as worker:
         await worker.load()
-        async with workers.open(tree, f"{tree}-other", OWN, api="v1", module="sample") as other:
+        async with workers.open(tree, f"{tree}-other", own_interpreter(), api="v1", module="sample") as other:
             return [f.message for f in await load_check.rebuilt_task_findings(worker, other, await worker.facts())]
 
 
@@ -192,8 +192,10 @@ async def test_a_task_rebuilt_from_its_data_has_to_score_the_same(
 async def test_a_hidden_module_cannot_be_imported_and_looks_absent(write: Write, workers: Workers) -> None:
     asks = 'import importlib.util\nassert importlib.util.find_spec("pandas") is None\nimport importlib.metadata\n'
     sound, broken = write(module(top=asks)), write(module(load="import pandas"))
-    async with workers.open(sound, "sound", OWN, api="v1", module="sample", hidden=["pandas"]) as worker:
+    async with workers.open(sound, "sound", own_interpreter(), api="v1", module="sample", hidden=["pandas"]) as worker:
         assert (await worker.load()).tasks == 3
     with pytest.raises(LoadFailed, match="No module named 'pandas'"):
-        async with workers.open(broken, "broken", OWN, api="v1", module="sample", hidden=["pandas"]) as worker:
+        async with workers.open(
+            broken, "broken", own_interpreter(), api="v1", module="sample", hidden=["pandas"]
+        ) as worker:
             await worker.load()

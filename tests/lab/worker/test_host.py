@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.lab.worker.pool import Workers
 from tests.support.scoring import problems
 
-from .conftest import OWN, Opened, Write, running, said
+from .conftest import Opened, Write, own_interpreter, running, said
 
 pytestmark = pytest.mark.anyio
 
@@ -205,7 +205,7 @@ async def test_closing_the_pool_ends_warm_and_busy_children(write: Write, tmp_pa
 
         async def load() -> None:
             try:
-                async with pool.open(tree, "busy", OWN, api="v1", module="sample") as worker:
+                async with pool.open(tree, "busy", own_interpreter(), api="v1", module="sample") as worker:
                     await worker.load()
             except WorkerError as error:
                 codes.append(error.code)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import WorkerError
-from prime_lab_mcp.lab.interpreter import Interpreter, Interpreters
+from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.rewards import scripted_rollouts as rollouts
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Probe
@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.worker.child.scripted_rollouts import ScriptedModel, argu
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scripted_rollouts import Play, Rolled
 from tests.conftest import TEMPLATES
-from tests.support.interpreters import shared
+from tests.support.interpreters import older
 
 from .conftest import Opened, Write
 
@@ -230,14 +230,9 @@ def load_environment(kind: str = "talk", turns: int = 2) -> vf.Environment:
 """
 
 
-@pytest.fixture(scope="session")
-def interpreters() -> Interpreters:
-    return shared()
-
-
 @pytest.fixture(scope="module", params=["verifiers>=0.1.14,<0.2", "verifiers==0.3.1"])
-async def old(request: pytest.FixtureRequest, interpreters: Interpreters) -> Interpreter:
-    return await interpreters.for_package({"project": {"dependencies": [request.param]}}, api="v0")
+async def old(request: pytest.FixtureRequest) -> Interpreter:
+    return await older(request.param)
 
 
 @pytest.mark.rotate(share=2)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import ByteReceiveStream
@@ -33,8 +33,11 @@ from prime_lab_mcp.lab.evals.runner.guard import GRACE_SECONDS, take_lock
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.relay.metering import RetryPolicy
 from prime_lab_mcp.lab.rollouts.reading import Layout, decode_line, layout_of, parse_score_line
+from prime_lab_mcp.lab.sandbox.caches import data_cache
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
+N = TypeVar("N", int, float)
+"""A number of tokens, or an amount of US dollars."""
 _COMPARED_BYTES = 4096
 """Bytes at the end of a line: in every layout the end of a record holds its identity or its times."""
 
@@ -132,7 +135,8 @@ class JobAttempt:
         self.stopping: AttemptEnding | None = None
         self.half_written = 0
         self._written: dict[str, Any] = {}
-        self._spent = {"prompt_tokens": 0, "completion_tokens": 0, "requests": 0}
+        self._spent = {"prompt_tokens": 0, "completion_tokens": 0, "requests": 0, "unreported_tokens": 0}
+        self._cost_before = 0.0
 
     async def run(self, key: str | None) -> AttemptEnding:
         """Play the missing rollouts through a relay; return how the attempt ended. `key` is the endpoint's key."""
@@ -144,11 +148,19 @@ class JobAttempt:
         if not await self._wait_for_previous_attempt():
             return AttemptEnding("crashed", "the attempt before this one still ends", "eval-busy")
         self._carry_over()
-        cap = RelayCap(self.spec.max_total_tokens, self.spec.max_cost, self.spec.price)
+        cap = RelayCap(
+            self._rest(self.spec.max_total_tokens, sum(self._spent.values()) - self._spent["requests"]),
+            self._rest(self.spec.max_cost, self._cost_before),
+            self.spec.price,
+            prices={} if self.spec.price is None else {self.spec.model: self.spec.price},
+        )
         self.relay = Relay(self.spec.endpoint, key, cap, RetryPolicy())
         async with self.relay.serving():
             argv = command.eval_command(self.spec, self.files, self.relay.url)
-            env = command.eval_environment(self.spec, self.files, self.relay.url, self.relay.secret, self.allow)
+            job = self.ledger.job(self.id)
+            cache = data_cache(self.files.root.parents[1], job.workspace if job else "", self.spec.module)
+            env = command.eval_environment(self.spec, self.files, self.relay.url, self.relay.secret, self.allow, cache)
+            argv = command.eval_confinement(self.spec, self.files, cache).command(argv)
             return await self._watch(command.own_module_command("evals.runner.guard", str(self.files.lock), *argv), env)
 
     async def _wait_for_previous_attempt(self) -> bool:
@@ -261,8 +273,13 @@ class JobAttempt:
             for name, before in self._spent.items():
                 progress[name] += before
             if self.spec.price is not None:
-                progress["cost"] = self.spec.price.of(progress["prompt_tokens"], progress["completion_tokens"])
+                progress["cost"] = self._cost_before + self.relay.usage.cost
         return progress
+
+    @staticmethod
+    def _rest(limit: N | None, spent: N) -> N | None:
+        """What earlier attempts of the job left of a limit."""
+        return None if limit is None else max(limit - spent, type(limit)(0))
 
     def finish(self, ending: AttemptEnding) -> None:
         """Record how the attempt ended. The hash covers exactly the bytes that are judged later."""
@@ -278,8 +295,10 @@ class JobAttempt:
     def _carry_over(self) -> None:
         """Take over the token counts of earlier attempts, and count the lines they left half-written."""
         job = self.ledger.job(self.id)
+        progress = job.progress if job else {}
         for name in self._spent:
-            self._spent[name] = int((job.progress if job else {}).get(name) or 0)
+            self._spent[name] = int(progress.get(name) or 0)
+        self._cost_before = float(progress.get("cost") or 0.0)
         results = self.files.results()
         self.half_written = half_written_lines(results) if results is not None else 0
 

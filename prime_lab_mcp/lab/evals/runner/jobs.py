@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.progress import Progress
 from prime_lab_mcp.lab.evals.runner.command import JobFiles, own_module_command
 from prime_lab_mcp.lab.evals.runner.endings import cause_of_errors
-from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.lab.state.ledger.rows import Job
@@ -64,19 +64,27 @@ class EvaluationJobs:
         self._lab = lab
         self._root = lab.settings.evals
 
-    async def start(self, spec: EvalSpec, key: str | None) -> Job:
+    def costs_nothing(self, spec: EvalSpec) -> bool:
+        """Whether `start` would return a finished or live evaluation, which costs nothing more."""
+        self.reconcile()
+        live = any(j.state in LIVE_STATES for j in self._same_intent(spec)[:1])
+        return live or self._finished(spec) is not None
+
+    async def start(self, spec: EvalSpec, key: str | None, *, asked: bool = True) -> Job:
         """Start an evaluation, attach to the live one with the same intent, or resume a broken one.
 
         A complete evaluation is returned as it is, so that the same tasks are not paid for twice. `key` is the
-        endpoint's key, which goes to the supervisor in an inherited variable and is stored nowhere.
+        endpoint's key, which goes to the supervisor in an inherited variable and is stored nowhere. `spec.max_cost` is
+        reserved before anything starts, and corrected by the real cost at the end; `asked` says whether a person
+        was asked. Raises EvalError (`over-cap`, `intent-changed`).
         """
         self.reconcile()
         finished = self._finished(spec)
         if finished is not None:
             return finished
-        resumed = self._claim_resumable(spec)
+        resumed = self._claim_resumable(spec, asked)
         if resumed is not None:
-            return self._launch(resumed, spec, key)
+            return self._launch(resumed, self.spec(resumed), key)
         now = time.time()
         fresh = Job(
             id=f"eval-{secrets.token_hex(4)}",
@@ -94,8 +102,32 @@ class EvaluationJobs:
             progress={"completed": 0, "planned": spec.planned, "errors": 0},
             at=now,
         )
-        job = self._lab.ledger.create_job(fresh)
+        # A job that cannot be reserved is not created: the refusal ends the transaction.
+        with self._lab.ledger.transaction():
+            job = self._lab.ledger.create_job(fresh)
+            if job.id == fresh.id:
+                self._reserve(fresh, spec, asked)
         return job if job.id != fresh.id else self._launch(job, spec, key)
+
+    def _reserve(self, job: Job, spec: EvalSpec, asked: bool) -> None:
+        """Reserve what a job may cost. Raises EvalError if that exceeds the cap, or if a person must be asked first."""
+        if spec.max_cost is None:
+            return
+        ledger, settings, platform = self._lab.ledger, self._lab.settings, self._lab.platform
+        if not asked and ledger.unasked(platform) + spec.max_cost > ASK_AFTER + 1e-9:
+            raise EvalError(
+                f"other evaluations started meanwhile, and those that nobody was asked about reach ${ASK_AFTER:.0f}",
+                fix="Call run_eval again; it asks the user.",
+                code="intent-changed",
+            )
+        what = f"evaluation {job.id} of {spec.environment}"
+        if not ledger.reserve(job.id, spec.max_cost, what, platform, settings.max_spend, asked=asked):
+            raise EvalError(
+                f"this may cost up to ${spec.max_cost:.2f}; with ${ledger.spent(platform):.2f} committed it exceeds "
+                f"the cap of ${settings.max_spend or 0.0:.2f}",
+                fix="Ask for fewer examples, rollouts or max_tokens, or have the user raise --max-spend.",
+                code="over-cap",
+            )
 
     def _same_intent(self, spec: EvalSpec) -> list[Job]:
         """Jobs with the intent of this specification, newest first."""
@@ -115,7 +147,7 @@ class EvaluationJobs:
         )
         return same[0] if complete and self.files(same[0].id).results() is not None else None
 
-    def _claim_resumable(self, spec: EvalSpec) -> Job | None:
+    def _claim_resumable(self, spec: EvalSpec, asked: bool) -> Job | None:
         """Claim the newest broken job with this intent. Exactly one caller gets the job."""
         if not spec.resumes:
             return None
@@ -123,6 +155,9 @@ class EvaluationJobs:
         if not same or same[0].state not in ("crashed", "stopped"):
             return None
         job, now = same[0], time.time()
+        if spec.max_cost is not None:
+            # What earlier attempts cost stays counted.
+            spec = dataclasses.replace(spec, max_cost=spec.max_cost + float(job.progress.get("cost") or 0.0))
         deadline, lease = now + spec.deadline_s, now + _START_LEASE
         with ledger.transaction() as db:
             claimed = db.execute(
@@ -132,6 +167,7 @@ class EvaluationJobs:
             )
             if claimed.rowcount != 1:
                 return None
+            self._reserve(job, spec, asked)
         return dataclasses.replace(job, state="starting", lease=lease, deadline=deadline, spec=spec.as_json())
 
     def _launch(self, job: Job, spec: EvalSpec, key: str | None) -> Job:
@@ -142,6 +178,7 @@ class EvaluationJobs:
             "ledger": str(self._lab.settings.ledger),
             "deadline": job.deadline,
             "allow_env": list(self._lab.settings.allow_env),
+            "platform": self._lab.platform,
             "spec": spec.as_json(),
         }
         files.spec.write_text(json.dumps(job_description), encoding="utf-8")
@@ -153,6 +190,7 @@ class EvaluationJobs:
             )
         except BaseException:
             self._mark_crashed(job, "its supervisor could not be started")
+            self._lab.ledger.correct(job.id, self._lab.platform, float(job.progress.get("cost") or 0.0))
             raise
         # The supervisor may have written its pid already, so only a row without a pid is updated.
         with self._lab.ledger.transaction() as db:

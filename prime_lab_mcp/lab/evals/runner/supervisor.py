@@ -82,6 +82,9 @@ async def _supervise(description: Mapping[str, Any], files: command.JobFiles, le
         cause = cause_of_errors("".join(traceback.format_exception(error)), files.root)
         ending = AttemptEnding("crashed", f"the supervisor failed: {type(error).__name__}: {quote(error)}", cause)
     job.finish(ending)
+    cost = job.progress().get("cost")
+    if cost is not None:
+        ledger.correct(id, description["platform"], float(cost))
 
 
 if __name__ == "__main__":

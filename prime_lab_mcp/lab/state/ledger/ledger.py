@@ -22,7 +22,7 @@ from prime_lab_mcp.lab.base.errors import LedgerError
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.state.holder import new_holder
 from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, Push, Run
-from prime_lab_mcp.lab.state.ledger.schema import SCHEMA_VERSION, schema_statements
+from prime_lab_mcp.lab.state.ledger.schema import MIGRATIONS, SCHEMA_VERSION, schema_statements
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 
@@ -172,11 +172,21 @@ class Ledger:
                     (self.now(), intent, amount, what, platform),
                 )
 
-    def reserve(self, intent: str, amount: float, what: str, platform: Platform, cap: float | None) -> bool:
+    def reserve(
+        self,
+        intent: str,
+        amount: float,
+        what: str,
+        platform: Platform,
+        cap: float | None,
+        *,
+        asked: bool | None = None,
+    ) -> bool:
         """Count an amount before sending. Returns False, and counts nothing, if the total would exceed the cap.
 
         The check and the count are one transaction, so two simultaneous calls cannot exceed the cap together. An amount
-        that an earlier attempt of the intent reserved is not counted twice; the larger one stays.
+        that an earlier attempt of the intent reserved is not counted twice; the larger one stays. `asked` says of an
+        evaluation whether a person was asked (`unasked` sums those of which nobody was).
         """
         with self.transaction() as db:
             row = db.execute(
@@ -188,10 +198,23 @@ class Ledger:
                 return False
             self.commit_spend(intent, amount, what, platform)
             db.execute(
-                "UPDATE spend SET at = ?, amount = ? WHERE intent = ? AND platform = ?",
-                (self.now(), bound, intent, platform),
+                "UPDATE spend SET at = ?, amount = ?, asked = ? WHERE intent = ? AND platform = ?",
+                (self.now(), bound, asked, intent, platform),
             )
             return True
+
+    def correct(self, intent: str, platform: Platform, amount: float) -> None:
+        """Replace a reserved amount by the real cost, once that is known."""
+        self._write("UPDATE spend SET amount = ? WHERE intent = ? AND platform = ?", (amount, intent, platform))
+
+    def unasked(self, platform: Platform) -> float:
+        """US dollars of the evaluations that started without a question since a person was last asked about one."""
+        row = self._db.execute(
+            "SELECT sum(amount) FROM spend WHERE platform = ? AND asked = 0 AND at >"
+            " coalesce((SELECT max(at) FROM spend WHERE platform = ? AND asked = 1), 0)",
+            (platform, platform),
+        )
+        return float(row.fetchone()[0] or 0.0)
 
     def unreserve(self, intent: str, platform: Platform, *, until: float | None = None) -> None:
         """Release the reserved amount of an intent that was not sent. Amounts reserved after `until` stay counted."""
@@ -411,7 +434,8 @@ class Ledger:
                     f"the ledger was written by a newer prime-lab-mcp (schema {version})",
                     fix="Upgrade prime-lab-mcp, or name another state directory with --state-dir.",
                 )
-            for statement in schema_statements():
+            migrations = [statement for v in range(version, SCHEMA_VERSION) for statement in MIGRATIONS.get(v, ())]
+            for statement in migrations if version else schema_statements():
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE evidence (
   id INTEGER PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, tool TEXT NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE overrides (
   fingerprint TEXT NOT NULL, code TEXT NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE spend (
   id INTEGER PRIMARY KEY, at REAL NOT NULL, intent TEXT NOT NULL, amount REAL NOT NULL, what TEXT NOT NULL,
-  platform TEXT NOT NULL);
+  platform TEXT NOT NULL, asked INTEGER);
 CREATE TABLE jobs (
   id TEXT PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, environment TEXT NOT NULL, source TEXT NOT NULL,
   content TEXT NOT NULL, intent TEXT NOT NULL, state TEXT NOT NULL, pid INTEGER, lease REAL NOT NULL,
@@ -47,6 +47,10 @@ CREATE TABLE calls (
   id INTEGER PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, tool TEXT NOT NULL, status TEXT NOT NULL,
   seconds REAL NOT NULL, summary TEXT NOT NULL);
 """
+
+
+MIGRATIONS = {1: ("ALTER TABLE spend ADD COLUMN asked INTEGER",)}
+"""Statements that bring a ledger from a version to the next one."""
 
 
 def schema_statements() -> list[str]:

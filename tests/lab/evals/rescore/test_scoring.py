@@ -17,6 +17,7 @@ from prime_lab_mcp.tools import check_reward_distribution, run_eval
 from prime_lab_mcp.tools.tool import Call
 from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.scripted import adds, serving
+from tests.support.interpreters import DATASETS, OLDEST, PYTHON
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.usefixtures("shared_interpreters")]
 NEED = Need("check_reward_distribution", "source")
@@ -277,7 +278,10 @@ if __name__ == "__main__":
 def write(lab: Lab, name: str, requirement: str, code: str) -> Path:
     root = lab.settings.workspace / "environments" / name
     (root / name).mkdir(parents=True)
-    project = f'[project]\nname = "{name.replace("_", "-")}"\nversion = "0.1.0"\ndependencies = [{requirement}]\n'
+    project = (
+        f'[project]\nname = "{name.replace("_", "-")}"\nversion = "0.1.0"\nrequires-python = "{PYTHON}"\n'
+        f"dependencies = [{requirement}]\n"
+    )
     (root / "pyproject.toml").write_text(project, encoding="utf-8")
     (root / "README.md").write_text("# It\n", encoding="utf-8")
     path = root / name / "__init__.py"
@@ -346,7 +350,7 @@ def longest(completions, **kwargs):
 
 
 async def test_an_older_environment_is_scored_again_alone_and_in_groups(lab: Lab) -> None:
-    code = write(lab, "sums_v0", '"verifiers>=0.1.14,<0.2", "datasets>=3.0,<4.7"', OLDER)
+    code = write(lab, "sums_v0", f'"{OLDEST}", "{DATASETS}"', OLDER)
     original = code.read_text(encoding="utf-8")
     with serving(adds) as model:
         ran = await evaluate(

@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
 from prime_lab_mcp.rehearsal import connection
 from prime_lab_mcp.rehearsal.zeros import KINDS
+from tests.support.interpreters import DATASETS, MATH_VERIFY, OLDEST
 
 V1 = '''
 import asyncio
@@ -124,7 +125,7 @@ def load_environment() -> vf.Environment:
     rubric.add_reward_func(answer_format, 0.2)
     return vf.ToolEnv(tools=[add, wait], max_turns=4, dataset=data, eval_dataset=data, rubric=rubric)
 '''
-OLD = ("verifiers>=0.1.14,<0.2", "datasets>=3.0,<4.7", "math-verify>=0.9,<0.10")
+OLD = (OLDEST, DATASETS, MATH_VERIFY)
 PATIENCE = 400.0
 _WAY = re.compile(r"\(zero-([a-z-]+)\)")
 README = "# Sums\n\n## Overview\nAdd two numbers.\n\n## Usage\nrun_eval\n"

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Classified
-from prime_lab_mcp.lab.interpreter import Interpreters
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.rehearsal import connection
 from prime_lab_mcp.rehearsal.zeros import KINDS
 from tests.lab.evals.zeros import failing
-from tests.support.interpreters import shared
+from tests.support.interpreters import MATH_VERIFY, OLDEST, older
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -42,11 +41,6 @@ async def url(tmp_path: Path) -> AsyncIterator[str]:
     child, address = await connection.start(tmp_path / "platform")
     async with child:
         yield address
-
-
-@pytest.fixture(scope="module")
-def old() -> Interpreters:
-    return shared()
 
 
 def classes(found: list[tuple[str, Classified | None]]) -> list[tuple[str, tuple[str, str] | None]]:
@@ -81,9 +75,9 @@ async def test_a_rollout_whose_time_runs_out_in_a_tool(lab: Lab, url: str) -> No
     assert ways <= {("tool_timeout", ""), ("infrastructure", "time")}, found
 
 
-async def test_every_class_in_v0(lab: Lab, url: str, old: Interpreters) -> None:
+async def test_every_class_in_v0(lab: Lab, url: str) -> None:
     failing.write(lab.settings.workspace, "v0")
-    python = (await old.for_package({"project": {"dependencies": list(failing.OLD)}}, api="v0")).python
+    python = (await older(OLDEST, MATH_VERIFY)).python
 
     found = await failing.run(lab, url, "v0", python=python)
 
