@@ -40,20 +40,28 @@ class Request:
     confirm: str | None
     yes: bool
     cautions: tuple[str, ...] = ()
+    personal: tuple[str, ...] = ()
+    """Cautions among `cautions` that only a person's own answer goes past: an elicitation or `approve`."""
+    evidence: tuple[str, ...] = ()
+    """Sentences that name the evaluations on which the intent rests."""
     changed: bool = False
     """True if an earlier call with these arguments asked about another intent."""
 
 
 async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -> Report | None:
     """Return None if the intent may be sent, else a report that says what is missing."""
-    request = replace(request, cautions=tuple(escape(caution) for caution in request.cautions))
-    intent = _worded(lab, intent, request.cautions)
+    request = replace(
+        request,
+        cautions=tuple(escape(caution) for caution in request.cautions),
+        evidence=tuple(escape(sentence) for sentence in request.evidence),
+    )
+    intent = _worded(lab, intent, request)
     refusal = _stopped(intent, request) or _over_cap(lab, intent)
     if refusal is not None:
         return refusal
     if not intent.ask:
         return None
-    always = lab.settings.approval == "always"
+    always = lab.settings.approval == "always" or bool(request.personal)
     if request.confirm is not None:
         return _confirmed(lab, intent, request, always)
     if request.yes and lab.settings.max_spend is not None and not always and not request.cautions:
@@ -70,9 +78,9 @@ async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -
     return _offer(lab, intent, request, always)
 
 
-def _worded(lab: Lab, intent: Intent, cautions: tuple[str, ...]) -> Intent:
-    """The question with all information for a person, including the cap and the platform."""
-    parts = [intent.question, *(f"Note: {caution}." for caution in cautions)]
+def _worded(lab: Lab, intent: Intent, request: Request) -> Intent:
+    """The question with all information for a person, including the evidence, the cap and the platform."""
+    parts = [intent.question, *request.evidence, *(f"Note: {caution}." for caution in request.cautions)]
     if lab.settings.max_spend is not None and intent.max_cost is not None:
         spent = lab.ledger.spent(lab.platform)
         parts.append(f"Committed so far ${spent:.2f} of the cap of ${lab.settings.max_spend:.2f}.")
@@ -134,7 +142,7 @@ def _confirmed(lab: Lab, intent: Intent, request: Request, always: bool) -> Repo
         and approval.intent == intent.key
         and approval.platform == lab.platform
         and _covers(approval.max_cost, intent.max_cost)
-        and all(caution in approval.question for caution in request.cautions)
+        and all(sentence in approval.question for sentence in (*request.cautions, *request.evidence))
         and time.time() - approval.at < TOKEN_SECONDS
     )
     if not fits:
@@ -144,7 +152,7 @@ def _confirmed(lab: Lab, intent: Intent, request: Request, always: bool) -> Repo
             "needs_confirmation",
             "A person must approve this in a terminal first.",
             data={"confirm": request.confirm, "question": intent.question},
-            findings=(_terminal(request.confirm or ""),),
+            findings=(_terminal(request.confirm or ""), *map(_ceiling, request.personal)),
             next=(_again(request, request.confirm or ""),),
         )
     return None
@@ -158,10 +166,16 @@ def _covers(agreed: float | None, now: float | None) -> bool:
 def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: str = "") -> Report:
     token = lab.ledger.offer(intent.key, intent.question, intent.max_cost, lab.platform)
     changed = (_changed(),) if request.changed and request.confirm is not None else ()
-    findings = (*changed, *((_terminal(token),) if always else ()), *intent.findings)
+    findings = (*changed, *((_terminal(token),) if always else ()), *map(_ceiling, request.personal), *intent.findings)
+    how = (
+        "Only the user's own answer counts: ask them to run `prime-lab-mcp approve` with the token in a terminal, and "
+        "then pass the token back as confirm."
+        if always
+        else "Show the user the question and pass the token back as confirm when they agree."
+    )
     return Report(
         "needs_confirmation",
-        f"{preface}Not sent yet. Show the user the question and pass the token back as confirm when they agree.",
+        f"{preface}Not sent yet. {how}",
         findings=findings,
         data={"confirm": token, "question": intent.question, "max_cost": intent.max_cost},
         next=(_again(request, token),),
@@ -183,6 +197,16 @@ def _terminal(token: str) -> Finding:
         "info",
         "this server accepts approval only from a person",
         f"Ask the user to run: prime-lab-mcp approve {token}",
+    )
+
+
+def _ceiling(reason: str) -> Finding:
+    return Finding(
+        "evidence-ceiling-only",
+        "warning",
+        reason,
+        "Evaluate the model to be trained at prime, or at an endpoint that the user named (--endpoint); else only the "
+        "user can answer.",
     )
 
 

@@ -7,6 +7,7 @@ Only this module catches every exception: a bug is logged with its traceback and
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import secrets
@@ -31,7 +32,7 @@ from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.server import approval, arguments
-from prime_lab_mcp.server.gate import Gate
+from prime_lab_mcp.server.gate import Gate, Passage
 from prime_lab_mcp.server.plans import Fingerprints, WaitingPlan, WaitingPlans
 from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, References, Tool
 
@@ -111,7 +112,7 @@ class Calls:
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         await self._settle()
         call = self._call(await self._snapshot(tool, args), progress)
-        call = replace(call, env_args=getattr(args, "env_args", None))
+        call = replace(call, env_args=getattr(args, "env_args", None), resume_from=getattr(args, "resume_from", None))
         if _hosted(tool, args):
             call = replace(call, hosted=getattr(args, "environment", None))
         earlier = self._waiting.get(tool, args)
@@ -140,6 +141,8 @@ class Calls:
             confirm=getattr(args, "confirm", None),
             yes=bool(getattr(args, "yes", False)),
             cautions=tuple(dict.fromkeys((*passage.cautions, *plan.intent.cautions))),
+            personal=passage.personal,
+            evidence=passage.evidence,
             changed=_differs(earlier, plan.intent),
         )
         self._waiting.put(tool, args, plan, call, fingerprints)
@@ -147,7 +150,7 @@ class Calls:
         if refusal is not None:
             return refusal
         self._waiting.drop(tool, args)
-        return await self._send(tool, args, call, plan, plan.intent, fingerprints)
+        return await self._send(tool, args, call, plan, plan.intent, fingerprints, passage)
 
     async def _send(
         self,
@@ -157,6 +160,7 @@ class Calls:
         plan: Plan[Any],
         intent: Intent,
         fingerprints: Fingerprints,
+        asked: Passage,
     ) -> Report:
         # The files may have changed since the question: only files with current evidence are sent.
         if Fingerprints.of(call.snapshot, call.config) != fingerprints:
@@ -168,6 +172,12 @@ class Calls:
         again = await self._gate(call).check(tool, call)
         if again.report is not None:
             return again.report
+        if again != asked:
+            raise LabError(
+                "the evidence changed while this was being approved",
+                fix=f"Call {tool.name} again; it asks about the present evidence.",
+                code="intent-changed",
+            )
         lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
         # A lost client must not interrupt a push or submission. An evaluation is a job and continues by itself.
         with anyio.CancelScope(shield=intent.kind != "eval"):
@@ -191,6 +201,12 @@ class Calls:
     async def _finish(self, tool: AnyTool, args: Arguments, call: Call, running: Awaitable[Outcome]) -> Report:
         outcome = await running
         self._record(tool, args, outcome.snapshot or call.snapshot, outcome)
+        if tool.name in _RUN_ENVIRONMENT_CODE:
+            from prime_lab_mcp.lab.sandbox.offer import present_offer, unconfined_finding
+
+            unconfined = unconfined_finding(present_offer())
+            if unconfined is not None:
+                outcome = dataclasses.replace(outcome, findings=(*outcome.findings, unconfined))
         return _report(outcome)
 
     def _record(self, tool: AnyTool, args: Arguments, subject: Snapshot | None, outcome: Outcome) -> None:
@@ -282,6 +298,10 @@ class Calls:
             log.warning("a call of %s was not noted: %s", tool.name, error)
 
 
+_RUN_ENVIRONMENT_CODE = frozenset({"check_environment", "test_reward", "run_eval", "create_environment"})
+"""Tools whose reports say where the kernel does not confine environment code."""
+
+
 def _hosted(tool: AnyTool, args: Arguments) -> bool:
     return tool.hosted is not None and tool.hosted(args)
 
@@ -321,8 +341,9 @@ def _unknown(name: str, tools: Mapping[str, AnyTool]) -> Report:
 
 
 def _could_not(tool: AnyTool, error: LabError) -> Report:
+    # What the confinement refused says nothing about the environment, and is no fault of the machinery either.
     return Report(
-        "error",
+        "inconclusive" if error.code == "confined" else "error",
         f"{tool.name} could not do its work: {error.message}",
         findings=(error.as_finding(),),
         next=error.next or (Next(tool.name, "after that"),),

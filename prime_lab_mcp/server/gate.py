@@ -10,21 +10,27 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Unmet
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, ceiling_reasons, evaluation_summary
 from prime_lab_mcp.lab.state.gates import (
     CAPABILITIES,
     COULD_NOT_ASK,
+    EVALUATED,
     FREE,
+    LATEST_MODEL,
     LINE,
     NEEDS,
     NOT_VALIDATED,
     Need,
     Standing,
     Subject,
+    source_evaluation,
     source_unmet,
     standing,
     subject_of,
+    trained_model,
     with_arguments,
 )
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.package_gate import (
     agents_of,
     conflicting_packages,
@@ -42,6 +48,10 @@ class Passage:
 
     report: Report | None = None
     cautions: tuple[str, ...] = ()
+    personal: tuple[str, ...] = ()
+    """Cautions that only a person's own answer goes past (ceiling-only evidence)."""
+    evidence: tuple[str, ...] = ()
+    """One sentence for each evaluation that opened the gate."""
 
 
 class Gate:
@@ -66,10 +76,11 @@ class Gate:
         unmet: list[Unmet] = []
         cautions: list[str] = []
         findings: list[Finding] = []
+        rests_on: list[tuple[Evidence, TrainedModel]] = []
         if call.hosted is not None and call.snapshot is None:
             needs = ()
         if tool.name == "submit_training" and call.config is not None:
-            await self._sources(call, unmet, cautions)
+            await self._sources(call, unmet, cautions, rests_on)
         missing = await self._missing(needs, self._subject(call), call, findings, others=bool(unmet))
         own: list[Unmet] = []
         for found in missing:
@@ -87,7 +98,16 @@ class Gate:
             unmet.extend((await look(self.lab, call.hosted, call.snapshot, call.platform)).unmet)
         if unmet:
             return Passage(_blocked(tool, unmet, findings, call))
-        return Passage(None, tuple(cautions))
+        rests_on += [(row, LATEST_MODEL) for row in self._evaluations(needs, call)]
+        personal = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
+        evidence = tuple(dict.fromkeys(evaluation_summary(row) for row, _ in rests_on))
+        return Passage(None, (*cautions, *personal), personal, evidence)
+
+    def _evaluations(self, needs: tuple[Need, ...], call: Call) -> list[Evidence]:
+        """The evaluations among the evidence of an open gate."""
+        subject = self._subject(call)
+        standings = [self._standing(need, subject) for need in needs if need.tool in EVALUATED]
+        return [found.row for found in standings if found.row is not None]
 
     async def own_environment(self, tool: AnyTool, snapshot: Snapshot, call: Call) -> Report | None:
         """Require all evidence of a local environment before a config for it is written."""
@@ -125,7 +145,11 @@ class Gate:
 
     def _standing(self, need: Need, subject: Subject) -> Standing:
         history = self.lab.ledger.evidence(self.lab.key, tool=need.tool)
-        return standing(need, history, subject, self.lab.platform, self.lab.ledger.overrides(self.lab.key))
+        waived = self.lab.ledger.overrides(self.lab.key)
+        return standing(need, history, subject, self.lab.platform, waived, TrainedModel(runs=self._run_names()))
+
+    def _run_names(self) -> frozenset[str]:
+        return frozenset(run.name for run in self.lab.ledger.runs(kind="training"))
 
     async def _free(self, name: str, call: Call) -> Report:
         if name == "check_training_config":
@@ -144,7 +168,9 @@ class Gate:
         tests = self.lab.ledger.evidence(self.lab.key, tool="test_reward")
         return with_arguments(subject, named, tests)
 
-    async def _sources(self, call: Call, unmet: list[Unmet], cautions: list[str]) -> None:
+    async def _sources(
+        self, call: Call, unmet: list[Unmet], cautions: list[str], rests_on: list[tuple[Evidence, TrainedModel]]
+    ) -> None:
         from prime_lab_mcp.lab.configs.config import read_config as read
         from prime_lab_mcp.lab.configs.packages import agent_overrides, own_environment_keys
         from prime_lab_mcp.lab.training.sources import gather_package_facts, published_modules
@@ -152,7 +178,13 @@ class Gate:
 
         assert call.config is not None
         config = read(call.config)
-        sources = await gather(self.lab, config, call.platform)
+        resumed, runs = self._resumed(call), self._run_names()
+        gathered = await gather(self.lab, config, call.platform)
+        sources = [replace(facts, resumed_run=resumed, runs=runs) for facts in gathered]
+        for facts in sources:
+            evaluation = source_evaluation(facts, self.lab.platform, config.model)
+            if evaluation is not None:
+                rests_on.append((evaluation, trained_model(facts, config.model)))
         standings = [source_unmet(facts, self.lab.platform, config.model) for facts in sources]
         for source, facts in zip(config.sources, sources, strict=True):
             own = own_keys_unmet(facts, own_environment_keys(source, agents_of(facts)))
@@ -163,6 +195,13 @@ class Gate:
         for missing, named in standings:
             unmet.extend(u for u in missing if u not in unmet)
             cautions.extend(c for c in named if c not in cautions)
+
+    def _resumed(self, call: Call) -> str | None:
+        """The name of the run that the call resumes from."""
+        if call.resume_from is None:
+            return None
+        runs = self.lab.ledger.runs(id=call.resume_from, platform=self.lab.platform)
+        return runs[0].name if runs else None
 
     async def _capability(self, row: str, call: Call, unmet: list[Unmet], findings: list[Finding]) -> None:
         name = CAPABILITIES.get(row)

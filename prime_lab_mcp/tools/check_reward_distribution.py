@@ -121,7 +121,14 @@ def _not_evidence(lab: Lab, job: Job, snapshot: Snapshot | None) -> list[Finding
         said = f"evaluation {job.id} ran on other files than {job.environment} has now"
         return [Finding("distribution-not-evidence", "info", said, "Run run_eval on the present files.")]
     spec = EvaluationJobs(lab).spec(job)
+    decided = {
+        row.arguments.get("id")
+        for row in lab.ledger.evidence(lab.key, tool="run_eval", source=job.source)
+        if row.status != "inconclusive"
+    }
     for other in EvaluationJobs(lab).list(job.environment):
+        if other.id not in decided:
+            continue  # too small an evaluation replaces none that decides
         same = other.source == job.source and other.state == "finished" and other.at > job.at
         if same and other.spec.get("model") == spec.model and other.spec.get("env_args") == dict(spec.env_args):
             said = f"evaluation {other.id} with the same model is newer, and the latest counts, not the best"

@@ -103,6 +103,8 @@ class Call:
     """The training config of this call, for tools that declare `config`."""
     env_args: Mapping[str, Any] | None = None
     """The arguments of the environment that the call names; None if it names none."""
+    resume_from: str | None = None
+    """Id of the training run whose checkpoint the call continues from."""
     hosted: str | None = None
     """The name of an environment on the Hub, for calls that run on the platform (`ToolBase.hosted`)."""
 

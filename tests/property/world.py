@@ -80,7 +80,12 @@ def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[On
         given = args.env_args or {}
         flawed = fatal in text or (name == "test_reward" and any(f"{k} pays all" in text for k in given if given[k]))
         findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if flawed else ()
-        facts = Facts(model=(args.model or model) if model else None, env_args=given, harness=args.harness)
+        facts = Facts(
+            model=(args.model or model) if model else None,
+            env_args=given,
+            harness=args.harness,
+            kept={"endpoint_named_by": "person"},
+        )
         return Outcome("failed" if findings else "passed", name, findings, facts=facts)
 
     return Tool(

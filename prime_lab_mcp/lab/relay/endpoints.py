@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
@@ -60,6 +60,19 @@ class Endpoint:
     def host(self) -> str:
         """Host and port of the URL."""
         return urlsplit(self.url).netloc
+
+    @property
+    def named_by(self) -> Literal["platform", "provider", "person", "call"]:
+        """Who stands for the endpoint: the platform, a provider to whom the user's key belongs, or the user who named
+        the endpoint. `call`: nobody, for URLs in a call and presets of this machine."""
+        if self.preset == "prime":
+            return "platform"
+        if self.preset == BY_URL:
+            return "call"
+        preset = PRESETS.get(self.preset)
+        if preset is None:
+            return "person"
+        return "provider" if preset.needs_key else "call"
 
     @property
     def on_loopback(self) -> bool:

@@ -3,6 +3,7 @@ these."""
 
 ENTRY = (
     "arguments",
+    "evaluation_evidence",
     "fingerprint",
     "gates",
     "ledger.ledger",

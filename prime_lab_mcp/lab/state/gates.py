@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Unmet, Why
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.state.arguments import arguments_summary, check_args, known_defaults, same_arguments
+from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, choose_evaluation, judged_group_size
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -83,6 +84,12 @@ NOT_VALIDATED = "the platform could not be asked whether it accepts this config"
 """The words of that confirmation."""
 
 
+LATEST_MODEL = TrainedModel()
+"""At a push, no model to be trained is known: the latest evaluation that decides counts."""
+
+EVALUATED = ("check_reward_distribution",)
+"""Tools whose verdicts are about an evaluation."""
+
 ARGUED = ("test_reward", "run_eval", "check_reward_distribution")
 """Tools whose verdicts depend on the arguments of the environment."""
 
@@ -144,14 +151,14 @@ def standing(
     subject: Subject,
     platform: Platform,
     waived: set[tuple[str, str]],
-    model: str | None = None,
+    trained: TrainedModel = LATEST_MODEL,
 ) -> Standing:
     """Compare one requirement with the verdicts of `need.tool` in this workspace, newest first.
 
-    The newest verdict for the required arguments and `model` decides, or the newest of all models if there is none for
-    that model.
+    The newest verdict for the required arguments decides. Of verdicts on evaluations, the one that fits `trained`
+    decides (evaluation_evidence.py).
     """
-    found = _standing(need, history, subject, platform, waived, model)
+    found = _standing(need, history, subject, platform, waived, trained)
     return replace(found, arguments=subject.call_arguments(need))
 
 
@@ -161,7 +168,7 @@ def _standing(
     subject: Subject,
     platform: Platform,
     waived: set[tuple[str, str]],
-    model: str | None,
+    trained: TrainedModel,
 ) -> Standing:
     fingerprint = subject.fingerprint(need.by)
     required = subject.required_arguments(need)
@@ -170,10 +177,16 @@ def _standing(
     ]
     matching = [row for row in of_files if required is None or same_arguments(row.env_args, required, subject.defaults)]
     counting = [row for row in matching if row.platform in (None, platform)]
-    for_model = [row for row in counting if row.model == model] if model else []
-    if for_model or counting:
-        latest = (for_model or counting)[0]
-        return _outdated(need, latest, subject) or _judged(need, latest, fingerprint or "", waived)
+    if counting:
+        if need.tool in EVALUATED:
+            chosen = choose_evaluation(counting, trained, lambda row: _decides(row, fingerprint or "", waived))
+        else:
+            chosen = counting[0]
+        if chosen is None:
+            return Standing(
+                need, "never-run", "only checkpoints of training runs were evaluated, not the model to train"
+            )
+        return _outdated(need, chosen, subject) or _judged(need, chosen, fingerprint or "", waived)
     if matching:
         other = "rehearsal" if platform == "prime" else "the real platform"
         return Standing(need, "rehearsal", f"{need.tool} passed only against {other}; run it here", matching[0])
@@ -187,6 +200,13 @@ def _standing(
             return Standing(need, "stale", detail, earlier[0])
         return Standing(need, "stale", f"the files changed since {need.tool} last ran", earlier[0])
     return Standing(need, "never-run", f"{need.tool} has not run on this {_noun(need.by)}")
+
+
+def _decides(row: Evidence, fingerprint: str, waived: set[tuple[str, str]]) -> bool:
+    """Whether a verdict on an evaluation is conclusive, or a person waived what made it inconclusive."""
+    if row.status != "inconclusive":
+        return True
+    return bool(row.blockers) and all((fingerprint, code) in waived for code in row.blockers)
 
 
 def _outdated(need: Need, row: Evidence, subject: Subject) -> Standing | None:
@@ -275,6 +295,10 @@ class SourceFacts:
     check_args: Mapping[str, Any] = field(default_factory=dict)
     held: HubContent = HubContent()
     """How the files on the Hub compare with the push; for a foreign environment, whether they could be fetched."""
+    resumed_run: str | None = None
+    """Name of the run that training resumes from."""
+    runs: frozenset[str] = frozenset()
+    """Names of all training runs that are known."""
     failed: tuple[str, ...] = ()
     """Verdicts of this machine on a foreign environment's files that failed."""
 
@@ -326,6 +350,24 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tu
     unpublished = push_unmet(facts)
     if unpublished or push is None:
         return unpublished, []
+    missing: list[Unmet] = []
+    for need in TRAINING if facts.trains else EVALUATION:
+        result = _source_standing(need, facts, push, platform, model)
+        if result.unmet:
+            missing.append(_to_evaluate(result.unmet, model, facts.harness))
+        elif result.row is not None and need.tool in EVALUATED:
+            missing.extend(_group_size_unmet(result.row, facts))
+    return missing, _held_cautions(facts, push)
+
+
+def _held_cautions(facts: SourceFacts, push: Push) -> list[str]:
+    """What a confirmation must name about the files on the Hub: a difference that a person waived, or no comparison."""
+    if _waived_difference(facts, push):
+        return [f"a person waived that {facts.held.detail}"] if facts.held.detail else []
+    return [facts.held.caution] if facts.held.caution is not None else []
+
+
+def _source_standing(need: Need, facts: SourceFacts, push: Push, platform: Platform, model: str | None) -> Standing:
     subject = Subject(
         push.environment,
         push.source,
@@ -334,20 +376,22 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tu
         defaults=facts.defaults,
         check_args=facts.check_args,
     )
-    missing: list[Unmet] = []
-    waived = _waived_difference(facts, push)
-    cautions = [f"a person waived that {facts.held.detail}"] if waived and facts.held.detail else []
-    if not waived and facts.held.caution is not None:
-        cautions.append(facts.held.caution)
-    for need in TRAINING if facts.trains else EVALUATION:
-        wanted_model = model if need.tool == "check_reward_distribution" else None
-        result = standing(need, _with_harness(facts, need), subject, platform, set(facts.waived), wanted_model)
-        if result.unmet:
-            missing.append(_to_evaluate(result.unmet, model, facts.harness))
-        elif result.row is not None and need.tool == "check_reward_distribution":
-            problems = _evaluation_fits(result.row, facts, model, cautions)
-            missing.extend(problems)
-    return missing, cautions
+    return standing(need, _with_harness(facts, need), subject, platform, set(facts.waived), trained_model(facts, model))
+
+
+def trained_model(facts: SourceFacts, model: str | None) -> TrainedModel:
+    """The model for which the evaluation of a source must speak."""
+    return TrainedModel(model, facts.resumed_run, facts.runs, facts.group_size)
+
+
+def source_evaluation(facts: SourceFacts, platform: Platform, model: str | None) -> Evidence | None:
+    """The evaluation on which training on a source rests; None for environments of others and for eval sources."""
+    if not facts.ours or facts.push is None or not facts.trains:
+        return None
+    return next(
+        (_source_standing(need, facts, facts.push, platform, model).row for need in TRAINING if need.tool in EVALUATED),
+        None,
+    )
 
 
 def _with_harness(facts: SourceFacts, need: Need) -> list[Evidence]:
@@ -378,26 +422,15 @@ def _to_evaluate(unmet: Unmet, model: str | None, harness: str | None) -> Unmet:
     return replace(unmet, arguments={**unmet.arguments, "model": model, **other})
 
 
-def _evaluation_fits(row: Evidence, facts: SourceFacts, model: str | None, cautions: list[str]) -> list[Unmet]:
-    judged_size = _group_size(row)
+def _group_size_unmet(row: Evidence, facts: SourceFacts) -> list[Unmet]:
+    judged_size = judged_group_size(row)
     if facts.trains and facts.group_size and judged_size and judged_size > facts.group_size:
         detail = (
             f"{facts.id} was judged for groups of {judged_size}, and smaller ones have less signal; "
             f"judge it with group_size={facts.group_size}"
         )
         return [Unmet("check_reward_distribution", "stale", detail)]
-    if model and row.model and row.model != model:
-        cautions.append(
-            f"{facts.id} was evaluated with {row.model}, not with {model} that is to be trained: "
-            "that shows a ceiling, not whether this model can learn it"
-        )
     return []
-
-
-def _group_size(row: Evidence) -> int | None:
-    groups = row.data.get("usable_groups")
-    size = groups.get("group_size") if isinstance(groups, Mapping) else None
-    return size if isinstance(size, int) else None
 
 
 def _foreign_cautions(facts: SourceFacts) -> list[str]:

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.state.gates import HubFact, Need, SourceFacts, Subject, source_unmet, standing, with_arguments
+from prime_lab_mcp.lab.state.gates import (
+    HubFact,
+    Need,
+    SourceFacts,
+    Subject,
+    source_evaluation,
+    source_unmet,
+    standing,
+    with_arguments,
+)
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 
 HERE = Subject("env", source="s1", content="c1")
@@ -26,7 +35,7 @@ def blocked_by(code: str, status: Any = "failed", tool: str = "test_reward", **c
 
 
 def why(history: list[Evidence], waived: set[tuple[str, str]] | None = None, **options: Any) -> str | None:
-    return standing(REWARD, history, HERE, options.get("platform", "prime"), waived or set(), options.get("model")).why
+    return standing(REWARD, history, HERE, options.get("platform", "prime"), waived or set()).why
 
 
 def test_nothing_recorded_is_never_run() -> None:
@@ -74,14 +83,6 @@ def test_a_waiver_holds_for_its_code_and_fingerprint_only() -> None:
     assert why([failed], {("s0", "reward-slow")}) == "failed"
     assert why([failed], {("s1", "other")}) == "failed"
     assert why([], {("s1", "reward-slow")}) == "never-run"
-
-
-def test_the_latest_verdict_for_the_model_counts_where_there_is_one() -> None:
-    need = Need("check_reward_distribution", "source")
-    mine = row(need.tool, model=MODEL, status="failed", findings=[{"code": "x", "severity": "blocker"}])
-    other = row(need.tool, model="gpt")
-    assert standing(need, [other, mine], HERE, "prime", set(), MODEL).why == "failed"
-    assert standing(need, [other], HERE, "prime", set(), MODEL).why is None
 
 
 PUSH = Push("w", "env", "me", "env", "0.1.0", "s1", "c1", "h1", "prime")
@@ -137,11 +138,14 @@ def test_each_missing_link_of_the_chain_refuses(changes: Mapping[str, Any], expe
     assert missing(ours(**changes)) == expected
 
 
-def test_an_evaluation_of_another_model_must_be_named_in_the_confirmation() -> None:
-    unmet, cautions = source_unmet(ours(), "prime", "Qwen/Qwen3-0.6B")
-    assert unmet == []
-    assert MODEL in cautions[0]
-    assert "Qwen/Qwen3-0.6B" in cautions[0]
+def test_training_rests_on_the_evaluation_of_its_model_and_else_on_one_of_another_model() -> None:
+    other = replace(CHAIN[1], model="Qwen/Qwen3-0.6B")
+    both = ours(history=(CHAIN[0], other, CHAIN[1]))
+    assert source_evaluation(both, "prime", MODEL) == CHAIN[1]
+    assert source_evaluation(both, "prime", "Qwen/Qwen3-0.6B") == other
+    assert source_evaluation(ours(), "prime", "Qwen/Qwen3-0.6B") == CHAIN[1]
+    assert source_evaluation(ours(trains=False), "prime", MODEL) is None
+    assert source_evaluation(ours(ours=False, push=None, history=()), "prime", MODEL) is None
 
 
 def test_a_hub_environment_of_somebody_else_goes_the_fast_path() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.worker.zygote import PROGRAM
+from prime_lab_mcp.lab.worker.zygote import STARTED_AS
 
 _HERE = Path(__file__).parent
 PLACE = pytest.StashKey[Path]()
@@ -140,7 +140,7 @@ def build(place: Path) -> None:
     for name, content in {
         "packages.pth": f"import site; site.addsitedir({str(purelib)!r})\n",
         "_warm_hook.py": (_HERE / "hook.py").read_text(encoding="utf-8"),
-        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({str(place)!r}, {str(PROGRAM)!r})\n",
+        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({str(place)!r}, {STARTED_AS!r})\n",
     }.items():
         (packages / name).write_text(content, encoding="utf-8")
     for entry in purelib.glob("*.dist-info"):  # who asks what is installed looks here alone

@@ -1,0 +1,112 @@
+"""Chooses the evaluation that is the evidence of a gate, and says what a person must know about that evaluation.
+
+The evidence of a gate fits what would be published or trained: the model to be trained, and a sample that is large
+enough to decide. An evaluation of another model, of a checkpoint, or of too few tasks neither closes a gate that a
+fitting evaluation opened nor opens a gate by itself.
+
+Evidence is ceiling-only if it comes from another model, or from an endpoint that neither the platform nor the user
+stands for. Whoever may choose the address of an endpoint may also answer there under the name of any model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.state.ledger.rows import Evidence
+
+_VOUCHED = frozenset({"platform", "provider", "person"})
+"""Values of `endpoint_named_by` whose endpoint is the platform's, a provider's with the user's key, or named by the
+user. Rows of older versions have none, and only those of the platform are known to come from such an endpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """The model that a gate is about. `name` is None at a push, where the latest evaluation that decides counts."""
+
+    name: str | None = None
+    checkpoint_of: str | None = None
+    """Name of the run that training resumes from. Evaluations of its checkpoints fit before those of `name`."""
+    runs: frozenset[str] = frozenset()
+    """Names of all training runs that are known. Evaluations of their checkpoints are results, not evidence."""
+    group_size: int | None = None
+    """Rollouts per task in training."""
+
+
+def choose_evaluation(
+    rows: Sequence[Evidence], trained: TrainedModel, decides: Callable[[Evidence], bool]
+) -> Evidence | None:
+    """Return the evidence among verdicts on evaluations of the same files with the same arguments, newest first.
+
+    Without an evaluation of the model, the result is one of another model, which is ceiling-only. None: there are only
+    evaluations of checkpoints.
+    """
+    if trained.checkpoint_of is not None:
+        resumed = [row for row in rows if _is_checkpoint(row, (trained.checkpoint_of,))]
+        if any(decides(row) for row in resumed):
+            return _latest(resumed, trained, decides)
+    if trained.name is not None:
+        fitting = [row for row in rows if _same_model(row.model, trained.name)]
+        if fitting:
+            return _latest(fitting, trained, decides)
+    return _latest([row for row in rows if not _is_checkpoint(row, trained.runs)], trained, decides)
+
+
+def _latest(rows: Sequence[Evidence], trained: TrainedModel, decides: Callable[[Evidence], bool]) -> Evidence | None:
+    """The latest verdict that decides, or the latest of all if none does. Verdicts for groups of the training's size or
+    smaller go before verdicts for larger groups, which have more signal than training."""
+    size = trained.group_size
+    sized = [row for row in rows if size is None or (judged_group_size(row) or 0) <= size] or rows
+    return next((row for row in sized if decides(row)), sized[0] if sized else None)
+
+
+def judged_group_size(row: Evidence) -> int | None:
+    """The group size that a distribution was judged for; None if the verdict does not say."""
+    groups = row.data.get("usable_groups")
+    size = groups.get("group_size") if isinstance(groups, Mapping) else None
+    return size if isinstance(size, int) else None
+
+
+def ceiling_reasons(row: Evidence, trained: TrainedModel) -> tuple[str, ...]:
+    """Why this evidence is ceiling-only, each with model and host; empty if it is not. For the question to a person."""
+    reasons = []
+    model, host = quote(row.model or "an unknown model", 120), quote(row.endpoint_host or "an unknown host", 120)
+    environment = row.environment or "the environment"
+    other = trained.name is not None and not _same_model(row.model, trained.name)
+    if other and not (trained.checkpoint_of and _is_checkpoint(row, (trained.checkpoint_of,))):
+        reasons.append(
+            f"{environment} was evaluated with {model} at {host}, not with {quote(trained.name, 120)} that is to be "
+            "trained: that shows a ceiling, not whether this model can learn it"
+        )
+    if row.platform is None and row.data.get("endpoint_named_by") not in _VOUCHED:
+        reasons.append(
+            f"{environment} was evaluated with {model} at {host}, an endpoint that is neither the platform's nor named "
+            "by the user: nothing shows that this model answered there"
+        )
+    return tuple(reasons)
+
+
+def evaluation_summary(row: Evidence) -> str:
+    """One sentence for a question: model, host, tasks and date of the evaluation that opened a gate."""
+    tasks = row.data.get("tasks") or row.arguments.get("num_examples")
+    size = f", {count(tasks, 'task')}" if isinstance(tasks, int) else ""
+    at = row.data.get("evaluated_at")
+    date = datetime.fromtimestamp(at if isinstance(at, int | float) else row.at, UTC).date().isoformat()
+    return (
+        f"The evidence is the evaluation of {row.environment or 'the environment'} with "
+        f"{quote(row.model or 'an unknown model', 120)} at {quote(row.endpoint_host or 'an unknown host', 120)}"
+        f"{size}, {date}."
+    )
+
+
+def _same_model(one: str | None, other: str) -> bool:
+    return one is not None and one.casefold() == other.casefold()
+
+
+def _is_checkpoint(row: Evidence, runs: Iterable[str]) -> bool:
+    """Whether the evaluated model is a checkpoint of one of these runs, served under the run's name."""
+    model = row.model or ""
+    return not {model, re.sub(r"-step-\d+$", "", model)}.isdisjoint(runs)
