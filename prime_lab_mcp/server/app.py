@@ -89,6 +89,16 @@ class LabServer(MCPServer[None]):
         self._calls = Calls(self._lab, self._tools, self._references)
         return self._calls
 
+    async def run_stdio_async(self) -> None:
+        """Serve stdin and stdout as the SDK does, and answer lines that are no messages."""
+        from mcp.server.stdio import stdio_server
+
+        from prime_lab_mcp.server.malformed import AnsweringStream
+
+        async with stdio_server() as (read, write):
+            options = self._lowlevel_server.create_initialization_options()
+            await self._lowlevel_server.run(AnsweringStream(read, write), write, options)
+
     async def list_tools(self) -> list[ToolDescription]:
         self.listed.set()
         return self._descriptions

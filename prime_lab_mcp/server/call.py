@@ -7,6 +7,7 @@ Only this module catches every exception: a bug is logged with its traceback and
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import secrets
@@ -191,6 +192,12 @@ class Calls:
     async def _finish(self, tool: AnyTool, args: Arguments, call: Call, running: Awaitable[Outcome]) -> Report:
         outcome = await running
         self._record(tool, args, outcome.snapshot or call.snapshot, outcome)
+        if tool.name in _RUN_ENVIRONMENT_CODE:
+            from prime_lab_mcp.lab.sandbox.offer import present_offer, unconfined_finding
+
+            unconfined = unconfined_finding(present_offer())
+            if unconfined is not None:
+                outcome = dataclasses.replace(outcome, findings=(*outcome.findings, unconfined))
         return _report(outcome)
 
     def _record(self, tool: AnyTool, args: Arguments, subject: Snapshot | None, outcome: Outcome) -> None:
@@ -282,6 +289,10 @@ class Calls:
             log.warning("a call of %s was not noted: %s", tool.name, error)
 
 
+_RUN_ENVIRONMENT_CODE = frozenset({"check_environment", "test_reward", "run_eval", "create_environment"})
+"""Tools whose reports say where the kernel does not confine environment code."""
+
+
 def _hosted(tool: AnyTool, args: Arguments) -> bool:
     return tool.hosted is not None and tool.hosted(args)
 
@@ -321,8 +332,9 @@ def _unknown(name: str, tools: Mapping[str, AnyTool]) -> Report:
 
 
 def _could_not(tool: AnyTool, error: LabError) -> Report:
+    # What the confinement refused says nothing about the environment, and is no fault of the machinery either.
     return Report(
-        "error",
+        "inconclusive" if error.code == "confined" else "error",
         f"{tool.name} could not do its work: {error.message}",
         findings=(error.as_finding(),),
         next=error.next or (Next(tool.name, "after that"),),

@@ -68,7 +68,13 @@ def _default_state() -> Path:
 
 
 def open_lab(chosen: Settings) -> Lab:
-    """Create a lab with these settings. In rehearsal, the platform is started on first use."""
+    """Create a lab with these settings. In rehearsal, the platform is started on first use.
+
+    This process holds the user's variables, so others of the user may not trace it from here on.
+    """
+    from prime_lab_mcp.lab.sandbox.confine import not_dumpable
+
+    not_dumpable()
     if not chosen.rehearsal:
         return Lab(chosen)
     from prime_lab_mcp.server.rehearsing import RehearsalPlatform

@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.state.outcome import Facts
 from prime_lab_mcp.lab.training.bound import CostBound, bound_cost
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools import submit_training, watch_run
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.scripted import ScriptedModel, adds, serving
@@ -155,6 +156,19 @@ async def test_a_run_without_a_bound_is_refused_and_the_named_key_mends_it(at: D
     assert "128" in finding.fix
     mended = await submit(at, changed("[inference]\n", EVALS.format(examples="num_examples = 128")), "some")
     assert asked(mended)[0] > HOURLY
+
+
+async def test_a_run_that_ended_counts_with_its_real_cost(at: Desk) -> None:
+    at.config(changed("max_steps = 20", "max_steps = 1"), "configs/rl/real.toml")
+    before = at.lab.ledger.spent("rehearsal")
+    started = await at.call(submit_training.TOOL, config="configs/rl/real.toml")
+    assert at.lab.ledger.spent("rehearsal") == pytest.approx(before + started.data["max_cost"])
+    await at.tell("/rehearsal/clock", advance=3600)
+    ended = await at.call(watch_run.TOOL, id=started.data["id"])
+    assert ended.data["status"] == "COMPLETED"
+    real = ended.data["spend"]["total"]
+    assert 0 < real < started.data["max_cost"]
+    assert at.lab.ledger.spent("rehearsal") == pytest.approx(before + real, abs=0.01)
 
 
 def test_a_model_of_unknown_size_is_as_large_as_its_gpus_can_hold() -> None:

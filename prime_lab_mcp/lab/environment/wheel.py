@@ -2,7 +2,7 @@
 
 `prime env push` builds the wheel and training installs it, so a file that the build leaves out works in the folder and
 fails in training. `missing_from_wheel` finds the files that the environment's code uses and the wheel lacks. uv builds
-in isolation, in a scratch copy, without credentials.
+a scratch copy, confined, without network and credentials, with a Python that has only the build requirements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -31,6 +31,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
 from prime_lab_mcp.lab.environment.requirements import GENERIC_NAMES
 from prime_lab_mcp.lab.interpreter import Interpreter, uv_program
+from prime_lab_mcp.lab.sandbox.policy import Confinement, python_paths
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 BUILD_SECONDS = 120.0
@@ -46,8 +47,9 @@ _METADATA = re.compile(r"[^/]+\.(?:dist-info|data)/")
 _SCRIPTS = frozenset(
     {"setup.py", "setup.cfg", "MANIFEST.in", "hatch_build.py", "hatch.toml", "build.py", "meson.build"}
 )
-_CREDENTIAL = re.compile(r"TOKEN|PASSWORD|USERNAME|SECRET|_KEY$")
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+_REFUSED = re.compile(
+    r"Permission denied|PermissionError|Operation not permitted|os error 13|could not be confined", re.I
+)
 
 
 class WheelFailed(LabError):
@@ -223,28 +225,33 @@ def _copy(snapshot: Snapshot, target: Path) -> None:
 
 
 async def _run_build(source: Path, scratch: Path, interpreter: Interpreter) -> None:
-    """Build from uv's cache, without network and credentials; fetch only the build requirements that the cache
-    lacks.
+    """Build without network and credentials, confined to the scratch folder, with the build requirements installed
+    before.
     """
-    failure = await _uv_build(source, scratch, interpreter)
-    if failure is not None and _UNREACHABLE.search(failure):
-        fetched = await _fetch(source, scratch, interpreter)
-        failure = fetched if fetched is not None else await _uv_build(source, scratch, interpreter)
-        if failure is not None and _UNREACHABLE.search(failure):
-            raise WheelUnchecked(
-                f"what builds it could not be fetched: {quote(failure, 300)}",
-                fix="Check the network or set UV_INDEX_URL for the server, then call check_environment again.",
-            )
-    if failure is not None:
-        raise WheelFailed(failure)
+    backend = await _backend(source, scratch.parent, interpreter)
+    failure = await _uv_build(source, scratch, backend)
+    if failure is None:
+        return
+    if _REFUSED.search(failure):
+        raise WheelUnchecked(
+            f"its build needs something that confinement refuses: {quote(failure, 300)}",
+            fix="Let the build read only the package and write only to the folder that it builds from.",
+            code="confined",
+        )
+    raise WheelFailed(failure)
 
 
-async def _uv_build(source: Path, scratch: Path, interpreter: Interpreter) -> str | None:
-    """Run `uv build`. Returns None on success, otherwise the end of the output."""
+async def _uv_build(source: Path, scratch: Path, backend: Path) -> str | None:
+    """Run `uv build` with the Python that has the build requirements. Returns None on success, otherwise the end of the
+    output.
+    """
     home = scratch / "home"
     home.mkdir(exist_ok=True)
-    argv = [str(uv_program()), "build", "--offline", "--wheel", "--no-progress", "--out-dir", str(scratch / "dist")]
-    argv += ["--python", str(interpreter.python), str(source)]
+    uv = uv_program()
+    argv = [str(uv), "build", "--offline", "--no-config", "--no-build-isolation", "--wheel", "--no-progress"]
+    argv += ["--out-dir", str(scratch / "dist"), "--python", str(backend), str(source)]
+    read = (uv, uv.resolve(), *python_paths(backend))
+    argv = Confinement(read, (scratch,), ports=(), hidden=(scratch.parents[1],)).command(argv)
     try:
         done = await process.run(argv, cwd=scratch, env=_variables(home), timeout=BUILD_SECONDS)
     except ProcessError as error:
@@ -262,35 +269,69 @@ def _error_excerpt(output: str, source: Path) -> str:
     return " ".join(lines[max(0, errors[-1] - 3) :] if errors else lines)[-1500:]
 
 
-async def _fetch(source: Path, scratch: Path, interpreter: Interpreter) -> str | None:
-    """Fetch the build requirements into uv's cache, without running the package's code. Returns the error, or None."""
+async def _backend(source: Path, store: Path, interpreter: Interpreter) -> Path:
+    """Return a Python with the package's build requirements, made on first use.
+
+    Only wheels are installed, so no code of theirs runs here. Raises WheelFailed, WheelUnchecked.
+    """
+    requires = await anyio.to_thread.run_sync(_build_requirements, source)
+    digest = hashlib.sha256(json.dumps([interpreter.key, str(interpreter.python), requires]).encode()).hexdigest()[:20]
+    folder = store / f"backend-{digest}"
+    python = folder / "bin" / "python"
+    if await anyio.to_thread.run_sync(python.exists):
+        await anyio.to_thread.run_sync(os.utime, folder)
+        return python
+    making = Path(tempfile.mkdtemp(dir=store, prefix=".backend-"))
+    try:
+        venv = ["venv", "--quiet", "--no-project", "--relocatable", "--allow-existing"]
+        failure = await _uv([*venv, "--offline", "--python", str(interpreter.python), str(making)], making)
+        install = ["pip", "install", "--quiet", "--no-build", "--python", str(making / "bin" / "python")]
+        install += ["--", *requires]
+        if failure is None and await _uv(["--offline", *install], making) is not None:
+            failure = await _uv(install, making)  # what the cache lacks
+        if failure is not None and _UNREACHABLE.search(failure):
+            raise WheelUnchecked(
+                f"what builds it could not be fetched: {quote(failure, 300)}",
+                fix="Check the network or set UV_INDEX_URL for the server, then call check_environment again.",
+            )
+        if failure is not None:
+            raise WheelFailed(failure)
+        with suppress(OSError):  # another server may have made the same first
+            os.rename(making, folder)
+    finally:
+        await anyio.to_thread.run_sync(lambda: shutil.rmtree(making, ignore_errors=True))
+    return python
+
+
+def _build_requirements(source: Path) -> list[str]:
+    """The requirements that `[build-system]` names, or those of setuptools as uv assumes them."""
     import tomllib
 
     table = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))
     system = table.get("build-system")
-    requires = system.get("requires") if isinstance(system, dict) else None
-    listed = [r for r in requires if isinstance(r, str)] if isinstance(requires, list) else []
-    argv = [str(uv_program()), "pip", "install", "--quiet", "--python", str(interpreter.python)]
-    argv += ["--target", str(scratch / "backend"), "--", *(listed or ["setuptools>=40.8.0"])]
+    listed = system.get("requires") if isinstance(system, dict) else None
+    requires = [r for r in listed if isinstance(r, str)] if isinstance(listed, list) else []
+    requires = requires or ["setuptools>=40.8.0"]
+    # Backends may ask for more when a build begins; setuptools before 70.1 asks for wheel.
+    return [*requires, "wheel"] if any(r.startswith("setuptools") for r in requires) else requires
+
+
+async def _uv(arguments: Sequence[str], folder: Path) -> str | None:
+    """Run uv with the user's cache and index. Returns None on success, otherwise the end of the output."""
     try:
-        done = await process.run(argv, cwd=scratch, env=process.installer_environment(), timeout=BUILD_SECONDS)
+        done = await process.run(
+            [str(uv_program()), *arguments], cwd=folder, env=process.installer_environment(), timeout=BUILD_SECONDS
+        )
     except ProcessError as error:
         return f"{error.message} (timed out)"
-    return None if done.returncode == 0 else _error_excerpt(done.stderr, source)
+    return None if done.returncode == 0 else _error_excerpt(done.stderr, folder)
 
 
 def _variables(home: Path) -> dict[str, str]:
-    """Return variables as for untrusted code, plus uv's cache and index settings without credentials."""
-    own = os.environ
-    cache = Path(own.get("XDG_CACHE_HOME") or Path(own.get("HOME", "/")) / ".cache") / "uv"
-    settings = Path(own.get("XDG_CONFIG_HOME") or Path(own.get("HOME", "/")) / ".config") / "uv" / "uv.toml"
-    extra = {k: _USERINFO.sub("", v) for k, v in own.items() if k.startswith("UV_") and not _CREDENTIAL.search(k)} | {
-        "UV_PYTHON_DOWNLOADS": "never"
-    }
-    extra.setdefault("UV_CACHE_DIR", str(cache))
-    if settings.is_file():
-        extra.setdefault("UV_CONFIG_FILE", str(settings))
-    return process.clean_environment(extra, home=home)
+    """Return variables as for untrusted code. uv gets a cache of its own, because a build could change the user's."""
+    return process.clean_environment(
+        {"UV_PYTHON_DOWNLOADS": "never", "UV_CACHE_DIR": str(home / "uv"), "TMPDIR": str(home)}, home=home
+    )
 
 
 def _unpack(dist: Path, tree: Path) -> None:
@@ -311,7 +352,7 @@ def _unpack(dist: Path, tree: Path) -> None:
 
 
 def _clean(store: Path) -> None:
-    for kind in ("plan-*", "tree-*"):
+    for kind in ("plan-*", "tree-*", "backend-*"):
         for old in sorted(store.glob(kind), key=_used_at, reverse=True)[KEPT_WHEELS:]:
             shutil.rmtree(old, ignore_errors=True)
 

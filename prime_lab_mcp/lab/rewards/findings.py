@@ -33,6 +33,7 @@ from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SID
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
+from prime_lab_mcp.lab.worker.problems import ProblemCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,15 @@ class SanityCheck:
 def reward_findings(trial: Trial) -> list[Finding]:
     """Every finding about one trial, blockers first.
 
+    Where the confinement refused something, the report is inconclusive.
+
     Where the reward is constant, or varies for equal text, comparing single completions is meaningless: then only that
     finding and the findings of `_INDEPENDENT` are reported.
     """
     found = run_checks(REWARD_RULES, trial)
+    if trial.with_problem(ProblemCode.CONFINED):
+        # Other blockers may follow from what was refused.
+        found = [f for f in found if f.code in _NOT_BY_CONFINEMENT or f.severity != "blocker"]
     decisive = [f for f in found if f.code in _DECISIVE]
     if decisive:
         found = decisive + [f for f in found if f.code in _INDEPENDENT]
@@ -63,8 +69,13 @@ def reward_findings(trial: Trial) -> list[Finding]:
 
 _DECISIVE = frozenset({"reward-constant", "reward-nondeterministic", "reward-order-dependent"})
 """Codes that make comparisons of single completions meaningless."""
+_NOT_BY_CONFINEMENT = frozenset(
+    {"confined", "reward-sync", "reward-type", "reward-nonfinite", "reward-evaluates-output"}
+)
+"""Codes of blockers that hold whatever the confinement refused."""
 _INDEPENDENT = frozenset(
     {
+        "confined",
         "reward-raises",
         "reward-slow",
         "reward-sync",

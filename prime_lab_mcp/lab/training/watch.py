@@ -36,6 +36,7 @@ LOG_LINES = 200
 """Newest lines of a log that are read; the platform serves no more without searching."""
 SAMPLED_ROLLOUTS = 100
 """Rollouts of a step that are read."""
+_ENDED = frozenset({"COMPLETED", "FAILED", "STOPPED"})
 _NOT_STARTED = ("QUEUED", "PENDING")
 _TRAINER = re.compile(r"trainer|cuda|out of memory|nccl|gradient", re.I)
 _ENVIRONMENT = re.compile(r"environment|env[- ]server|ModuleNotFound", re.I)
@@ -134,6 +135,7 @@ async def watch_run(lab: Lab, id: str, known: Run | None, step: int | None = Non
         (),
         first.missing,
     )
+    _correct_reservation(lab, reading, known)
     reading = replace(reading, anomalies=tuple(_metric_anomalies(reading, known)))
     second = _Requests(id)
     await second.ask(**_follow_up_requests(lab, reading, step))
@@ -142,6 +144,15 @@ async def watch_run(lab: Lab, id: str, known: Run | None, step: int | None = Non
         reading, rollouts=second.found.get("rollouts", {}), logs=logs, missing=first.missing | second.missing
     )
     return replace(reading, anomalies=tuple(anomalies.rank_anomalies([*_log_anomalies(reading), *reading.anomalies])))
+
+
+def _correct_reservation(lab: Lab, reading: RunReading, known: Run | None) -> None:
+    """Count the real cost of a run that ended, or that has cost more than was reserved, instead of its bound."""
+    if known is None or not reading.spend:
+        return
+    exceeded = known.max_cost is not None and reading.spend > known.max_cost
+    if exceeded or reading.status in _ENDED:
+        lab.ledger.correct(known.intent, lab.platform, reading.spend)
 
 
 class _Requests:

@@ -105,6 +105,19 @@ def out_of_memory(doing: str) -> WorkerError:
     )
 
 
+def confined(doing: str, what: str, where: str) -> WorkerError:
+    """The error for code that needs something that its confinement refuses: that proves nothing about the code."""
+    place = f" at {where}" if where else ""
+    return WorkerError(
+        f"the environment's code is not allowed {quote(what)}, which it needs while {doing}{place}",
+        fix="Read data from the package's own folder or from a dataset, and write to the folder that Python's tempfile "
+        "names; variables that a person allows (--allow-env NAME) still reach it. If it has to reach what is refused, "
+        "it cannot be tested here.",
+        code="confined",
+        where=where or None,
+    )
+
+
 def exited(doing: str, ended: Ended) -> WorkerError:
     how = f"with signal {ended.signal}" if ended.signal is not None else f"with exit code {ended.code}"
     if ended.signal is None and ended.code is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import anyio
 from prime_lab_mcp.lab.base.errors import WorkerError
 from prime_lab_mcp.lab.base.load_deadline import load_deadline
 from prime_lab_mcp.lab.interpreter import Api
+from prime_lab_mcp.lab.sandbox.caches import DataCache
+from prime_lab_mcp.lab.sandbox.policy import Confinement
 from prime_lab_mcp.lab.worker import scripted_rollouts, stored_rollouts
 from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
 from prime_lab_mcp.lab.worker.child import protocol
@@ -35,6 +37,7 @@ from prime_lab_mcp.lab.worker.faults import (
     PROBLEMS,
     SIGKILL,
     LoadFailed,
+    confined,
     exited,
     flooded,
     nonsense,
@@ -114,6 +117,9 @@ class Worker:
         self._lock = anyio.Lock()
         self._number = 0
         self.twin: Twin | None = None
+        self.cache: DataCache | None = None
+        self.confinement: Confinement | None = None
+        """What the environment's code may reach besides its scratch folder; None where nothing is confined."""
 
     @property
     def warm(self) -> bool:
@@ -209,7 +215,16 @@ class Worker:
 
     def witness(self, last_row: int) -> AbstractAsyncContextManager[Witness]:
         """Open a witness for the same environment, which loads in the background; `last_row` is its last task."""
-        return open_witness(self._zygote, self._tree, self._module, self._env_args, self._variables, last_row)
+        return open_witness(
+            self._zygote,
+            self._tree,
+            self._module,
+            self._env_args,
+            self._variables,
+            last_row,
+            self.cache,
+            self.confinement,
+        )
 
     def _environment(self) -> protocol.EnvironmentRequest:
         assert self._seat is not None
@@ -220,7 +235,15 @@ class Worker:
             "hidden": self._hidden,
             "variables": self._variables,
             "scratch": str(self._seat.scratch),
+            "caches": self.cache.variables() if self.cache is not None else {},
+            "confinement": self._policy(self._seat.scratch),
         }
+
+    def _policy(self, scratch: Path) -> dict[str, Any] | None:
+        if self.confinement is None:
+            return None
+        allowed = replace(self.confinement, write=(*self.confinement.write, scratch))
+        return allowed.as_json()
 
     async def score(
         self, cases: Sequence[Case], *, case_timeout: float = 5, timeout: float | None = None
@@ -396,6 +419,8 @@ class Worker:
             return nonsense(doing, told)
         if told.get("type") == "MemoryError":
             return out_of_memory(doing)
+        if told.get("refused"):
+            return confined(doing, str(told["refused"]), str(told.get("where", "")))
         told = {k: str(told.get(k, "")) for k in ("type", "message", "traceback", "where")}
         return LoadFailed(told["type"], told["message"], told["traceback"], told["where"], doing)
 

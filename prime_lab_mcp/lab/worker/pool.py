@@ -14,12 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from prime_lab_mcp.lab.base.errors import WorkerError
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
+from prime_lab_mcp.lab.sandbox.caches import DataCache, data_cache
+from prime_lab_mcp.lab.sandbox.offer import present_offer
+from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, Confinement, certificate_paths, python_paths
 from prime_lab_mcp.lab.worker.host import Twin, Worker
 from prime_lab_mcp.lab.worker.zygote import Zygote
 
+CHILD = Path(__file__).parent / "child"
 _IDLE = 4
 _ZYGOTES = 4
 OTHER_SEED = 20_011
@@ -68,7 +74,10 @@ class Workers:
             default=str,
         )
         kept = None if variables else self._reuse(key)
-        worker = kept or Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden, variables)
+        worker = kept
+        if worker is None:
+            worker = Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden, variables)
+            worker.cache, worker.confinement = await self._confinement(tree, interpreter, module)
         worker.twin = Twin(
             partial(
                 self.open,
@@ -95,6 +104,18 @@ class Workers:
             await worker.close()
         else:
             await self._keep(worker)
+
+    async def _confinement(
+        self, tree: Path, interpreter: Interpreter, module: str
+    ) -> tuple[DataCache, Confinement | None]:
+        """The cache of an environment, and what its code may reach."""
+        root = self._settings.state_dir
+        cache = await anyio.to_thread.run_sync(data_cache, root, str(self._settings.workspace.resolve()), module)
+        if not present_offer().layers:
+            return cache, None
+        python = await anyio.to_thread.run_sync(python_paths, interpreter.python)
+        read = (tree, *python, CHILD, LIBRARIES, *cache.users, *certificate_paths())
+        return cache, Confinement(read, (cache.root,), hidden=(root,), memory_bytes=0)
 
     def _zygote(self, interpreter: Interpreter, api: Api, hash_seed: int | None = None) -> Zygote:
         if self._closed:

@@ -51,6 +51,8 @@ class ProblemCode(StrEnum):
     """Scoring wrote a temporary file that another case had written. The detail is the path."""
     LEFT_PROCESSES = "left-processes"
     """Processes that scoring had started were still running afterwards."""
+    CONFINED = "confined"
+    """The confinement refused something that the scoring needs; the detail says what. The reward is None."""
     JUDGE_UNREACHABLE = "judge-unreachable"
     """A judge could not be asked. The reward is None, whatever the environment returned."""
     JUDGE_UNREAD = "judge-unread"
@@ -67,6 +69,8 @@ DEEDS = frozenset(
     }
 )
 """Side actions of scoring (child/audit.py), which do not invalidate the reward."""
+UNKNOWN_REWARD = frozenset({ProblemCode.JUDGE_UNREACHABLE, ProblemCode.JUDGE_UNREAD, ProblemCode.CONFINED})
+"""Problems of a case whose reward is not known, through no fault of the reward."""
 JUDGE_FAILED = frozenset({ProblemCode.JUDGE_UNREACHABLE, ProblemCode.JUDGE_UNREAD})
 """Problems of a case whose judge could not be asked or gave no verdict: the case has no reward."""
 

@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError, WorkerError
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.sandbox import confine
+from prime_lab_mcp.lab.sandbox.caches import DataCache
+from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, Confinement
 from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
 from prime_lab_mcp.lab.worker.description import optional_float
 from prime_lab_mcp.lab.worker.faults import nonsense
@@ -112,9 +115,19 @@ def _decode(reply: Mapping[str, Any], size: int) -> Testimony:
 
 @asynccontextmanager
 async def open_witness(
-    zygote: Zygote, tree: Path, module: str, env_args: Mapping[str, Any], variables: Mapping[str, str], last_row: int
+    zygote: Zygote,
+    tree: Path,
+    module: str,
+    env_args: Mapping[str, Any],
+    variables: Mapping[str, str],
+    last_row: int,
+    cache: DataCache | None = None,
+    confinement: Confinement | None = None,
 ) -> AsyncIterator[Witness]:
-    """Fork a witness, which begins to load a copy of `tree`; `last_row` is the last task that it will need."""
+    """Fork a witness, which begins to load a copy of `tree`; `last_row` is the last task that it will need.
+
+    The witness is confined as a worker is, and reads the environment's cache through a link.
+    """
     try:
         seat = await zygote.fork(witness=True)
     except LabError as error:
@@ -126,6 +139,8 @@ async def open_witness(
         await anyio.to_thread.run_sync(_copy, tree, copy)
         home.mkdir()
         scratch.mkdir()
+        if cache is not None:
+            (home / "huggingface").symlink_to(cache.root)
         own = witness_environment(zygote, home) | {"TMPDIR": str(scratch), "PWD": str(home)} | dict(variables)
         request = {
             "tree": str(copy),
@@ -137,6 +152,9 @@ async def open_witness(
             "argv": [str(zygote.interpreter.python.parent / "env-server"), "@", "env.toml"],
             "shifts": SHIFTS,
             "last": last_row,
+            "kernel": confine.__file__,
+            "libraries": str(LIBRARIES / "sitecustomize.py"),
+            "policy": _policy(confinement, tree, root),
         }
         try:
             await seat.channel.send(request)
@@ -146,6 +164,14 @@ async def open_witness(
             yield Witness(seat)
     finally:
         await seat.close()
+
+
+def _policy(confinement: Confinement | None, tree: Path, root: Path) -> dict[str, Any] | None:
+    """What the witness may reach: its copy in place of the snapshot, and its own folders."""
+    if confinement is None:
+        return None
+    read = tuple(path for path in confinement.read if path != tree)
+    return replace(confinement, read=read, write=(*confinement.write, root)).as_json()
 
 
 def _copy(tree: Path, copy: Path) -> None:

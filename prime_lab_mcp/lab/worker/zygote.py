@@ -8,6 +8,7 @@ environments.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -22,6 +23,8 @@ from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import InterpreterError, WorkerError
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
+from prime_lab_mcp.lab.sandbox.offer import present_offer
+from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, Confinement
 from prime_lab_mcp.lab.worker.channel import Channel, ChannelClosed, ChannelFlood, ChannelGarbage, pair
 
 _CHILD = Path(__file__).parent / "child"
@@ -125,7 +128,7 @@ class Zygote:
                 self._child = await process.spawn(
                     [str(self.interpreter.python), "-P", str(self._program / STARTED_AS), self.api],
                     cwd=self._home,
-                    env=_environment(self.interpreter.python, self._home, self.allow) | self._seeded(),
+                    env=_environment(self.interpreter.python, self._home, self.allow) | self._seeded() | _ports(),
                     stdin=theirs.fileno(),
                     stdout=log.fileno(),
                     stderr=log.fileno(),
@@ -225,6 +228,11 @@ class Zygote:
                 await self._stop()
 
 
+def _ports() -> dict[str, str]:
+    """The variable from which the fork server makes rules for ports."""
+    return {"PRIME_LAB_PORTS": json.dumps(Confinement((), ()).as_json()["ports"])} if present_offer().layers else {}
+
+
 _OF_WORKERS = frozenset(
     {
         "HF_HUB_DISABLE_TELEMETRY",
@@ -248,14 +256,14 @@ def witness_environment(zygote: Zygote, home: Path) -> dict[str, str]:
 
 def _environment(python: Path, home: Path, allow: tuple[str, ...]) -> dict[str, str]:
     own = os.environ
-    cache = Path(own.get("XDG_CACHE_HOME") or Path(own.get("HOME", "/")) / ".cache")
-    hub = Path(own.get("HF_HOME") or cache / "huggingface")
     extra = {
         "PATH": f"{python.parent}{os.pathsep}{own.get('PATH', os.defpath)}",
-        # The caches are the user's. HF_HOME is not, because it holds the login token.
+        # Children replace these folders by the environment's own cache, wherever modules have read them.
         "HF_HOME": str(home / "huggingface"),
-        "HF_HUB_CACHE": own.get("HF_HUB_CACHE", str(hub / "hub")),
-        "HF_DATASETS_CACHE": own.get("HF_DATASETS_CACHE", str(hub / "datasets")),
+        "HF_HUB_CACHE": str(home / "huggingface" / "hub"),
+        "HF_DATASETS_CACHE": str(home / "huggingface" / "datasets"),
+        "HF_MODULES_CACHE": str(home / "huggingface" / "modules"),
+        **NAMES_OVER_TCP,
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "DO_NOT_TRACK": "1",

@@ -118,15 +118,17 @@ async def test_a_proxy_on_this_machine_is_the_network(write: Write, opened: Open
     ],
 )
 async def test_files_elsewhere_are_named(write: Write, opened: Opened, write_it: str) -> None:
+    """Whether or not the kernel lets them be written."""
     path = f"/var/tmp/audit-{uuid4().hex}"
-    remove = f"\nos.rmdir({path!r}) if os.path.isdir({path!r}) else os.remove({path!r})"
-    found = await scored(write, opened, write_it.replace("PATH", repr(path)) + remove)
+    remove = f"os.rmdir({path!r}) if os.path.isdir({path!r}) else os.remove({path!r})"
+    reward = f"try:\n    {write_it.replace('PATH', repr(path))}\n    {remove}\nexcept Exception: pass"
+    found = await scored(write, opened, reward)
     assert (found.reward, problems(found)) == (2.0, (f"wrote-files:{path}",))
 
 
 async def test_a_file_of_the_package_is_named_relative_to_it(write: Write, opened: Opened) -> None:
-    found = await scored(write, opened, "open(os.path.join(os.path.dirname(__file__), 'scores.tsv'), 'w').close()")
-    assert problems(found) == ("wrote-files:scores.tsv",)
+    reward = "try: open(os.path.join(os.path.dirname(__file__), 'scores.tsv'), 'w').close()\nexcept OSError: pass"
+    assert problems(await scored(write, opened, reward)) == ("wrote-files:scores.tsv",)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,8 @@ def correct(completion, answer) -> float:
     text = completion[-1]["content"]
     if text == "EVAL": eval({CANARY_EXPRESSION!r})
     if text == "FILE":
-        open("/var/tmp/audit-v0", "w").close(); os.remove("/var/tmp/audit-v0")
+        try: open("/var/tmp/audit-v0", "w").close()
+        except OSError: pass
     if text == "NET":
         try: socket.create_connection(("192.0.2.1", 80), timeout=2)
         except OSError: pass

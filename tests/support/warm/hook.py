@@ -38,6 +38,13 @@ def kind_of(root, zygote, argv):
     return None
 
 
+def unconfined(argv):
+    """The policy and the command line of a program that lab/sandbox/confine.py starts; None and `argv` otherwise."""
+    if argv[1:2] == ["-I"] and argv[2].endswith("/lab/sandbox/confine.py") and argv[4:5] == ["--"]:
+        return argv[2:4], argv[5:]
+    return None, argv
+
+
 def imitable():
     """Whether a process forked elsewhere can do what this one would: no terminal, no special interpreter."""
     if any(name.startswith(b"PYTHON") and name not in HARMLESS for name in posix.environ):
@@ -85,7 +92,7 @@ def variables_of(key):
     return kind, {name.decode(): text[1:] for name, text in zip(names, texts, strict=True) if text}
 
 
-def hand_over(root, kind):
+def hand_over(root, kind, confinement, argv):
     """Let the fork server run the program, and end as it ends. Returns only when there is no server."""
     key = key_of(root, kind)
     client = None if key is None else server_for(root, key)
@@ -96,7 +103,8 @@ def hand_over(root, kind):
     posix.umask(mask)
     request = marshal.dumps(
         {
-            "argv": sys.orig_argv[1:],
+            "argv": argv[1:],
+            "confinement": confinement,
             "cwd": posix.getcwd(),
             "environ": posix.environ,
             "path": sys.path,
@@ -128,6 +136,7 @@ def hand_over(root, kind):
 
 
 def main(root, zygote):
-    kind = kind_of(root, zygote, sys.orig_argv)
+    confinement, argv = unconfined(sys.orig_argv)
+    kind = kind_of(root, zygote, argv)
     if kind is not None and imitable():
-        hand_over(root, kind)
+        hand_over(root, kind, confinement, argv)

@@ -16,6 +16,8 @@ import ctypes
 import fcntl
 import gc
 import importlib
+import importlib.util
+import json
 import marshal
 import os
 import select
@@ -270,6 +272,11 @@ def run(kind: str, request: dict[str, Any]) -> None:
     sys.orig_argv = [sys.executable, *argv]
     sys.argv = [script, *arguments]
     sys.path[:] = request["path"] if safe else [os.path.dirname(script), *request["path"]]
+    if request["confinement"] is not None:
+        program, policy = request["confinement"]
+        # confine.py runs isolated, the program that it starts does not.
+        sys.path[1:1] = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        confine(program, json.loads(policy))
     sys.dont_write_bytecode = not request["bytecode"]
     sys.path_importer_cache.clear()
     importlib.invalidate_caches()
@@ -304,6 +311,17 @@ def _exit(kind: str, code: int) -> None:
         except OSError:
             code = 120
     os._exit(code & 0xFF)
+
+
+def confine(program: str, policy: dict[str, Any]) -> None:
+    """What confine.py does before it starts a program."""
+    module = types.ModuleType("confine")
+    exec(compile(Path(program).read_bytes(), program, "exec", dont_inherit=True), module.__dict__)
+    module.set_limits(module._limits_of(policy))
+    module.confine(policy)
+    site = importlib.util.find_spec("sitecustomize")
+    if site is not None and site.origin is not None and "/lab/sandbox/" in site.origin:
+        importlib.import_module("sitecustomize")
 
 
 def main() -> None:

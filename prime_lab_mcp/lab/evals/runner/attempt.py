@@ -33,6 +33,7 @@ from prime_lab_mcp.lab.evals.runner.guard import GRACE_SECONDS, take_lock
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.relay.metering import RetryPolicy
 from prime_lab_mcp.lab.rollouts.reading import Layout, decode_line, layout_of, parse_score_line
+from prime_lab_mcp.lab.sandbox.caches import data_cache
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
 N = TypeVar("N", int, float)
@@ -156,7 +157,10 @@ class JobAttempt:
         self.relay = Relay(self.spec.endpoint, key, cap, RetryPolicy())
         async with self.relay.serving():
             argv = command.eval_command(self.spec, self.files, self.relay.url)
-            env = command.eval_environment(self.spec, self.files, self.relay.url, self.relay.secret, self.allow)
+            job = self.ledger.job(self.id)
+            cache = data_cache(self.files.root.parents[1], job.workspace if job else "", self.spec.module)
+            env = command.eval_environment(self.spec, self.files, self.relay.url, self.relay.secret, self.allow, cache)
+            argv = command.eval_confinement(self.spec, self.files, cache).command(argv)
             return await self._watch(command.own_module_command("evals.runner.guard", str(self.files.lock), *argv), env)
 
     async def _wait_for_previous_attempt(self) -> bool:

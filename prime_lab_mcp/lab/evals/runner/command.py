@@ -19,6 +19,8 @@ from typing import Any
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.evals.spec import EvalSpec, can_shuffle
 from prime_lab_mcp.lab.relay.endpoints import judge_variables
+from prime_lab_mcp.lab.sandbox.caches import DataCache
+from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, NAMES_OVER_TCP, Confinement, certificate_paths, python_paths
 
 OLDER_PROGRAM = Path(__file__).parents[2] / "worker" / "child" / "vf_eval_v0.py"
 """Wrapper that makes the v0 `vf-eval` resumable."""
@@ -120,6 +122,7 @@ def eval_command(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
     resumes = resumable(spec, files)
     if not resumes:
         shutil.rmtree(files.output, ignore_errors=True)
+        files.output.mkdir(parents=True)  # what `vf-eval` may write to has to exist
     if spec.api == "v0":
         return _v0_command(spec, files, url, resumes=resumes)
     # Resuming compares the saved config with the given one, so the saved one is rewritten: the relay's port changes in
@@ -222,7 +225,23 @@ def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
     return flags
 
 
-def eval_environment(spec: EvalSpec, files: JobFiles, url: str, secret: str, allow: tuple[str, ...]) -> dict[str, str]:
+def eval_confinement(spec: EvalSpec, files: JobFiles, cache: DataCache) -> Confinement:
+    """Return what `vf-eval` and the environment in it may reach."""
+    child = OLDER_PROGRAM.parent
+    python = (*python_paths(spec.python), spec.program, child, LIBRARIES)
+    read = (spec.tree, *python, files.config, *cache.users, *certificate_paths())
+    tools = tuple(path for name in ("uv", "uvx") if (path := process.which(name)) is not None)
+    return Confinement(
+        (*read, *tools, *(path.resolve() for path in tools)),
+        (files.home, files.work, files.output, cache.root),
+        unix_sockets="docker" in spec.runtime,  # its program talks to the service through a Unix socket
+        hidden=(files.root.parents[1],),
+    )
+
+
+def eval_environment(
+    spec: EvalSpec, files: JobFiles, url: str, secret: str, allow: tuple[str, ...], cache: DataCache
+) -> dict[str, str]:
     """Return the variables of `vf-eval`: every key is the relay's, every endpoint is the relay."""
     extra = {
         "PATH": f"{spec.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
@@ -230,28 +249,26 @@ def eval_environment(spec: EvalSpec, files: JobFiles, url: str, secret: str, all
         "PRIME_RUNS_MODE": "disabled",
         KEY_VARIABLE: secret,
         "TQDM_DISABLE": "1",
-        **_caches(files),
+        **_caches(cache),
+        "TMPDIR": str(files.home),
         **judge_variables(url, secret, allow),
     }
     return process.clean_environment(extra, home=files.home, allow=allow)
 
 
 def _search_path(spec: EvalSpec) -> list[Path]:
-    folders = [spec.tree, spec.tree / "src"]
+    folders = [LIBRARIES, spec.tree, spec.tree / "src"]
     if spec.in_process:
         folders.insert(0, HARNESSES)
     return [p for p in folders if p.is_dir()]
 
 
-def _caches(files: JobFiles) -> Mapping[str, str]:
-    """Return the user's caches of downloaded data, without HF_HOME, which holds the login token."""
+def _caches(cache: DataCache) -> Mapping[str, str]:
+    """Return the variables for downloads: the environment's own cache, and how names are resolved."""
     environment = os.environ
-    cache = Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/")) / ".cache")
-    hub = Path(environment.get("HF_HOME") or cache / "huggingface")
     caches = {
-        "HF_HOME": str(files.home / "huggingface"),
-        "HF_HUB_CACHE": environment.get("HF_HUB_CACHE", str(hub / "hub")),
-        "HF_DATASETS_CACHE": environment.get("HF_DATASETS_CACHE", str(hub / "datasets")),
+        **cache.variables(),
+        **NAMES_OVER_TCP,
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "DO_NOT_TRACK": "1",

@@ -18,6 +18,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from prime_lab_mcp.lab.sandbox.confine import not_dumpable
 from prime_lab_mcp.lab.worker.child import supervisor
 
 GRACE_SECONDS = 6.0
@@ -29,6 +30,7 @@ _BUSY = 75
 
 def main(argv: list[str]) -> int:
     """Run `argv[1:]` while holding the lock `argv[0]`. Returns the exit code, 128 + N if signal N ended the program."""
+    not_dumpable()
     worker = os.fork()
     if worker == 0:
         os.setsid()

@@ -27,7 +27,7 @@ from prime_lab_mcp.lab.rewards.rules.amounts import (
     hack_finding,
     paid_text,
 )
-from prime_lab_mcp.lab.worker.problems import JUDGE_FAILED, ProblemCode
+from prime_lab_mcp.lab.worker.problems import UNKNOWN_REWARD, ProblemCode
 
 MIN_CASES = 8
 MIN_SIDE = 3
@@ -36,7 +36,7 @@ MIN_SIDE = 3
 
 def supplied_cases(trial: Trial) -> Iterator[Finding]:
     """Every supplied case must earn the reward that the caller expects."""
-    unknown = JUDGE_FAILED | {ProblemCode.NOT_RUN}
+    unknown = UNKNOWN_REWARD | {ProblemCode.NOT_RUN}
     failing = [s for s in trial.supplied if not s.shot.scored.has(*unknown) and not meets_expectation(s, trial)]
     low = [s for s in failing if not s.high]
     high = [s for s in failing if s.high]

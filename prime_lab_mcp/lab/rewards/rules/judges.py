@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import HALF_SHARE, RewardRule, case_row, hack_finding, nearer_to_gold
 from prime_lab_mcp.lab.worker.problems import ProblemCode
 
-INCONCLUSIVE = frozenset({"reward-judge-unreachable", "reward-judge-unread"})
+INCONCLUSIVE = frozenset({"reward-judge-unreachable", "reward-judge-unread", "confined"})
 """Codes of blockers after which nothing is known about the reward."""
 _FAILED = 0.05
 """Largest share of questions that may fail, as for an evaluation (docs/validation.md, Reward distributions)."""

@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row, paid_text
 from prime_lab_mcp.lab.rewards.rules.judges import by_judge
 from prime_lab_mcp.lab.rewards.scorer import SLOW_MS as VERY_SLOW_MS
-from prime_lab_mcp.lab.worker.problems import JUDGE_FAILED, ProblemCode
+from prime_lab_mcp.lab.worker.problems import UNKNOWN_REWARD, ProblemCode
 
 BLOCKS_MS = 100.0
 """Longest time in ms for which scoring may block the event loop (docs/validation.md, Reward tests)."""
@@ -246,7 +246,7 @@ _SYNC = frozenset({ProblemCode.SYNC_REWARD, ProblemCode.SYNC_METRIC})
 _REPORTED_ELSEWHERE = frozenset(
     {
         *_SYNC,
-        *JUDGE_FAILED,
+        *UNKNOWN_REWARD,
         ProblemCode.TIMEOUT,
         ProblemCode.NOT_RUN,
         ProblemCode.NO_SUCH_ROW,
@@ -285,6 +285,22 @@ def raises(trial: Trial) -> Iterator[Finding]:
             "Return 0.0 for whatever a model may write; raise only where the task itself is broken.",
             where=shots[0].scored.errors[0].where or None if shots[0].scored.errors else None,
             rows=tuple(case_row(s, "a number", trial) for s in shots[:3]),
+        )
+
+
+def confined(trial: Trial) -> Iterator[Finding]:
+    """What scoring needs must be within reach: a completion whose scoring was refused something has no reward."""
+    shots = trial.with_problem(ProblemCode.CONFINED)
+    if shots:
+        what = sorted({detail for s in shots for detail in s.scored.details(ProblemCode.CONFINED)})
+        yield Finding(
+            "confined",
+            "blocker",
+            f"scoring {count(len(shots), 'completion')} was refused {', '.join(quote(w, 120) for w in what[:3])}",
+            "Read from the package's own folder or a data set, write to the folder that Python's tempfile names, and "
+            "use no network; what has to reach more cannot be tested here.",
+            where=shots[0].scored.errors[0].where or None if shots[0].scored.errors else None,
+            rows=(case_row(shots[0], "a number", trial),),
         )
 
 
@@ -459,6 +475,7 @@ def unreached(trial: Trial) -> Iterator[Finding]:
 SCORING_RULES: tuple[RewardRule, ...] = (
     synchronous_reward,
     raises,
+    confined,
     slow,
     wrong_type,
     nonfinite,

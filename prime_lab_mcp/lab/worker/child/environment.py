@@ -18,10 +18,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import coercion
+from . import coercion, confinement
 from .protocol import EnvironmentRequest, Failure
 
 _MEMORY = 4 << 30
+_FILE = 4 << 30
 _CPU = 3600
 _TASKS = 1024
 _tree: list[str] = []
@@ -51,25 +52,25 @@ def failure(error: BaseException) -> Failure:
         "message": relative(coercion.text(error, 2000)),
         "where": relative("{}:{}".format(*places[-1])) if places else "",
         "traceback": relative(coercion.text(lines, 4000)),
+        "refused": coercion.text(confinement.refused(error), 300),
     }
 
 
 def enter(request: EnvironmentRequest) -> None:
-    """Set limits, scratch folder and search path. Call this before any of the environment's code runs.
+    """Set limits, scratch folder and search path, and confine this process. Call this before any of the environment's
+    code runs.
 
-    Processes, memory and CPU time are limited. Relative paths, HOME and temporary files lead to the scratch folder,
-    which is removed with the child. Files that the code writes by absolute path elsewhere are not contained.
+    Processes, memory, file size and CPU time are limited. Relative paths, HOME and temporary files lead to the scratch
+    folder, which is removed with the child.
     """
     scratch = request["scratch"]
+    home = os.environ.get("HOME", "")
     os.chdir(scratch)
     os.environ.update(HOME=scratch, TMPDIR=scratch, PWD=scratch)
     os.environ.update(request.get("variables") or {})
     tempfile.tempdir = scratch
-    for kind, soft in _limits():
-        with contextlib.suppress(OSError, ValueError):
-            _, hard = resource.getrlimit(kind)
-            bound = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
-            resource.setrlimit(kind, (bound, hard))
+    confinement.kernel().set_limits(_limits())
+    confinement.enter(request, home)
     tree = request["tree"]
     _tree[:] = [tree]
     sys.path[:0] = [p for p in (tree, f"{tree}/src") if os.path.isdir(p)]
@@ -82,7 +83,7 @@ def enter(request: EnvironmentRequest) -> None:
 
 
 def _limits() -> list[tuple[int, int]]:
-    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, _CPU)]
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, _CPU), (resource.RLIMIT_FSIZE, _FILE)]
     if sys.platform == "linux":
         with open("/proc/self/statm", encoding="ascii") as statm:
             used = int(statm.read().split()[0]) * resource.getpagesize()

@@ -17,9 +17,11 @@ import select
 import socket
 from typing import Any
 
-from . import request_loop, supervisor
+from . import confinement, request_loop, supervisor
 
 _QUIET = 0.5
+PORTS = "PRIME_LAB_PORTS"
+"""Variable with the TCP ports that children may connect to, as JSON; empty where there are no rules for ports."""
 
 
 class ForkServer:
@@ -61,7 +63,12 @@ class ForkServer:
             code = 70
             try:
                 self.server.close()
-                supervisor.supervise(channel=fds[0], control=fds[1], serve=lambda fd: request_loop.run(fd, self.api))
+                supervisor.supervise(
+                    channel=fds[0],
+                    control=fds[1],
+                    serve=lambda fd: request_loop.run(fd, self.api),
+                    keep=confinement.descriptors(),
+                )
                 code = 0
             finally:
                 os._exit(code)
@@ -91,6 +98,10 @@ def main(server: socket.socket, api: str, ready: dict[str, Any]) -> None:
     """Report `ready`, and answer until the server ends. Never returns."""
     forks = ForkServer(server, api)
     supervisor.adopt_orphans()
+    ports = os.environ.pop(PORTS, "")
+    confinement.kernel().not_dumpable()
+    if ports:
+        confinement.prepare(json.loads(ports))
     gc.collect()
     gc.freeze()
     forks.send({"ready": ready})

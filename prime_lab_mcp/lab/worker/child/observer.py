@@ -16,7 +16,7 @@ from .protocol import ComponentReply, ErrorReply, JudgeReply, ProblemReply, Scor
 _ERRORS = 20
 _FIRST = 8.0
 """Extra seconds for the first scoring of a process, because rewards import late (host.py allows the same)."""
-_JUDGE_FAILED = frozenset({"judge-unreachable", "judge-unread"})
+_UNKNOWN = frozenset({"judge-unreachable", "judge-unread", "confined"})
 _OURS = frozenset({"BadRequestError", "UnprocessableEntityError", "APIResponseValidationError"})
 """Errors of an endpoint that refuses a request: a fault of the caller."""
 _UNREACHABLE = frozenset(
@@ -100,6 +100,8 @@ class Observation:
         elif self.judges and not self.has_problem("judge-unreachable"):
             self.add_problem("judge-unread")
         failure = environment.failure(error)
+        if failure["refused"]:
+            self.add_problem("confined", failure["refused"])
         place = ":".join(p for p in (where, failure["where"]) if p)
         self.add_error(failure["type"], failure["message"], place)
 
@@ -152,9 +154,10 @@ class Observation:
         components: dict[str, ComponentReply] | None = None,
         metrics: dict[str, float | None] | None = None,
     ) -> ScoreReply:
-        """The reply for the scored case. The reward is null where a judge failed, whatever the reward returned."""
+        """The reply for the scored case. The reward is null where a judge failed or the confinement refused something,
+        whatever the reward returned."""
         return {
-            "reward": None if self.has_problem(*_JUDGE_FAILED) else reward,
+            "reward": None if self.has_problem(*_UNKNOWN) else reward,
             "components": components or {},
             "metrics": metrics or {},
             "errors": self.errors[:_ERRORS],

@@ -84,6 +84,8 @@ class Failure(ErrorReply):
     """A request that failed as a whole."""
 
     traceback: str
+    refused: str
+    """What the confinement of this process refused, if that is the cause."""
 
 
 class ProblemReply(TypedDict):
@@ -112,6 +114,10 @@ class EnvironmentRequest(TypedDict):
     hidden: list[str]
     variables: dict[str, str]
     scratch: str
+    caches: dict[str, str]
+    """Variables that lead to the environment's own cache of downloaded data."""
+    confinement: dict[str, Any] | None
+    """The policy for lab/sandbox/confine.py; null where this machine confines nothing."""
 
 
 class LoadRequest(EnvironmentRequest):

@@ -78,10 +78,11 @@ def kill_descendants(spare: Collection[int] = ()) -> None:
         time.sleep(0.005)
 
 
-def supervise(*, channel: int, control: int, serve: Callable[[int], int]) -> None:
+def supervise(*, channel: int, control: int, serve: Callable[[int], int], keep: Collection[int] = ()) -> None:
     """Fork the child, watch it to its end, report on the control socket.
 
-    The child runs `serve` with the descriptor `channel`; its value is the exit code.
+    The child runs `serve` with the descriptor `channel`; its value is the exit code. It inherits the descriptors in
+    `keep` as well.
     """
     os.setsid()
     read, write = os.pipe()
@@ -89,7 +90,7 @@ def supervise(*, channel: int, control: int, serve: Callable[[int], int]) -> Non
     adopt_orphans()
     pid = os.fork()
     if pid == 0:
-        _become_child(parent, channel, write, serve)
+        _become_child(parent, channel, write, serve, keep)
     os.close(channel)
     os.close(write)
     supervise_child(pid, control=control, output=read)
@@ -110,7 +111,7 @@ def supervise_child(pid: int, *, control: int, output: int) -> None:
         socket.socket(fileno=control).sendall(json.dumps(report).encode() + b"\n")
 
 
-def _become_child(parent: int, channel: int, output: int, serve: Callable[[int], int]) -> None:
+def _become_child(parent: int, channel: int, output: int, serve: Callable[[int], int], keep: Collection[int]) -> None:
     code = 72
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -119,7 +120,7 @@ def _become_child(parent: int, channel: int, output: int, serve: Callable[[int],
         os.dup2(output, 1)
         os.dup2(output, 2)
         for entry in os.listdir("/dev/fd"):
-            if int(entry) not in (0, 1, 2, channel):
+            if int(entry) not in (0, 1, 2, channel, *keep):
                 with contextlib.suppress(OSError):
                     os.close(int(entry))
         code = serve(channel)

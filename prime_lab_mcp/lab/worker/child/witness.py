@@ -58,6 +58,7 @@ _NEW_USER, _NEW_HOST_NAME = 0x10000000, 0x04000000
 _DEATH_SIGNAL, _SUBREAPER, _BOUND = 1, 36, 24
 _LINUX = sys.platform == "linux"
 _MEMORY = 4 << 30
+_FILE = 4 << 30
 _shift = [0.0]
 """Seconds by which the clock of this process is moved."""
 
@@ -288,6 +289,7 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
     """Take the surroundings that the request states. Call this before any of the environment's code runs."""
     if not renamed:
         _patch_host()
+    runpy.run_path(request["libraries"])["redirect"]({os.environ.get("HOME", ""): request["home"]})
     os.environ.clear()
     os.environ.update(request["variables"])
     _forget_start()
@@ -297,14 +299,17 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
     sys.orig_argv = [sys.executable, *sys.argv]
     sys.modules["__main__"] = types.ModuleType("__main__")
     sys.path[:0] = [p for p in (request["tree"], f"{request['tree']}/src") if os.path.isdir(p)]
-    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, 600)]
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, 600), (resource.RLIMIT_FSIZE, _FILE)]
     if _LINUX:
         with open("/proc/self/statm", encoding="ascii") as statm:
             limits.append((resource.RLIMIT_AS, int(statm.read().split()[0]) * resource.getpagesize() + _MEMORY))
     for kind, soft in limits:
         with contextlib.suppress(OSError, ValueError):
             hard = resource.getrlimit(kind)[1]
-            resource.setrlimit(kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+            bound = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+            resource.setrlimit(kind, (bound, bound))
+    if request["policy"] is not None:
+        runpy.run_path(request["kernel"])["confine"](request["policy"])
     random.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()

@@ -1,0 +1,2 @@
+ENTRY = ("caches", "confine", "offer", "policy")
+"""Modules that other packages may import."""

@@ -1,0 +1,459 @@
+"""Confines the calling process by the kernel, for good: Landlock, a seccomp filter, fewer capabilities, limits.
+
+Two programs use this file, both by its path: the fork server of the workers, whose children confine themselves before
+they run environment code, and `python confine.py POLICY -- PROGRAM ARGUMENT...`, which confines itself and becomes the
+program. Everything that the process starts inherits the confinement. Standard library only, Python 3.10 and newer.
+
+Why ctypes and not a library: the environment's own interpreter runs this file and has none of our packages, the calls
+are four, and `py-landlock` 0.1 and `landlock` 1.0 (PyPI) know neither the scopes of Landlock ABI 6 nor seccomp;
+`sandlock` needs a compiled helper and Linux 6.7 for everything. Sources: landlock(7), Linux 6.18
+include/uapi/linux/landlock.h and Documentation/userspace-api/landlock.rst, seccomp(2), capabilities(7).
+
+On macOS the process applies a profile of sandbox(7) instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import platform
+import resource
+import stat
+import struct
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+FAILED = 126
+"""Exit code of the program when the confinement could not be applied."""
+
+# --- what the kernel offers --------------------------------------------------------------------------------------
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_PATH_BENEATH, _NET_PORT = 1, 2
+
+
+def landlock_abi() -> int:
+    """The version of Landlock's interface; 0 where the kernel has none or forbids it."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)))
+
+
+def has_seccomp() -> bool:
+    """Whether a filter of this module can be installed: the kernel takes filters and the machine is a known one."""
+    if sys.platform != "linux" or platform.machine() not in _MACHINES or sys.maxsize < 2**32:
+        return False
+    action = ctypes.c_uint32(_ERRNO)
+    number = _MACHINES[platform.machine()][1]["seccomp"]
+    return bool(ctypes.CDLL(None, use_errno=True).syscall(number, 2, 0, ctypes.byref(action)) == 0)
+
+
+# --- Landlock ----------------------------------------------------------------------------------------------------
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_MAKE_DEVICES = 1 << 6 | 1 << 11  # MAKE_CHAR, MAKE_BLOCK
+_READING = _EXECUTE | _READ_FILE | _READ_DIR
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_BIND, _CONNECT = 1, 2
+_ABSTRACT_SOCKETS, _SIGNALS = 1, 2
+
+
+def _file_rights(abi: int) -> int:
+    rights = (1 << 13) - 1
+    return rights | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0) | (_IOCTL_DEV if abi >= 5 else 0)
+
+
+def _syscall(number: int, *arguments: Any) -> int:
+    result = int(ctypes.CDLL(None, use_errno=True).syscall(number, *arguments))
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"system call {number}: {os.strerror(code)}")
+    return result
+
+
+class _Landlock:
+    """A ruleset that is filled and then applied to this thread."""
+
+    def __init__(self, *, files: int = 0, ports: int = 0, scopes: int = 0) -> None:
+        abi = landlock_abi()
+        self._rights = files
+        attributes = struct.pack("=QQQ", files, ports, scopes)
+        size = 24 if abi >= 6 else 16 if abi >= 4 else 8
+        self.ruleset = _syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
+
+    def path(self, path: str, rights: int) -> None:
+        """Allow rights below a path, or on a file. A missing path needs no rule."""
+        try:
+            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            allowed = rights & self._rights
+            if not stat.S_ISDIR(os.fstat(opened).st_mode):
+                allowed &= _OF_FILES
+            if allowed:
+                rule = struct.pack("=Qi", allowed, opened)
+                _syscall(_ADD_RULE, self.ruleset, _PATH_BENEATH, rule, 0)
+        finally:
+            os.close(opened)
+
+    def ports(self, ports: Iterable[int], rights: int) -> None:
+        """Allow rights on TCP ports. Rules name single ports, so a range is tens of thousands of calls."""
+        rule = ctypes.create_string_buffer(struct.pack("=QQ", rights, 0), 16)
+        port_of_rule = (ctypes.c_uint64 * 2).from_buffer(rule)
+        add = ctypes.CDLL(None, use_errno=True).syscall
+        add.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_long]
+        at = ctypes.addressof(rule)
+        for port in ports:
+            port_of_rule[1] = port
+            if add(_ADD_RULE, self.ruleset, _NET_PORT, at, 0) != 0:
+                raise OSError(ctypes.get_errno(), "a rule for a port was refused")
+
+    def apply(self) -> None:
+        _syscall(_RESTRICT_SELF, self.ruleset, 0)
+
+
+def port_rules(ports: Iterable[int]) -> int | None:
+    """A descriptor with rules for TCP: connections to `ports`, and servers on ports of the kernel's choice.
+
+    Making the rules takes longer than applying them, so a fork server makes them once. None without such rules.
+    """
+    if landlock_abi() < 4:
+        return None
+    rules = _Landlock(files=_REFER, ports=_BIND | _CONNECT)
+    rules.path("/", _REFER)  # every ruleset refuses to move files between folders, unless it says otherwise
+    rules.ports(ports, _CONNECT)
+    rules.ports([0], _BIND)  # 0 asks for any port
+    rules.ports(ephemeral_ports(), _BIND | _CONNECT)
+    return rules.ruleset
+
+
+def _apply_landlock(policy: dict[str, Any], ports: int | None) -> None:
+    if ports is None and policy["ports"] is not None:
+        ports = port_rules(policy["ports"])
+    if ports is not None and policy["ports"] is not None:
+        _syscall(_RESTRICT_SELF, ports, 0)
+    if ports is not None:
+        os.close(ports)
+    abi = landlock_abi()
+    rules = _Landlock(files=_file_rights(abi), scopes=_ABSTRACT_SOCKETS | _SIGNALS if abi >= 6 else 0)
+    for path in policy["read"]:
+        rules.path(path, _READING)
+    for path in policy["write"]:
+        rules.path(path, ~_MAKE_DEVICES)
+    for path in _DEVICES:
+        rules.path(path, _READ_FILE | _WRITE_FILE)
+    rules.apply()
+    os.close(rules.ruleset)
+
+
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+def ephemeral_ports() -> range:
+    """Ports that the kernel chooses for servers that ask for any port, and for the near end of connections."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as bounds:
+            low, high = map(int, bounds.read().split())
+    except (OSError, ValueError):
+        low, high = 32768, 60999
+    return range(low, high + 1)
+
+
+# --- seccomp -----------------------------------------------------------------------------------------------------
+
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_LOAD, _EQUAL, _GREATER_EQUAL, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_ANY_BIT = 0x45
+_NAMESPACES = 0x7E020080  # CLONE_NEWTIME, -NS, -CGROUP, -UTS, -IPC, -USER, -PID, -NET
+_FAST_OPEN = 0x20000000
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+_FORBIDDEN = (
+    "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "process_madvise", "perf_event_open",
+    "userfaultfd", "bpf", "io_uring_setup", "io_uring_enter", "io_uring_register", "add_key", "request_key",
+    "keyctl", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig",
+    "fsmount", "fspick", "mount_setattr", "setns", "unshare", "name_to_handle_at", "open_by_handle_at",
+    "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
+    "acct", "quotactl", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
+    "setdomainname", "syslog", "iopl", "ioperm", "vhangup", "migrate_pages", "move_pages",
+)  # fmt: skip
+"""System calls without use for environment code: debugging others, kernel keys, mounts, namespaces, the machine."""
+_OTHERS = {
+    "prlimit64": 0, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
+    "setpriority": 1, "ioprio_set": 1,
+}  # fmt: skip
+"""System calls that change limits or priority of a process, with the place of its id. Only 0 is allowed: itself."""
+
+_X86 = {
+    "socket": 41, "sendto": 44, "sendmsg": 46, "sendmmsg": 307, "clone": 56, "clone3": 435, "ioctl": 16, "seccomp": 317,
+    "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "pidfd_getfd": 438, "kcmp": 312,
+    "process_madvise": 440, "perf_event_open": 298, "userfaultfd": 323, "bpf": 321, "io_uring_setup": 425,
+    "io_uring_enter": 426, "io_uring_register": 427, "add_key": 248, "request_key": 249, "keyctl": 250, "mount": 165,
+    "umount2": 166, "pivot_root": 155, "chroot": 161, "open_tree": 428, "move_mount": 429, "fsopen": 430,
+    "fsconfig": 431, "fsmount": 432, "fspick": 433, "mount_setattr": 442, "setns": 308, "unshare": 272,
+    "name_to_handle_at": 303, "open_by_handle_at": 304, "init_module": 175, "finit_module": 313, "delete_module": 176,
+    "kexec_load": 246, "kexec_file_load": 320, "reboot": 169, "swapon": 167, "swapoff": 168, "acct": 163,
+    "quotactl": 179, "settimeofday": 164, "clock_settime": 227, "adjtimex": 159, "clock_adjtime": 305,
+    "sethostname": 170, "setdomainname": 171, "syslog": 103, "iopl": 172, "ioperm": 173, "vhangup": 153,
+    "migrate_pages": 256, "move_pages": 279, "prlimit64": 302, "sched_setaffinity": 203, "sched_setscheduler": 144,
+    "sched_setparam": 142, "sched_setattr": 314, "setpriority": 141, "ioprio_set": 251,
+}  # fmt: skip
+_ARM = {
+    "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269, "clone": 220, "clone3": 435, "ioctl": 29,
+    "seccomp": 277, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "pidfd_getfd": 438, "kcmp": 272,
+    "process_madvise": 440, "perf_event_open": 241, "userfaultfd": 282, "bpf": 280, "io_uring_setup": 425,
+    "io_uring_enter": 426, "io_uring_register": 427, "add_key": 217, "request_key": 218, "keyctl": 219, "mount": 40,
+    "umount2": 39, "pivot_root": 41, "chroot": 51, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431,
+    "fsmount": 432, "fspick": 433, "mount_setattr": 442, "setns": 268, "unshare": 97, "name_to_handle_at": 264,
+    "open_by_handle_at": 265, "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104,
+    "kexec_file_load": 294, "reboot": 142, "swapon": 224, "swapoff": 225, "acct": 89, "quotactl": 60,
+    "settimeofday": 170, "clock_settime": 112, "adjtimex": 171, "clock_adjtime": 266, "sethostname": 161,
+    "setdomainname": 162, "syslog": 116, "vhangup": 58, "migrate_pages": 238, "move_pages": 239, "prlimit64": 261,
+    "sched_setaffinity": 122, "sched_setscheduler": 119, "sched_setparam": 118, "sched_setattr": 274,
+    "setpriority": 140, "ioprio_set": 30,
+}  # fmt: skip
+_MACHINES = {"x86_64": (0xC000003E, _X86), "aarch64": (0xC00000B7, _ARM)}
+"""The audit number of the architecture, and its system calls (Linux 6.18, arch/*/.../syscall*.tbl)."""
+
+Instruction = tuple[int, int, int, int]
+
+
+def _argument(place: int) -> Instruction:
+    return (_LOAD, 0, 0, 16 + 8 * place)
+
+
+def _refuse(code: int) -> Instruction:
+    return (_RETURN, 0, 0, _ERRNO | code)
+
+
+_PASS: Instruction = (_RETURN, 0, 0, _ALLOW)
+
+
+def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
+    """For each system call with a rule, the instructions that judge the call."""
+    for name in _FORBIDDEN:
+        yield name, [_refuse(errno.EPERM)]
+    # glibc falls back to clone, whose flags can be read; those of clone3 lie in memory.
+    yield "clone3", [_refuse(errno.ENOSYS)]
+    yield "clone", [_argument(0), (_ANY_BIT, 0, 1, _NAMESPACES), _refuse(errno.EPERM), _PASS]
+    for name, place in _OTHERS.items():
+        yield name, [_argument(place), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM), _PASS]
+    yield "ioctl", [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), _refuse(errno.EPERM), _PASS]
+    for name, place in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
+        # A connection that Landlock does not see before Linux 6.19.
+        yield name, [_argument(place), (_ANY_BIT, 0, 1, _FAST_OPEN), _refuse(errno.EPERM), _PASS]
+    # TCP over IPv4 and IPv6, and nothing else: no UDP, raw, netlink and packet sockets, no MPTCP (which Landlock's
+    # port rules do not cover). Landlock cannot yet refuse Unix sockets by path, behind which are Docker and others.
+    family, kind, protocol = _argument(0), _argument(1), _argument(2)
+    yield (
+        "socket",
+        [
+            *([family, (_EQUAL, 0, 1, 1), _PASS] if unix_sockets else []),
+            family,
+            (_EQUAL, 2, 0, 2),
+            (_EQUAL, 1, 0, 10),
+            _refuse(errno.EACCES),
+            kind,
+            (_AND, 0, 0, 0xF),
+            (_EQUAL, 1, 0, 1),
+            _refuse(errno.EACCES),
+            protocol,
+            (_EQUAL, 2, 0, 0),
+            (_EQUAL, 1, 0, 6),
+            _refuse(errno.EACCES),
+            _PASS,
+        ],
+    )
+
+
+def seccomp_filter(machine: str, unix_sockets: bool) -> bytes:
+    """The filter as classic BPF, for one architecture."""
+    audit, numbers = _MACHINES[machine]
+    program: list[Instruction] = [
+        (_LOAD, 0, 0, 4),
+        (_EQUAL, 1, 0, audit),
+        _refuse(errno.ENOSYS),  # another architecture's system calls have other numbers
+        (_LOAD, 0, 0, 0),
+    ]
+    if machine == "x86_64":
+        program += [(_GREATER_EQUAL, 0, 1, 0x40000000), _refuse(errno.ENOSYS)]  # x32
+    for name, body in _rules(unix_sockets):
+        if name in numbers:
+            program += [(_EQUAL, 0, len(body), numbers[name]), *body]
+    program.append(_PASS)
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def _apply_seccomp(unix_sockets: bool) -> None:
+    code = seccomp_filter(platform.machine(), unix_sockets)
+    program = _Program(len(code) // 8, code)
+    _prctl(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+
+
+# --- the rest of Linux -------------------------------------------------------------------------------------------
+
+_CAPABILITIES = 0b11011
+"""What root may do with files of its own: CHOWN, DAC_OVERRIDE, FOWNER, FSETID. Everything else of root is given up."""
+
+
+def _prctl(option: int, *arguments: int) -> None:
+    values = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
+    if ctypes.CDLL(None, use_errno=True).prctl(option, *values) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"prctl {option}: {os.strerror(code)}")
+
+
+def not_dumpable() -> None:
+    """Keep other processes of the user from tracing this one, and from reading its memory and variables in /proc."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            _prctl(4, 0)
+
+
+def _drop_capabilities() -> None:
+    """Give up what root can do beyond files. Without privileges there is nothing to give up."""
+    for number in range(64):
+        if not _CAPABILITIES >> number & 1:
+            try:
+                _prctl(24, number)  # PR_CAPBSET_DROP
+            except OSError:
+                break  # past the last one, or not permitted
+    header = struct.pack("=Ii", 0x20080522, 0)
+    data = ctypes.create_string_buffer(24)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.capget(header, data) != 0:
+        return
+    low_effective, low_permitted, _, *_ = struct.unpack("=6I", data.raw)
+    fewer = struct.pack("=6I", low_effective & _CAPABILITIES, low_permitted & _CAPABILITIES, 0, 0, 0, 0)
+    if libc.capset(header, fewer) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"capset: {os.strerror(code)}")
+
+
+def set_limits(limits: Iterable[tuple[int, int]]) -> None:
+    """Set limits (kind, value), never above what holds already."""
+    for kind, value in limits:
+        _, hard = resource.getrlimit(kind)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(kind, (bound, bound))
+
+
+# --- macOS -------------------------------------------------------------------------------------------------------
+
+
+def sandbox_profile(policy: dict[str, Any]) -> str:
+    """The profile for sandbox(7) of macOS. A probe has to show on the machine that it denies."""
+
+    def below(paths: Iterable[str]) -> str:
+        return " ".join(f"(subpath {json.dumps(os.path.realpath(path))})" for path in paths)
+
+    lines = [
+        "(version 1)",
+        "(allow default)",
+        '(deny file-read-data (subpath "/Users") (subpath "/private/var/root") (subpath "/Volumes"))',
+        f"(deny file-read-data {below(policy['hidden'])})" if policy["hidden"] else "",
+        "(deny file-write*)",
+        f"(allow file-read* {below([*policy['read'], *policy['write']])})",
+        f'(allow file-write* {below(policy["write"])} (literal "/dev/null") (literal "/dev/zero"))',
+        "(deny signal (target others))",
+        "(deny process-info* (target others))",
+        "(deny mach-priv-task-port)",
+    ]
+    if policy["ports"] is not None:
+        lines += [
+            "(deny network-outbound)",
+            '(allow network-outbound (remote tcp "localhost:*"))',
+            *(f'(allow network-outbound (remote tcp "*:{port}"))' for port in policy["ports"]),
+        ]
+    return "\n".join(line for line in lines if line)
+
+
+def profile_denies() -> bool:
+    """Whether a profile really denies on this machine: a child under one must fail to read this file's folder."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            _apply_profile({"read": [], "write": [], "ports": [], "hidden": [folder]})
+            try:
+                with open(__file__, "rb"):
+                    code = 2
+            except PermissionError:
+                code = 0
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _apply_profile(policy: dict[str, Any]) -> None:
+    library = ctypes.CDLL("/usr/lib/libSystem.dylib")
+    error = ctypes.c_char_p()
+    library.sandbox_init.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_char_p)]
+    if library.sandbox_init(sandbox_profile(policy).encode(), 0, ctypes.byref(error)) != 0:
+        raise OSError(errno.EPERM, f"sandbox_init: {(error.value or b'').decode('utf-8', 'replace')}")
+
+
+# --- all of it ---------------------------------------------------------------------------------------------------
+
+
+def confine(policy: dict[str, Any], ports: int | None = None) -> None:
+    """Confine this process and all that it starts. Raises OSError when a layer of the policy cannot be applied.
+
+    `policy` holds paths to `read` and to `write`, TCP `ports` to connect to (None: no rules), whether Unix sockets may
+    be made, and the `layers` that the server knows the kernel to have. `ports` is what `port_rules` made for them.
+    """
+    layers = policy["layers"]
+    if sys.platform == "darwin":
+        if "profile" in layers:
+            _apply_profile(policy)
+        return
+    if not layers:
+        return
+    _prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
+    if "landlock" in layers:
+        _apply_landlock(policy, ports)
+    _drop_capabilities()
+    if "seccomp" in layers:
+        _apply_seccomp(policy["unix_sockets"])
+
+
+def _limits_of(policy: dict[str, Any]) -> list[tuple[int, int]]:
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, policy["file_bytes"])]
+    if policy["memory_bytes"] and sys.platform == "linux":
+        limits.append((resource.RLIMIT_DATA, policy["memory_bytes"]))
+    return limits
+
+
+def main(argv: list[str]) -> int:
+    """Confine this process by the JSON in `argv[0]` and become the program that follows `--`."""
+    policy, separator, *command = argv
+    if separator != "--" or not command:
+        return 2
+    try:
+        parsed = json.loads(policy)
+        set_limits(_limits_of(parsed))
+        confine(parsed)
+    except (OSError, ValueError, KeyError) as error:
+        sys.stderr.write(f"the program could not be confined: {error}\n")
+        return FAILED
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        return FAILED if error.errno != errno.ENOENT else 127
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""What the kernel of this machine offers for confining environment code, by area: files, processes and network.
+
+Every report of a step that runs environment code where something is missing says so (`unconfined_finding`).
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.sandbox import confine
+
+Protection = Literal["confined", "partly", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The kernel's layers, and for each area how far they confine, with what stays open."""
+
+    layers: tuple[str, ...]
+    landlock: int
+    """The version of Landlock's interface; 0 without Landlock."""
+    files: Protection
+    processes: Protection
+    network: Protection
+    remains: tuple[str, ...]
+    """What environment code can still do, one clause for each gap."""
+
+    @property
+    def complete(self) -> bool:
+        """True when files and processes outside are out of reach."""
+        return self.files == self.processes == "confined"
+
+
+def present_offer() -> Offer:
+    """What this machine offers. The answer is found once for each process."""
+    return _offer()
+
+
+@cache
+def _offer() -> Offer:
+    if sys.platform == "linux":
+        return offer_of(confine.landlock_abi(), confine.has_seccomp())
+    if sys.platform == "darwin" and confine.profile_denies():
+        remains = ("it connects to any host on the allowed ports", "it may use services of macOS that open files")
+        return Offer(("profile",), 0, "partly", "confined", "partly", remains)
+    return offer_of(0, False)
+
+
+def offer_of(landlock: int, seccomp: bool) -> Offer:
+    """The offer of a Linux kernel with this version of Landlock's interface."""
+    layers = (*(("landlock",) if landlock else ()), *(("seccomp",) if seccomp else ()))
+    remains = []
+    if not landlock:
+        remains.append("it reads and writes every file of the user, and traces and signals the user's processes")
+    elif landlock < 3:
+        remains.append("it can empty files that it cannot read (Landlock before ABI 3)")
+    if 0 < landlock < 6:
+        remains.append("it can signal the user's processes and reach abstract Unix sockets (Landlock before ABI 6)")
+    if not seccomp:
+        remains.append("it opens UDP, raw and Unix sockets, and its limits can be changed (no seccomp filter)")
+    if landlock < 4:
+        remains.append("it connects to every TCP port (no rules for ports)")
+    else:
+        remains.append("it connects to any host on TCP ports 53, 80, 443 and those of short-lived servers")
+    files: Protection = "open" if not landlock else "confined" if landlock >= 3 else "partly"
+    processes: Protection = "confined" if landlock >= 6 and seccomp else "partly" if landlock else "open"
+    network: Protection = "partly" if landlock >= 4 and seccomp else "open"
+    return Offer(layers, landlock, files, processes, network, tuple(remains))
+
+
+def unconfined_finding(offer: Offer) -> Finding | None:
+    """The warning that environment code ran without full confinement of files and processes, or None."""
+    if offer.complete:
+        return None
+    areas = (("files", offer.files), ("processes", offer.processes))
+    open_areas = [f"{area} {protection}" for area, protection in areas if protection != "confined"]
+    return Finding(
+        "unconfined",
+        "warning",
+        f"this kernel does not confine environment code fully ({', '.join(open_areas)}): {'; '.join(offer.remains)}",
+        "Run only code that you trust, or run prime-lab-mcp on Linux 6.12 or newer, where Landlock and seccomp are not "
+        f"forbidden (here: {platform.system()} {platform.release()}).",
+    )

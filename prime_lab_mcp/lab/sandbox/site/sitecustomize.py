@@ -1,0 +1,105 @@
+"""Adapts two libraries to a confined process. Python imports this module at its start, from PYTHONPATH.
+
+`multiprocessing` and its copy in `datasets` let managers listen on Unix sockets, which are closed: they listen on
+loopback instead. verifiers 0.4 (v1/mcp/launch.py, `serve_in_runtime`) has a local tool server write its port to a file
+in /tmp, which is not writable: the file goes to the temporary folder instead. Standard library only.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import pathlib
+import sys
+import tempfile
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_PORT_FILE = "/tmp/vf-port-"
+
+
+def _listen_on_loopback(module: types.ModuleType) -> None:
+    vars(module)["default_family"] = "AF_INET"
+
+
+def _port_file_in_temporary_folder(module: types.ModuleType) -> None:
+    serve = vars(module).get("serve_in_runtime")
+    if not isinstance(serve, types.FunctionType) or _PORT_FILE not in serve.__code__.co_consts:
+        return
+    elsewhere = f"{tempfile.gettempdir()}/vf-port-"
+    constants = tuple(elsewhere if constant == _PORT_FILE else constant for constant in serve.__code__.co_consts)
+    local = types.FunctionType(
+        serve.__code__.replace(co_consts=constants), serve.__globals__, serve.__name__, serve.__defaults__
+    )
+    local.__kwdefaults__ = serve.__kwdefaults__
+
+    def serve_in_runtime(server: Any, runtime: Any, **options: Any) -> Any:
+        return (local if runtime.type == "subprocess" else serve)(server, runtime, **options)
+
+    vars(module)["serve_in_runtime"] = serve_in_runtime
+
+
+_ADAPTED: dict[str, Callable[[types.ModuleType], None]] = {
+    "multiprocessing.connection": _listen_on_loopback,
+    "multiprocess.connection": _listen_on_loopback,
+    "verifiers.v1.mcp.launch": _port_file_in_temporary_folder,
+}
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: Any, adapt: Callable[[types.ModuleType], None]) -> None:
+        self._loader = loader
+        self._adapt = adapt
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        created: types.ModuleType | None = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._adapt(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        adapt = _ADAPTED.get(name)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if adapt is not None else None
+        if spec is not None and adapt is not None:
+            spec.loader = _Loader(spec.loader, adapt)
+        return spec
+
+
+_READ_PATHS = frozenset({"verifiers", "datasets", "huggingface_hub", "transformers", "fsspec"})
+"""Packages whose modules hold paths below HOME or of caches."""
+
+
+def redirect(leads: Mapping[str, str]) -> None:
+    """Replace folders, old to new, in modules that read variables before this process was forked."""
+    longest_first = sorted(leads, key=len, reverse=True)
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in _READ_PATHS:
+            continue
+        for attribute, value in list(vars(module).items()):
+            if isinstance(value, str | pathlib.Path):
+                text = str(value)
+                old = next((lead for lead in longest_first if text == lead or text.startswith(f"{lead}/")), None)
+                if old is not None:
+                    setattr(module, attribute, type(value)(leads[old] + text[len(old) :]))
+
+
+def install() -> None:
+    """Adapt what is imported already, and the rest when it is imported."""
+    for name, adapt in _ADAPTED.items():
+        if name in sys.modules:
+            adapt(sys.modules[name])
+    sys.meta_path.insert(0, _Finder())
+
+
+if __name__ == "sitecustomize":
+    install()
