@@ -262,7 +262,7 @@ def _hub_findings(
     if held.outcome == "different":
         findings.append(
             Finding(
-                HUB_DIFFERS,
+                "hub-content-differs",
                 "blocker",
                 held.detail,
                 'Somebody else may push to this name. Call push_environment with bump="patch", or ask the user to '
@@ -272,7 +272,7 @@ def _hub_findings(
     elif hub_hash and hub_hash != snapshot.cli_hash:
         findings.append(
             Finding(
-                HUB_DIFFERS,
+                "hub-content-differs",
                 "blocker",
                 f"the Hub holds {target.ref} {published.version} with content hash {hub_hash[:12]}, "
                 f"not {snapshot.cli_hash[:12]} as was validated",
