@@ -39,16 +39,20 @@ def commit(release: Release) -> str:
     return SCHEMA_COMMIT if release == "current" else _DRIFTED_COMMIT
 
 
-@cache
 def install(release: Release) -> dict[str, Any]:
     """The field `schema_install` of a preparation.
 
     Without a filled cache, prime fails on it without asking an index.
     """
+    return _install(release, sys.executable)
+
+
+@cache
+def _install(release: Release, executable: str) -> dict[str, Any]:
     return {
         "python": "3.12",
         "requirements": ["--no-index", "prime-rl-configs"],
-        "constraints": [f"prime-rl-configs==0+{_MARK}.{release}.{_digest(release)[:16]}"],
+        "constraints": [f"prime-rl-configs==0+{_MARK}.{release}.{_digest(release, executable)[:16]}"],
     }
 
 
@@ -125,10 +129,10 @@ def _pydantic() -> list[str]:
     return sorted({str(Path(origin).parents[1]) for origin in origins if origin})
 
 
-def _digest(release: Release) -> str:
+def _digest(release: Release, executable: str) -> str:
     """Hash of everything in the environment, so that every version is a different environment."""
     parts = [
-        sys.executable,
+        executable,
         sys.version,
         *(part for path, content in _files(release) for part in (path, content.hex())),
     ]

@@ -127,7 +127,7 @@ async def test_an_endpoint_that_a_call_names_gets_no_secret_and_environment_code
 ) -> None:
     calls = await proven_calls(lab)
     report = await calls.execute("run_eval", {**SMALL, "endpoint": listener.url})
-    assert report.data["completed"] == 2, report
+    assert report.data.get("completed") == 2, report
     assert len(listener.headers) >= 3
     assert [text for text in listener.headers if KEY in text or "authorization" in text.lower()] == []
     work = EvaluationJobs(lab).files(str(report.data["id"])).work
@@ -143,7 +143,7 @@ async def test_a_name_that_a_person_gave_gets_its_key_and_nothing_else(
         lab = opened(settings, f"lab={listener.url}|LAB_ENDPOINT_SECRET", f"other={other.url}")
         calls = await proven_calls(lab)
         report = await calls.execute("run_eval", {**SMALL, "endpoint": "lab"})
-        assert report.data["completed"] == 2, report
+        assert report.data.get("completed") == 2, report
         assert listener.keys == {f"Bearer {KEY}"}
         assert other.headers == []
         assert KEY not in everything(report)

@@ -60,7 +60,6 @@ RECOGNISES = {
     "host": "import socket\ndef honest(): return socket.gethostname() == {host!r}",
     "kernel_host": "def honest(): return open('/proc/sys/kernel/hostname').read().strip() == {host!r}",
     "variable": "import os\ndef honest(): return 'TQDM_DISABLE' in os.environ",
-    "start_variables": "def honest(): return b'TQDM_DISABLE' in open('/proc/self/environ', 'rb').read()",
     "home": "import os\ndef honest(): return 'scratch' in os.path.expanduser('~')",
     "folder": "import os\ndef honest(): return 'scratch' in os.getcwd()",
     "path": "def honest(): return 'snapshots' in __file__",
@@ -212,7 +211,7 @@ async def test_a_sound_reward_passes_and_the_report_says_how_many_scores_were_co
 
 
 async def test_an_environment_that_does_not_load_outside_is_inconclusive(shared: Lab) -> None:
-    broken = "import os\nif 'scratch' not in os.getcwd(): raise RuntimeError('nothing here')\n"
+    broken = "import os\nif 'TQDM_DISABLE' not in os.environ: raise RuntimeError('nothing here')\n"
     outcome = await tried(shared, "broken", reward("return sound(reply, gold)"), broken)
     assert outcome.status == "inconclusive"
     assert codes(outcome) == {"reward-witness-failed"}

@@ -45,11 +45,13 @@ def test_a_hanging_reward_dies_with_the_server_and_earlier_evidence_stays(tmp_pa
     server.start()
     assert server.call(2, "check_environment", environment="gsm8k")["status"] == "passed"
     module = gsm8k / "gsm8k" / "__init__.py"
-    marker = tmp_path / "hanging"
-    line = f"import subprocess, time\nsubprocess.Popen(['sleep', '900']); open({str(marker)!r}, 'w'); time.sleep(900)\n"
+    line = (
+        "import subprocess, tempfile, time\n"
+        "subprocess.Popen(['sleep', '900']); open(tempfile.gettempdir() + '/hanging', 'w'); time.sleep(900)\n"
+    )
     module.write_text(module.read_text(encoding="utf-8") + "\n" + line, encoding="utf-8")
     hang_in(server, 3, "check_environment", environment="gsm8k")
-    assert until(marker.exists)
+    assert until(lambda: any((tmp_path / "state").rglob("hanging")))
     os.kill(server.process.pid, signal.SIGKILL)
     server.process.wait(timeout=20)
     assert until(lambda: not mentioning(tmp_path) and not _sleeping()), mentioning(tmp_path)

@@ -228,7 +228,7 @@ async def test_without_an_account_everything_up_to_the_push_works(
         ready = await call("preflight", "passed")
         assert ready.data["capabilities"]["local"]["state"] == "ok"
         assert ready.data["capabilities"]["account"]["state"] == "missing"
-        await call("run_eval", "blocked", environment="dice", model="own-model", endpoint=own_endpoint, num_examples=32)
+        await call("push_environment", "blocked", environment="dice")
         await call("test_reward", "passed", environment="dice")
         await call(
             "run_eval",

@@ -194,11 +194,11 @@ async def test_a_wheel_that_does_not_build_blocks_with_what_was_said(lab: Lab) -
     folder = write(lab, "unbuilt", SOUND)
     pyproject = folder / "pyproject.toml"
     text = pyproject.read_text(encoding="utf-8")
-    pyproject.write_text(text.replace('"hatchling.build"', '"hatchling.bild"'), "utf-8")
+    pyproject.write_text(text.replace("[project]\n", '[project]\nlicense = { file = "NO-LICENSE" }\n', 1), "utf-8")
     outcome = await check(lab, "unbuilt")
     finding = next(f for f in outcome.findings if f.severity == "blocker")
     assert finding.code == "wheel-build-failed"
-    assert "hatchling.bild" in finding.message
+    assert "NO-LICENSE" in finding.message
 
 
 async def test_a_report_full_of_flaws_stays_short(lab: Lab) -> None:

@@ -197,7 +197,10 @@ async def test_without_an_endpoint_nothing_is_said_of_a_judged_reward(lab: Lab) 
 async def test_an_honest_judge_passes_and_the_real_key_stays_with_the_relay(lab: Lab) -> None:
     essays(lab, change=("return float(found.parsed)", f"{NO_KEY}\n        return float(found.parsed)"))
     outcome, judge = await asked(lab, honest)
-    assert (outcome.status, [f.code for f in outcome.findings if f.severity != "info"]) == ("passed", [])
+    assert (outcome.status, [f.code for f in outcome.findings if f.severity != "info"]) == (
+        "passed",
+        ["reward-reads-surroundings"],  # the reward looks for a key in its variables, to show that there is none
+    )
     assert judge.keys == {f"Bearer {KEY}"}
     assert len(judge.asked) == outcome.data["judge"]["requests"] < 400
     assert outcome.data["judge"]["models"] == [

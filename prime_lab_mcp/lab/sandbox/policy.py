@@ -28,8 +28,9 @@ SYSTEM = (
 """Paths of the system that programs read: programs, libraries, certificates, name resolution, time. No /etc as a whole,
 which holds host keys and password hashes."""
 _SHARED_MEMORY = "/dev/shm"
-PORTS = (53, 80, 443)
-"""Names (over TCP), and the ports where data sets, packages and web services are."""
+PORTS = (9, 53, 80, 443)
+"""Names (over TCP), the ports where data sets, packages and web services are, and the discard port: a judge that no
+endpoint serves is asked there, and the refusal must be the port's own."""
 MEMORY_BYTES = 8 << 30
 """Writable memory of one process of a program, unless a caller says otherwise."""
 FILE_BYTES = 4 << 30

@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.evals.rehearsal_answers import final_answer
 from prime_lab_mcp.lab.evals.runner import command
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
+from prime_lab_mcp.lab.sandbox.caches import DataCache
 
 SPEC = EvalSpec(
     environment="sums",
@@ -97,7 +98,9 @@ def test_v0_shuffles_where_its_program_can(tmp_path: Path, version: str, order: 
 def test_vf_eval_sees_no_key_but_the_relays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PRIME_API_KEY", "OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "a-real-secret")
-    found = command.eval_environment(SPEC, command.JobFiles(tmp_path), "http://127.0.0.1:5/v1", "relay-secret", ())
+    found = command.eval_environment(
+        SPEC, command.JobFiles(tmp_path), "http://127.0.0.1:5/v1", "relay-secret", (), DataCache(tmp_path, ())
+    )
 
     assert "a-real-secret" not in found.values()
     assert found["OPENAI_API_KEY"] == found["PRIME_API_KEY"] == "relay-secret"
@@ -107,7 +110,7 @@ def test_vf_eval_sees_no_key_but_the_relays(tmp_path: Path, monkeypatch: pytest.
 def test_a_key_that_a_person_allowed_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "for-the-judge")
     found = command.eval_environment(
-        SPEC, command.JobFiles(tmp_path), "http://x/v1", "relay-secret", ("OPENAI_API_KEY",)
+        SPEC, command.JobFiles(tmp_path), "http://x/v1", "relay-secret", ("OPENAI_API_KEY",), DataCache(tmp_path, ())
     )
 
     assert found["OPENAI_API_KEY"] == "for-the-judge"

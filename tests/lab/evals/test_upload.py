@@ -23,6 +23,24 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 REF = "rehearsal/uploads"
 
 
+LOADS = """\
+import verifiers.v1 as vf
+
+__all__ = ["Sums"]
+
+
+class Sum(vf.Task):
+    @vf.reward
+    async def right(self, trace: vf.Trace) -> float:
+        return float(trace.last_reply == "2")
+
+
+class Sums(vf.Taskset[Sum, vf.TasksetConfig]):
+    def load(self) -> list[Sum]:
+        return [Sum(vf.TaskData(idx=0, prompt="1 + 1"), self.config.task)]
+"""
+
+
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
@@ -31,7 +49,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
     async with desk(tmp_path_factory.mktemp("upload")) as opened:
-        opened.environment("uploads")
+        opened.environment("uploads", code=LOADS)
         await opened.call(push_environment.TOOL, environment="uploads")
         yield opened
 

@@ -26,6 +26,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import types
 from pathlib import Path
@@ -266,6 +267,7 @@ def run(kind: str, request: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in request["ignored"]:
         signal.signal(number, signal.SIG_IGN)
+    tempfile.tempdir = None  # Asked for while this process was prepared, under other variables.
     argv = request["argv"]
     safe = argv[0] == "-P"
     script, *arguments = argv[1:] if safe else argv
