@@ -4,6 +4,9 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 NEWEST := .venv-newest/bin
 
+# Where the caller's environment forbids it, each of the programs that tests start would compile all its imports again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup demo lint test test-slow test-all ci bench codes clean
 
 setup: .venv/ready
@@ -18,7 +21,12 @@ setup: .venv/ready
 # The newest mcp beside the one verifiers pins: the protocol tests run on both.
 .venv-newest/ready: .venv/ready constraints-newest.txt
 	$(PYTHON) -m venv .venv-newest
-	$(BIN)/uv pip install --quiet --python $(NEWEST)/python --constraint constraints-newest.txt --editable . mcp pytest hypothesis
+	$(BIN)/uv pip install --quiet --python $(NEWEST)/python --constraint constraints-newest.txt --editable '.[pictures]' mcp pytest hypothesis
+	@touch $@
+
+# One process writes the bytecode that the four of a test run would write at the same time.
+.venv/compiled: .venv/ready
+	$(BIN)/python -m pytest --collect-only --quiet -p no:cacheprovider > /dev/null
 	@touch $@
 
 demo: setup
@@ -42,7 +50,8 @@ test-slow: setup
 	$(PYTEST) --rotate -m "slow and not live"
 
 # Fast and slow tests in one run, which keeps both processes busy to the end.
-ci: lint .venv-newest/ready
+ci: setup
+	@$(MAKE) --no-print-directory --jobs=2 lint .venv/compiled .venv-newest/ready
 	$(PYTEST) --rotate -m "not live"
 	$(NEWEST)/python -m pytest tests/protocol
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import dataset_scan, eval_harness, judging, reward_scoring, startup
+from benchmarks import confinement, dataset_scan, eval_harness, judging, long_ledger, reward_scoring, startup
 
 BENCHMARKS = {
     "startup": startup.main,
     "dataset_scan": dataset_scan.main,
     "reward_scoring": reward_scoring.main,
+    "confinement": confinement.main,
     "judging": judging.main,
+    "long_ledger": long_ledger.main,
     "eval_harness": eval_harness.main,
 }
 

@@ -83,11 +83,8 @@ class Population:
         return solved if self.form is None else (solved + self.form_weight * self.form) / (1 + self.form_weight)
 
     def usable(self, group: int) -> float:
-        """The share of groups of this size with two different rewards."""
-        same = self.same(group)
-        if self.form is not None:
-            same *= self.form**group + (1 - self.form) ** group
-        return 1 - same
+        """The share of groups of this size with two different answers. Groups that differ in form alone teach form."""
+        return 1 - self.same(group)
 
     def same(self, group: int) -> float:
         """The chance that a group of answers to one task earns the same."""

@@ -25,7 +25,7 @@ DOORS = {
     "mcp_types": ("server/", "cli/"),
     "verifiers": ("lab/worker/child/", "resources/templates/"),
     "datasets": ("lab/worker/", "resources/templates/"),
-    "prime_cli": (),
+    "prime_cli": ("lab/prime/together.py",),
     "matplotlib": ("lab/evals/pages/draw.py",),
     "PIL": ("lab/evals/pages/draw.py",),
     "subprocess": ("lab/base/process.py",),
@@ -111,3 +111,14 @@ print(*(n for n in sys.modules if n in ("child", "worker", "observer", "coercion
     command = [sys.executable, "-I", "-S", "-c", program, str(CHILD), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", [])
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    """But for `Args` of every tool, and the package that the rehearsal's schema stands in for."""
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        body = [] if "schema_package" in path.parts else ast.parse(path.read_text(encoding="utf-8")).body
+        for node in body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name != "Args":
+                places.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -7,6 +7,7 @@ its expected status.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import tempfile
@@ -28,6 +29,8 @@ Era = Literal["auto", "legacy"]
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 NAME = "harvest-sums"
 STEP_SECONDS = 240
+INSTALL_SECONDS = 1800
+"""The toolchain is about 200 packages; a slow line takes long to bring them."""
 QUIET_SECONDS = 2.0
 
 
@@ -65,11 +68,11 @@ class Walk:
     client: Client
     show: Show
 
-    async def call(self, tool: str, expected: str, **arguments: Any) -> dict[str, Any]:
+    async def call(self, tool: str, expected: str, seconds: float = STEP_SECONDS, **arguments: Any) -> dict[str, Any]:
         """Call a tool, print name, status and summary, and compare the status with the expected one."""
         started = time.monotonic()
         result = await self.client.call_tool(
-            tool, arguments, progress_callback=self._progress, read_timeout_seconds=STEP_SECONDS
+            tool, arguments, progress_callback=self._progress, read_timeout_seconds=seconds
         )
         if self.show.interactive:
             print("\r\033[K", end="")
@@ -97,8 +100,8 @@ class Walk:
     async def states(self) -> dict[str, str]:
         """State of each tool's evidence for the demo's environment: proven, stale, never-run, ..."""
         report = await self.call("workflow_status", "passed", environment=NAME)
-        found: list[Mapping[str, Any]] = report["data"]["environments"][0]["evidence"]
-        return {entry["tool"]: entry["state"] for entry in found}
+        evidence: list[Mapping[str, Any]] = report["data"]["environments"][0]["evidence"]
+        return {entry["tool"]: entry["state"] for entry in evidence}
 
 
 def demo(keep: str | None = None, era: Era = "auto") -> int:
@@ -153,6 +156,9 @@ async def _walk(workspace: Path, state: Path, show: Show, era: Era) -> None:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         show.say(f"Connected over stdio ({client.protocol_version}); {len(tools)} tools.")
         walk = Walk(client, show)
+        if importlib.util.find_spec("verifiers") is None:
+            show.say("verifiers, datasets and prime are not installed beside this server: they are installed first.")
+            await walk.call("preflight", "passed", seconds=INSTALL_SECONDS, install=True)
         await _build(walk)
         await _prove(walk)
         await _break_and_mend(walk, workspace)

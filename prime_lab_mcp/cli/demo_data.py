@@ -13,12 +13,12 @@ _FRUIT = ("apples", "pears", "plums", "quinces", "melons", "figs", "olives", "le
 def write_problems(path: Path, count: int, seed: int = 7) -> None:
     """Write `count` different problems as JSON Lines."""
     draw = random.Random(seed)
-    seen: set[str] = set()
+    problems: set[str] = set()
     with path.open("w", encoding="utf-8") as sink:
-        while len(seen) < count:
+        while len(problems) < count:
             question, answer = _problem(draw)
-            if question not in seen:
-                seen.add(question)
+            if question not in problems:
+                problems.add(question)
                 sink.write(json.dumps({"question": question, "answer": answer}) + "\n")
 
 

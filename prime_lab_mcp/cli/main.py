@@ -8,13 +8,16 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from prime_lab_mcp import __version__
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import escape, escape_lines
 
 _NAMES_ENDPOINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*=")
-COMMANDS = ("serve", "call", "demo", "install", "approve", "override", "doctor")
+COMMANDS = ("serve", "call", "demo", "setup", "install", "approve", "override", "doctor")
+
+CLIENT_NAMES = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,13 +66,27 @@ def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -
         endpoints=tuple(named),
     )
     if args.command == "serve":
-        serve(chosen, args.http)
+        serve(chosen, args.http, args.http_token_file)
         return 0
+    if args.command == "install":
+        from prime_lab_mcp.cli import clients
+
+        if args.client is None:
+            return clients.list_clients(chosen, args.name)
+        return clients.install(
+            chosen,
+            args.client,
+            _serve_options(args),
+            scope=args.scope,
+            name=args.name,
+            only_print=args.print,
+            remove=args.remove,
+        )
     from prime_lab_mcp.cli import person, terminal
 
     if args.command == "call":
         return terminal.call(chosen, args.tool, args.json, rest)
-    if args.command == "install":
+    if args.command == "setup":
         return terminal.call(chosen, "preflight", '{"install": true}', [])
     if args.command == "doctor":
         return terminal.call(chosen, "preflight", None, [])
@@ -104,17 +121,26 @@ def _parser() -> argparse.ArgumentParser:
         help="endpoint and its key, for run_eval",
     )
 
-    serve = commands.add_parser(
-        "serve", parents=[shared, named], help="speak MCP over stdio (default) or loopback HTTP"
-    )
-    serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP on a loopback address")
+    serve = commands.add_parser("serve", parents=[shared, named], help="speak MCP over stdio (default) or HTTP")
+    serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP; clients need the token that it prints")
+    serve.add_argument("--http-token-file", metavar="FILE", help="token of the clients; needed off loopback")
     call = commands.add_parser("call", parents=[shared], help="run one tool: call TOOL [--json ARGS | --key value ...]")
     call.add_argument("tool")
     call.add_argument("--json", metavar="ARGS", help="arguments as one JSON object")
     demo = commands.add_parser("demo", help="the whole workflow in rehearsal, through a real client")
     demo.add_argument("--keep", metavar="DIR", help="keep the scratch workspace and state here")
     demo.add_argument("--era", choices=("auto", "legacy"), default="auto", help="protocol era of the client")
-    commands.add_parser("install", parents=[shared], help="install the toolchain (verifiers, datasets, prime)")
+    commands.add_parser("setup", parents=[shared], help="install the toolchain (verifiers, datasets, prime)")
+    install = commands.add_parser(
+        "install", parents=[shared, named], help="add this server to an MCP client; without CLIENT: list the clients"
+    )
+    install.add_argument("client", nargs="?", choices=CLIENT_NAMES, metavar="CLIENT", help=", ".join(CLIENT_NAMES))
+    install.add_argument(
+        "--scope", choices=("project", "user"), help="the workspace's file, or yours (default: the first)"
+    )
+    install.add_argument("--name", default="prime-lab", help="name of the entry (default: prime-lab)")
+    install.add_argument("--print", action="store_true", help="print the entry and write nothing")
+    install.add_argument("--remove", action="store_true", help="remove the entry")
     commands.add_parser("doctor", parents=[shared], help="what is installed, logged in and missing")
     approve = commands.add_parser("approve", parents=[shared], help="approve one pending question as a person")
     approve.add_argument("token")
@@ -124,6 +150,20 @@ def _parser() -> argparse.ArgumentParser:
     override.add_argument("code")
     override.add_argument("--reason", required=True)
     return parser
+
+
+def _serve_options(args: argparse.Namespace) -> list[str]:
+    """Return the options of `serve` that an entry in a client's configuration has to pass on."""
+    options = ["--rehearsal"] if args.rehearsal else []
+    if args.state_dir:
+        options += ["--state-dir", str(Path(args.state_dir).expanduser().resolve())]
+    if args.approval != "ask":
+        options += ["--approval", args.approval]
+    if args.max_spend is not None:
+        options += ["--max-spend", f"{args.max_spend:g}"]
+    for option, values in (("--allow-env", args.allow_env), ("--endpoint", args.endpoint)):
+        options += [word for value in values for word in (option, value)]
+    return options
 
 
 def _named_endpoints(given: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -17,13 +17,13 @@ from prime_lab_mcp.lab.state.workspace import Workspace
 def approve(settings: Settings, token: str, *, assume_yes: bool) -> int:
     """Show the question behind a token and record the person's yes."""
     ledger = Ledger(settings.ledger)
-    found = ledger.approval(token)
-    if found is None:
+    waiting = ledger.approval(token)
+    if waiting is None:
         raise BadInput(
             "there is no pending question with this token in this state directory",
             fix="Give the token of the report, and the same --state-dir as the server's.",
         )
-    print(escape_lines(found.question))
+    print(escape_lines(waiting.question))
     if not assume_yes:
         if not sys.stdin.isatty():
             raise BadInput("this is no terminal to answer in", fix="Run it in a terminal, or add --yes.")

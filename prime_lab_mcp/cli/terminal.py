@@ -48,17 +48,17 @@ def call(settings: Settings, tool: str, given_json: str | None, rest: Sequence[s
 
 async def _call(settings: Settings, tool: str, given: dict[str, Any]) -> Report:
     lab = open_lab(settings)
-    shown = sys.stderr.isatty()
+    in_terminal = sys.stderr.isatty()
 
     async def progress(done: float, total: float | None, message: str) -> None:
-        if shown:
+        if in_terminal:
             share = f"{done / total:4.0%}" if total else f"{done:4.0f}"
             print(f"\r\033[K{share} {escape(message[:100])}", end="", file=sys.stderr, flush=True)
 
     try:
         return await Calls(lab, TOOLS, References()).execute(tool, given, progress=progress)
     finally:
-        if shown:
+        if in_terminal:
             print("\r\033[K", end="", file=sys.stderr)
         with anyio.CancelScope(shield=True):
             await lab.close()

@@ -1,7 +1,8 @@
 """Chooses the Python that runs an environment's code: the server's, the toolchain's, or one built for its requirements.
 
 The environment package itself is never installed; its snapshot is put on the search path. Python environments are
-built with uv, one per set of requirements, and are shared by all servers with the same state directory.
+built with uv, one per set of requirements, and are shared by all servers with the same state directory. Requirements
+are installed as wheels; where one has no wheel, its build runs confined.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import anyio
 from packaging.requirements import InvalidRequirement, Requirement
@@ -28,10 +30,11 @@ from packaging.utils import canonicalize_name
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import InterpreterError
-from prime_lab_mcp.lab.base.progress import Say
+from prime_lab_mcp.lab.base.report import Say
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.base.versions import TOOLCHAIN, V0_INSTALLED, V1_REQUIREMENT
+from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, PORTS, Confinement, certificate_paths, python_paths
 
 Api = Literal["v0", "v1"]
 
@@ -48,6 +51,8 @@ class Interpreter:
     python: Path
     verifiers: str | None
     key: str
+    base: Path | None = None
+    """The Python that a built environment stands on, which its packages cannot overwrite. None: the server's own."""
 
     def program(self, name: str) -> Path | None:
         """Path of a console script installed beside this Python, such as `vf-eval`; None if there is none."""
@@ -77,15 +82,27 @@ class Interpreters:
         """
         requirements = interpreter_requirements(pyproject, api)
         python_range = _python_range(pyproject)
+        shared = await self._shared(requirements, python_range)
+        if shared is not None:
+            return shared
+        return await self.build([str(r) for r in requirements], python_range=python_range, progress=progress)
+
+    async def present(self, pyproject: Mapping[str, Any], *, api: Api | None = None) -> Interpreter | None:
+        """The interpreter of `for_package` if it exists; nothing is built. Raises InterpreterError."""
+        requirements = interpreter_requirements(pyproject, api)
+        python_range = _python_range(pyproject)
+        shared = await self._shared(requirements, python_range)
+        name = interpreter_name([str(r) for r in requirements], python_range)
+        return shared or read_interpreter(self._root / name)
+
+    async def _shared(self, requirements: Sequence[Requirement], python_range: SpecifierSet) -> Interpreter | None:
+        """The server's own interpreter or the toolchain's, whichever has these requirements."""
         async with self._reading_own:  # half a second of work that calls at the same time do once
             if self._own is None:
                 self._own = await anyio.to_thread.run_sync(InstalledVersions.here)
         if self._own.satisfies(requirements, python_range):
             return self._own.interpreter()
-        shared = await self._toolchain(requirements, python_range)
-        if shared is not None:
-            return shared
-        return await self.build([str(r) for r in requirements], python_range=python_range, progress=progress)
+        return await self._toolchain(requirements, python_range)
 
     async def _toolchain(self, requirements: Sequence[Requirement], python_range: SpecifierSet) -> Interpreter | None:
         folder = self._root / interpreter_name(TOOLCHAIN, None, "toolchain-")
@@ -133,11 +150,8 @@ class InstalledVersions:
     @classmethod
     def here(cls) -> InstalledVersions:
         """The distributions of this process's Python."""
-        versions: dict[str, str] = {
-            canonicalize_name(d.metadata["Name"]): d.version
-            for d in importlib.metadata.distributions()
-            if d.metadata["Name"]
-        }
+        listed = (d.metadata for d in importlib.metadata.distributions())  # each access parses the file
+        versions: dict[str, str] = {canonicalize_name(m["Name"]): m["Version"] for m in listed if m["Name"]}
         return cls(Path(sys.executable), versions, platform.python_version(), own=True)
 
     def interpreter(self) -> Interpreter:
@@ -217,7 +231,10 @@ def read_interpreter(folder: Path) -> Interpreter | None:
     try:
         record = json.loads((folder / "ready.json").read_text(encoding="utf-8"))
         python = folder / "venv" / record["python"]
-        return Interpreter(python, record["verifiers"], record["key"]) if python.exists() else None
+        base = Path(record.get("base") or python.resolve())  # records of older versions have none
+        if base.is_relative_to(folder):
+            base = Path(sys.executable)
+        return Interpreter(python, record["verifiers"], record["key"], base) if python.exists() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -246,13 +263,15 @@ async def _build(
     base = sys.executable if own else str(python_range)
     await _uv(["venv", "--quiet", "--no-project", "--python", base, str(venv)], folder)
     python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    installation = python.resolve()
     listed = folder / "requirements.txt"
     listed.write_text("\n".join(requirements) + "\n", encoding="utf-8")
-    await _uv(["pip", "install", "--python", str(python), "--requirements", str(listed)], folder)
+    await _install(folder, python, listed)
     versions = await installed_versions(python)
     key = hashlib.sha256(json.dumps(sorted(versions.items())).encode()).hexdigest()[:16]
     record = {
         "python": str(python.relative_to(venv)),
+        "base": str(installation),
         "verifiers": versions.get("verifiers"),
         "key": f"{folder.name[-8:]}{key}",
         "requirements": sorted(requirements),
@@ -266,13 +285,107 @@ async def _build(
     return ready
 
 
-async def _uv(arguments: Sequence[str], cwd: Path) -> None:
+async def _install(folder: Path, python: Path, listed: Path) -> None:
+    """Install wheels, which runs no code. Where a package has none, install everything in a confined process."""
+    arguments = ["pip", "install", "--python", str(python), "--requirements", str(listed)]
+    # Without a wheel of the newest release, uv would take a pre-release that needs none.
+    wheels = [*arguments, "--no-build", "--prerelease", "explicit"]
+    try:
+        try:
+            await _uv(wheels, folder)
+        except InterpreterError as error:
+            known = [text for name, text in _KNOWN_SOURCES.items() if f"{name}==" in error.message]
+            if not known:
+                raise
+            sources = folder / "sources.txt"
+            sources.write_text("\n".join(known) + "\n", encoding="utf-8")
+            hashed = ["pip", "install", "--python", str(python), "--require-hashes", "--requirements", str(sources)]
+            await _uv(hashed, folder)
+            await _uv(wheels, folder)
+    except InterpreterError as error:
+        if not _NEEDS_BUILD.search(error.message):
+            raise
+        building = folder / "building"
+        building.mkdir()
+        # Not the folder as a whole: a build must not plant links where this process writes.
+        written = (folder / "venv", building)
+        await _uv(arguments, building, _building_environment(building), _building_confinement(written, listed))
+        await anyio.to_thread.run_sync(lambda: shutil.rmtree(building, ignore_errors=True))
+
+
+_KNOWN_SOURCES = {"wget": "wget==3.2 --hash=sha256:35e630eca2aa50ce998b9b1a127bb26b30dfee573702782aa982f875e3f16061"}
+"""Packages without a wheel that verifiers before 0.2 requires, by the hash of their source. They are known code, as
+verifiers is, so their builds are not confined."""
+_NEEDS_BUILD = re.compile(r"no usable wheels|building (?:from )?source|failed to download and build", re.I)
+_SHARED_VARIABLES = frozenset(
+    {
+        *("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_INDEX_STRATEGY"),
+        *("UV_OFFLINE", "UV_HTTP_TIMEOUT", "UV_HTTP_RETRIES", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_INSECURE_HOST"),
+        *("UV_EXCLUDE_NEWER", "UV_TORCH_BACKEND", "UV_LINK_MODE"),
+    }
+)
+"""Settings of uv that a build may see. Those with an @ may hold a password and are withheld."""
+
+
+def _building_environment(building: Path) -> dict[str, str]:
+    """The variables of a confined installation. uv gets a cache of its own, because a build could change the user's."""
+    own = {"UV_CACHE_DIR": str(building / "uv"), "TMPDIR": str(building), "UV_PYTHON_DOWNLOADS": "never"}
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        if (name in _SHARED_VARIABLES or name.lower() in _PROXIES) and "@" not in value
+    }
+    return process.clean_environment(passed | NAMES_OVER_TCP | own, home=building)
+
+
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+def _building_confinement(written: Sequence[Path], listed: Path) -> Confinement:
+    """What an installation may reach that runs builds: the base Python, folders of packages, and the index."""
+    uv = uv_program()
+    ports, folders = set(PORTS), []
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"):
+        for place in os.environ.get(name, "").split():
+            address = place.rpartition("=")[2] if name == "UV_INDEX" else place
+            split = urlsplit(address)
+            if split.scheme in ("http", "https"):
+                with suppress(ValueError):
+                    ports.add(split.port or 443)
+            else:
+                folders.append(Path(split.path if split.scheme == "file" else address))
+    read = (listed, uv, uv.resolve(), *python_paths(written[0] / "bin" / "python"), *folders, *certificate_paths())
+    return Confinement(read, tuple(written), ports=tuple(sorted(ports)), hidden=(written[0].parents[2],))
+
+
+async def _uv(
+    arguments: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    confinement: Confinement | None = None,
+) -> None:
+    argv = [str(uv_program()), *arguments]
     done = await process.run(
-        [str(uv_program()), *arguments], cwd=cwd, env=process.installer_environment(), timeout=_BUILD_SECONDS
+        argv if confinement is None else confinement.command(argv),
+        cwd=cwd,
+        env=environment if environment is not None else process.installer_environment(),
+        timeout=_BUILD_SECONDS,
     )
     if done.returncode == 0:
         return
-    raise _uv_error(re.sub(r"\s+", " ", done.stderr or done.stdout).strip())
+    output = re.sub(r"\s+", " ", done.stderr or done.stdout).strip()
+    if confinement is not None and _REFUSED.search(output):
+        raise InterpreterError(
+            f"a required package has no wheel, and its build needs something that confinement refuses: "
+            f"{quote(output, 900)}",
+            fix="Require a version of the package that has a wheel for this machine; a build reads only its own files "
+            "and the system, and writes only to its own folder.",
+            code="confined",
+        )
+    raise _uv_error(output)
+
+
+_REFUSED = re.compile(r"Permission denied|PermissionError|Operation not permitted|os error 13|could not be confined")
 
 
 def _uv_error(output: str) -> InterpreterError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
 
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
     from prime_lab_mcp.lab.interpreter import Interpreters
     from prime_lab_mcp.lab.prime.client import Prime
     from prime_lab_mcp.lab.state.ledger.ledger import Ledger
-    from prime_lab_mcp.lab.state.snapshot import Snapshot
+    from prime_lab_mcp.lab.state.snapshot import FolderSnapshots, Snapshot
     from prime_lab_mcp.lab.toolchain import Toolchain
     from prime_lab_mcp.lab.worker.pool import Workers
 
+Memory = TypeVar("Memory")
 PlatformVariables = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns the variables that direct `prime` and model endpoints to the rehearsal platform; empty for the real one."""
 
@@ -36,6 +38,7 @@ class Lab:
         self.closing: list[Callable[[], Awaitable[None]]] = []
         """Called when the lab closes, for instance to end the rehearsal platform."""
         self.workspace = Workspace(settings.workspace.resolve())
+        self._memories: dict[type, object] = {}
 
     @property
     def platform(self) -> Platform:
@@ -46,11 +49,32 @@ class Lab:
         """The id of this workspace in the ledger."""
         return str(self.workspace.root)
 
+    def memory(self, kind: type[Memory]) -> Memory:
+        """The one instance of a class in which a service remembers what it can compute or fetch again.
+
+        The instance is made on first use and lives as long as the lab.
+        """
+        return cast("Memory", self._memories.setdefault(kind, kind()))
+
     @cached_property
     def ledger(self) -> Ledger:
         from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
-        return Ledger(self.settings.ledger)
+        opened = Ledger(self.settings.ledger)
+        # Servers that are killed cannot clean up after themselves, so the next one does, beside the first call.
+        threading.Thread(target=self._clean, daemon=True).start()
+        return opened
+
+    def _clean(self) -> None:
+        from prime_lab_mcp.lab.state.leftovers import clean_leftovers
+
+        clean_leftovers(self.settings.state_dir)
+
+    @cached_property
+    def snapshots(self) -> FolderSnapshots:
+        from prime_lab_mcp.lab.state.snapshot import FolderSnapshots
+
+        return FolderSnapshots(self.settings.snapshots)
 
     @cached_property
     def toolchain(self) -> Toolchain:
@@ -80,10 +104,12 @@ class Lab:
         """Take a snapshot of a local environment and record the snapshot in the ledger. Raises BadInput."""
         from prime_lab_mcp.lab.state.snapshot import take_snapshot
 
-        folder = self.workspace.environment(environment)
-        snapshot = await anyio.to_thread.run_sync(take_snapshot, folder, self.settings.snapshots)
-        self.ledger.remember(self.key, snapshot)
-        return snapshot
+        def take() -> Snapshot:
+            snapshot = take_snapshot(self.workspace.environment(environment), self.settings.snapshots)
+            self.ledger.remember(self.key, snapshot)
+            return snapshot
+
+        return await anyio.to_thread.run_sync(take)
 
     async def close(self) -> None:
         """End every worker and delete old snapshots. Jobs continue, and the snapshots of unfinished jobs stay."""

@@ -5,21 +5,27 @@ Every step that runs environment code uses this module.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.progress import Say
-from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.interpreter import Interpreter
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.report import Next, Say
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.distributions import DependencyFingerprints, read_fingerprints
+from prime_lab_mcp.lab.interpreter import Interpreter, interpreter_requirements
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import nowhere
+from prime_lab_mcp.lab.sandbox.offer import present_offer
 from prime_lab_mcp.lab.state.arguments import check_args
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
+from prime_lab_mcp.lab.state.pulled import PulledFiles, unagreed_pull
 from prime_lab_mcp.lab.state.snapshot import Snapshot, verify_snapshot
 from prime_lab_mcp.lab.state.source_code import Api, detect_generation
 from prime_lab_mcp.lab.worker.description import Loaded
@@ -44,10 +50,36 @@ class LoadedEnvironment:
     """Variables that only the environment's code has: the endpoint of its judge, or an unserved endpoint if the
     environment only loads with an API key."""
 
+    distributions: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints by name of the distributions that the package requires, as they were installed at loading."""
+
     @property
-    def toolchain(self) -> dict[str, str]:
-        """Versions of verifiers and Python, recorded with the evidence."""
-        return {"verifiers": self.loaded.verifiers_version, "python": self.loaded.python_version}
+    def toolchain(self) -> dict[str, Any]:
+        """Versions of verifiers and Python, and the distributions, recorded with the evidence."""
+        versions = {"verifiers": self.loaded.verifiers_version, "python": self.loaded.python_version}
+        return {**versions, DISTRIBUTIONS: dict(self.distributions)}
+
+
+class PulledUnconfined(LabError):
+    """A stranger's code may not run where the kernel does not confine it, until a person agreed."""
+
+    default_code = "pulled-unconfined"
+
+    def __init__(self, pulled: PulledFiles, snapshot: Snapshot) -> None:
+        super().__init__(
+            f"{snapshot.name} was pulled from {quote(pulled.ref, 120)}, and nothing on this machine confines its code",
+            fix="Ask the user: only a person can agree to run it (in the client, or with prime-lab-mcp approve).",
+        )
+        self.pulled = pulled
+
+
+def require_agreement(lab: Lab, snapshot: Snapshot) -> None:
+    """Raise PulledUnconfined for a stranger's code where the kernel leaves all files open to it."""
+    if present_offer().files != "open":
+        return
+    pulled = unagreed_pull(lab.ledger, lab.key, snapshot)
+    if pulled is not None:
+        raise PulledUnconfined(pulled, snapshot)
 
 
 @asynccontextmanager
@@ -68,13 +100,25 @@ async def open_environment(
     say what to load, InterpreterError or WorkerError if the interpreter or the worker fails, and LabError if the
     environment's code changed the stored snapshot.
     """
+    require_agreement(lab, snapshot)
     api, module = await _generation_and_module(snapshot)
     arguments = dict(env_args) if env_args is not None else check_args(snapshot.manifest)
     interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api, progress=progress)
     if progress is not None:
         await progress("loading the environment")
+    # Processes that imported other files than are installed now are not used again.
+    dependencies = await _dependencies(lab, interpreter, snapshot, api)
+    interpreter = replace(interpreter, key=f"{interpreter.key}-{dependencies.preloaded}")
+    source_key = f"{snapshot.source} {dependencies.digest}"
     open_worker = partial(
-        lab.workers.open, snapshot.tree, snapshot.source, interpreter, api=api, module=module, env_args=arguments
+        lab.workers.open,
+        snapshot.tree,
+        source_key,
+        interpreter,
+        api=api,
+        module=module,
+        env_args=arguments,
+        data_key=snapshot.source,
     )
     async with AsyncExitStack() as stack:
         worker = await stack.enter_async_context(open_worker(variables=variables))
@@ -86,8 +130,54 @@ async def open_environment(
             variables = nowhere(lab.settings.allow_env)
             worker = await stack.enter_async_context(open_worker(variables=variables))
             loaded = await worker.load(timeout=LOAD_SECONDS)
-        yield LoadedEnvironment(snapshot, api, interpreter, worker, loaded, arguments, variables)
+        yield LoadedEnvironment(snapshot, api, interpreter, worker, loaded, arguments, variables, dependencies.by_name)
         await anyio.to_thread.run_sync(verify_snapshot, snapshot)
+
+
+@overload
+async def present_distributions(lab: Lab, snapshot: Snapshot) -> dict[str, str]: ...
+@overload
+async def present_distributions(lab: Lab, snapshot: Snapshot, *, build: bool) -> dict[str, str] | None: ...
+async def present_distributions(lab: Lab, snapshot: Snapshot, *, build: bool = True) -> dict[str, str] | None:
+    """Fingerprints of the distributions that would run the snapshot's environment now, read anew.
+
+    An interpreter that is gone is built again; with `build=False` the result is then None. Raises InterpreterError.
+    """
+    api = (await anyio.to_thread.run_sync(detect_generation, snapshot)).api
+    if build:
+        interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api)
+    else:
+        present = await lab.interpreters.present(snapshot.manifest.table, api=api)
+        if present is None:
+            return None
+        interpreter = present
+    return dict((await _dependencies(lab, interpreter, snapshot, api, keep_seconds=0.0)).by_name)
+
+
+_KEEP_SECONDS = 30.0
+"""How long fingerprints are reused when environments are loaded. Reading those of verifiers takes a fifth of a second.
+The gates read anew."""
+
+
+class _ReadFingerprints:
+    """The fingerprints that one server has read, with the time, by interpreter and requirements."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[tuple[Path, tuple[str, ...]], tuple[float, DependencyFingerprints]] = {}
+
+
+async def _dependencies(
+    lab: Lab, interpreter: Interpreter, snapshot: Snapshot, api: Api | None, keep_seconds: float = _KEEP_SECONDS
+) -> DependencyFingerprints:
+    wanted = interpreter_requirements(snapshot.manifest.table, api)
+    key = (interpreter.python, tuple(sorted(map(str, wanted))))
+    fingerprints = lab.memory(_ReadFingerprints).by_key
+    known = fingerprints.get(key)
+    if known is not None and time.monotonic() - known[0] < keep_seconds:
+        return known[1]
+    read = await anyio.to_thread.run_sync(read_fingerprints, interpreter.python, wanted)
+    fingerprints[key] = (time.monotonic(), read)
+    return read
 
 
 async def _generation_and_module(snapshot: Snapshot) -> tuple[Api, str]:

@@ -52,10 +52,10 @@ async def missing_capability(
     """
     if name == "local":
         return _blockers(await local_capability(lab))
-    found = await (account_capability(lab, platform, fresh=False) if name == "account" else _usable(lab))
-    if name == "training" and not _blockers(found):
-        found = await training_capability(lab, found, platform)
-    return _blockers(found)
+    capability = await (account_capability(lab, platform, fresh=False) if name == "account" else _usable(lab))
+    if name == "training" and not _blockers(capability):
+        capability = await training_capability(lab, capability, platform)
+    return _blockers(capability)
 
 
 async def _usable(lab: Lab) -> Capability:
@@ -119,13 +119,13 @@ async def account_capability(lab: Lab, platform: PlatformReader | None = None, *
     facts: dict[str, Any] = {}
     try:
         facts["prime"] = await prime.version()
-        found = await (prime.whoami() if fresh else (platform or prime).account())
+        account = await (prime.whoami() if fresh else (platform or prime).account())
     except LabError as error:
         missing = error.code in ("prime-missing", "prime-too-old", "not-logged-in")
         return Capability("missing" if missing else "broken", (error.as_finding(),), facts)
-    facts |= {"user": found.user, "team": found.team, "key_source": found.key_source}
+    facts |= {"user": account.user, "team": account.team, "key_source": account.key_source}
     findings: list[Finding] = []
-    if found.user is None and found.team is None:
+    if account.user is None and account.team is None:
         findings.append(
             Finding(
                 "username-missing",
@@ -134,7 +134,9 @@ async def account_capability(lab: Lab, platform: PlatformReader | None = None, *
                 "Ask the user to run `prime env push` once in a terminal and choose one, or push to a team.",
             )
         )
-    read_only = frozenset(scope for scope in _WRITES if scope in (found.rights or {}) and not found.rights[scope][1])
+    read_only = frozenset(
+        scope for scope in _WRITES if scope in (account.rights or {}) and not account.rights[scope][1]
+    )
     findings += [_no_right(scope) for scope in _WRITES if scope in read_only]
     return Capability("ok", tuple(findings), facts, read_only)
 
@@ -192,8 +194,8 @@ async def _money_and_models(platform: PlatformReader) -> tuple[Wallet, PlatformM
     return wallets[0], models[0]
 
 
-def _blockers(found: Capability) -> tuple[Finding, ...]:
-    return tuple(f for f in found.findings if f.severity == "blocker")
+def _blockers(capability: Capability) -> tuple[Finding, ...]:
+    return tuple(f for f in capability.findings if f.severity == "blocker")
 
 
 def _drift(versions: Mapping[str, str | None]) -> list[Finding]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from prime_lab_mcp.lab.base import process, versions
 from prime_lab_mcp.lab.base.errors import InterpreterError
-from prime_lab_mcp.lab.base.progress import Say
+from prime_lab_mcp.lab.base.report import Say
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.interpreter import (
     Interpreter,
@@ -67,17 +67,17 @@ class Toolchain:
 
     async def versions(self) -> dict[str, str | None]:
         """The version of each driven package; None if the package is missing."""
-        found: dict[str, str | None] = dict.fromkeys(TOOLCHAIN_NAMES)
+        by_name: dict[str, str | None] = dict.fromkeys(TOOLCHAIN_NAMES)
         for name in TOOLCHAIN_NAMES:
             try:
-                found[name] = importlib.metadata.version(name)
+                by_name[name] = importlib.metadata.version(name)
             except importlib.metadata.PackageNotFoundError:
                 continue
         built = self.built
-        if built is not None and None in found.values():
+        if built is not None and None in by_name.values():
             in_toolchain = await installed_versions(built.python)
-            found = {name: known or in_toolchain.get(name) for name, known in found.items()}
-        return found
+            by_name = {name: known or in_toolchain.get(name) for name, known in by_name.items()}
+        return by_name
 
     async def install(self, progress: Say | None = None) -> Interpreter:
         """Build the toolchain environment if it does not exist. Raises InterpreterError."""

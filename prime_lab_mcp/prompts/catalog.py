@@ -11,4 +11,4 @@ HERE = Path(__file__).parent
 def text(name: str, /, **slots: str) -> str:
     """Fill the slots of a prompt. The text of an argument is quoted as the user's words."""
     page = (HERE / f"{name}.md").read_text(encoding="utf-8")
-    return re.sub(r"\{(\w+)\}", lambda found: slots.get(found[1], found[0]).strip() or "(not said)", page)
+    return re.sub(r"\{(\w+)\}", lambda match: slots.get(match[1], match[0]).strip() or "(not said)", page)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prime_lab_mcp.rehearsal import runs
-from prime_lab_mcp.rehearsal.call import LABEL, Answer, Call, Endpoint, Refusal, iso
+from prime_lab_mcp.rehearsal.call import LABEL, Answer, PlatformCall, PlatformRoute, Refusal, iso
 from prime_lab_mcp.rehearsal.store import Body, Session
 
 USER = "rehearsal"
@@ -39,7 +39,7 @@ def may_use_key(authorization: str) -> bool:
     return kind.lower() == "bearer" and key.startswith(KEY_PREFIX)
 
 
-def team(call: Call, *, id: str | None = None, slug: str | None = None) -> Body:
+def team(call: PlatformCall, *, id: str | None = None, slug: str | None = None) -> Body:
     """A team to which the user may write. Refuses with 404 or 403."""
     for found in TEAMS:
         if (id is not None and found["teamId"] == id) or (slug is not None and found["slug"] == slug):
@@ -61,7 +61,7 @@ def require_money(session: Session) -> None:
         raise Refusal(402, "Payment required: the rehearsal wallet is empty")
 
 
-def whoami(call: Call) -> Answer:
+def whoami(call: PlatformCall) -> Answer:
     rights = {"read": True, "write": True}
     return {
         "data": {
@@ -77,12 +77,12 @@ def whoami(call: Call) -> Answer:
     }
 
 
-def teams(call: Call) -> Answer:
+def teams(call: PlatformCall) -> Answer:
     offset, limit = call.number("offset", 0), call.number("limit", 100)
     return {"data": list(TEAMS[offset : offset + limit]), "total_count": len(TEAMS)}
 
 
-def wallet(call: Call) -> Answer:
+def wallet(call: PlatformCall) -> Answer:
     session = call.session
     entries = [_run_entry(run, session.now()) for run in session.all("run")]
     if inference := session.value(SPENT_INFERENCE):
@@ -125,7 +125,7 @@ def _run_entry(run: Body, now: float) -> Body:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/user/whoami", whoami),
-    Endpoint("GET", "/user/teams", teams),
-    Endpoint("GET", "/billing/wallet", wallet),
+    PlatformRoute("GET", "/user/whoami", whoami),
+    PlatformRoute("GET", "/user/teams", teams),
+    PlatformRoute("GET", "/billing/wallet", wallet),
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from prime_lab_mcp.rehearsal import account, faults, inference, training
 from prime_lab_mcp.rehearsal.answers import parse_row
-from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Refusal
+from prime_lab_mcp.rehearsal.call import Answer, PlatformCall, PlatformRoute, Refusal
 from prime_lab_mcp.rehearsal.store import Body
 
 
-def add_answers(call: Call) -> Answer:
+def add_answers(call: PlatformCall) -> Answer:
     rows = call.body.get("answers")
     if not isinstance(rows, list):
         raise Refusal(422, [{"loc": ["body", "answers"], "msg": "a list is required"}])
@@ -22,16 +22,16 @@ def add_answers(call: Call) -> Answer:
     return {"stored": len(rows), "total": call.session.count("answer")}
 
 
-def count_answers(call: Call) -> Answer:
+def count_answers(call: PlatformCall) -> Answer:
     return {"total": call.session.count("answer")}
 
 
-def remove_answers(call: Call) -> Answer:
+def remove_answers(call: PlatformCall) -> Answer:
     call.session.add(inference.ANSWERS_VERSION)
     return {"removed": call.session.remove("answer")}
 
 
-def order_fault(call: Call) -> Answer:
+def order_fault(call: PlatformCall) -> Answer:
     id = call.body.get("run")
     if id is None:
         return faults.order(call.session, call.body)
@@ -45,19 +45,19 @@ def order_fault(call: Call) -> Answer:
     return fault
 
 
-def list_faults(call: Call) -> Answer:
+def list_faults(call: PlatformCall) -> Answer:
     return {"faults": call.session.all("fault")}
 
 
-def remove_faults(call: Call) -> Answer:
+def remove_faults(call: PlatformCall) -> Answer:
     return {"removed": call.session.remove("fault", call.path.get("id"))}
 
 
-def get_account(call: Call) -> Answer:
+def get_account(call: PlatformCall) -> Answer:
     return {"user": account.USER, "balance_usd": account.balance(call.session)}
 
 
-def set_account(call: Call) -> Answer:
+def set_account(call: PlatformCall) -> Answer:
     wanted = call.body.get("balance_usd")
     if not isinstance(wanted, int | float):
         raise Refusal(422, [{"loc": ["body", "balance_usd"], "msg": "a number is required"}])
@@ -65,7 +65,7 @@ def set_account(call: Call) -> Answer:
     return get_account(call)
 
 
-def set_platform(call: Call) -> Answer:
+def set_platform(call: PlatformCall) -> Answer:
     """Set how POST /training/runs/prepare answers: `prepare` is one of `training.PREPARATIONS`, or true or false for
     the first two."""
     wanted = call.body.get("prepare", True)
@@ -78,7 +78,7 @@ def set_platform(call: Call) -> Answer:
     return {"prepare": named}
 
 
-def move_clock(call: Call) -> Answer:
+def move_clock(call: PlatformCall) -> Answer:
     """Move the clock forward by `advance` seconds. With `hold` the clock then stands still until a call with
     `hold=false`, so that what a run has reached does not depend on how fast this machine is."""
     hold, seconds = call.body.get("hold"), call.body.get("advance", 0)
@@ -91,29 +91,29 @@ def move_clock(call: Call) -> Answer:
     return {"now": call.session.advance_clock(seconds)}
 
 
-def requests(call: Call) -> Answer:
+def requests(call: PlatformCall) -> Answer:
     found = call.session.requests(call.query.get("path", ""))
     method = call.query.get("method")
     return {"requests": [r for r in found if method in (None, r["method"])]}
 
 
-def health(call: Call) -> Answer:
+def health(call: PlatformCall) -> Answer:
     counts: Body = {kind: call.session.count(kind) for kind in ("environment", "run", "answer")}
     return {"rehearsal": True, "speed": call.store.speed, "now": call.session.now()} | counts
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/rehearsal/health", health, public=True),
-    Endpoint("POST", "/rehearsal/answers", add_answers),
-    Endpoint("GET", "/rehearsal/answers", count_answers),
-    Endpoint("DELETE", "/rehearsal/answers", remove_answers),
-    Endpoint("POST", "/rehearsal/faults", order_fault),
-    Endpoint("GET", "/rehearsal/faults", list_faults),
-    Endpoint("DELETE", "/rehearsal/faults", remove_faults),
-    Endpoint("DELETE", "/rehearsal/faults/{id}", remove_faults),
-    Endpoint("GET", "/rehearsal/account", get_account),
-    Endpoint("POST", "/rehearsal/account", set_account),
-    Endpoint("POST", "/rehearsal/platform", set_platform),
-    Endpoint("POST", "/rehearsal/clock", move_clock),
-    Endpoint("GET", "/rehearsal/requests", requests),
+    PlatformRoute("GET", "/rehearsal/health", health, public=True),
+    PlatformRoute("POST", "/rehearsal/answers", add_answers),
+    PlatformRoute("GET", "/rehearsal/answers", count_answers),
+    PlatformRoute("DELETE", "/rehearsal/answers", remove_answers),
+    PlatformRoute("POST", "/rehearsal/faults", order_fault),
+    PlatformRoute("GET", "/rehearsal/faults", list_faults),
+    PlatformRoute("DELETE", "/rehearsal/faults", remove_faults),
+    PlatformRoute("DELETE", "/rehearsal/faults/{id}", remove_faults),
+    PlatformRoute("GET", "/rehearsal/account", get_account),
+    PlatformRoute("POST", "/rehearsal/account", set_account),
+    PlatformRoute("POST", "/rehearsal/platform", set_platform),
+    PlatformRoute("POST", "/rehearsal/clock", move_clock),
+    PlatformRoute("GET", "/rehearsal/requests", requests),
 )

@@ -26,7 +26,7 @@ from prime_lab_mcp.rehearsal import (
     secrets,
     training,
 )
-from prime_lab_mcp.rehearsal.call import Call, Endpoint, Raw, Refusal, as_json
+from prime_lab_mcp.rehearsal.call import PlatformCall, PlatformRoute, Raw, Refusal, as_json
 from prime_lab_mcp.rehearsal.store import Body, Store
 
 API = "/api/v1"
@@ -77,7 +77,7 @@ async def _unknown(request: Request, error: Exception) -> Response:
     return _json(status, {"detail": "Not part of the rehearsal platform"})
 
 
-def _route(store: Store, endpoint: Endpoint, prefix: str) -> Route:
+def _route(store: Store, endpoint: PlatformRoute, prefix: str) -> Route:
     async def answer(request: Request) -> Response:
         content = await request.body()
         return await anyio.to_thread.run_sync(_answer, store, endpoint, request, content)
@@ -85,7 +85,7 @@ def _route(store: Store, endpoint: Endpoint, prefix: str) -> Route:
     return Route(prefix + endpoint.path, answer, methods=[endpoint.method])
 
 
-def _answer(store: Store, endpoint: Endpoint, request: Request, content: bytes) -> Response:
+def _answer(store: Store, endpoint: PlatformRoute, request: Request, content: bytes) -> Response:
     known = account.may_use_key(request.headers.get("authorization", ""))
     if not known and not endpoint.public:
         return _json(401, {"detail": "Invalid API key"})
@@ -100,7 +100,7 @@ def _answer(store: Store, endpoint: Endpoint, request: Request, content: bytes) 
     try:
         with store.session(writes=endpoint.writes) as session:
             given = endpoint.handler(
-                Call(
+                PlatformCall(
                     store,
                     session,
                     str(request.base_url).rstrip("/"),

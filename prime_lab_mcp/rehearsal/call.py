@@ -40,7 +40,7 @@ class Raw:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PlatformCall:
     store: Store
     session: Session
     base: str
@@ -64,12 +64,12 @@ Answer = Body | Raw
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class PlatformRoute:
     """A route. A `public` one answers without a key; one that `writes` takes the write lock for its transaction."""
 
     method: Method
     path: str
-    handler: Callable[[Call], Answer]
+    handler: Callable[[PlatformCall], Answer]
     public: bool = False
 
     @property

@@ -7,7 +7,7 @@ from typing import Literal
 
 from prime_lab_mcp.rehearsal import account, faults, inference
 from prime_lab_mcp.rehearsal.answers import final
-from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Refusal, iso
+from prime_lab_mcp.rehearsal.call import Answer, PlatformCall, PlatformRoute, Refusal, iso
 from prime_lab_mcp.rehearsal.model import Conversation, answer
 from prime_lab_mcp.rehearsal.skill import quantile
 from prime_lab_mcp.rehearsal.store import Body, Session, new_id
@@ -72,7 +72,7 @@ def _tasks(session: Session, evaluation: Body) -> list[Body]:
     return tasks
 
 
-def samples(call: Call, evaluation: Body, done: int) -> list[Body]:
+def samples(call: PlatformCall, evaluation: Body, done: int) -> list[Body]:
     if not evaluation["hosted"]:
         return call.session.all("sample", evaluation["id"])
     rollouts = int(evaluation["rollouts_per_example"])
@@ -109,14 +109,14 @@ def samples(call: Call, evaluation: Body, done: int) -> list[Body]:
     return made[:done]
 
 
-def _find(call: Call) -> Body:
+def _find(call: PlatformCall) -> Body:
     found = call.session.get("evaluation", call.path["id"])
     if found is None:
         raise Refusal(404, f"Evaluation {call.path['id']} not found")
     return found
 
 
-def _shown(call: Call, evaluation: Body) -> Body:
+def _shown(call: PlatformCall, evaluation: Body) -> Body:
     at = progress(evaluation, call.session.now())
     metrics = evaluation.get("metrics")
     if evaluation["hosted"] and at.samples:
@@ -142,7 +142,7 @@ def _shown(call: Call, evaluation: Body) -> Body:
     }
 
 
-def create_hosted(call: Call) -> Answer:
+def create_hosted(call: PlatformCall) -> Answer:
     account.require_money(call.session)
     ids = call.body.get("environment_ids") or []
     if not ids:
@@ -181,7 +181,7 @@ def create_hosted(call: Call) -> Answer:
     return {"evaluation_id": made[0], "evaluation_ids": made, "status": "PENDING"}
 
 
-def listing(call: Call) -> Answer:
+def listing(call: PlatformCall) -> Answer:
     wanted = call.query.get("environment_name", "")
     found = [
         e
@@ -193,11 +193,11 @@ def listing(call: Call) -> Answer:
     return {"evaluations": page, "total": len(found), "skip": skip, "limit": limit}
 
 
-def get(call: Call) -> Answer:
+def get(call: PlatformCall) -> Answer:
     return _shown(call, _find(call))
 
 
-def get_samples(call: Call) -> Answer:
+def get_samples(call: PlatformCall) -> Answer:
     evaluation = _find(call)
     found = samples(call, evaluation, progress(evaluation, call.session.now()).samples)
     page, limit = call.number("page", 1, low=1), call.number("limit", 100, low=1)
@@ -211,7 +211,7 @@ def get_samples(call: Call) -> Answer:
     }
 
 
-def logs(call: Call) -> Answer:
+def logs(call: PlatformCall) -> Answer:
     evaluation = _find(call)
     at = progress(evaluation, call.session.now())
     if at.status == "PENDING":
@@ -223,7 +223,7 @@ def logs(call: Call) -> Answer:
     return {"logs": "\n".join(lines)}
 
 
-def cancel(call: Call) -> Answer:
+def cancel(call: PlatformCall) -> Answer:
     evaluation = _find(call)
     at = progress(evaluation, call.session.now())
     if at.status not in ("PENDING", "RUNNING"):
@@ -233,7 +233,7 @@ def cancel(call: Call) -> Answer:
     return {"message": f"Evaluation {evaluation['id']} cancelled (rehearsal)."}
 
 
-def create_pushed(call: Call) -> Answer:
+def create_pushed(call: PlatformCall) -> Answer:
     body = call.body
     ids = [e.get("id") for e in body.get("environments") or []]
     held = [call.session.get("environment", str(id)) for id in ids]
@@ -255,7 +255,7 @@ def create_pushed(call: Call) -> Answer:
     return {"evaluation_id": evaluation["id"]}
 
 
-def update(call: Call) -> Answer:
+def update(call: PlatformCall) -> Answer:
     evaluation = _find(call)
     told = {"name": "name", "model_name": "model", "metadata": "metadata", "metrics": "metrics"}
     evaluation |= {ours: call.body[theirs] for theirs, ours in told.items() if theirs in call.body}
@@ -263,7 +263,7 @@ def update(call: Call) -> Answer:
     return _shown(call, evaluation)
 
 
-def add_samples(call: Call) -> Answer:
+def add_samples(call: PlatformCall) -> Answer:
     evaluation = _find(call)
     rows = [row for row in call.body.get("samples") or [] if isinstance(row, dict)]
     for row in rows:
@@ -273,7 +273,7 @@ def add_samples(call: Call) -> Answer:
     return {"samples_pushed": len(rows)}
 
 
-def finalize(call: Call) -> Answer:
+def finalize(call: PlatformCall) -> Answer:
     evaluation = _find(call)
     evaluation |= {"status": "COMPLETED", "ended": call.session.now()}
     evaluation["metrics"] = call.body.get("metrics") or evaluation["metrics"]
@@ -282,14 +282,14 @@ def finalize(call: Call) -> Answer:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/evaluations/", listing),
-    Endpoint("POST", "/evaluations/", create_pushed),
-    Endpoint("GET", "/evaluations/{id}", get),
-    Endpoint("PUT", "/evaluations/{id}", update),
-    Endpoint("GET", "/evaluations/{id}/samples", get_samples),
-    Endpoint("POST", "/evaluations/{id}/samples", add_samples),
-    Endpoint("POST", "/evaluations/{id}/finalize", finalize),
-    Endpoint("POST", "/hosted-evaluations", create_hosted),
-    Endpoint("GET", "/hosted-evaluations/{id}/logs", logs),
-    Endpoint("PATCH", "/hosted-evaluations/{id}/cancel", cancel),
+    PlatformRoute("GET", "/evaluations/", listing),
+    PlatformRoute("POST", "/evaluations/", create_pushed),
+    PlatformRoute("GET", "/evaluations/{id}", get),
+    PlatformRoute("PUT", "/evaluations/{id}", update),
+    PlatformRoute("GET", "/evaluations/{id}/samples", get_samples),
+    PlatformRoute("POST", "/evaluations/{id}/samples", add_samples),
+    PlatformRoute("POST", "/evaluations/{id}/finalize", finalize),
+    PlatformRoute("POST", "/hosted-evaluations", create_hosted),
+    PlatformRoute("GET", "/hosted-evaluations/{id}/logs", logs),
+    PlatformRoute("PATCH", "/hosted-evaluations/{id}/cancel", cancel),
 )

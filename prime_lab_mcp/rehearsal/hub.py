@@ -7,7 +7,7 @@ import tarfile
 from pathlib import PurePosixPath
 
 from prime_lab_mcp.rehearsal import account
-from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Raw, Refusal, iso
+from prime_lab_mcp.rehearsal.call import Answer, PlatformCall, PlatformRoute, Raw, Refusal, iso
 from prime_lab_mcp.rehearsal.store import Body, Session
 
 _LARGEST_LISTING = 500
@@ -20,7 +20,7 @@ def owned_by_caller(environment: Body) -> bool:
     return environment["owner"] in {account.USER, *(team["slug"] for team in account.TEAMS)}
 
 
-def find(call: Call, owner: str, name: str) -> Body:
+def find(call: PlatformCall, owner: str, name: str) -> Body:
     """The environment, or 404. A private environment is visible only to its owner."""
     for environment in call.session.all("environment"):
         if environment["owner"] == owner and environment["name"] == name:
@@ -36,7 +36,7 @@ def versions(session: Session, environment: Body) -> list[Body]:
     return [v for v in reversed(held) if v["finalized"]]
 
 
-def version(call: Call, environment: Body, wanted: str) -> Body:
+def version(call: PlatformCall, environment: Body, wanted: str) -> Body:
     """Find a version by `latest`, version number, id, or the start of its content hash; else 404."""
     held = versions(call.session, environment)
     for found in held:
@@ -47,14 +47,14 @@ def version(call: Call, environment: Body, wanted: str) -> Body:
     raise Refusal(404, f"Version {wanted} of {environment['owner']}/{environment['name']} not found")
 
 
-def _named(call: Call) -> Body:
+def _named(call: PlatformCall) -> Body:
     return find(call, call.path["owner"], call.path["name"])
 
 
 # --- reading ---
 
 
-def listing(call: Call) -> Answer:
+def listing(call: PlatformCall) -> Answer:
     query = call.query
     found = [_summary(call.session, e) for e in call.session.all("environment") if _wanted(call, e)]
     key = query.get("sort_by", "created_at")
@@ -64,7 +64,7 @@ def listing(call: Call) -> Answer:
     return {"data": found[offset : offset + limit], "total_count": len(found)}
 
 
-def _wanted(call: Call, environment: Body) -> bool:
+def _wanted(call: PlatformCall, environment: Body) -> bool:
     query = call.query
     own = call.authenticated and owned_by_caller(environment)
     search = query.get("search", "").lower()
@@ -98,7 +98,7 @@ def _summary(session: Session, environment: Body) -> Body:
     }
 
 
-def status(call: Call) -> Answer:
+def status(call: PlatformCall) -> Answer:
     environment = _named(call)
     summary = _summary(call.session, environment)
     held = versions(call.session, environment)
@@ -116,7 +116,7 @@ def _version_summary(found: Body) -> Body:
     }
 
 
-def version_list(call: Call) -> Answer:
+def version_list(call: PlatformCall) -> Answer:
     # The CLI shows `sha256` as the content hash and `size` as the number of artifacts.
     return {
         "data": [
@@ -132,7 +132,7 @@ def version_list(call: Call) -> Answer:
     }
 
 
-def details(call: Call) -> Answer:
+def details(call: PlatformCall) -> Answer:
     environment = _named(call)
     found = version(call, environment, call.path["version"])
     wheel = found["wheel"]
@@ -158,7 +158,7 @@ def details(call: Call) -> Answer:
     }
 
 
-def inspect(call: Call) -> Answer:
+def inspect(call: PlatformCall) -> Answer:
     found = version(call, _named(call), call.path["version"])
     wanted = call.query.get("path", "").strip("/")
     limit = call.number("max_bytes", 100_000, low=1, high=500_000)
@@ -189,7 +189,7 @@ def inspect(call: Call) -> Answer:
     return {"data": answer | {"kind": "directory", "entries": list(entries.values())}}
 
 
-def _source_files(call: Call, found: Body) -> dict[str, bytes]:
+def _source_files(call: PlatformCall, found: Body) -> dict[str, bytes]:
     archive = call.store.blob(found["source"]["sha256"])
     if archive is None:
         raise Refusal(404, "No source archive for this version")
@@ -202,7 +202,7 @@ def _source_files(call: Call, found: Body) -> dict[str, bytes]:
     return dict(sorted(files.items()))
 
 
-def download(call: Call) -> Answer:
+def download(call: PlatformCall) -> Answer:
     found = call.session.get("version", call.path["version"])
     environment = found and call.session.get("environment", found["environment"])
     if not found or not environment:
@@ -215,7 +215,7 @@ def download(call: Call) -> Answer:
     return Raw(content, "application/octet-stream")
 
 
-def lookup(call: Call) -> Answer:
+def lookup(call: PlatformCall) -> Answer:
     environment = call.session.get("environment", str(call.body.get("id", "")))
     if environment is None:
         raise Refusal(404, "Environment not found")
@@ -224,11 +224,11 @@ def lookup(call: Call) -> Answer:
 
 HUB = "/environmentshub"
 ENDPOINTS = (
-    Endpoint("GET", f"{HUB}/", listing, public=True),
-    Endpoint("POST", f"{HUB}/lookup", lookup),
-    Endpoint("GET", f"{HUB}/{{owner}}/{{name}}/status", status, public=True),
-    Endpoint("GET", f"{HUB}/{{owner}}/{{name}}/versions", version_list, public=True),
-    Endpoint("GET", f"{HUB}/{{owner}}/{{name}}/@{{version}}", details, public=True),
-    Endpoint("GET", f"{HUB}/{{owner}}/{{name}}/@{{version}}/inspect", inspect, public=True),
+    PlatformRoute("GET", f"{HUB}/", listing, public=True),
+    PlatformRoute("POST", f"{HUB}/lookup", lookup),
+    PlatformRoute("GET", f"{HUB}/{{owner}}/{{name}}/status", status, public=True),
+    PlatformRoute("GET", f"{HUB}/{{owner}}/{{name}}/versions", version_list, public=True),
+    PlatformRoute("GET", f"{HUB}/{{owner}}/{{name}}/@{{version}}", details, public=True),
+    PlatformRoute("GET", f"{HUB}/{{owner}}/{{name}}/@{{version}}/inspect", inspect, public=True),
 )
-FILES = (Endpoint("GET", "/rehearsal/files/{version}/{filename}", download, public=True),)
+FILES = (PlatformRoute("GET", "/rehearsal/files/{version}/{filename}", download, public=True),)

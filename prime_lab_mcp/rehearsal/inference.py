@@ -11,8 +11,8 @@ from pathlib import Path
 
 from prime_lab_mcp.rehearsal import account, curves, faults, runs, zeros
 from prime_lab_mcp.rehearsal.answers import AnswerBook, parse_row
-from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Raw, Refusal, as_json
-from prime_lab_mcp.rehearsal.model import Conversation, Reply, answer
+from prime_lab_mcp.rehearsal.call import Answer, PlatformCall, PlatformRoute, Raw, Refusal, as_json
+from prime_lab_mcp.rehearsal.model import Conversation, ScriptedReply, answer
 from prime_lab_mcp.rehearsal.skill import MODELS, TRAINABLE
 from prime_lab_mcp.rehearsal.store import Body, Session
 
@@ -38,11 +38,11 @@ def price_of(model: str) -> tuple[float, float]:
     return _PRICES.get(model, _DEFAULT_PRICE)
 
 
-def models(call: Call) -> Answer:
+def models(call: PlatformCall) -> Answer:
     return {"object": "list", "data": [_described(name) for name in MODELS]}
 
 
-def trained(call: Call, name: str) -> float | None:
+def trained(call: PlatformCall, name: str) -> float | None:
     """Skill of a run's checkpoint, which is served as `RUN_NAME` or `RUN_NAME-step-N`; None for other names."""
     for run in call.session.all("run"):
         rest = name.removeprefix(str(run["name"]))
@@ -54,7 +54,7 @@ def trained(call: Call, name: str) -> float | None:
     return None
 
 
-def model(call: Call) -> Answer:
+def model(call: PlatformCall) -> Answer:
     name = f"{call.path['owner']}/{call.path['name']}"
     if not exists(name):
         raise Refusal(404, f"Model {name} not found")
@@ -99,7 +99,7 @@ def _file_rows(file: Path) -> Iterator[Body]:
             yield parse_row(json.loads(line))
 
 
-def completions(call: Call) -> Answer:
+def completions(call: PlatformCall) -> Answer:
     name, messages = call.body.get("model"), call.body.get("messages")
     if not isinstance(name, str) or not isinstance(messages, list) or not messages:
         return _error(422, "model and messages are required")
@@ -113,7 +113,7 @@ def completions(call: Call) -> Answer:
         return _error(int(kind), f"rehearsal fault {kind}")
     replies = [_reply(call, name, messages, skill) for _ in range(int(call.body.get("n") or 1))]
     if kind == "empty":
-        replies = [Reply("", "stop", (), r.prompt_tokens, 0) for r in replies]
+        replies = [ScriptedReply("", "stop", (), r.prompt_tokens, 0) for r in replies]
     _charge(call.session, name, replies)
     sent = _Sent(name, replies, call.body)
     if kind == "garbage":
@@ -130,7 +130,7 @@ def completions(call: Call) -> Answer:
     return Raw(content, sent.media, pause=pause)
 
 
-def _fault(call: Call, name: str) -> tuple[str | None, float]:
+def _fault(call: PlatformCall, name: str) -> tuple[str | None, float]:
     """The fault of this request, from the model's name or else from an ordered fault, and the delay of a slow one."""
     if (kind := zeros.kind_of(name)) is not None:
         fails = zeros.told(kind, Conversation.of(call.body["messages"])) == "infrastructure"
@@ -143,7 +143,7 @@ def _fault(call: Call, name: str) -> tuple[str | None, float]:
     return found["kind"], float(found.get("seconds", SLOW_SECONDS))
 
 
-def _reply(call: Call, name: str, messages: list[Body], skill: float | None) -> Reply:
+def _reply(call: PlatformCall, name: str, messages: list[Body], skill: float | None) -> ScriptedReply:
     kind = zeros.kind_of(name)
     limit = call.body.get("max_completion_tokens") or call.body.get("max_tokens")
     if kind is not None:
@@ -171,7 +171,7 @@ def _reply(call: Call, name: str, messages: list[Body], skill: float | None) -> 
     )
 
 
-def _charge(session: Session, name: str, replies: list[Reply]) -> None:
+def _charge(session: Session, name: str, replies: list[ScriptedReply]) -> None:
     price_in, price_out = price_of(name)
     used = sum(r.prompt_tokens * price_in + r.completion_tokens * price_out for r in replies)
     session.add(account.SPENT_INFERENCE, used / 1_000_000)
@@ -185,7 +185,7 @@ def _error(status: int, message: str) -> Raw:
 class _Sent:
     """A completion in the two forms of the OpenAI protocol."""
 
-    def __init__(self, model: str, replies: list[Reply], body: Body) -> None:
+    def __init__(self, model: str, replies: list[ScriptedReply], body: Body) -> None:
         text = "\0".join(r.text for r in replies)
         digest = hashlib.sha256(f"{model}\0{text}".encode()).hexdigest()
         self.head: Body = {"id": f"chatcmpl-{digest[:24]}", "created": 1_767_604_000, "model": model}
@@ -230,7 +230,7 @@ class _Sent:
         return _sse(self.head | {"object": "chat.completion.chunk", "choices": [choice]})
 
 
-def _calls(reply: Reply, *, streamed: bool) -> list[Body]:
+def _calls(reply: ScriptedReply, *, streamed: bool) -> list[Body]:
     made: list[Body] = []
     for index, call in enumerate(reply.calls):
         # `raw` holds arguments that are not valid JSON.
@@ -249,7 +249,7 @@ def _sse(body: Body) -> bytes:
 
 
 ENDPOINTS = (
-    Endpoint("GET", f"{PREFIX}/models", models, public=True),
-    Endpoint("GET", f"{PREFIX}/models/{{owner}}/{{name}}", model, public=True),
-    Endpoint("POST", f"{PREFIX}/chat/completions", completions),
+    PlatformRoute("GET", f"{PREFIX}/models", models, public=True),
+    PlatformRoute("GET", f"{PREFIX}/models/{{owner}}/{{name}}", model, public=True),
+    PlatformRoute("POST", f"{PREFIX}/chat/completions", completions),
 )

@@ -53,7 +53,7 @@ _FILLER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ScriptedReply:
     text: str
     finish: Finish = "stop"
     calls: tuple[Body, ...] = ()
@@ -112,7 +112,7 @@ def answer(
     limit: int | None = None,
     tools: bool = False,
     skill: float | None = None,
-) -> Reply:
+) -> ScriptedReply:
     """Return the reply to the `nth` call (from 0) with these messages.
 
     `limit`: maximum of completion tokens. `skill`: the skill of a model whose name does not state it.
@@ -125,7 +125,7 @@ def answer(
     prompt, length = tokens(talk.characters), tokens(len(reply.text) + 40 * len(reply.calls))
     if limit is not None and length > limit:
         cut = reply.text[: 4 * limit]
-        return Reply(cut, "length", (), prompt, limit)
+        return ScriptedReply(cut, "length", (), prompt, limit)
     return replace(reply, prompt_tokens=prompt, completion_tokens=length)
 
 
@@ -137,30 +137,30 @@ def _compose(
     rng: random.Random,
     *,
     tools: bool,
-) -> Reply:
+) -> ScriptedReply:
     if gold is None:
         # The answer is not registered, so the reply is a guess at any skill.
         gold, solved = Gold(str(rng.randint(2, 99))), True
-        return Reply(form(talk, gold.answer, rng))
+        return ScriptedReply(form(talk, gold.answer, rng))
     if talk.calls and gold.calls:
         # The earlier tool calls decide: after a wrong call the answer is wrong, after a right one it is right.
         wanted = [(c["name"], json.dumps(c.get("arguments") or {}, sort_keys=True)) for c in gold.calls]
         solved = list(talk.calls) == wanted
     elif tools and gold.calls:
         calls = gold.calls if solved else tuple(_spoil(c, book, rng) for c in gold.calls)
-        return Reply("", "tool_calls", calls)
+        return ScriptedReply("", "tool_calls", calls)
     if solved:
-        return Reply(gold.reply if gold.reply is not None else form(talk, gold.answer, rng))
+        return ScriptedReply(gold.reply if gold.reply is not None else form(talk, gold.answer, rng))
     if gold.reply is not None:
-        return Reply(_spoil_reply(gold, book, rng))
+        return ScriptedReply(_spoil_reply(gold, book, rng))
     said = wrong(gold.answer, book.pool, rng)
     fate = rng.random()
     if fate < MALFORMED_SHARE:
-        return Reply(f"{_working(rng)}\nI believe it comes to {said} or so, I am not certain")
+        return ScriptedReply(f"{_working(rng)}\nI believe it comes to {said} or so, I am not certain")
     text = form(talk, said, rng)
     if fate < MALFORMED_SHARE + CUT_SHARE:
-        return Reply(f"{_working(rng)} {_working(rng)} {text}"[: rng.randint(20, 60)], "length")
-    return Reply(text)
+        return ScriptedReply(f"{_working(rng)} {_working(rng)} {text}"[: rng.randint(20, 60)], "length")
+    return ScriptedReply(text)
 
 
 def form(talk: Conversation, said: str, rng: random.Random) -> str:

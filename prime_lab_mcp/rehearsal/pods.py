@@ -6,7 +6,7 @@ Only the admin routes create pods. Requests to rent a pod are refused.
 from __future__ import annotations
 
 from prime_lab_mcp.rehearsal import account
-from prime_lab_mcp.rehearsal.call import LABEL, Answer, Call, Endpoint, Refusal, iso
+from prime_lab_mcp.rehearsal.call import LABEL, Answer, PlatformCall, PlatformRoute, Refusal, iso
 from prime_lab_mcp.rehearsal.store import Body, new_id
 
 _GPUS = (
@@ -19,7 +19,7 @@ _GPUS = (
 _COUNTS = (1, 2, 4, 8)
 
 
-def offers(call: Call) -> Answer:
+def offers(call: PlatformCall) -> Answer:
     wanted, kind = call.query.get("gpu_count"), call.query.get("gpu_type")
     rows = [
         _offer(name, count, price, place, stock)
@@ -30,21 +30,21 @@ def offers(call: Call) -> Answer:
     return {"items": rows, "totalCount": len(rows)}
 
 
-def clusters(call: Call) -> Answer:
+def clusters(call: PlatformCall) -> Answer:
     return {"items": [], "totalCount": 0}
 
 
-def types(call: Call) -> Answer:
+def types(call: PlatformCall) -> Answer:
     return {name: {} for name, *_ in _GPUS}
 
 
-def listed(call: Call) -> Answer:
+def listed(call: PlatformCall) -> Answer:
     rows = [_shown(pod) for pod in call.session.all("pod")]
     offset, limit = call.number("offset", 0), call.number("limit", 100, low=1)
     return {"total_count": len(rows), "offset": offset, "limit": limit, "data": rows[offset : offset + limit]}
 
 
-def status(call: Call) -> Answer:
+def status(call: PlatformCall) -> Answer:
     pod = _known(call, call.query.get("pod_ids", ""))
     return {
         "data": [
@@ -61,21 +61,21 @@ def status(call: Call) -> Answer:
     }
 
 
-def one(call: Call) -> Answer:
+def one(call: PlatformCall) -> Answer:
     return _shown(_known(call, call.path["id"]))
 
 
-def end(call: Call) -> Answer:
+def end(call: PlatformCall) -> Answer:
     pod = _known(call, call.path["id"])
     call.session.remove("pod", pod["id"])
     return {"status": "terminated", "id": pod["id"]}
 
 
-def rent(call: Call) -> Answer:
+def rent(call: PlatformCall) -> Answer:
     raise Refusal(403, "The rehearsal platform rents no pods")
 
 
-def leave_running(call: Call) -> Answer:
+def leave_running(call: PlatformCall) -> Answer:
     """Admin route: create a forgotten pod from `name`, `gpu`, `count` and `price` (US dollars per hour)."""
     body = call.body
     pod: Body = {
@@ -90,11 +90,11 @@ def leave_running(call: Call) -> Answer:
     return _shown(pod)
 
 
-def clear(call: Call) -> Answer:
+def clear(call: PlatformCall) -> Answer:
     return {"removed": call.session.remove("pod")}
 
 
-def _known(call: Call, id: str) -> Body:
+def _known(call: PlatformCall, id: str) -> Body:
     pod = call.session.get("pod", id)
     if pod is None:
         raise Refusal(404, f"Pod {id} not found")
@@ -156,16 +156,16 @@ def _shown(pod: Body) -> Body:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/availability/gpus", offers),
-    Endpoint("GET", "/availability/multi-node", clusters),
-    Endpoint("GET", "/availability/gpu-summary", types),
-    Endpoint("GET", "/pods", listed),
-    Endpoint("POST", "/pods", rent),
-    Endpoint("GET", "/pods/status", status),
-    Endpoint("GET", "/pods/{id}", one),
-    Endpoint("DELETE", "/pods/{id}", end),
+    PlatformRoute("GET", "/availability/gpus", offers),
+    PlatformRoute("GET", "/availability/multi-node", clusters),
+    PlatformRoute("GET", "/availability/gpu-summary", types),
+    PlatformRoute("GET", "/pods", listed),
+    PlatformRoute("POST", "/pods", rent),
+    PlatformRoute("GET", "/pods/status", status),
+    PlatformRoute("GET", "/pods/{id}", one),
+    PlatformRoute("DELETE", "/pods/{id}", end),
 )
 ORDERS = (
-    Endpoint("POST", "/rehearsal/pods", leave_running),
-    Endpoint("DELETE", "/rehearsal/pods", clear),
+    PlatformRoute("POST", "/rehearsal/pods", leave_running),
+    PlatformRoute("DELETE", "/rehearsal/pods", clear),
 )

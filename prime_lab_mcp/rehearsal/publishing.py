@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from prime_lab_mcp.rehearsal import account
-from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Refusal
+from prime_lab_mcp.rehearsal.call import Answer, PlatformCall, PlatformRoute, Refusal
 from prime_lab_mcp.rehearsal.hub import HUB, find, owned_by_caller, version, versions
 from prime_lab_mcp.rehearsal.store import Body, new_id
 
 _VISIBILITIES = ("PUBLIC", "PRIVATE")
 
 
-def _own(call: Call) -> Body:
+def _own(call: PlatformCall) -> Body:
     environment = call.session.get("environment", call.path["id"])
     if environment is None:
         raise Refusal(404, f"Environment {call.path['id']} not found")
@@ -19,7 +19,7 @@ def _own(call: Call) -> Body:
     return environment
 
 
-def resolve(call: Call) -> Answer:
+def resolve(call: PlatformCall) -> Answer:
     """Get or create an environment. Refuses owners that do not belong to the caller."""
     name = str(call.body.get("name", ""))
     if not name:
@@ -49,7 +49,7 @@ def resolve(call: Call) -> Answer:
     return _resolved(environment, created=True)
 
 
-def _push_owner(call: Call) -> str:
+def _push_owner(call: PlatformCall) -> str:
     slug = call.body.get("owner_slug")
     if slug in (None, account.USER):
         if call.body.get("team_slug") or call.body.get("team_id"):
@@ -73,7 +73,7 @@ def _resolved(environment: Body, *, created: bool) -> Answer:
     }
 
 
-def _refuse_duplicate(call: Call, environment: Body) -> str:
+def _refuse_duplicate(call: PlatformCall, environment: Body) -> str:
     content = str(call.body.get("content_hash") or "")
     if not content:
         raise Refusal(422, [{"loc": ["body", "content_hash"], "msg": "Field required"}])
@@ -82,19 +82,19 @@ def _refuse_duplicate(call: Call, environment: Body) -> str:
     return content
 
 
-def add_wheel(call: Call) -> Answer:
+def add_wheel(call: PlatformCall) -> Answer:
     environment = _own(call)
     content = _refuse_duplicate(call, environment)
     return _expect_upload(call, environment, content, "wheel", "wheel_id")
 
 
-def add_version(call: Call) -> Answer:
+def add_version(call: PlatformCall) -> Answer:
     environment = _own(call)
     content = _refuse_duplicate(call, environment)
     return _expect_upload(call, environment, content, "source", "version_id")
 
 
-def _expect_upload(call: Call, environment: Body, content: str, part: str, field: str) -> Answer:
+def _expect_upload(call: PlatformCall, environment: Body, content: str, part: str, field: str) -> Answer:
     """Record an expected upload. The token in the address is the only credential, as in a presigned address."""
     id = new_id("ver" if part == "source" else "whl")
     token = new_id("up")
@@ -111,7 +111,7 @@ def _expect_upload(call: Call, environment: Body, content: str, part: str, field
     return {"data": {field: id, "upload_url": f"{call.base}/rehearsal/uploads/{id}/{token}"}}
 
 
-def receive(call: Call) -> Answer:
+def receive(call: PlatformCall) -> Answer:
     upload = call.session.get("upload", call.path["upload"])
     if upload is None or upload["token"] != call.path["token"]:
         raise Refusal(403, "The upload address has expired")
@@ -120,7 +120,7 @@ def receive(call: Call) -> Answer:
     return {}
 
 
-def _finished_upload(call: Call) -> Body:
+def _finished_upload(call: PlatformCall) -> Body:
     upload = call.session.get("upload", call.path["upload"])
     if upload is None or upload["environment"] != call.path["id"]:
         raise Refusal(404, "Upload not found")
@@ -131,13 +131,13 @@ def _finished_upload(call: Call) -> Body:
     return upload
 
 
-def finalize_wheel(call: Call) -> Answer:
+def finalize_wheel(call: PlatformCall) -> Answer:
     _own(call)
     _finished_upload(call)
     return {"data": {"success": True}}
 
 
-def finalize_version(call: Call) -> Answer:
+def finalize_version(call: PlatformCall) -> Answer:
     """Complete the push. Repeating the request changes nothing."""
     environment = _own(call)
     upload = _finished_upload(call)
@@ -174,18 +174,18 @@ def finalize_version(call: Call) -> Answer:
     return {"data": {"success": True, "message": "rehearsal: published on the loopback Hub"}}
 
 
-def _with_body(call: Call, body: Body) -> Call:
-    return Call(call.store, call.session, call.base, call.path, call.query, body)
+def _with_body(call: PlatformCall, body: Body) -> PlatformCall:
+    return PlatformCall(call.store, call.session, call.base, call.path, call.query, body)
 
 
-def _wheel_for(call: Call, environment: Body, content: str) -> Body | None:
+def _wheel_for(call: PlatformCall, environment: Body, content: str) -> Body | None:
     for upload in reversed(call.session.all("upload", environment["id"])):
         if upload["part"] == "wheel" and upload["content_hash"] == content and upload["received"]:
             return {"sha256": upload["received"], "filename": upload["request"].get("filename")}
     return None
 
 
-def delete(call: Call) -> Answer:
+def delete(call: PlatformCall) -> Answer:
     environment = find(call, call.path["owner"], call.path["name"])
     if not owned_by_caller(environment):
         raise Refusal(403, f"You do not have permission to delete {environment['owner']}'s names")
@@ -195,7 +195,7 @@ def delete(call: Call) -> Answer:
     return {"data": {"success": True}}
 
 
-def delete_version(call: Call) -> Answer:
+def delete_version(call: PlatformCall) -> Answer:
     environment = find(call, call.path["owner"], call.path["name"])
     if not owned_by_caller(environment):
         raise Refusal(403, f"You do not have permission to delete {environment['owner']}'s names")
@@ -205,12 +205,12 @@ def delete_version(call: Call) -> Answer:
 
 
 ENDPOINTS = (
-    Endpoint("POST", f"{HUB}/resolve", resolve),
-    Endpoint("POST", f"{HUB}/{{id}}/wheels", add_wheel),
-    Endpoint("POST", f"{HUB}/{{id}}/wheels/{{upload}}/finalize", finalize_wheel),
-    Endpoint("POST", f"{HUB}/{{id}}/versions", add_version),
-    Endpoint("POST", f"{HUB}/{{id}}/versions/{{upload}}/finalize", finalize_version),
-    Endpoint("DELETE", f"{HUB}/{{owner}}/{{name}}/@{{version}}", delete_version),
-    Endpoint("DELETE", f"{HUB}/{{owner}}/{{name}}", delete),
+    PlatformRoute("POST", f"{HUB}/resolve", resolve),
+    PlatformRoute("POST", f"{HUB}/{{id}}/wheels", add_wheel),
+    PlatformRoute("POST", f"{HUB}/{{id}}/wheels/{{upload}}/finalize", finalize_wheel),
+    PlatformRoute("POST", f"{HUB}/{{id}}/versions", add_version),
+    PlatformRoute("POST", f"{HUB}/{{id}}/versions/{{upload}}/finalize", finalize_version),
+    PlatformRoute("DELETE", f"{HUB}/{{owner}}/{{name}}/@{{version}}", delete_version),
+    PlatformRoute("DELETE", f"{HUB}/{{owner}}/{{name}}", delete),
 )
-UPLOADS = (Endpoint("PUT", "/rehearsal/uploads/{upload}/{token}", receive, public=True),)
+UPLOADS = (PlatformRoute("PUT", "/rehearsal/uploads/{upload}/{token}", receive, public=True),)

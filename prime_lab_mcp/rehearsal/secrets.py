@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 
 from prime_lab_mcp.rehearsal import hub
-from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Refusal, iso
+from prime_lab_mcp.rehearsal.call import Answer, PlatformCall, PlatformRoute, Refusal, iso
 from prime_lab_mcp.rehearsal.store import Body, new_id
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
-def _environment(call: Call) -> Body:
+def _environment(call: PlatformCall) -> Body:
     found = call.session.get("environment", call.path["id"])
     if found is None:
         raise Refusal(404, "Environment not found")
@@ -23,16 +23,16 @@ def _environment(call: Call) -> Body:
     return found
 
 
-def listing(call: Call) -> Answer:
+def listing(call: PlatformCall) -> Answer:
     return {"data": _environment(call).get("secrets", [])}
 
 
-def variables(call: Call) -> Answer:
+def variables(call: PlatformCall) -> Answer:
     _environment(call)
     return {"data": []}
 
 
-def create(call: Call) -> Answer:
+def create(call: PlatformCall) -> Answer:
     environment = _environment(call)
     name = str(call.body.get("name", ""))
     if not _NAME.fullmatch(name) or not call.body.get("value"):
@@ -48,7 +48,7 @@ def create(call: Call) -> Answer:
 
 
 ENDPOINTS = (
-    Endpoint("GET", f"{hub.HUB}/{{id}}/secrets", listing),
-    Endpoint("POST", f"{hub.HUB}/{{id}}/secrets", create),
-    Endpoint("GET", f"{hub.HUB}/{{id}}/variables", variables),
+    PlatformRoute("GET", f"{hub.HUB}/{{id}}/secrets", listing),
+    PlatformRoute("POST", f"{hub.HUB}/{{id}}/secrets", create),
+    PlatformRoute("GET", f"{hub.HUB}/{{id}}/variables", variables),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prime_lab_mcp.rehearsal import hub, runs
-from prime_lab_mcp.rehearsal.call import Call, Refusal
+from prime_lab_mcp.rehearsal.call import PlatformCall, Refusal
 from prime_lab_mcp.rehearsal.store import Body
 
 _TOP = frozenset(
@@ -32,7 +32,7 @@ _TOP = frozenset(
 )
 
 
-def check(call: Call, config: object, gpu: str) -> list[Body]:
+def check(call: PlatformCall, config: object, gpu: str) -> list[Body]:
     """Every problem, as `{loc, msg}`; empty when the run may start."""
     if not isinstance(config, dict):
         return [_problem((), "config is required")]
@@ -59,7 +59,7 @@ def _batch(orchestrator: Body) -> list[Body]:
     return []
 
 
-def _sources(call: Call, orchestrator: Body) -> list[Body]:
+def _sources(call: PlatformCall, orchestrator: Body) -> list[Body]:
     found: list[Body] = []
     for block in ("train", "eval"):
         if block == "eval" and block not in orchestrator:
@@ -75,7 +75,7 @@ def _sources(call: Call, orchestrator: Body) -> list[Body]:
     return found
 
 
-def _source(call: Call, source: Any, where: tuple[str | int, ...]) -> list[Body]:
+def _source(call: PlatformCall, source: Any, where: tuple[str | int, ...]) -> list[Body]:
     try:
         wanted = str(source["env"]["taskset"]["id"])
     except (KeyError, TypeError):

@@ -7,7 +7,7 @@ import re
 import time
 
 from prime_lab_mcp.rehearsal import account, curves, faults, runs, schema_cache
-from prime_lab_mcp.rehearsal.call import Answer, Call, Endpoint, Raw, Refusal, as_json, iso
+from prime_lab_mcp.rehearsal.call import Answer, PlatformCall, PlatformRoute, Raw, Refusal, as_json, iso
 from prime_lab_mcp.rehearsal.skill import TRAINABLE
 from prime_lab_mcp.rehearsal.store import Body, new_id
 from prime_lab_mcp.rehearsal.submission import check
@@ -25,7 +25,7 @@ _LEVELS = ("DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR")
 # --- offers ---
 
 
-def available_models(call: Call) -> Answer:
+def available_models(call: PlatformCall) -> Answer:
     cluster = {"clusterId": "rehearsal-cluster", "clusterName": "Rehearsal", "gpuType": _DEFAULT_GPU}
     return {
         "models": [{"name": name, "clusters": [cluster]} for name in TRAINABLE],
@@ -43,11 +43,11 @@ def available_models(call: Call) -> Answer:
     }
 
 
-def gpu_types(call: Call) -> Answer:
+def gpu_types(call: PlatformCall) -> Answer:
     return {"gpuTypes": list(runs.GPU_PRICES)}
 
 
-def prepare(call: Call) -> Answer:
+def prepare(call: PlatformCall) -> Answer:
     """The schema with which prime checks a config before submission. Only prime 0.18 is known to find it
     (schema_cache.py)."""
     chosen = PREPARATIONS[int(call.session.value(PREPARE))]
@@ -73,7 +73,7 @@ def prepare(call: Call) -> Answer:
 # --- submitting ---
 
 
-def submit(call: Call) -> Answer:
+def submit(call: PlatformCall) -> Answer:
     config = call.body.get("config")
     gpu = str(call.body.get("gpuType") or _DEFAULT_GPU)
     problems = check(call, config, gpu)
@@ -89,7 +89,7 @@ def submit(call: Call) -> Answer:
     return _launch(call, call.body.get("name"), config, gpu, first_step)
 
 
-def _launch(call: Call, name: str | None, config: Body, gpu: str, first_step: int) -> Answer:
+def _launch(call: PlatformCall, name: str | None, config: Body, gpu: str, first_step: int) -> Answer:
     orchestrator = config["orchestrator"]
     deployment = config.get("deployment") or {}
     gpus = _gpu_count(deployment)
@@ -146,22 +146,22 @@ def _environments(sources: list[Body]) -> list[Body]:
 # --- reading ---
 
 
-def _by_id(call: Call, id: str) -> Body:
+def _by_id(call: PlatformCall, id: str) -> Body:
     found = call.session.get("run", id)
     if found is None:
         raise Refusal(404, f"Run {id} not found")
     return found
 
 
-def _run(call: Call) -> Body:
+def _run(call: PlatformCall) -> Body:
     return _by_id(call, call.path["id"])
 
 
-def _state(call: Call, run: Body) -> runs.RunState:
+def _state(call: PlatformCall, run: Body) -> runs.RunState:
     return runs.state(run, call.session.now())
 
 
-def _shown(call: Call, run: Body) -> Body:
+def _shown(call: PlatformCall, run: Body) -> Body:
     at = _state(call, run)
     shown: Body = {
         "id": run["id"],
@@ -201,7 +201,7 @@ def _shown(call: Call, run: Body) -> Body:
     return shown
 
 
-def listing(call: Call) -> Answer:
+def listing(call: PlatformCall) -> Answer:
     team_id = call.query.get("team_id")
     held = [r for r in reversed(call.session.all("run")) if not team_id or r["team_id"] == team_id]
     page, limit = call.number("page", 1, low=1), call.number("limit", 20, low=1)
@@ -215,11 +215,11 @@ def listing(call: Call) -> Answer:
     }
 
 
-def get(call: Call) -> Answer:
+def get(call: PlatformCall) -> Answer:
     return {"run": _shown(call, _run(call))}
 
 
-def metrics(call: Call) -> Answer:
+def metrics(call: PlatformCall) -> Answer:
     run = _run(call)
     first, last = int(run["first_step"]), _state(call, run).step
     low = max(first, call.number("min_step", first, high=10**9))
@@ -229,7 +229,7 @@ def metrics(call: Call) -> Answer:
     return Raw(as_json({"metrics": found[-limit:]}), "application/json")
 
 
-def progress(call: Call) -> Answer:
+def progress(call: PlatformCall) -> Answer:
     run = _run(call)
     at = _state(call, run)
     steps = curves.sampled_steps(run, at)
@@ -245,7 +245,7 @@ def progress(call: Call) -> Answer:
     }
 
 
-def samples(call: Call) -> Answer:
+def samples(call: PlatformCall) -> Answer:
     run = _run(call)
     step = call.number("step", 0, high=10**9)
     page, limit = call.number("page", 1, low=1), call.number("limit", 100, low=1, high=1000)
@@ -262,7 +262,7 @@ def samples(call: Call) -> Answer:
     }
 
 
-def distributions(call: Call) -> Answer:
+def distributions(call: PlatformCall) -> Answer:
     run = _run(call)
     steps = curves.sampled_steps(run, _state(call, run))
     step = call.number("step", steps[-1] if steps else 0, high=10**9)
@@ -271,7 +271,7 @@ def distributions(call: Call) -> Answer:
     return {"bins": curves.histogram(run, step, call.query.get("type", "rewards")), "step": step}
 
 
-def checkpoints(call: Call) -> Answer:
+def checkpoints(call: PlatformCall) -> Answer:
     run = _run(call)
     at = _state(call, run)
     interval, last = runs.checkpoint_interval(run), at.steps_done
@@ -298,7 +298,7 @@ def checkpoints(call: Call) -> Answer:
     }
 
 
-def env_servers(call: Call) -> Answer:
+def env_servers(call: PlatformCall) -> Answer:
     run = _run(call)
     status = "Running" if _state(call, run).status == "RUNNING" else "Terminated"
     return {
@@ -309,7 +309,7 @@ def env_servers(call: Call) -> Answer:
     }
 
 
-def logs(call: Call) -> Answer:
+def logs(call: PlatformCall) -> Answer:
     run = _run(call)
     at = _state(call, run)
     if at.started is None and at.status in ("QUEUED", "PENDING"):
@@ -334,7 +334,7 @@ def logs(call: Call) -> Answer:
     return {"logs": "\n".join(lines[-call.number("tail_lines", 1000, low=1) :])}
 
 
-def usage(call: Call) -> Answer:
+def usage(call: PlatformCall) -> Answer:
     run = _run(call)
     at = _state(call, run)
     rows = [curves.metrics(run, s) for s in range(int(run["first_step"]), at.steps_done)]
@@ -366,19 +366,19 @@ def usage(call: Call) -> Answer:
 # --- controlling ---
 
 
-def _record(call: Call, run: Body, kind: str) -> None:
+def _record(call: PlatformCall, run: Body, kind: str) -> None:
     run["events"].append({"at": call.session.now(), "kind": kind})
     call.session.put("run", run["id"], run)
 
 
-def stop(call: Call) -> Answer:
+def stop(call: PlatformCall) -> Answer:
     run = _run(call)
     if _state(call, run).status not in runs.TERMINAL:
         _record(call, run, "stop")
     return {"run": _shown(call, run)}
 
 
-def restart(call: Call) -> Answer:
+def restart(call: PlatformCall) -> Answer:
     run = _run(call)
     at = _state(call, run)
     if at.status != "RUNNING":
@@ -387,7 +387,7 @@ def restart(call: Call) -> Answer:
     return {"run": _shown(call, run)}
 
 
-def pause(call: Call) -> Answer:
+def pause(call: PlatformCall) -> Answer:
     run = _run(call)
     at = _state(call, run)
     if at.status != "RUNNING":
@@ -396,14 +396,14 @@ def pause(call: Call) -> Answer:
     return {"runId": run["id"], "status": "PAUSING"}
 
 
-def _resume_step(call: Call, run: Body) -> int:
+def _resume_step(call: PlatformCall, run: Body) -> int:
     at = _state(call, run)
     if at.status != "PAUSED":
         raise Refusal(409, f"Run {run['id']} is {at.status}; only PAUSED runs can be resumed")
     return at.steps_done
 
 
-def resume(call: Call) -> Answer:
+def resume(call: PlatformCall) -> Answer:
     run = _run(call)
     step = _resume_step(call, run)
     account.require_money(call.session)
@@ -411,11 +411,11 @@ def resume(call: Call) -> Answer:
     if gpu not in runs.GPU_PRICES:
         raise Refusal(422, [{"loc": ["body", "gpuType"], "msg": f"unknown GPU type {gpu}"}])
     body = {"resumeFrom": run["id"], "teamId": run["team_id"]}
-    again = Call(call.store, call.session, call.base, call.path, call.query, body)
+    again = PlatformCall(call.store, call.session, call.base, call.path, call.query, body)
     return _launch(again, run["name"], run["config"], gpu, step)
 
 
-def delete(call: Call) -> Answer:
+def delete(call: PlatformCall) -> Answer:
     run = _run(call)
     call.session.add(account.SPENT_ELSEWHERE, runs.cost(run, _state(call, run)))
     call.session.remove("run", run["id"])
@@ -424,25 +424,25 @@ def delete(call: Call) -> Answer:
 
 _OLD, _NEW = "/rft/runs", "/training/runs"
 ENDPOINTS = (
-    Endpoint("GET", "/training/available-fft-models", available_models),
-    Endpoint("GET", "/training/available-gpu-types", gpu_types),
-    Endpoint("POST", f"{_NEW}/prepare", prepare),
-    Endpoint("POST", _NEW, submit),
-    Endpoint("POST", f"{_NEW}/{{id}}/pause", pause),
-    Endpoint("POST", f"{_NEW}/{{id}}/resume", resume),
-    Endpoint("DELETE", f"{_NEW}/{{id}}", delete),
-    Endpoint("GET", _OLD, listing),
-    Endpoint("GET", f"{_OLD}/{{id}}", get),
-    Endpoint("DELETE", f"{_OLD}/{{id}}", delete),
-    Endpoint("PUT", f"{_OLD}/{{id}}/stop", stop),
-    Endpoint("PUT", f"{_OLD}/{{id}}/restart", restart),
-    Endpoint("GET", f"{_OLD}/{{id}}/metrics", metrics),
-    Endpoint("GET", f"{_OLD}/{{id}}/progress", progress),
-    Endpoint("GET", f"{_OLD}/{{id}}/samples", samples),
-    Endpoint("GET", f"{_OLD}/{{id}}/distributions", distributions),
-    Endpoint("GET", f"{_OLD}/{{id}}/checkpoints", checkpoints),
-    Endpoint("GET", f"{_OLD}/{{id}}/env-servers", env_servers),
-    Endpoint("GET", f"{_OLD}/{{id}}/logs", logs),
-    Endpoint("GET", f"{_OLD}/{{id}}/env-server-logs", logs),
-    Endpoint("GET", "/billing/runs/{id}/usage", usage),
+    PlatformRoute("GET", "/training/available-fft-models", available_models),
+    PlatformRoute("GET", "/training/available-gpu-types", gpu_types),
+    PlatformRoute("POST", f"{_NEW}/prepare", prepare),
+    PlatformRoute("POST", _NEW, submit),
+    PlatformRoute("POST", f"{_NEW}/{{id}}/pause", pause),
+    PlatformRoute("POST", f"{_NEW}/{{id}}/resume", resume),
+    PlatformRoute("DELETE", f"{_NEW}/{{id}}", delete),
+    PlatformRoute("GET", _OLD, listing),
+    PlatformRoute("GET", f"{_OLD}/{{id}}", get),
+    PlatformRoute("DELETE", f"{_OLD}/{{id}}", delete),
+    PlatformRoute("PUT", f"{_OLD}/{{id}}/stop", stop),
+    PlatformRoute("PUT", f"{_OLD}/{{id}}/restart", restart),
+    PlatformRoute("GET", f"{_OLD}/{{id}}/metrics", metrics),
+    PlatformRoute("GET", f"{_OLD}/{{id}}/progress", progress),
+    PlatformRoute("GET", f"{_OLD}/{{id}}/samples", samples),
+    PlatformRoute("GET", f"{_OLD}/{{id}}/distributions", distributions),
+    PlatformRoute("GET", f"{_OLD}/{{id}}/checkpoints", checkpoints),
+    PlatformRoute("GET", f"{_OLD}/{{id}}/env-servers", env_servers),
+    PlatformRoute("GET", f"{_OLD}/{{id}}/logs", logs),
+    PlatformRoute("GET", f"{_OLD}/{{id}}/env-server-logs", logs),
+    PlatformRoute("GET", "/billing/runs/{id}/usage", usage),
 )

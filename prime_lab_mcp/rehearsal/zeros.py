@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.rehearsal.answers import AnswerBook, Gold, solve, wrong
-from prime_lab_mcp.rehearsal.model import Conversation, Reply, form, tokens
+from prime_lab_mcp.rehearsal.model import Conversation, ScriptedReply, form, tokens
 from prime_lab_mcp.rehearsal.store import Body
 
 PREFIX = "rehearsal/zero-"
@@ -58,48 +58,50 @@ def told(kind: str, talk: Conversation) -> str:
 
 def reply(
     kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body], *, called: bool, limit: int | None = None
-) -> Reply:
+) -> ScriptedReply:
     """The model's next reply. `called`: the model has called a tool before, in any way."""
     said = _say(kind, talk, book, tools, called=called)
     used = tokens(len(said.text) + sum(len(_raw(c)) for c in said.calls))
     # A server counts a cut reply as the whole limit.
     spent = limit if said.finish == "length" and limit else used
-    return Reply(said.text, said.finish, said.calls, tokens(talk.characters), spent)
+    return ScriptedReply(said.text, said.finish, said.calls, tokens(talk.characters), spent)
 
 
-def _say(kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body], *, called: bool) -> Reply:
+def _say(kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body], *, called: bool) -> ScriptedReply:
     answer = _wrong(talk, book)
     if kind == "judge-unparsed" and _is_judge(talk):
-        return Reply(_NO_VERDICT)
+        return ScriptedReply(_NO_VERDICT)
     if kind == "empty-response":
-        return Reply("")
+        return ScriptedReply("")
     if kind == "truncated":
-        return Reply(f"Let me work through this step by step. {answer}"[:30], "length")
+        return ScriptedReply(f"Let me work through this step by step. {answer}"[:30], "length")
     if not tools or called or kind == "no-tool-call":
-        return Reply(answer if kind != "unparsed" else "I believe it comes to something else")
+        return ScriptedReply(answer if kind != "unparsed" else "I believe it comes to something else")
     offered = tools[-1 if kind == "tool-timeout" else 0]
     tool = offered.get("function") or offered
     name, arguments = str(tool.get("name")), _arguments(tool.get("parameters") or {})
     if kind == "fenced-call":
-        return Reply(f"```json\n{json.dumps({'name': name, 'arguments': arguments})}\n```")
+        return ScriptedReply(f"```json\n{json.dumps({'name': name, 'arguments': arguments})}\n```")
     return _call(kind, name, arguments)
 
 
-def _call(kind: str, name: str, arguments: Mapping[str, Any]) -> Reply:
+def _call(kind: str, name: str, arguments: Mapping[str, Any]) -> ScriptedReply:
     whole = json.dumps(arguments)
     if kind == "malformed-tool-json":
         # An inner quote that is not escaped, a common error of models.
-        return Reply("", "tool_calls", ({"name": name, "raw": whole.replace('": ', '" = ', 1)},))
+        return ScriptedReply("", "tool_calls", ({"name": name, "raw": whole.replace('": ', '" = ', 1)},))
     if kind == "truncated-call":
         long = json.dumps({**arguments, "note": "first this, then that"})
-        return Reply("", "length", ({"name": name, "raw": long[:-8]},))
+        return ScriptedReply("", "length", ({"name": name, "raw": long[:-8]},))
     if kind == "double-encoded":
-        return Reply("", "tool_calls", ({"name": name, "raw": json.dumps(whole)},))
+        return ScriptedReply("", "tool_calls", ({"name": name, "raw": json.dumps(whole)},))
     if kind == "unknown-tool":
-        return Reply("", "tool_calls", ({"name": f"{name}_v2", "arguments": arguments},))
+        return ScriptedReply("", "tool_calls", ({"name": f"{name}_v2", "arguments": arguments},))
     if kind == "bad-arguments":
-        return Reply("", "tool_calls", ({"name": name, "arguments": {f"{k}_": v for k, v in arguments.items()}},))
-    return Reply("", "tool_calls", ({"name": name, "arguments": arguments},))
+        return ScriptedReply(
+            "", "tool_calls", ({"name": name, "arguments": {f"{k}_": v for k, v in arguments.items()}},)
+        )
+    return ScriptedReply("", "tool_calls", ({"name": name, "arguments": arguments},))
 
 
 def _raw(call: Body) -> str:

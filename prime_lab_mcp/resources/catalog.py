@@ -59,8 +59,8 @@ class References:
         if topic == "finding":
             return _list_of_findings()
         if topic.startswith("finding/"):
-            found = _sections().get(topic.removeprefix("finding/"))
-            return None if found is None else found[1]
+            section = _sections().get(topic.removeprefix("finding/"))
+            return None if section is None else section[1]
         if topic in {f"template/{kind}" for kind in self.template_kinds()}:
             return "\n".join(name for name in self.template_files() if name.startswith(f"{topic}/"))
         root, relative = (
@@ -86,14 +86,14 @@ class References:
 @cache
 def _sections() -> dict[str, tuple[str, str]]:
     """Family and page of every finding code."""
-    found: dict[str, tuple[str, str]] = {}
+    sections: dict[str, tuple[str, str]] = {}
     for path in sorted(FINDINGS.glob("*.md")):
         for section in path.read_text(encoding="utf-8").split("\n## ")[1:]:
             code, _, body = section.partition("\n")
-            if code in found:
-                raise ValueError(f"{path.name}: {code} has a page already, in {found[code][0]}.md")
-            found[code] = (path.stem, f"# {code}\n\n{body.strip()}\n")
-    return found
+            if code in sections:
+                raise ValueError(f"{path.name}: {code} has a page already, in {sections[code][0]}.md")
+            sections[code] = (path.stem, f"# {code}\n\n{body.strip()}\n")
+    return sections
 
 
 def _list_of_findings() -> str:
@@ -104,13 +104,14 @@ def _list_of_findings() -> str:
 
 
 def _braced(codes: list[str]) -> str:
-    """Sorted codes, grouped by their first word: `eval-{busy crashed} not-local`."""
-    shown = []
+    """Sorted codes, grouped by the words that they begin with: `eval-{busy rollouts-{few lost}} not-local`."""
+    parts = []
     for word, found in groupby(codes, key=lambda code: code.partition("-")[0]):
         same = list(found)
-        rest = " ".join(code.removeprefix(f"{word}-") for code in same)
-        shown.append(f"{word}-{{{rest}}}" if len(same) > 1 and all("-" in c for c in same) else " ".join(same))
-    return " ".join(shown)
+        grouped = len(same) > 1 and all("-" in code for code in same)
+        rest = _braced([code.removeprefix(f"{word}-") for code in same]) if grouped else ""
+        parts.append(f"{word}-{{{rest}}}" if grouped else " ".join(same))
+    return " ".join(parts)
 
 
 def _topic(path: Path) -> str:

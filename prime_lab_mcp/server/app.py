@@ -14,23 +14,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from mcp import MCPError
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import CallToolResult, ImageContent, InputRequiredResult, TextContent
+from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, ImageContent, InputRequiredResult, TextContent
 from mcp_types import Tool as ToolDescription
 
 from prime_lab_mcp import __version__
-from prime_lab_mcp.lab.base.text import escape
+from prime_lab_mcp.lab.base.text import escape, quote
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.training.change_token import change_token
 from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.completions import add_completions
 from prime_lab_mcp.server.notices import Notices
-from prime_lab_mcp.server.prompts import add_prompts
+from prime_lab_mcp.server.prompts import add_prompts, require_arguments
 from prime_lab_mcp.server.resources import add_resources
 from prime_lab_mcp.server.tool_descriptions import describe, stored_descriptions
 
 if TYPE_CHECKING:
-    from prime_lab_mcp.lab.base.progress import Progress
-    from prime_lab_mcp.lab.base.report import Report
+    from prime_lab_mcp.lab.base.report import Progress, Report
     from prime_lab_mcp.server.call import Calls
     from prime_lab_mcp.tools.tool import AnyTool
 
@@ -52,12 +52,18 @@ NOTICE_SECONDS, NOTICE_SECONDS_REHEARSED = 30.0, 1.0
 """Seconds between two polls of subscribed runs. One poll starts `prime` twice."""
 
 
+async def _change_token(lab: Lab, address: str) -> str | None:
+    from prime_lab_mcp.lab.training.watch import change_token  # late: the server starts without the services
+
+    return await change_token(lab, address)
+
+
 class LabServer(MCPServer[None]):
     """MCPServer whose tools come from the registry, or from `tools`."""
 
     def __init__(self, lab: Lab, tools: tuple[AnyTool, ...] | None, references: References, **options: Any) -> None:
         self.notices = Notices(
-            partial(change_token, lab), NOTICE_SECONDS_REHEARSED if lab.settings.rehearsal else NOTICE_SECONDS
+            partial(_change_token, lab), NOTICE_SECONDS_REHEARSED if lab.settings.rehearsal else NOTICE_SECONDS
         )
         super().__init__(subscriptions=self.notices.bus, **options)
         self.notices.serve(self._lowlevel_server)  # MCPServer has no API for `resources/subscribe`
@@ -68,6 +74,11 @@ class LabServer(MCPServer[None]):
         self._calls: Calls | None = None
         self._importing = anyio.Lock()
         self.listed = anyio.Event()
+
+    @property
+    def sending(self) -> bool:
+        """Whether a call publishes, spends or changes something on the platform right now."""
+        return self._calls is not None and self._calls.sending > 0
 
     async def calls(self) -> Calls:
         """The call path, with every tool imported."""
@@ -108,16 +119,29 @@ class LabServer(MCPServer[None]):
         await self.listed.wait()
         await self.calls()
 
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        prompt = self._prompt_manager.get_prompt(name)  # MCPServer lists prompts and finds none by name
+        if prompt is None:
+            known = ", ".join(other.name for other in self._prompt_manager.list_prompts())
+            raise MCPError(INVALID_PARAMS, f"There is no prompt {quote(name)}. There are: {known}.")
+        require_arguments(prompt, arguments)
+        return await super().get_prompt(name, arguments, context)
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        calls = await self.calls()
         if context is None:
-            return result(await calls.execute(name, arguments))
+            return result(await (await self.calls()).execute(name, arguments))
+        forward = _forward(context)
+        if self._calls is None:
+            await forward(0.0, None, "the server loads its tools")
+        calls = await self.calls()
         from prime_lab_mcp.server.elicitation import ClientMustAnswer, asker
 
         try:
-            report = await calls.execute(name, arguments, ask=asker(context), progress=_forward(context))
+            report = await calls.execute(name, arguments, ask=asker(context), progress=forward)
         except ClientMustAnswer as waiting:
             return waiting.result
         tool = calls.tools.get(name)
@@ -162,6 +186,7 @@ def build_server(lab: Lab, tools: tuple[AnyTool, ...] | None = None) -> LabServe
 
     add_resources(server, lab, references, call)
     add_prompts(server)
+    add_completions(server, lab, references)
     return server
 
 
@@ -169,23 +194,30 @@ def result(report: Report) -> CallToolResult:
     """Convert a report to a protocol result: structured content, the same as text, and the pictures as images."""
     from prime_lab_mcp.server import rendering
 
-    found = rendering.structured(report)
+    content = rendering.structured(report)
     images = [ImageContent(type="image", data=data, mime_type=kind) for kind, data in rendering.images(report)]
     return CallToolResult(
-        content=[TextContent(type="text", text=rendering.text(found)), *images],
-        structured_content=found,
+        content=[TextContent(type="text", text=rendering.text(content)), *images],
+        structured_content=content,
         is_error=report.is_error,
     )
 
 
+_LEAST = 0.001
+"""Progress of a message that reports none."""
+
+
 def _forward(context: Context[Any, Any]) -> Progress:
-    """Return a callback that sends progress to the client. Decreasing values are not sent, as the protocol requires."""
+    """Return a callback that sends progress to the client.
+
+    The protocol wants every value above the one before. A message at the same or a lower value goes out just above it:
+    what a call waits for is often said without any progress.
+    """
     highest = -1.0
 
     async def forward(done: float, total: float | None, message: str) -> None:
         nonlocal highest
-        if done > highest:
-            highest = done
-            await context.report_progress(done, total, escape(message))
+        highest = done if done > highest else highest + _LEAST
+        await context.report_progress(highest, total, escape(message))
 
     return forward

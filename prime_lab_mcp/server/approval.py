@@ -7,16 +7,21 @@ the exact intent. A token does not prove that a person agreed: with `--approval 
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.pulled import record_agreement
 from prime_lab_mcp.tools.tool import Intent
+
+if TYPE_CHECKING:
+    from prime_lab_mcp.lab.loading import PulledUnconfined
 
 Answer = Literal["approved", "declined", "cannot-ask"]
 Ask = Callable[[str], Awaitable[Answer]]
@@ -56,7 +61,7 @@ async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -
         evidence=tuple(escape(sentence) for sentence in request.evidence),
     )
     intent = _worded(lab, intent, request)
-    refusal = _stopped(intent, request) or _over_cap(lab, intent)
+    refusal = _stopped(intent, request) or _over_cap(lab, intent, request)
     if refusal is not None:
         return refusal
     if not intent.ask:
@@ -66,7 +71,7 @@ async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -
         return _confirmed(lab, intent, request, always)
     if request.yes and lab.settings.max_spend is not None and not always and not request.cautions:
         return None
-    answer: Answer = await ask(intent.question) if ask is not None else "cannot-ask"
+    answer: Answer = await ask(_with_file(intent)) if ask is not None else "cannot-ask"
     if answer == "approved":
         return None
     if answer == "declined":
@@ -76,6 +81,36 @@ async def approve(lab: Lab, intent: Intent, request: Request, ask: Ask | None) -
             next=(Next(request.tool, "when the user asks for it again"),),
         )
     return _offer(lab, intent, request, always)
+
+
+async def approve_stranger(
+    lab: Lab, refused: PulledUnconfined, tool: str, arguments: dict[str, object], ask: Ask | None
+) -> Report | None:
+    """Ask a person to let a stranger's code run unconfined. Returns None once they agreed, and records that.
+
+    A token that is passed back is no answer: only an elicitation or `approve` in a terminal is one.
+    """
+    pulled = refused.pulled
+    intent = f"run {pulled.ref} {pulled.source}"
+    question = escape(
+        f"{refused.message}: it can read and change every file of yours. Run the code of {pulled.ref} all the same?"
+    )
+    if not lab.ledger.approved(intent):
+        answer: Answer = await ask(question) if ask is not None else "cannot-ask"
+        if answer == "declined":
+            return Report("needs_confirmation", "The user declined; the code was not run.", (refused.as_finding(),))
+        if answer == "cannot-ask":
+            token = lab.ledger.offer(intent, question, None, lab.platform)
+            return Report(
+                "needs_confirmation",
+                "Not run yet. Only the user's own answer counts: ask them to run `prime-lab-mcp approve` with the "
+                "token in a terminal, then call again.",
+                findings=(refused.as_finding(), _terminal(token)),
+                data={"confirm": token, "question": question},
+                next=(Next(tool, "once the user approved it in a terminal", arguments),),
+            )
+    record_agreement(lab.ledger, lab.key, pulled)
+    return None
 
 
 def _worded(lab: Lab, intent: Intent, request: Request) -> Intent:
@@ -95,13 +130,13 @@ def _stopped(intent: Intent, request: Request) -> Report | None:
     blockers = [f for f in intent.findings if f.severity == "blocker"]
     if not blockers:
         return None
-    said = f"Refused: {blockers[0].message}."
+    message = f"Refused: {blockers[0].message}."
     return Report(
-        "blocked", said, intent.findings, next=(Next(request.tool, "once that is mended", request.arguments),)
+        "blocked", message, intent.findings, next=(Next(request.tool, "once that is mended", request.arguments),)
     )
 
 
-def _over_cap(lab: Lab, intent: Intent) -> Report | None:
+def _over_cap(lab: Lab, intent: Intent, request: Request) -> Report | None:
     cap = lab.settings.max_spend
     if cap is None or intent.kind == "push":
         return None
@@ -110,28 +145,42 @@ def _over_cap(lab: Lab, intent: Intent) -> Report | None:
             "price-unknown",
             "no price is known for this, and the server was started with a spending cap",
             "Choose a GPU type with a listed price (search_hub kind=gpu), or ask the user to run it themselves.",
+            Next("search_hub", "GPU types with their prices", {"kind": "gpu", "query": ""}),
         )
     if intent.max_cost is not None and lab.ledger.spent(lab.platform) + intent.max_cost > cap + 1e-9:
-        return over_cap(lab, intent.max_cost)
+        return over_cap(lab, intent.max_cost, request.tool, request.arguments)
     return None
 
 
-def over_cap(lab: Lab, amount: float) -> Report:
-    """The refusal of an amount that would exceed the cumulative cap."""
+def over_cap(lab: Lab, amount: float, tool: str, arguments: Mapping[str, object]) -> Report:
+    """The refusal of an amount that would exceed the cumulative cap, with the call that stays below it."""
     cap, spent = lab.settings.max_spend or 0.0, lab.ledger.spent(lab.platform)
     return _refused(
         "over-cap",
         f"this may cost up to ${amount:.2f}; with ${spent:.2f} committed it exceeds the cap of ${cap:.2f}",
         "Use fewer steps, a smaller batch or cheaper GPUs, or ask the user to raise --max-spend.",
+        _cheaper(math.floor(100 * (cap - spent)) / 100, tool, arguments),
     )
 
 
-def _refused(code: Code, message: str, fix: str) -> Report:
+def _cheaper(left: float, tool: str, arguments: Mapping[str, object]) -> Next:
+    """The call that fits what is left of the cap."""
+    if left <= 0 or tool not in ("run_eval", "submit_training"):
+        return Next("workflow_status", "what was committed so far")
+    why = f"what fits the ${left:.2f} that are left"
+    if tool == "submit_training" and arguments.get("config"):
+        return Next("write_training_config", why, {"based_on": arguments["config"], "budget": left})
+    open_again = ("num_examples", "rollouts", "steps", "batch", "group", "confirm", "yes")
+    kept = {k: v for k, v in arguments.items() if k not in open_again and v is not None}
+    return Next(tool, why, {**kept, "budget": left})
+
+
+def _refused(code: Code, message: str, fix: str, next: Next) -> Report:
     return Report(
         "blocked",
         f"Refused: {message}.",
         findings=(Finding(code, "blocker", message, fix),),
-        next=(Next("write_training_config", "to make it cheaper"),),
+        next=(next,),
     )
 
 
@@ -177,9 +226,23 @@ def _offer(lab: Lab, intent: Intent, request: Request, always: bool, preface: st
         "needs_confirmation",
         f"{preface}Not sent yet. {how}",
         findings=findings,
-        data={"confirm": token, "question": intent.question, "max_cost": intent.max_cost},
+        data={
+            "confirm": token,
+            "question": intent.question,
+            "max_cost": intent.max_cost,
+            **({"file": _escaped_lines(intent.file)} if intent.file else {}),
+        },
         next=(_again(request, token),),
     )
+
+
+def _with_file(intent: Intent) -> str:
+    return f"{intent.question}\n\n{_escaped_lines(intent.file)}" if intent.file else intent.question
+
+
+def _escaped_lines(text: str) -> str:
+    """The text with its lines kept and every other control character escaped."""
+    return "\n".join(escape(line) for line in text.splitlines())
 
 
 def _changed() -> Finding:
@@ -211,5 +274,5 @@ def _ceiling(reason: str) -> Finding:
 
 
 def _again(request: Request, token: str) -> Next:
-    kept = {k: v for k, v in request.arguments.items() if v is not None}
-    return Next(request.tool, "once the user agreed", {**kept, "confirm": token})
+    repeated = {k: v for k, v in request.arguments.items() if v is not None}
+    return Next(request.tool, "once the user agreed", {**repeated, "confirm": token})

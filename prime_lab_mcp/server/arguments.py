@@ -16,6 +16,12 @@ from prime_lab_mcp.tools.tool import AnyTool, Arguments
 def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
     """Return the typed arguments, or a report that names every invalid argument."""
     kind: type[Arguments] = tool.args
+    named = next((name for name, value in given.items() if _holds_nul(value)), None)
+    if named is not None:
+        message = f"{quote(named, 80)} holds a NUL character, which no name, path or text of these tools has"
+        return _refused(
+            tool, given, [Finding("bad-argument", "blocker", message, f"Give {quote(named, 80)} without it.", named)]
+        )
     try:
         return kind.model_validate(dict(given))
     except ValidationError as first:
@@ -24,8 +30,8 @@ def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
             try:
                 return kind.model_validate(mended)
             except ValidationError as second:
-                return _refusal(tool, second)
-        return _refusal(tool, first)
+                return _refusal(tool, mended, second)
+        return _refusal(tool, given, first)
 
 
 def _unwrapped(tool: AnyTool, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,15 +41,15 @@ def _unwrapped(tool: AnyTool, given: Mapping[str, Any]) -> dict[str, Any]:
         mended[name] = value
         if isinstance(value, str) and name in tool.args.model_fields:
             try:
-                found = json.loads(value)
+                decoded = json.loads(value)
             except ValueError:
                 continue
-            if not isinstance(found, str):
-                mended[name] = found
+            if not isinstance(decoded, str):
+                mended[name] = decoded
     return mended
 
 
-def _refusal(tool: AnyTool, error: ValidationError) -> Report:
+def _refusal(tool: AnyTool, given: Mapping[str, Any], error: ValidationError) -> Report:
     known = ", ".join(tool.args.model_fields) or "none"
     findings = []
     for problem in error.errors(include_url=False, include_context=False)[:10]:
@@ -56,11 +62,36 @@ def _refusal(tool: AnyTool, error: ValidationError) -> Report:
             message = f"{where}: {problem['msg']} (given: {quote(problem.get('input'), 80)})"
             fix = f"Give {where} as the tool's schema describes it."
         findings.append(Finding("bad-argument", "blocker", message, fix, where))
+    return _refused(tool, given, findings)
+
+
+def _holds_nul(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, Mapping):
+        return any(_holds_nul(part) for pair in value.items() for part in pair)
+    return isinstance(value, list) and any(map(_holds_nul, value))
+
+
+def _without(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -> Next:
+    """The call without the arguments that are refused, where a tool that neither pays nor publishes takes that."""
+    wrong = {(finding.where or "").partition(".")[0] for finding in findings}
+    rest = {name: value for name, value in given.items() if name not in wrong}
+    try:
+        tool.args.model_validate(rest)
+    except ValidationError:
+        rest = dict(given)
+    if rest == given or tool.effect in ("publishes", "spends"):
+        return Next("workflow_status", "what there is to name in the arguments")
+    return Next(tool.name, "without the arguments that are refused", rest or None)
+
+
+def _refused(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -> Report:
     return Report(
         "error",
         f"{tool.name} was called with arguments it does not take; nothing was done.",
         findings=tuple(findings),
-        next=(Next(tool.name, "with the arguments mended"),),
+        next=(_without(tool, given, findings),),
     )
 
 
@@ -70,9 +101,9 @@ def schema(args: type[Arguments]) -> dict[str, Any]:
     `additionalProperties` and `const` are left out, because google-genai (2.34 to 3.4) converts no tool whose schema
     has them. `parse` refuses unknown arguments all the same.
     """
-    found: dict[str, Any] = _slim(args.model_json_schema())
-    found.setdefault("properties", {})
-    return found
+    slim: dict[str, Any] = _slim(args.model_json_schema())
+    slim.setdefault("properties", {})
+    return slim
 
 
 _LEFT_OUT = ("additionalProperties",)

@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import os
 import secrets
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
@@ -19,13 +20,13 @@ from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.errors import DISK_FULL, UNDECIDED, BadInput, LabError, disk_full_error
 from prime_lab_mcp.lab.base.load_deadline import shared_load_deadline
-from prime_lab_mcp.lab.base.progress import Progress
-from prime_lab_mcp.lab.base.report import Finding, Next, Report
+from prime_lab_mcp.lab.base.report import Finding, Next, Progress, Report
 from prime_lab_mcp.lab.base.text import clip, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformAnswers
+from prime_lab_mcp.lab.state.ledger.ledger import ledger_error
 from prime_lab_mcp.lab.state.ledger.rows import evidence_from
 from prime_lab_mcp.lab.state.once import reserved
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -33,8 +34,9 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.server import approval, arguments
 from prime_lab_mcp.server.gate import Gate, Passage
+from prime_lab_mcp.server.heartbeat import heartbeat
 from prime_lab_mcp.server.plans import Fingerprints, WaitingPlan, WaitingPlans
-from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, References, Tool
+from prime_lab_mcp.tools.tool import AnyTool, Arguments, Call, Intent, Plan, PlannedTool, ReferencePages, Tool
 
 log = logging.getLogger("prime_lab_mcp")
 
@@ -57,12 +59,14 @@ class Calls:
     `execute` turns every exception of a tool into a report; cancellation passes through.
     """
 
-    def __init__(self, lab: Lab, tools: tuple[AnyTool, ...], references: References) -> None:
+    def __init__(self, lab: Lab, tools: tuple[AnyTool, ...], references: ReferencePages) -> None:
         self.lab = lab
         self.tools: Mapping[str, AnyTool] = {tool.name: tool for tool in tools}
         self.references = references
         self._waiting = WaitingPlans()
         self._one_at_a_time: dict[str, anyio.Lock] = {}
+        self.sending = 0
+        """Calls that publish, spend or change something on the platform right now."""
         self._executing = anyio.CapacityLimiter(EXECUTING)
 
     async def execute(
@@ -80,21 +84,54 @@ class Calls:
             return _unknown(name, self.tools)
         parsed = arguments.parse(tool, given)
         if isinstance(parsed, Report):
-            return parsed
+            return self._labelled(parsed)
         try:
             async with self._turn(tool):
                 with shared_load_deadline():
-                    report = await self._run(tool, parsed, ask, progress)
+                    if progress is no_progress:
+                        report = await self._run_or_ask(tool, parsed, ask, progress)
+                    else:
+                        begins = f"{tool.name} reads the files and what is proven about them"
+                        async with heartbeat(progress, begins) as said:
+                            report = await self._run_or_ask(tool, parsed, ask, said)
         except LabError as error:
             report = _could_not(tool, error)
         except approval.Suspended:
             raise
-        except Exception:
+        except sqlite3.Error as error:
+            report = _could_not(tool, ledger_error(error, self.lab.settings.ledger))
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in DISK_FULL:
+                report = _could_not(tool, disk_full_error(self.lab.settings.state_dir))
+                self._note(tool, report, time.monotonic() - started)
+                return report
             reference = secrets.token_hex(4)
             log.exception("call %s of %s failed", reference, tool.name)
             report = _bug(tool, reference)
+        report = self._labelled(await self._with_right_calls(tool, parsed, report))
         self._note(tool, report, time.monotonic() - started)
         return report
+
+    def _labelled(self, report: Report) -> Report:
+        """The report with the word rehearsal in its first sentence, where the platform is a stand-in."""
+        if not self.lab.settings.rehearsal or "a rehearsal" in report.summary.lower():
+            return report
+        return replace(report, summary=f"{report.summary} (Rehearsal: the platform is a stand-in.)")
+
+    async def _with_right_calls(self, tool: AnyTool, args: Arguments, report: Report) -> Report:
+        from prime_lab_mcp.server.next_calls import CallMade, with_right_calls
+
+        try:
+            snapshot = await self._snapshot(tool, args)
+        except LabError:
+            snapshot = None
+        given = args.model_dump(mode="json", exclude_unset=True)
+        made = CallMade(self.lab, tool, given, self.tools, snapshot)
+        try:
+            return await anyio.to_thread.run_sync(with_right_calls, report, made)
+        except (LabError, sqlite3.Error) as error:
+            log.warning("the calls that %s recommends were not completed: %s", tool.name, error)
+            return report
 
     @asynccontextmanager
     async def _turn(self, tool: AnyTool) -> AsyncIterator[None]:
@@ -108,6 +145,17 @@ class Calls:
                 # A client that gives up cancels all its calls in a row. What is cancelled next is not begun first.
                 await anyio.sleep(_PAUSE)
             yield
+
+    async def _run_or_ask(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
+        """Run the call; where that needs a stranger's code unconfined, ask the user first and then run the call."""
+        from prime_lab_mcp.lab.loading import PulledUnconfined
+
+        try:
+            return await self._run(tool, args, ask, progress)
+        except PulledUnconfined as error:
+            given = args.model_dump(mode="json", exclude_unset=True)
+            refusal = await approval.approve_stranger(self.lab, error, tool.name, given, ask)
+        return refusal if refusal is not None else await self._run(tool, args, ask, progress)
 
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
         await self._settle()
@@ -180,10 +228,15 @@ class Calls:
             )
         lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
         # A lost client must not interrupt a push or submission. An evaluation is a job and continues by itself.
-        with anyio.CancelScope(shield=intent.kind != "eval"):
-            async with lock:
-                report = await self._reserved(tool, args, call, plan, intent)
-        return report
+        shield = intent.kind != "eval"
+        self.sending += shield
+        try:
+            with anyio.CancelScope(shield=shield):
+                async with lock:
+                    report = await self._reserved(tool, args, call, plan, intent)
+            return report
+        finally:
+            self.sending -= shield
 
     async def _reserved(
         self, tool: PlannedTool[Any, Any], args: Arguments, call: Call, plan: Plan[Any], intent: Intent
@@ -195,13 +248,13 @@ class Calls:
         what = f"{tool.name} {intent.key[:8]}"
         with reserved(ledger, intent.key, platform, intent.max_cost, what, self.lab.settings.max_spend) as fits:
             if not fits:
-                return approval.over_cap(self.lab, intent.max_cost)
+                return approval.over_cap(self.lab, intent.max_cost, tool.name, args.model_dump(exclude_unset=True))
             return await self._finish(tool, args, call, tool.run(call, plan))
 
     async def _finish(self, tool: AnyTool, args: Arguments, call: Call, running: Awaitable[Outcome]) -> Report:
         outcome = await running
         self._record(tool, args, outcome.snapshot or call.snapshot, outcome)
-        if tool.name in _RUN_ENVIRONMENT_CODE:
+        if tool.runs_environment_code:
             from prime_lab_mcp.lab.sandbox.offer import present_offer, unconfined_finding
 
             unconfined = unconfined_finding(present_offer())
@@ -281,8 +334,8 @@ class Calls:
 
     def _on_hub(self, name: str) -> bool:
         """The name `owner/name[@version]` if it is not a path in the workspace."""
-        found = HUB_NAME.match(name)
-        return found is not None and found["owner"] != "environments" and not (self.lab.workspace.root / name).exists()
+        match = HUB_NAME.match(name)
+        return match is not None and match["owner"] != "environments" and not (self.lab.workspace.root / name).exists()
 
     async def _settle(self) -> None:
         """Record the verdicts of jobs that ended since the last call."""
@@ -296,10 +349,6 @@ class Calls:
             self.lab.ledger.note_call(self.lab.key, tool.name, report.status, seconds, report.summary[:300])
         except LabError as error:
             log.warning("a call of %s was not noted: %s", tool.name, error)
-
-
-_RUN_ENVIRONMENT_CODE = frozenset({"check_environment", "test_reward", "run_eval", "create_environment"})
-"""Tools whose reports say where the kernel does not confine environment code."""
 
 
 def _hosted(tool: AnyTool, args: Arguments) -> bool:
@@ -341,9 +390,8 @@ def _unknown(name: str, tools: Mapping[str, AnyTool]) -> Report:
 
 
 def _could_not(tool: AnyTool, error: LabError) -> Report:
-    # What the confinement refused says nothing about the environment, and is no fault of the machinery either.
     return Report(
-        "inconclusive" if error.code == "confined" else "error",
+        "inconclusive" if error.code in UNDECIDED else "error",
         f"{tool.name} could not do its work: {error.message}",
         findings=(error.as_finding(),),
         next=error.next or (Next(tool.name, "after that"),),

@@ -8,12 +8,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import anyio
+
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Unmet
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, ceiling_reasons, evaluation_summary
 from prime_lab_mcp.lab.state.gates import (
     CAPABILITIES,
     COULD_NOT_ASK,
+    DEPENDENT,
     EVALUATED,
     FREE,
     LATEST_MODEL,
@@ -23,11 +26,9 @@ from prime_lab_mcp.lab.state.gates import (
     Need,
     Standing,
     Subject,
-    source_evaluation,
-    source_unmet,
     standing,
+    subject_history,
     subject_of,
-    trained_model,
     with_arguments,
 )
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
@@ -39,6 +40,7 @@ from prime_lab_mcp.lab.state.package_gate import (
     package_unmet,
 )
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_gate import source_evaluation, source_unmet, trained_model
 from prime_lab_mcp.tools.tool import AnyTool, Call
 
 
@@ -81,14 +83,17 @@ class Gate:
             needs = ()
         if tool.name == "submit_training" and call.config is not None:
             await self._sources(call, unmet, cautions, rests_on)
-        missing = await self._missing(needs, self._subject(call), call, findings, others=bool(unmet))
+        subject = await anyio.to_thread.run_sync(self._subject, call)
+        missing = await self._missing(needs, subject, call, findings, others=bool(unmet))
+        if not missing and call.snapshot is not None and tool.name in DEPENDENT:
+            missing = await self._missing(needs, await self._installed(subject, call.snapshot), call, findings)
         own: list[Unmet] = []
-        for found in missing:
-            caution = _as_caution(found)
+        for need_standing in missing:
+            caution = _as_caution(need_standing)
             if caution is not None:
                 cautions.insert(0, caution)
-            elif found.unmet is not None and found.unmet not in own:
-                own.append(found.unmet)
+            elif need_standing.unmet is not None and need_standing.unmet not in own:
+                own.append(need_standing.unmet)
         unmet = [*own, *unmet]
         if not unmet:
             await self._capability(row, call, unmet, findings)
@@ -98,22 +103,31 @@ class Gate:
             unmet.extend((await look(self.lab, call.hosted, call.snapshot, call.platform)).unmet)
         if unmet:
             return Passage(_blocked(tool, unmet, findings, call))
-        rests_on += [(row, LATEST_MODEL) for row in self._evaluations(needs, call)]
+        evaluations = await anyio.to_thread.run_sync(self._evaluations, needs, subject)
+        rests_on += [(row, LATEST_MODEL) for row in evaluations]
         personal = tuple(dict.fromkeys(reason for one in rests_on for reason in ceiling_reasons(*one)))
         evidence = tuple(dict.fromkeys(evaluation_summary(row) for row, _ in rests_on))
         return Passage(None, (*cautions, *personal), personal, evidence)
 
-    def _evaluations(self, needs: tuple[Need, ...], call: Call) -> list[Evidence]:
+    def _evaluations(self, needs: tuple[Need, ...], subject: Subject) -> list[Evidence]:
         """The evaluations among the evidence of an open gate."""
-        subject = self._subject(call)
-        standings = [self._standing(need, subject) for need in needs if need.tool in EVALUATED]
-        return [found.row for found in standings if found.row is not None]
+        standings = self._standings(tuple(need for need in needs if need.tool in EVALUATED), subject)
+        return [need_standing.row for need_standing in standings if need_standing.row is not None]
+
+    async def _installed(self, subject: Subject, snapshot: Snapshot) -> Subject:
+        """The subject with the distributions that would run it now, so that evidence with others is stale."""
+        from prime_lab_mcp.lab.loading import present_distributions
+
+        return replace(subject, distributions=await present_distributions(self.lab, snapshot))
 
     async def own_environment(self, tool: AnyTool, snapshot: Snapshot, call: Call) -> Report | None:
         """Require all evidence of a local environment before a config for it is written."""
         call = replace(call, snapshot=snapshot)
         findings: list[Finding] = []
-        missing = await self._missing(LINE, self._named(subject_of(snapshot), None), call, findings)
+        subject = await anyio.to_thread.run_sync(lambda: self._named(subject_of(snapshot), None))
+        missing = await self._missing(LINE, subject, call, findings)
+        if not missing:
+            missing = await self._missing(LINE, await self._installed(subject, snapshot), call, findings)
         unmet = [found.unmet for found in missing if found.unmet is not None]
         return _blocked(tool, unmet, findings, call) if unmet else None
 
@@ -131,25 +145,26 @@ class Gate:
         A free prerequisite runs only if that could open the gate. While another requirement is unmet, it neither runs
         nor appears in the result. `others`: a requirement outside `needs` is unmet.
         """
-        standings = [self._standing(need, subject) for need in needs]
+        standings = await anyio.to_thread.run_sync(self._standings, needs, subject)
         missing = [found for found in standings if found.why is not None and not _can_be_run(found)]
         for found in standings:
             if not _can_be_run(found) or missing or others:
                 continue
             report = await self._free(found.need.tool, call)
             findings.extend(f for f in report.findings if f.severity == "blocker")
-            again = self._standing(found.need, subject)
+            [again] = await anyio.to_thread.run_sync(self._standings, (found.need,), subject)
             if again.why is not None:
                 missing.append(again)
         return missing
 
-    def _standing(self, need: Need, subject: Subject) -> Standing:
-        history = self.lab.ledger.evidence(self.lab.key, tool=need.tool)
-        waived = self.lab.ledger.overrides(self.lab.key)
-        return standing(need, history, subject, self.lab.platform, waived, TrainedModel(runs=self._run_names()))
-
-    def _run_names(self) -> frozenset[str]:
-        return frozenset(run.name for run in self.lab.ledger.runs(kind="training"))
+    def _standings(self, needs: tuple[Need, ...], subject: Subject) -> list[Standing]:
+        """Compare the requirements with the ledger, in a thread: a long ledger must not hold up the event loop."""
+        if not needs:
+            return []
+        ledger, workspace = self.lab.ledger, self.lab.key
+        history = subject_history(ledger, workspace, subject, needs)
+        waived, trained = ledger.overrides(workspace), TrainedModel(runs=ledger.training_names())
+        return [standing(need, history, subject, self.lab.platform, waived, trained) for need in needs]
 
     async def _free(self, name: str, call: Call) -> Report:
         if name == "check_training_config":
@@ -165,7 +180,7 @@ class Gate:
         return subject
 
     def _named(self, subject: Subject, named: Mapping[str, Any] | None) -> Subject:
-        tests = self.lab.ledger.evidence(self.lab.key, tool="test_reward")
+        tests = subject_history(self.lab.ledger, self.lab.key, subject, ()) if named is None else ()
         return with_arguments(subject, named, tests)
 
     async def _sources(
@@ -178,7 +193,7 @@ class Gate:
 
         assert call.config is not None
         config = read(call.config)
-        resumed, runs = self._resumed(call), self._run_names()
+        resumed, runs = self._resumed(call), self.lab.ledger.training_names()
         gathered = await gather(self.lab, config, call.platform)
         sources = [replace(facts, resumed_run=resumed, runs=runs) for facts in gathered]
         for facts in sources:
@@ -215,15 +230,15 @@ class Gate:
             unmet.append(Unmet("preflight", "failed", f"the {name} is not ready: {missing[0].message}"))
 
 
-def _can_be_run(found: Standing) -> bool:
+def _can_be_run(need_standing: Standing) -> bool:
     """True for a free prerequisite without a verdict about the current files."""
-    return found.why in ("never-run", "stale", "rehearsal") and found.need.tool in FREE
+    return need_standing.why in ("never-run", "stale", "rehearsal") and need_standing.need.tool in FREE
 
 
-def _as_caution(found: Standing) -> str | None:
+def _as_caution(need_standing: Standing) -> str | None:
     """The caution that replaces a config check that could not ask the platform."""
-    row = found.row
-    if found.why == "inconclusive" and row is not None and set(row.blockers) == {COULD_NOT_ASK}:
+    row = need_standing.row
+    if need_standing.why == "inconclusive" and row is not None and set(row.blockers) == {COULD_NOT_ASK}:
         return NOT_VALIDATED
     return None
 

@@ -1,7 +1,8 @@
-"""Starts the server: settings from the command line, logging to stderr and a file, stdio or loopback HTTP."""
+"""Starts the server: settings from the command line, logging to stderr and a file, stdio or HTTP."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import logging.handlers
 import os
@@ -40,7 +41,15 @@ def settings(
             f"the state directory {state} lies inside the workspace, where an agent could edit the evidence",
             fix="Name one outside of it with --state-dir.",
         )
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(state, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise BadInput(
+            f"the state directory {state} cannot be used: {error.strerror}",
+            fix="Name another folder with --state-dir, or make that one writable.",
+        ) from error
     return Settings(
         workspace=root,
         state_dir=state,
@@ -56,7 +65,7 @@ def settings(
 def _named_endpoints(state: Path, given: tuple[str, ...]) -> tuple[NamedEndpoint, ...]:
     if not given and not (state / "endpoints.toml").exists():
         return ()  # most servers name none, and start faster without the import
-    from prime_lab_mcp.lab.relay.named_endpoints import all_named_endpoints
+    from prime_lab_mcp.lab.relay.endpoints import all_named_endpoints
 
     return all_named_endpoints(state, given)
 
@@ -90,23 +99,23 @@ SWITCH_SECONDS = 0.0005
 message passes between two threads, and with Python's 0.005 a few busy calls make forty messages take seconds."""
 
 
-def serve(chosen: Settings, http: str | None = None) -> None:
-    """Run until the client closes stdin (stdio) or the process is stopped (HTTP)."""
+def serve(chosen: Settings, http: str | None = None, token_file: str | None = None) -> None:
+    """Run until the client closes stdin (stdio) or the process is stopped (HTTP).
+
+    Raises BadInput for an address or a token file that cannot be used.
+    """
     _log_to(chosen.state_dir / "server.log")
     sys.setswitchinterval(SWITCH_SECONDS)
     from prime_lab_mcp.server.app import build_server
 
-    server = build_server(open_lab(chosen))
     if http is None:
-        server.run("stdio")
+        build_server(open_lab(chosen)).run("stdio")
         return
-    host, _, port = http.rpartition(":")
-    if host not in ("127.0.0.1", "localhost", "[::1]", ""):
-        raise BadInput(
-            f"{host} is not a loopback address; this server has no authentication",
-            fix="Use --http 127.0.0.1:PORT, and a tunnel that authenticates where others must reach it.",
-        )
-    server.run("streamable-http", host=host.strip("[]") or "127.0.0.1", port=int(port))
+    from prime_lab_mcp.server.http import choose_token, parse_address, serve_http
+
+    address = parse_address(http)
+    token = choose_token(address, token_file, chosen.workspace)
+    serve_http(build_server(open_lab(chosen)), address, token, token_file)
 
 
 class _EscapingFormatter(logging.Formatter):
@@ -126,7 +135,7 @@ def _log_to(path: Path) -> None:
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     ours.propagate = False
-    shown = logging.StreamHandler(sys.stderr)
-    shown.setLevel(logging.WARNING)
-    shown.setFormatter(_EscapingFormatter("prime-lab-mcp: %(message)s"))
-    ours.addHandler(shown)
+    stream = logging.StreamHandler(sys.stderr)
+    stream.setLevel(logging.WARNING)
+    stream.setFormatter(_EscapingFormatter("prime-lab-mcp: %(message)s"))
+    ours.addHandler(stream)

@@ -1,11 +1,16 @@
-"""Registers the prompts of the server."""
+"""Registers the prompts of the server, and judges the arguments of a request for one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.prompts import Prompt
+from mcp_types import INVALID_PARAMS
 
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.prompts.catalog import text
 
 
@@ -43,6 +48,25 @@ def add_prompts(server: MCPServer[Any]) -> None:
         return text("benchmark_models", environment=environment, models=models)
 
     @server.prompt(title="Watch a run")
-    def watch_run(run: str = "") -> str:
+    def follow_run(run: str = "") -> str:
         """Follow an evaluation or a training run until it ends, and say what has to be decided."""
-        return text("watch_run", run=run)
+        return text("follow_run", run=run)
+
+
+def require_arguments(prompt: Prompt, given: Mapping[str, object] | None) -> None:
+    """Refuse a request whose arguments do not fit the prompt.
+
+    The SDK (mcp 2.0 to 2.3) answers such a request as an internal error, and formats a traceback of seconds for its log
+    on the event loop first.
+    Raises MCPError (-32602) for a missing, an unknown or an empty required argument.
+    """
+    known = prompt.arguments or []
+    names = {argument.name for argument in known}
+    missing = [a.name for a in known if a.required and not str((given or {}).get(a.name, "")).strip()]
+    unknown = sorted(set(given or {}) - names)
+    if not missing and not unknown:
+        return
+    wrong = [f"needs {', '.join(missing)}"] if missing else []
+    wrong += [f"has no {', '.join(quote(name) for name in unknown)}"] if unknown else []
+    takes = ", ".join(f"{a.name} (required)" if a.required else a.name for a in known)
+    raise MCPError(INVALID_PARAMS, f"The prompt {prompt.name} {' and '.join(wrong)}. Its arguments: {takes}.")

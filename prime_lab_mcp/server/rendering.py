@@ -22,38 +22,38 @@ MAX_PICTURE_BYTES = 100_000
 def whole(report: Report) -> dict[str, Any]:
     """The report as strict JSON (no NaN), without secrets and without invisible characters."""
     strict = {key: _strict(value, one_line=key != "data") for key, value in report.as_json().items()}
-    found: dict[str, Any] = json.loads(redact(json.dumps(strict, ensure_ascii=False)))
-    return found
+    content: dict[str, Any] = json.loads(redact(json.dumps(strict, ensure_ascii=False)))
+    return content
 
 
 def structured(report: Report) -> dict[str, Any]:
     """The `whole` report in at most `MAX_CHARACTERS`. Long lists are cut and marked."""
-    found = whole(report)
+    content = whole(report)
     for longest, texts in ((200, 4_000), (50, 1_500), (20, 600), (8, 300), (3, 120), (1, 60)):
-        if _size(found) <= MAX_CHARACTERS:
-            return found
-        found = _cut(found, longest, texts)
-    if _size(found) > MAX_CHARACTERS:
-        found["data"] = {"left_out": "the result was too long to show"}
-        found["findings"] = found["findings"][:5]
-    return found
+        if _size(content) <= MAX_CHARACTERS:
+            return content
+        content = _cut(content, longest, texts)
+    if _size(content) > MAX_CHARACTERS:
+        content["data"] = {"left_out": "the result was too long to show"}
+        content["findings"] = content["findings"][:5]
+    return content
 
 
-def text(found: dict[str, Any]) -> str:
+def text(content: dict[str, Any]) -> str:
     """The report as text, for people and for clients without structured content."""
-    lines = [f"{found['status']}: {found['summary']}"]
-    for finding in found["findings"]:
+    lines = [f"{content['status']}: {content['summary']}"]
+    for finding in content["findings"]:
         where = f" [{finding['where']}]" if finding.get("where") else ""
         lines.append(f"- {finding['severity']} {finding['code']}{where}: {finding['message']} Fix: {finding['fix']}")
-    for need in found["unmet"]:
+    for need in content["unmet"]:
         lines.append(f"- needs {need['tool']} ({need['why']}): {need['detail']}")
-    for step in found["next"]:
+    for step in content["next"]:
         arguments = json.dumps(step["arguments"], ensure_ascii=False) if step.get("arguments") else ""
         lines.append(f"next: {step['tool']} {arguments} ({step['why']})")
-    for link in found["links"]:
+    for link in content["links"]:
         lines.append(f"see {link['uri']} ({link['title']})")
-    if found["data"]:
-        lines.append(clip(json.dumps(found["data"], ensure_ascii=False), _TEXT_DATA))
+    if content["data"]:
+        lines.append(clip(json.dumps(content["data"], ensure_ascii=False), _TEXT_DATA))
     return clip("\n".join(lines), MAX_CHARACTERS - 100)
 
 
@@ -96,8 +96,8 @@ def _cut(value: Any, longest: int, texts: int) -> Any:
     if isinstance(value, dict):
         return {k: _cut(v, longest, texts) for k, v in value.items()}
     if isinstance(value, list):
-        kept = [_cut(v, longest, texts) for v in value[:longest]]
+        items = [_cut(v, longest, texts) for v in value[:longest]]
         if len(value) > longest and all(isinstance(v, dict) for v in value):
-            return kept
-        return [*kept, f"… (+{len(value) - longest} more)"] if len(value) > longest else kept
+            return items
+        return [*items, f"… (+{len(value) - longest} more)"] if len(value) > longest else items
     return value

@@ -39,12 +39,12 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
     @server.resource("lab://template/{kind}/{+path}", mime_type="text/plain", title="Template file")
     def template(kind: str, path: str) -> str:
         """A file of a template package, as create_environment fits it."""
-        return _found(references.page(f"template/{kind}/{path}"), f"template/{kind}/{path}")
+        return _require_page(references.page(f"template/{kind}/{path}"), f"template/{kind}/{path}")
 
     @server.resource("lab://finding/{code}", mime_type="text/markdown", title="Finding")
     def finding(code: str) -> str:
         """What a finding code means, its smallest fix, and the tools that show it."""
-        return _found(references.page(f"finding/{code}"), f"finding/{code}")
+        return _require_page(references.page(f"finding/{code}"), f"finding/{code}")
 
     @server.resource("lab://models", mime_type="text/markdown", title="Models")
     async def models() -> str:
@@ -85,17 +85,6 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
         except BadInput as error:
             raise ResourceNotFoundError(escape(f"{error.message}. {error.fix}")) from error
 
-    async def complete(reference: Any, argument: Any, context: Any) -> Any:
-        """Complete names and ids in the resource templates above."""
-        from mcp_types import Completion
-
-        known = _values(lab, references, str(getattr(reference, "uri", "")), argument.name)
-        fitting = [value for value in known if value.startswith(argument.value) and escape(value) == value]
-        return Completion(values=fitting[:100], total=len(fitting), has_more=len(fitting) > 100)
-
-    register: Callable[..., Any] = server.completion  # the SDK has no type for the decorator
-    register()(complete)
-
 
 async def _evaluation(lab: Lab, id: str) -> Written:
     from prime_lab_mcp.lab.evals.pages.illustrate import page_of_evaluation as report_of
@@ -106,28 +95,13 @@ async def _evaluation(lab: Lab, id: str) -> Written:
         raise ResourceNotFoundError(escape(f"{error.message}. {error.fix}")) from error
 
 
-def _values(lab: Lab, references: References, uri: str, argument: str) -> list[str]:
-    if uri.startswith("lab://template/"):
-        parts = [name.split("/", 2) for name in references.template_files()]
-        return sorted({kind for _, kind, _ in parts}) if argument == "kind" else sorted({path for _, _, path in parts})
-    if uri.startswith("lab://finding/"):
-        return references.finding_codes()
-    if uri.startswith("lab://environments/"):
-        return [folder.name for folder in lab.workspace.list_environments()]
-    if uri.startswith("lab://evals/"):
-        return [job.id for job in lab.ledger.jobs(lab.key)]
-    if uri.startswith("lab://runs/"):
-        return [run.id for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform)]
-    return []
-
-
-def _found(text: str | None, topic: str) -> str:
+def _require_page(text: str | None, topic: str) -> str:
     if text is None:
-        raise _not_found(topic)
+        raise _missing_page_error(topic)
     return text
 
 
-def _not_found(topic: str) -> Exception:
+def _missing_page_error(topic: str) -> Exception:
     return ResourceNotFoundError(
         f"there is no lab://{escape(topic)}; read_reference without a topic lists what there is"
     )

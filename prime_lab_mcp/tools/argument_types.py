@@ -24,6 +24,25 @@ def _short(text: str) -> str:
     return text
 
 
+def _dollars(amount: float) -> float:
+    if not 0 < amount <= 1_000_000:
+        raise ValueError("must be US dollars above 0 and at most 1,000,000")
+    return amount
+
+
+def between(low: float, high: float) -> AfterValidator:
+    """A bound that the published schema does not state, because every client reads the schema at every start."""
+
+    def check(number: float) -> float:
+        if not low <= number <= high:
+            raise ValueError(f"must be between {low:g} and {high:g}")
+        return number
+
+    return AfterValidator(check)
+
+
+Dollars = Annotated[float, AfterValidator(_dollars)]
 Slug = Annotated[str, AfterValidator(_slug)]
 """An id, or the public name of a user or team. It cannot begin like a command-line option."""
 Text = Annotated[str, AfterValidator(_short)]
+Positive = Annotated[int, between(1, 10_000_000)]

@@ -8,12 +8,15 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.errors import InterpreterError
-from prime_lab_mcp.lab.base.findings import capped, merged, worst_first
-from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, verdict_of
+from prime_lab_mcp.lab.base.errors import UNDECIDED, InterpreterError
+from prime_lab_mcp.lab.base.report import Finding, Next, Verdict, capped, merged, verdict_of, worst_first
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.distributions import local_distributions
 from prime_lab_mcp.lab.environment import load_check, loaded_checks, package, static_checks
+from prime_lab_mcp.lab.environment.build_code import BUILD_RUNS_CODE, may_build
+from prime_lab_mcp.lab.environment.direct_references import local_distribution_findings
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
+from prime_lab_mcp.lab.interpreter import interpreter_requirements
 from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Arg
@@ -36,9 +39,14 @@ _STOPPERS = frozenset(
 )
 """Blockers that make loading fail with a less clear message, so that loading is skipped."""
 _UNINSTALLABLE = frozenset({"requirements-unsatisfiable", "requirements-failed", "python-missing"})
-_UNDECIDED: frozenset[Code] = frozenset({"data-unreachable", "wheel-not-checked"})
-"""Blockers that prove nothing about the environment. Where they are all, the verdict is open."""
 _SHOWN_ARGS = 12
+_UNBUILT = Finding(
+    "wheel-not-checked",
+    "blocker",
+    "the wheel was not built, because its build runs code that no person has waived",
+    "Mend build-runs-code, or have the user waive it, and call check_environment again.",
+    "pyproject.toml",
+)
 
 
 class Args(Arguments):
@@ -48,12 +56,12 @@ class Args(Arguments):
 async def run(call: Call, args: Args) -> Outcome:
     """Run the static checks, then build and load the environment unless these checks show that loading fails."""
     snapshot = call.environment
-    seen = await anyio.to_thread.run_sync(package.read_package, snapshot, call.lab.settings.allow_env)
-    findings = await anyio.to_thread.run_sync(static_checks.static_findings, seen)
+    package_files = await anyio.to_thread.run_sync(package.read_package, snapshot, call.lab.settings.allow_env)
+    findings = await anyio.to_thread.run_sync(static_checks.static_findings, package_files)
     data: dict[str, Any] = {
-        "api": seen.generation.api,
-        "trainable": seen.generation.api == "v1",
-        "why_api": list(seen.generation.reasons),
+        "api": package_files.generation.api,
+        "trainable": package_files.generation.api == "v1",
+        "why_api": list(package_files.generation.reasons),
         "interpreter": None,
         "verifiers_version": None,
         "loads": False,
@@ -64,16 +72,26 @@ async def run(call: Call, args: Args) -> Outcome:
     }
     facts = Facts()
     if not any(f.code in _STOPPERS and f.severity == "blocker" for f in findings):
-        flawed = any(f.severity == "blocker" and f.code != "build-runs-code" for f in findings)
-        facts, more = await _load(call, seen, data, flawed)
-        said = {f.code for f in findings}
-        findings += [f for f in more if f.code != "judge-needs-key" or f.code not in said]
+        flawed = any(f.severity == "blocker" and f.code != BUILD_RUNS_CODE for f in findings)
+        buildable = may_build(snapshot, call.lab.ledger.overrides(call.lab.key))
+        facts, more, shipped = await _load(call, package_files, data, with_wheel=buildable and not flawed)
+        if shipped and shipped != {f.path for f in package_files.code.files}:
+            # Only what the wheel holds is the package's code, and all of it is.
+            package_files = await anyio.to_thread.run_sync(
+                package.read_package, snapshot, call.lab.settings.allow_env, shipped
+            )
+            findings = await anyio.to_thread.run_sync(static_checks.static_findings, package_files)
+        if not buildable:
+            findings.append(_UNBUILT)
+        codes = {f.code for f in findings}
+        findings += [f for f in more if f.code != "judge-needs-key" or f.code not in codes]
     return _outcome(snapshot.relative, findings, data, facts)
 
 
 async def _load(
-    call: Call, seen: EnvironmentPackage, data: dict[str, Any], flawed: bool
-) -> tuple[Facts, list[Finding]]:
+    call: Call, package_files: EnvironmentPackage, data: dict[str, Any], *, with_wheel: bool
+) -> tuple[Facts, list[Finding], frozenset[str] | None]:
+    """Load the environment; the third value is the Python files of the package, where its wheel tells them."""
     snapshot = call.environment
     given = check_args(snapshot.manifest)
 
@@ -81,51 +99,54 @@ async def _load(
         await call.progress(0.3, 1.0, message)
 
     try:
-        found = await load_check.check_loading(call.lab, seen, with_wheel=not flawed, progress=say)
+        loaded = await load_check.check_loading(call.lab, package_files, with_wheel=with_wheel, progress=say)
     except LoadFailed as error:
-        return Facts(env_args=given), [loaded_checks.load_failed_finding(error)]
+        return Facts(env_args=given), [loaded_checks.load_failed_finding(error)], None
     except InterpreterError as error:
         if error.code not in _UNINSTALLABLE:
             raise
-        return Facts(env_args=given), [error.as_finding()]
-    data.update(_data(found))
+        return Facts(env_args=given), [error.as_finding()], None
+    data.update(_data(loaded))
+    wanted = interpreter_requirements(snapshot.manifest.table, loaded.opened.api)
+    local = await anyio.to_thread.run_sync(local_distributions, loaded.opened.interpreter.python, wanted)
     findings = [
-        *([loaded_checks.needs_key_finding()] if found.opened.variables else ()),
-        *found.wheel.findings,
-        *loaded_checks.loaded_findings(found.observed),
-        *loaded_checks.described_in_readme(seen, found.observed),
+        *local_distribution_findings(local),
+        *([loaded_checks.needs_key_finding()] if loaded.opened.variables else ()),
+        *loaded.wheel.findings,
+        *loaded_checks.loaded_findings(loaded.observed),
+        *loaded_checks.described_in_readme(package_files, loaded.observed),
     ]
-    kept = {"shapes": dict(found.observed.traits.shapes)}
-    return Facts(env_args=given, toolchain=found.opened.toolchain, kept=kept), findings
+    recorded = {"shapes": dict(loaded.observed.traits.shapes)}
+    return Facts(env_args=given, toolchain=loaded.opened.toolchain, kept=recorded), findings, loaded.wheel.shipped
 
 
-def _data(found: load_check.LoadCheck) -> dict[str, Any]:
-    loaded, traits = found.observed.loaded, found.observed.traits
-    shown: dict[str, Any] = {
+def _data(checked: load_check.LoadCheck) -> dict[str, Any]:
+    loaded, traits = checked.observed.loaded, checked.observed.traits
+    data: dict[str, Any] = {
         "api": loaded.api,
         "trainable": loaded.api == "v1",
         "loads": True,
-        "interpreter": str(found.opened.interpreter.python),
+        "interpreter": str(checked.opened.interpreter.python),
         "verifiers_version": loaded.verifiers_version,
         "tasks": loaded.tasks,
         "infinite": loaded.infinite,
-        "tasks_looked_at": len(found.observed.rows),
+        "tasks_looked_at": len(checked.observed.rows),
         "rewards": [{"name": r.name, "weight": r.weight} for r in loaded.rewards if r.kind != "metric"],
         "args": [_arg(a) for a in traits.args[:_SHOWN_ARGS]],
-        "held_out": found.held_out,
-        "wheel": found.wheel.state,
+        "held_out": checked.held_out,
+        "wheel": checked.wheel.state,
     }
     if traits.roles:
-        shown["roles"] = [{"name": r.name, "harness": r.harness, "runtime": r.runtime} for r in traits.roles[:6]]
-    if found.opened.env_args:
-        shown["env_args"] = dict(found.opened.env_args)
-    return shown
+        data["roles"] = [{"name": r.name, "harness": r.harness, "runtime": r.runtime} for r in traits.roles[:6]]
+    if checked.opened.env_args:
+        data["env_args"] = dict(checked.opened.env_args)
+    return data
 
 
 def _arg(arg: Arg) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": arg.name, "type": arg.type}
-    shown |= {"required": True} if arg.required else {"default": _short(arg.default)}
-    return shown | ({"choices": [_short(c) for c in arg.choices[:10]]} if arg.choices else {})
+    argument: dict[str, Any] = {"name": arg.name, "type": arg.type}
+    argument |= {"required": True} if arg.required else {"default": _short(arg.default)}
+    return argument | ({"choices": [_short(c) for c in arg.choices[:10]]} if arg.choices else {})
 
 
 def _short(value: Any) -> Any:
@@ -133,10 +154,10 @@ def _short(value: Any) -> Any:
 
 
 def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any], facts: Facts) -> Outcome:
-    found = tuple(worst_first(capped(merged(findings, _ONCE), _EACH)))
-    blockers = [f for f in found if f.severity == "blocker"]
-    undecided = bool(blockers) and all(f.code in _UNDECIDED for f in blockers)
-    status: Verdict = "inconclusive" if undecided else verdict_of(found)
+    listed = tuple(worst_first(capped(merged(findings, _ONCE), _EACH)))
+    blockers = [f for f in listed if f.severity == "blocker"]
+    undecided = bool(blockers) and all(f.code in UNDECIDED for f in blockers)
+    status: Verdict = "inconclusive" if undecided else verdict_of(listed)
     what = f"{environment} ({data['api'] or 'unknown API'})"
     if status == "inconclusive" and {f.code for f in blockers} == {"wheel-not-checked"}:
         summary = f"{what} loads, but whether its wheel is complete is not known, so it cannot be published yet."
@@ -151,7 +172,7 @@ def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any]
         number = "endless tasks" if data.get("infinite") else count(data["tasks"] or 0, "task")
         summary = f"{what} loads with {number} and {count(len(data['rewards']), 'reward')}; nothing blocks."
         next = Next("test_reward", "shows whether the reward pays for the right thing", {"environment": environment})
-    return Outcome(status, summary, found, data, (next,), facts=facts)
+    return Outcome(status, summary, listed, data, (next,), facts=facts)
 
 
 _ONCE: frozenset[Code] = frozenset(
@@ -180,6 +201,7 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="executes",
+    runs_environment_code=True,
     snapshot=True,
     records="environment",
 )

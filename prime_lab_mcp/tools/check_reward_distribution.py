@@ -16,8 +16,10 @@ from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.rules import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.provenance import ResultsOrigin, origin_of_results
+from prime_lab_mcp.lab.evals.results import as_result
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_scores
@@ -49,7 +51,9 @@ async def run(call: Call, args: Args) -> Outcome:
             next=(Next("watch_run", "see how it stands", {"id": job.id}),),
         )
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job, args.group_size)
-    return await illustrate_outcome(lab, job, judged, await _of_job(call, job, judged, args.group_size))
+    outcome = await _of_job(call, job, judged, args.group_size)
+    outcome = await anyio.to_thread.run_sync(as_result, lab, job, judged, outcome)
+    return await illustrate_outcome(lab, job, judged, outcome)
 
 
 def _job(lab: Lab, snapshot: Snapshot | None, wanted: str | None) -> Job | None:
@@ -95,7 +99,9 @@ async def _of_job(call: Call, job: Job, judged: verdict.EvaluationVerdict, group
         verdict.verdict_summary(spec, judged),
         tuple(findings),
         {"id": job.id, "model": spec.model, **judged.data},
-        next_calls(judged.distribution, spec.environment, job.id) if judged.distribution else (),
+        next_calls(judged.distribution, spec.environment, job.id, run_eval_arguments(spec))
+        if judged.distribution
+        else (),
         facts=_proving(verdict.evidence_facts(spec, job), proves=not notes),
         snapshot=snapshot,
     )
@@ -118,8 +124,8 @@ async def _present(lab: Lab, job: Job) -> Snapshot | None:
 def _not_evidence(lab: Lab, job: Job, snapshot: Snapshot | None) -> list[Finding]:
     """Why this verdict opens no gate; empty if it does."""
     if snapshot is None or snapshot.source != job.source:
-        said = f"evaluation {job.id} ran on other files than {job.environment} has now"
-        return [Finding("distribution-not-evidence", "info", said, "Run run_eval on the present files.")]
+        reason = f"evaluation {job.id} ran on other files than {job.environment} has now"
+        return [Finding("distribution-not-evidence", "info", reason, "Run run_eval on the present files.")]
     spec = EvaluationJobs(lab).spec(job)
     decided = {
         row.arguments.get("id")
@@ -131,8 +137,8 @@ def _not_evidence(lab: Lab, job: Job, snapshot: Snapshot | None) -> list[Finding
             continue  # too small an evaluation replaces none that decides
         same = other.source == job.source and other.state == "finished" and other.at > job.at
         if same and other.spec.get("model") == spec.model and other.spec.get("env_args") == dict(spec.env_args):
-            said = f"evaluation {other.id} with the same model is newer, and the latest counts, not the best"
-            return [Finding("distribution-not-evidence", "info", said, "Judge the newer one: leave results out.")]
+            reason = f"evaluation {other.id} with the same model is newer, and the latest counts, not the best"
+            return [Finding("distribution-not-evidence", "info", reason, "Judge the newer one: leave results out.")]
     return []
 
 
@@ -141,39 +147,44 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
     reading = Reading()
     judged = await anyio.to_thread.run_sync(_judge_file, path, group_size, reading)
     blemished = any(f.severity == "blocker" for f in reading.findings())
-    told = await anyio.to_thread.run_sync(origin_of_results, path)
+    origin = await anyio.to_thread.run_sync(origin_of_results, path)
     note = Finding(
         "distribution-not-evidence",
         "info",
         f"{quote(path.name, 100)} was not written by run_eval here, so the verdict opens no gate",
         "Run run_eval for evidence.",
     )
-    mean = f"mean reward {judged.mean:.2f} of attainable" if judged.mean is not None else "no scored rollout"
+    mean = verdict.mean_summary(judged) if judged.mean is not None else "no scored rollout"
     return Outcome(
         "inconclusive" if blemished else judged.status,
         f"{mean} over {count(judged.tasks, 'task')}, {count(judged.rollouts, 'rollout')}; {judged.status}.",
-        (*judged.findings, *reading.findings(), *_sampled(told), note),
-        {**judged.as_json(), "made_by": _made_by(told)},
-        (Next("run_eval", "for evidence: read_eval reads evaluations of run_eval only"),),
+        (*judged.findings, *reading.findings(), *_sampled(origin), note),
+        {**judged.as_json(), "made_by": _made_by(origin)},
+        (Next("workflow_status", "for evidence, an environment is evaluated by run_eval: which one"),),
         facts=Facts(proves=False),
     )
 
 
-def _sampled(told: ResultsOrigin) -> tuple[Finding, ...]:
-    other = verdict.sampling_difference(told.sampling or {})
+def _sampled(origin: ResultsOrigin) -> tuple[Finding, ...]:
+    other = verdict.sampling_difference(origin.sampling or {})
     if other is None:
         return ()
-    said = f"the file says that it was sampled {other}: the share of usable groups does not carry over"
-    return (Finding("distribution-other-sampling", "warning", said, "Run run_eval without temperature."),)
+    message = f"the file says that it was sampled {other}: the share of usable groups does not carry over"
+    return (Finding("distribution-other-sampling", "warning", message, "Run run_eval without temperature."),)
 
 
-def _made_by(told: ResultsOrigin) -> dict[str, Any]:
+def _made_by(origin: ResultsOrigin) -> dict[str, Any]:
     """The metadata of a results file; unknown entries are missing."""
-    shown = {"environment": told.environment, "model": told.model, "harness": told.harness, "verifiers": told.verifiers}
-    kept: dict[str, Any] = {name: quote(text, 100) for name, text in shown.items() if text}
-    if told.sampling:
-        kept["sampling"] = {quote(str(k), 40): v for k, v in told.sampling.items() if isinstance(v, int | float)}
-    return kept
+    stated = {
+        "environment": origin.environment,
+        "model": origin.model,
+        "harness": origin.harness,
+        "verifiers": origin.verifiers,
+    }
+    quoted: dict[str, Any] = {name: quote(text, 100) for name, text in stated.items() if text}
+    if origin.sampling:
+        quoted["sampling"] = {quote(str(k), 40): v for k, v in origin.sampling.items() if isinstance(v, int | float)}
+    return quoted
 
 
 def _judge_file(path: Path, group_size: int, reading: Reading) -> Distribution:

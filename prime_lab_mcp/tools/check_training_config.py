@@ -16,9 +16,10 @@ from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, drift_fi
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
+from prime_lab_mcp.lab.training.next_step import untested_source
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
-_SHOWN = 40
+_LISTED = 40
 
 
 class Args(Arguments):
@@ -31,13 +32,13 @@ async def run(call: Call, args: Args) -> Outcome:
     changed = drift_finding(call.lab.workspace.resolve(REGISTRY), examined.config)
     relative = path.relative_to(call.lab.workspace.root).as_posix()
     status = examination_verdict(examined.findings)
-    findings = (*examined.findings[:_SHOWN], *([changed] if changed else ()))
+    findings = (*examined.findings[:_LISTED], *([changed] if changed else ()))
     return Outcome(
         status,
         _summary(relative, examined, status),
         findings,
         _data(call, relative, examined),
-        next=_next(relative, examined, status),
+        next=_next(call, relative, examined, status),
         facts=Facts(config_sha256=examined.config.sha256, model=examined.config.model, touches_platform=examined.asked),
     )
 
@@ -104,12 +105,13 @@ def _entry(call: Call, relative: str) -> RegistryEntry | None:
     return next((e for e in reversed(entries) if e.path == relative), None)
 
 
-def _next(relative: str, examined: ConfigExamination, status: str) -> tuple[Next, ...]:
+def _next(call: Call, relative: str, examined: ConfigExamination, status: str) -> tuple[Next, ...]:
     codes = {f.code for f in examined.findings if f.severity == "blocker"}
     if status == "passed" and examined.config.shape == "sft":
         return ()  # submit_training does not accept such a config: a person starts it
     if status == "passed" and examined.config.target == "hosted":
-        return (Next("submit_training", "trains with it, after asking", {"config": relative}),)
+        untested = untested_source(call.lab, examined.config)
+        return (untested or Next("submit_training", "trains with it, after asking", {"config": relative}),)
     if codes & {"migration", "config-old-key"}:
         return (Next("write_training_config", "migrates it to the present shape", {"based_on": relative}),)
     if "v0-not-trainable" in codes:

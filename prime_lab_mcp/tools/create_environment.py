@@ -66,24 +66,26 @@ async def run(call: Call, args: Args) -> Outcome:
         return await _pull(call, args, args.hub, names)
     if args.dataset is None:
         return await _sample(call, args, names, target)
-    found = await _inspected(call, args, args.dataset)
-    findings = _standing(found)
+    inspection = await _inspected(call, args, args.dataset)
+    findings = _standing(inspection)
     blockers = [f for f in findings if f.severity == "blocker"]
     if blockers:
-        return _refused(args, findings, f"{count(len(blockers), 'flaw')} of the dataset must be mended first", found)
-    wanted = args.template or TEMPLATES.get(found.format) if found.format is not None else args.template
+        return _refused(
+            args, findings, f"{count(len(blockers), 'flaw')} of the dataset must be mended first", inspection
+        )
+    wanted = args.template or TEMPLATES.get(inspection.format) if inspection.format is not None else args.template
     if wanted is None:
-        findings = (*findings, _without_template(call, found.format))
-        return _refused(args, findings, "the form of its answers fits no template", found)
+        findings = (*findings, _without_template(call, inspection.format))
+        return _refused(args, findings, "the form of its answers fits no template", inspection)
     kind = environment_kind(call.lab.settings.templates, wanted, args.api)
     await call.progress(1, 1, "writing the package")
-    made = await _write(
-        target, lambda folder: build_environment(kind, folder, names, found, args.task, args.labels or ())
+    built = await _write(
+        target, lambda folder: build_environment(kind, folder, names, inspection, args.task, args.labels or ())
     )
-    findings = (*findings, *made.findings)
-    if any(f.severity == "blocker" for f in made.findings):
-        return _refused(args, findings, "its rows do not become tasks", found)
-    return _created(call, names, kind, findings, made, found)
+    findings = (*findings, *built.findings)
+    if any(f.severity == "blocker" for f in built.findings):
+        return _refused(args, findings, "its rows do not become tasks", inspection)
+    return _created(call, names, kind, findings, built, inspection)
 
 
 async def _inspected(call: Call, args: Args, dataset: str) -> Inspection:
@@ -108,10 +110,10 @@ async def _write(target: Path, write: Callable[[Path], BuiltEnvironment]) -> Bui
 
     def placed() -> BuiltEnvironment:
         with build_folder(target) as folder:
-            made = write(folder)
-            if any(f.severity == "blocker" for f in made.findings):
-                raise _NotMade(made)
-        return made
+            built = write(folder)
+            if any(f.severity == "blocker" for f in built.findings):
+                raise _NotMade(built)
+        return built
 
     try:
         return await anyio.to_thread.run_sync(placed)
@@ -122,9 +124,9 @@ async def _write(target: Path, write: Callable[[Path], BuiltEnvironment]) -> Bui
 class _NotMade(Exception):
     """Leaves `building` without putting anything in place, because the new package has a blocker."""
 
-    def __init__(self, made: BuiltEnvironment) -> None:
+    def __init__(self, built: BuiltEnvironment) -> None:
         super().__init__()
-        self.made = made
+        self.made = built
 
 
 async def _sample(call: Call, args: Args, names: PackageNames, target: Path) -> Outcome:
@@ -136,16 +138,16 @@ async def _sample(call: Call, args: Args, names: PackageNames, target: Path) -> 
             code="bad-argument",
         )
     kind = environment_kind(templates, args.template, args.api)
-    made = await _write(target, lambda folder: build_sample(kind, folder, names, args.task))
-    return _created(call, names, kind, made.findings, made, None)
+    built = await _write(target, lambda folder: build_sample(kind, folder, names, args.task))
+    return _created(call, names, kind, built.findings, built, None)
 
 
-def _standing(found: Inspection) -> tuple[Finding, ...]:
+def _standing(inspection: Inspection) -> tuple[Finding, ...]:
     """The findings of the inspection that creating the package does not resolve."""
-    if found.prompt is None or found.answer is None:
-        return found.findings  # leaving out rows does not resolve a column that nobody named
-    mended = MENDED_CODES | {"unpinned-dataset"} if found.table.origin == "hub" else MENDED_CODES
-    return tuple(f for f in found.findings if f.code not in mended)
+    if inspection.prompt is None or inspection.answer is None:
+        return inspection.findings  # leaving out rows does not resolve a column that nobody named
+    mended = MENDED_CODES | {"unpinned-dataset"} if inspection.table.origin == "hub" else MENDED_CODES
+    return tuple(f for f in inspection.findings if f.code not in mended)
 
 
 def _without_template(call: Call, format: str | None) -> Finding:
@@ -158,13 +160,13 @@ def _without_template(call: Call, format: str | None) -> Finding:
     )
 
 
-def _refused(args: Args, findings: tuple[Finding, ...], why: str, found: Inspection) -> Outcome:
+def _refused(args: Args, findings: tuple[Finding, ...], why: str, inspection: Inspection) -> Outcome:
     given = {"dataset": args.dataset, "config": args.config, "revision": args.revision}
     return Outcome(
         "failed",
         f"Nothing was created: {why}.",
         findings,
-        {"inspection": found.as_json() | {"columns": []}},
+        {"inspection": inspection.as_json() | {"columns": []}},
         next=(Next("inspect_dataset", "shows it in full", {k: v for k, v in given.items() if v is not None}),),
     )
 
@@ -174,8 +176,8 @@ def _created(
     names: PackageNames,
     kind: EnvironmentKind,
     findings: tuple[Finding, ...],
-    made: BuiltEnvironment,
-    found: Inspection | None,
+    built: BuiltEnvironment,
+    inspection: Inspection | None,
 ) -> Outcome:
     folder = call.lab.workspace.environments / names.module
     data: dict[str, Any] = {
@@ -184,21 +186,22 @@ def _created(
         "api": kind.api,
         "template": kind.name,
         "files": _files(folder),
-        "rows": dict(made.rows),
+        "rows": dict(built.rows),
     }
-    if found is not None:
-        data["dataset"] = found.as_json()["dataset"]
-        data["fingerprint"] = found.table.main.fingerprint
-        data["format"] = found.format
-    tasks = f" with {count(made.rows['train'], 'task')}" if "train" in made.rows else ""
-    told = f"Created environments/{names.module} from the template {kind.name}{tasks}."
-    return Outcome("passed", told, findings, data, next=_then(names.module))
+    if inspection is not None:
+        data["dataset"] = inspection.as_json()["dataset"]
+        data["fingerprint"] = inspection.table.main.fingerprint
+        data["format"] = inspection.format
+        data["metadata"] = [quote(name, 60)[1:-1] for name in built.metadata]
+    tasks = f" with {count(built.rows['train'], 'task')}" if "train" in built.rows else ""
+    summary = f"Created environments/{names.module} from the template {kind.name}{tasks}."
+    return Outcome("passed", summary, findings, data, next=_then(names.module))
 
 
 def _files(folder: Path) -> list[str]:
     """The package's files without `.prime`, the folder of the CLI's records."""
-    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    return sorted(path.as_posix() for path in found if path.parts[0] != ".prime")
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(path.as_posix() for path in paths if path.parts[0] != ".prime")
 
 
 def _then(environment: str) -> tuple[Next, ...]:
@@ -235,6 +238,7 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="writes",
+    runs_environment_code=True,
     idempotent=False,
     open_world=True,
 )

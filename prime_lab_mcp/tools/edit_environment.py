@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import unicodedata
 from collections.abc import Iterator
@@ -12,12 +11,13 @@ from typing import Annotated
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.files import MAX_FILE_BYTES, read_text, resolve_inside
 from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import clip, count, is_invisible, quote
 from prime_lab_mcp.lab.state.gates import proven_tools
 from prime_lab_mcp.lab.state.manifest import parse_manifest, write_atomic
 from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.workspace import MAX_FILE_BYTES, read_text, resolve_inside
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 DIFF = 4_000
@@ -122,7 +122,7 @@ def _diff(before: str, after: str, path: str) -> str:
 def _findings(path: str, text: str) -> Iterator[Finding]:
     if path.endswith(".py"):
         try:
-            ast.parse(text)
+            parse_python(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None)
             reason = getattr(error, "msg", None) or "it cannot be parsed"
@@ -136,9 +136,9 @@ def _summary(before: str | None, after: str, path: str, stale: list[str], again:
     if before == after:
         return f"{quote(path, 120)} already has this text; nothing was written."
     did = "Created" if before is None else "Changed"
-    said = [f"stale now: {', '.join(stale)}"] if stale else []
-    said += [f"proven again: {', '.join(again)}"] if again else []
-    return f"{did} {quote(path, 120)}; {'; '.join(said) or 'no evidence is stale'}."
+    parts = [f"stale now: {', '.join(stale)}"] if stale else []
+    parts += [f"proven again: {', '.join(again)}"] if again else []
+    return f"{did} {quote(path, 120)}; {'; '.join(parts) or 'no evidence is stale'}."
 
 
 TOOL = Tool(

@@ -12,7 +12,7 @@ from prime_lab_mcp.lab.authoring.build import MENDED_CODES
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Next, verdict_of
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.datasets.inspection import Inspection
+from prime_lab_mcp.lab.datasets.inspection import JUDGED, Inspection
 from prime_lab_mcp.lab.datasets.reading import inspect_source
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest
 from prime_lab_mcp.lab.datasets.source import ENVIRONMENT, HELD_OUT_SPLITS, TRAIN_SPLITS, HubDataset, locate_dataset
@@ -48,18 +48,18 @@ class Args(Arguments):
 
 
 async def run(call: Call, args: Args) -> Outcome:
-    entry, found = await _both(call, args)
+    entry, inspection = await _both(call, args)
     first = () if entry is None else (_also(entry),)
-    if isinstance(found, LabError):
+    if isinstance(inspection, LabError):
         if entry is None:
-            raise found
-        findings = (*first, found.as_finding())
-        told = f"{entry.ref} is an environment on the Hub; as a dataset it could not be read."
-        return Outcome("failed", told, findings, {}, next=(_look_at(entry),))
-    findings = (*first, *found.findings)
+            raise inspection
+        findings = (*first, inspection.as_finding())
+        message = f"{entry.ref} is an environment on the Hub; as a dataset it could not be read."
+        return Outcome("failed", message, findings, {}, next=(_look_at(entry),))
+    findings = (*first, *inspection.findings)
     status = verdict_of(findings)
-    next = (*_next(found, args, status == "passed"), *(() if entry is None else (_look_at(entry),)))
-    return Outcome(status, summary(found), findings, found.as_json(), next=next)
+    next = (*_next(inspection, args, status == "passed"), *(() if entry is None else (_look_at(entry),)))
+    return Outcome(status, summary(inspection), findings, inspection.as_json(), next=next)
 
 
 async def _both(call: Call, args: Args) -> tuple[HubEntry | None, Inspection | LabError]:
@@ -72,7 +72,7 @@ async def _both(call: Call, args: Args) -> tuple[HubEntry | None, Inspection | L
         entries.append(await lookup.look_up_environment(call.lab.prime, owner, name))
         asked.set()
 
-    found: Inspection | LabError
+    inspection: Inspection | LabError
     started = anyio.current_time()
     async with anyio.create_task_group() as beside:
         named = _hub_name(call, args)
@@ -81,7 +81,7 @@ async def _both(call: Call, args: Args) -> tuple[HubEntry | None, Inspection | L
         else:
             beside.start_soon(ask, *named)
         try:
-            found = await inspect_source(
+            inspection = await inspect_source(
                 call.lab,
                 request,
                 prompt_column=args.prompt_column,
@@ -89,12 +89,12 @@ async def _both(call: Call, args: Args) -> tuple[HubEntry | None, Inspection | L
                 progress=call.progress,
             )
         except LabError as error:
-            found = error
+            inspection = error
         with anyio.move_on_after(max(0.0, LOOKED_UP - (anyio.current_time() - started))):
             await asked.wait()
         beside.cancel_scope.cancel()
     exists = bool(entries) and entries[0].exists is True
-    return (entries[0] if exists else None), found
+    return (entries[0] if exists else None), inspection
 
 
 def _hub_name(call: Call, args: Args) -> tuple[str, str] | None:
@@ -124,31 +124,40 @@ def _look_at(entry: HubEntry) -> Next:
     return Next("search_hub", "shows the environment of the same name", arguments)
 
 
-def summary(found: Inspection) -> str:
+def summary(inspection: Inspection) -> str:
     """One sentence: rows, prompt, answer and its format."""
-    rows = count(found.table.main.scanned, "row")
-    if found.prompt is None or found.answer is None:
-        missing = "prompt" if found.prompt is None else "answer"
+    rows = count(inspection.table.main.scanned, "row")
+    if inspection.prompt is None or inspection.answer is None:
+        missing = "prompt" if inspection.prompt is None else "answer"
         return f"{rows}; which column is the {missing} is not clear."
-    prompt = " + ".join(quote(c, 40)[1:-1] for c in found.prompt.columns)
-    blockers = sum(f.severity == "blocker" for f in found.findings)
+    prompt = " + ".join(quote(c, 40)[1:-1] for c in inspection.prompt.columns)
+    blockers = sum(f.severity == "blocker" for f in inspection.findings)
     flaws = f"; {count(blockers, 'flaw')} must be mended" if blockers else ""
-    answer = quote(found.answer.path, 40)[1:-1]
-    return f"{rows}; prompt is {prompt}, answer is {answer} in the form {found.answer.recognised.format}{flaws}."
+    answer = quote(inspection.answer.path, 40)[1:-1]
+    return f"{rows}; prompt is {prompt}, answer is {answer} in the form {inspection.answer.recognised.format}{flaws}."
 
 
-def _next(found: Inspection, args: Args, passed: bool) -> tuple[Next, ...]:
+def _next(inspection: Inspection, args: Args, passed: bool) -> tuple[Next, ...]:
     given = {k: v for k, v in args.model_dump(exclude_none=True).items() if k != "max_rows"}
-    if found.table.origin == "environment":
+    if inspection.table.origin == "environment":
         named = {"environment": args.dataset.removeprefix(ENVIRONMENT)}
         if passed:
             return (Next("test_reward", "shows whether the reward pays for the right thing", named),)
         return (Next("check_environment", "after mending the rows", named),)
     if passed:
         named = {"name": _name_for(args.dataset), **given}
+        if inspection.format in JUDGED:
+            judged = {**named, "template": "free_text"}
+            return (Next("create_environment", "builds the environment with a judge model as its reward", judged),)
         return (Next("create_environment", "builds the environment from this dataset", named),)
-    blocking = {f.code for f in found.findings if f.severity == "blocker"}
-    if found.prompt is not None and found.answer is not None and blocking <= MENDED_CODES:
+    if inspection.answer is None and inspection.prompt is not None:
+        named = {"name": _name_for(args.dataset), "template": "free_text"}
+        return (
+            Next("inspect_dataset", "again, with the column that holds the answers as answer_column", given),
+            Next("create_environment", "without answers: a package with a judge, whose sample rows you replace", named),
+        )
+    blocking = {f.code for f in inspection.findings if f.severity == "blocker"}
+    if inspection.prompt is not None and inspection.answer is not None and blocking <= MENDED_CODES:
         named = {"name": _name_for(args.dataset), **given}
         return (Next("create_environment", "leaves these rows out; or mend the dataset first", named),)
     return (Next("inspect_dataset", "again, once the blockers are mended", given),)
@@ -157,8 +166,10 @@ def _next(found: Inspection, args: Args, passed: bool) -> tuple[Next, ...]:
 def _name_for(dataset: str) -> str:
     """Suggest a name for the environment: the dataset's name, not its split or a folder called `data`."""
     parts = [part.split(".")[0] for part in dataset.rstrip("/").split("/")]
-    said = [p for p in parts if p and p.lower() not in (*TRAIN_SPLITS, *HELD_OUT_SPLITS, "data", "datasets", "dataset")]
-    return re.sub(r"[^a-z0-9]+", "_", said[-1].lower()).strip("_") if said else "my_env"
+    words = [
+        p for p in parts if p and p.lower() not in (*TRAIN_SPLITS, *HELD_OUT_SPLITS, "data", "datasets", "dataset")
+    ]
+    return re.sub(r"[^a-z0-9]+", "_", words[-1].lower()).strip("_") if words else "my_env"
 
 
 TOOL = Tool(

@@ -34,10 +34,10 @@ async def run(call: Call, args: Args) -> Outcome:
     data: dict[str, Any] = {
         "platform": call.lab.platform,
         "capabilities": {
-            "local": _shown(local),
+            "local": _capability_data(local),
             "endpoint": _endpoint(call, account),
-            "account": _shown(account),
-            "training": _shown(training),
+            "account": _capability_data(account),
+            "training": _capability_data(training),
         },
         "versions": versions,
         "supported": {"python": PYTHONS, **SUPPORTED},
@@ -88,9 +88,9 @@ def _softened(finding: Finding) -> Finding:
     return replace(finding, severity="warning") if finding.severity == "blocker" else finding
 
 
-def _shown(found: Capability) -> dict[str, Any]:
-    lacks = [f.code for f in found.findings if f.severity != "info"]
-    return {"state": found.state, **found.facts, **({"lacks": lacks} if lacks else {})}
+def _capability_data(capability: Capability) -> dict[str, Any]:
+    lacks = [f.code for f in capability.findings if f.severity != "info"]
+    return {"state": capability.state, **capability.facts, **({"lacks": lacks} if lacks else {})}
 
 
 def _endpoint(call: Call, account: Capability) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.prime.answers import Runtime
 from prime_lab_mcp.lab.rewards import surroundings
 from prime_lab_mcp.lab.state.arguments import arguments_summary
-from prime_lab_mcp.lab.state.gates import HUB_DIFFERS, HubContent
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation, read_source
+from prime_lab_mcp.lab.state.source_gate import HUB_DIFFERS, HubContent
 from prime_lab_mcp.tools.argument_types import Slug, Text
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Plan, PlannedTool
 
@@ -103,8 +103,8 @@ async def _plan_present(
 
 def _question(snapshot: Snapshot, target: PublishTarget, env_args: Mapping[str, Any] | None) -> str:
     if target.entry.exists:
-        seen = target.visibility or target.entry.visibility or "as it is"
-        place = f"as the next version after {target.entry.version} (visibility: {seen})"
+        visibility = target.visibility or target.entry.visibility or "as it is"
+        place = f"as the next version after {target.entry.version} (visibility: {visibility})"
     else:
         place = f"as a new environment (visibility: {target.visibility})"
     bump = (
@@ -122,7 +122,7 @@ def _question(snapshot: Snapshot, target: PublishTarget, env_args: Mapping[str, 
 
 async def run(call: Call, plan: Plan[PushPlan]) -> Outcome:
     snapshot, args, key = _local(call), plan.work.args, plan.work.key
-    target, wish = await _target_now(call, snapshot, plan.work), _push_request(args)
+    target, request = await _target_now(call, snapshot, plan.work), _push_request(args)
     if publish.publish_key(call.lab, snapshot, target) != key:
         raise LabError(
             "the files, the account or the Hub changed while this was being approved",
@@ -146,7 +146,7 @@ async def run(call: Call, plan: Plan[PushPlan]) -> Outcome:
                 return _failed(snapshot, target, tuple(f for f in report.findings if f.severity == "blocker"))
         await call.progress(1.0, 3.0, f"pushing {target.ref} {target.version}")
         raised.sending = True
-        published = await publish.send_push(call.lab, snapshot, target, key, runtime, wish)
+        published = await publish.send_push(call.lab, snapshot, target, key, runtime, request)
     await call.progress(3.0, 3.0, "comparing with what the Hub holds")
     held = await publish.compare_with_hub(call.lab, snapshot, target, published.version)
     return _outcome(call, snapshot, target, published, runtime, args, held)

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.files import read_text, resolve_inside
 from prime_lab_mcp.lab.base.text import count, is_invisible, quote
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import collect_files
+from prime_lab_mcp.lab.state.workspace import read_text, resolve_inside
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
 
 PAGE = 8_000
@@ -37,13 +37,13 @@ async def run(call: Call, args: Args) -> Outcome:
             code="not-found",
         )
     text = read_text(path)
-    shown = text[args.offset : args.offset + PAGE]
-    end = args.offset + len(shown)
-    data: dict[str, Any] = {"path": args.path, "characters": len(text), "offset": args.offset, "text": shown}
+    page = text[args.offset : args.offset + PAGE]
+    end = args.offset + len(page)
+    data: dict[str, Any] = {"path": args.path, "characters": len(text), "offset": args.offset, "text": page}
     if end < len(text):
         data["next_offset"] = end
-    part = "" if len(shown) == len(text) else f", characters {args.offset:,} to {end:,}"
-    hidden = sum(is_invisible(c) for c in shown if c not in "\r\n\t")
+    part = "" if len(page) == len(text) else f", characters {args.offset:,} to {end:,}"
+    hidden = sum(is_invisible(c) for c in page if c not in "\r\n\t")
     escaped = f" It holds {count(hidden, 'invisible character')}, shown here as escapes." if hidden else ""
     return Outcome("passed", f"{quote(args.path, 120)} has {count(len(text), 'character')}{part}.{escaped}", data=data)
 
@@ -55,8 +55,10 @@ def _listing(root: Path, relative: str) -> Outcome:
     data: dict[str, Any] = {"files": files[:_LISTED]}
     if len(files) > _LISTED:
         data["more"] = len(files) - _LISTED
-    told = f"{relative} has {count(len(pushed), 'file')} that the push uploads"
-    return Outcome("passed", f"{told}, {len(left_out)} that it leaves out." if left_out else f"{told}.", data=data)
+    summary = f"{relative} has {count(len(pushed), 'file')} that the push uploads"
+    return Outcome(
+        "passed", f"{summary}, {len(left_out)} that it leaves out." if left_out else f"{summary}.", data=data
+    )
 
 
 def _size(path: Path) -> int | None:

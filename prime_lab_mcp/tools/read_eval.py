@@ -15,6 +15,7 @@ from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.hosted.calls import fetch_evaluation
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
+from prime_lab_mcp.lab.evals.results import as_result
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.views import compare, difficulty, groups, rollouts, summary, zeros
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
@@ -54,8 +55,12 @@ async def run(call: Call, args: Args) -> Outcome:
     judged = await anyio.to_thread.run_sync(_judged, lab, job, here) if args.view in _PICTURED else None
     viewed = await anyio.to_thread.run_sync(_viewed, here, other, judged, files, args)
     facts = Facts(touches_platform=job is None or job.platform is not None)
-    found = Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next, facts=facts)
-    return await illustrate_outcome(lab, job, judged, found) if job is not None and judged is not None else found
+    outcome = Outcome("passed", viewed.summary, viewed.findings, viewed.data, viewed.next, facts=facts)
+    if job is None or judged is None:
+        return outcome
+    if args.view == "summary":
+        outcome = await anyio.to_thread.run_sync(as_result, lab, job, judged, outcome)
+    return await illustrate_outcome(lab, job, judged, outcome)
 
 
 def _viewed(
@@ -85,15 +90,15 @@ async def _opened(lab: Lab, id: str | None) -> tuple[Job | None, FinishedEvaluat
     if id is not None and not id.startswith("eval-"):
         return None, await fetch_evaluation(lab, id)
     job = EvaluationJobs(lab).get(id) if id is not None else _latest(lab)
-    found = EvaluationJobs(lab).files(job.id).results()
-    if found is None:
+    results = EvaluationJobs(lab).files(job.id).results()
+    if results is None:
         raise EvalError(
             f"evaluation {job.id} has no finished rollout ({job.state})",
             fix="Wait for it with watch_run, or run run_eval again.",
             code="results-missing",
             next=(Next("watch_run", "how it stands", {"id": job.id}),),
         )
-    return job, FinishedEvaluation(job.id, EvaluationJobs(lab).spec(job), lambda: read_rollouts(found))
+    return job, FinishedEvaluation(job.id, EvaluationJobs(lab).spec(job), lambda: read_rollouts(results))
 
 
 def _latest(lab: Lab) -> Job:
@@ -113,8 +118,9 @@ def _judged(lab: Lab, job: Job | None, here: FinishedEvaluation) -> verdict.Eval
     alone."""
     if job is not None:
         return verdict.judge_job(lab, job)
-    found = judge_rollouts(here.rollouts(), golds=sampled_golds(here.rollouts()))
-    return verdict.EvaluationVerdict(found.status, found.findings, found)
+    golds = sampled_golds(here.rollouts())
+    distribution = judge_rollouts(here.rollouts(), golds=golds, available=here.spec.available)
+    return verdict.EvaluationVerdict(distribution.status, distribution.findings, distribution)
 
 
 async def _files(lab: Lab, job: Job | None) -> summary.Files:

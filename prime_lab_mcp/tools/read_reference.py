@@ -24,7 +24,7 @@ class Args(Arguments):
 
 PAGE = 12_000
 """Length of one page in characters: about 3,000 tokens."""
-_SHOWN = 5
+_LISTED = 5
 _EVALUATION = re.compile(r"evals/([^/]+)/report")
 
 
@@ -60,9 +60,9 @@ def _near(name: str, known: list[str]) -> list[str]:
     """A few topics with the same ending or a similar spelling."""
     last = name.rsplit("/", 1)[-1].casefold().replace("_", "-")
     whole = [topic for topic in known if topic.rsplit("/", 1)[-1].casefold() == last]
-    alike = get_close_matches(name, known, n=_SHOWN, cutoff=0.6)
+    alike = get_close_matches(name, known, n=_LISTED, cutoff=0.6)
     parts = [topic for topic in known if len(last) >= 4 and last in topic.casefold()]
-    return list(dict.fromkeys([*whole, *alike, *parts]))[:_SHOWN]
+    return list(dict.fromkeys([*whole, *alike, *parts]))[:_LISTED]
 
 
 TOOL = Tool(

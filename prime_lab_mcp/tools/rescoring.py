@@ -53,16 +53,16 @@ async def rescored(call: Call, args: Args) -> Outcome:
         )
     await anyio.to_thread.run_sync(verdict.record_verdicts, lab)
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
-    found = verdict.finished_outcome(lab, job, judged)
-    told = dataclasses.replace(found, summary=f"{change_summary(job.progress['rescored'])} {found.summary}")
-    return await illustrate_outcome(lab, job, judged, told)
+    outcome = verdict.finished_outcome(lab, job, judged)
+    summarized = dataclasses.replace(outcome, summary=f"{change_summary(job.progress['rescored'])} {outcome.summary}")
+    return await illustrate_outcome(lab, job, judged, summarized)
 
 
 def _same_evaluation(args: Args, was: stored.RescoreSource) -> None:
     """Raise if other arguments are given. Model and arguments belong to the stored rollouts and cannot change."""
     given = args.model_fields_set - {"environment", "rescore", "wait_seconds", "confirm"}
     spec = was.spec
-    kept = {
+    settings = {
         "model": spec.model,
         "env_args": dict(spec.env_args),
         "num_examples": spec.num_examples,
@@ -74,7 +74,7 @@ def _same_evaluation(args: Args, was: stored.RescoreSource) -> None:
         "hosted": False,
         "upload": False,
     }
-    wrong = sorted(name for name in given if name in kept and getattr(args, name) not in (None, kept[name]))
+    wrong = sorted(name for name in given if name in settings and getattr(args, name) not in (None, settings[name]))
     if wrong:
         raise BadInput(
             f"{', '.join(wrong)} cannot differ from evaluation {was.job.id}, whose rollouts are scored again",

@@ -21,17 +21,17 @@ from prime_lab_mcp.tools.tool import Call, Intent
 
 
 @asynccontextmanager
-async def paid(call: Call, way: judge_relay.JudgeRelay | None, found: LoadedEnvironment) -> AsyncIterator[None]:
+async def paid(call: Call, relay: judge_relay.JudgeRelay | None, environment: LoadedEnvironment) -> AsyncIterator[None]:
     """Reserve what the judge may cost, and count the real cost however the test ends. Raises EvalError (`over-cap`)."""
     lab = call.lab
-    if way is None:
+    if relay is None:
         yield
         return
-    most = await way.bound(found.loaded.judges)
+    most = await relay.bound(environment.loaded.judges)
     if most is None:
         yield
         return
-    key, what = secrets.token_hex(8), f"judge of {found.snapshot.name} at {way.host}"
+    key, what = secrets.token_hex(8), f"judge of {environment.snapshot.name} at {relay.host}"
     asked = most >= ASK_FROM or lab.ledger.unasked(lab.platform) + most > ASK_AFTER
     if not lab.ledger.reserve(key, most, what, lab.platform, lab.settings.max_spend, asked=asked):
         raise EvalError(
@@ -42,7 +42,7 @@ async def paid(call: Call, way: judge_relay.JudgeRelay | None, found: LoadedEnvi
     try:
         yield
     finally:
-        lab.ledger.correct(key, lab.platform, way.spent)
+        lab.ledger.correct(key, lab.platform, relay.spent)
 
 
 async def intent_of(
@@ -78,20 +78,20 @@ async def intent_of(
     return access, Intent("eval", key, question, most, ask=not small or unasked + most > ASK_AFTER)
 
 
-def data(seen: Trial, way: Mapping[str, Any] | None) -> dict[str, Any]:
+def data(trial: Trial, relay: Mapping[str, Any] | None) -> dict[str, Any]:
     """The field `judge` of the report's data; empty if no judge was asked."""
-    if seen.judging is None:
+    if trial.judging is None:
         return {}
     models = [
         {"model": quote(j.model, 120), "temperature": j.temperature, "host": quote(j.host, 120)}
-        for j in seen.judging.judges
+        for j in trial.judging.judges
     ]
-    return {"judge": {**(way or {}), "models": models, "judged": len(seen.judged)}}
+    return {"judge": {**(relay or {}), "models": models, "judged": len(trial.judged)}}
 
 
-def facts(seen: Trial) -> dict[str, Any]:
+def facts(trial: Trial) -> dict[str, Any]:
     """The judge as recorded with the verdict. It is not recorded as the model, which is the evaluated model."""
-    known = seen.judging.judges if seen.judging is not None else ()
+    known = trial.judging.judges if trial.judging is not None else ()
     if not known:
         return {}
     first = known[0]

@@ -9,23 +9,28 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError, LabError
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals import upload, verdict
+from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome
 from prime_lab_mcp.lab.evals.hosted import calls as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import EvalRequest, is_free, prompt_tokens
 from prime_lab_mcp.lab.evals.plan import plan_evaluation as plan_eval
 from prime_lab_mcp.lab.evals.rehearsal_answers import register_golds
+from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, EvalSpec, canonical_json
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.relay import endpoints
 from prime_lab_mcp.lab.relay.endpoints import PRESETS
+from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.tools.argument_types import Dollars, Positive, Text, between
+from prime_lab_mcp.tools.budgeting import over_budget
 from prime_lab_mcp.tools.rescoring import rescored
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 
@@ -38,21 +43,24 @@ _ENDPOINTS = f"prime (default), {', '.join(name for name in PRESETS if name != '
 
 
 class Args(Arguments):
-    environment: Annotated[str, Field(min_length=1, max_length=300, description="Folder; owner/name if hosted.")]
+    environment: Annotated[Text, Field(description="Folder; owner/name if hosted.")]
     model: Annotated[str | None, Field(description="The one to train.")] = None
-    num_examples: Annotated[int, Field(ge=1, le=20_000, description="Tasks.")] = 50
-    rollouts: Annotated[int, Field(ge=1, le=128, description="Per task.")] = 8
+    num_examples: Annotated[int, between(1, 20_000), Field(description="Tasks.")] = 50
+    rollouts: Annotated[int, between(1, 128), Field(description="Per task.")] = 8
     endpoint: Annotated[str | None, Field(description=_ENDPOINTS)] = None
     hosted: bool = False
-    max_tokens: Annotated[int | None, Field(ge=1, description="Per completion (2048).")] = None
-    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
+    max_tokens: Annotated[Positive | None, Field(description="Per completion (2048).")] = None
+    temperature: Annotated[float, between(0, 2)] | None = None
     env_args: dict[str, Any] | None = None
     harness: str = "null"
     runtime: Literal["subprocess", "docker", "podman", "apptainer"] = "subprocess"
-    concurrency: Annotated[int | None, Field(ge=1, le=512)] = None
+    concurrency: Annotated[int, between(1, 512)] | None = None
     upload: bool = False
-    wait_seconds: Annotated[int, Field(ge=0, le=600)] = 45
+    wait_seconds: Annotated[int, between(0, 600)] = 45
     rescore: Annotated[str | None, Field(description="Eval id, to score again.")] = None
+    budget: Annotated[Dollars | None, Field(description="US dollars at most.")] = None
+    dry_run: Annotated[bool, Field(description="Cost only.")] = False
+    compare_base: Annotated[bool, Field(description="Checkpoint and base.")] = False
     confirm: str | None = None
 
     def wanted(self) -> EvalRequest:
@@ -66,14 +74,21 @@ class Args(Arguments):
             harness=self.harness if "harness" in self.model_fields_set else None,
             runtime=self.runtime if "runtime" in self.model_fields_set else None,
             concurrency=self.concurrency or 32,
+            budget=self.budget,
+            named=frozenset({"num_examples", "rollouts"} & self.model_fields_set),
         )
+
+    def again(self) -> dict[str, Any]:
+        """The arguments of the same call, to be started."""
+        return self.model_dump(mode="json", exclude_unset=True, exclude={"dry_run", "confirm"})
 
 
 @dataclass(frozen=True, slots=True)
 class LocalEval:
     """An evaluation on this machine.
 
-    `access`: the endpoint, which has answered and serves the model. `variables`: those of the rehearsal platform.
+    `access`: the endpoint, which has answered and serves the model. `unreachable`: why it has not; then the call
+    attaches to an earlier evaluation and starts none. `variables`: those of the rehearsal platform.
     `ref`: the environment on the Hub to which the results are uploaded. `max_cost`: the US dollars that were planned,
     None without a price.
     """
@@ -83,6 +98,7 @@ class LocalEval:
     variables: dict[str, str]
     ref: str | None
     max_cost: float | None = None
+    unreachable: EvalError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +112,24 @@ class Rescoring:
     args: Args
 
 
-EvalPlan = LocalEval | HostedEval | Rescoring
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """Evaluations that are described and not started. `existing`: how many of them exist already."""
+
+    args: Args
+    specs: tuple[EvalSpec, ...]
+    existing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Evaluations of a checkpoint and of the model that its run trained, on the same tasks."""
+
+    checkpoint: LocalEval
+    base: LocalEval
+
+
+EvalPlan = LocalEval | HostedEval | Rescoring | DryRun | Comparison
 
 
 async def plan(call: Call, args: Args) -> Plan[EvalPlan]:
@@ -108,13 +141,36 @@ async def plan(call: Call, args: Args) -> Plan[EvalPlan]:
     if args.rescore:
         return Plan(Rescoring(args))
     _supported(args)
-    if args.hosted:
-        planned = await plan_hosted(call.lab, args.environment, call.snapshot, args.wanted(), call.platform)
-        offer = hosted.offer_hosted(planned, args.wanted())
-        return Plan(HostedEval(args, planned), Intent("eval", offer.key, offer.question, offer.max_cost, offer.ask))
-    access, variables = await _access(call.lab, args)
+    try:
+        if args.hosted:
+            return await _plan_hosted(call, args)
+        if args.compare_base:
+            return await _plan_comparison(call, args)
+        return await _plan_local(call, args)
+    except BudgetError as error:
+        raise over_budget(error, "run_eval", args) from None
+
+
+async def _plan_hosted(call: Call, args: Args) -> Plan[EvalPlan]:
+    planned = await plan_hosted(call.lab, args.environment, call.snapshot, args.wanted(), call.platform)
+    if args.dry_run:
+        return Plan(DryRun(args, (planned.spec,), int(planned.standing.state != "fresh")))
+    offer = hosted.offer_hosted(call.lab, planned, args.wanted())
+    return Plan(HostedEval(args, planned), Intent("eval", offer.key, offer.question, offer.max_cost, offer.ask))
+
+
+async def _plan_local(call: Call, args: Args) -> Plan[EvalPlan]:
+    access, variables, unreachable = await _access(call.lab, args)
+    if unreachable is not None and not _attachable(call, args, access):
+        raise unreachable
     ref = await upload.upload_target(call.lab, _local(call, args)) if args.upload else None
-    work = LocalEval(args, access, variables, ref)
+    work = LocalEval(args, access, variables, ref, unreachable=unreachable)
+    if unreachable is not None:
+        _require_attachable(call.lab, work, await _spec(call, work))
+        return Plan(work, _upload_intent(call, args, access, ref))
+    if args.dry_run:
+        spec = await _spec(call, work)
+        return Plan(DryRun(args, (spec,), int(EvaluationJobs(call.lab).costs_nothing(spec))))
     if is_free(access) or (access.price is None and call.lab.settings.rehearsal):
         return Plan(work, _upload_intent(call, args, access, ref))
     spec = await _spec(call, work)
@@ -123,28 +179,84 @@ async def plan(call: Call, args: Args) -> Plan[EvalPlan]:
     return Plan(replace(work, max_cost=spec.max_cost), _intent(call, args, spec, ref))
 
 
+async def _plan_comparison(call: Call, args: Args) -> Plan[EvalPlan]:
+    """Plan the evaluations of a checkpoint and of its base model, half of the budget for each.
+
+    Those that exist already are not paid for again.
+    """
+    purpose = checkpoint_purpose(call.lab, args.model or "")
+    if purpose is None or purpose.base_model is None:
+        raise BadInput(
+            f"no run of this machine is known that {quote(args.model, 100)} is a checkpoint of",
+            fix='Leave compare_base out, evaluate both models, and compare them with read_eval(view="compare", '
+            "other=...).",
+            code="no-base-model",
+        )
+    half = args.budget / 2 if args.budget is not None else None
+    both = [args.model_copy(update={"budget": half, "model": m}) for m in (args.model, purpose.base_model)]
+    works, specs, paid_for = [], [], []
+    for one in both:
+        access, variables, unreachable = await _access_of(call.lab, one, base=one is both[1])
+        work = LocalEval(one, access, variables, None, unreachable=unreachable)
+        spec = await _spec(call, work)
+        _require_attachable(call.lab, work, spec)
+        unpriced = is_free(access) or (access.price is None and call.lab.settings.rehearsal)
+        paid = not unpriced and not EvaluationJobs(call.lab).costs_nothing(spec)
+        works.append(replace(work, max_cost=spec.max_cost if paid else None))
+        specs.append(spec)
+        paid_for += [(works[-1].args, spec)] if paid else []
+    if args.dry_run:
+        existing = sum(EvaluationJobs(call.lab).costs_nothing(spec) for spec in specs)
+        return Plan(DryRun(args, tuple(specs), existing))
+    compared = Comparison(works[0], works[1])
+    if not paid_for:
+        return Plan(compared)
+    intents = [_intent(call, one, spec, None) for one, spec in paid_for]
+    bounds = [intent.max_cost for intent in intents]
+    most = None if any(b is None for b in bounds) else sum(b for b in bounds if b is not None)
+    unasked = call.lab.ledger.unasked(call.lab.platform)
+    ask = most is None or most >= ASK_FROM or unasked + most > ASK_AFTER
+    question = " ".join(intent.question for intent in intents)
+    findings = tuple(dict.fromkeys(f for intent in intents for f in intent.findings))
+    return Plan(compared, Intent("eval", _digest([i.key for i in intents]), question, most, ask=ask, findings=findings))
+
+
 async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
     """Start the job or attach to a running one, wait for a while, and judge the job if it ends."""
     work = plan.work
     if isinstance(work, Rescoring):
         return await rescored(call, work.args)
+    if isinstance(work, DryRun):
+        return dry_run_outcome(call.lab, work.specs, work.args.again(), existing=work.existing)
+    if isinstance(work, Comparison):
+        return await _compared(call, work, asked=plan.intent is not None and plan.intent.ask)
     if isinstance(work, HostedEval):
         agreed = plan.intent.key if plan.intent is not None else None
-        return await hosted.evaluate_hosted(call.lab, work.planned, work.args.wait_seconds, call.progress, agreed)
+        asked = plan.intent is not None and plan.intent.ask
+        return await hosted.evaluate_hosted(
+            call.lab, work.planned, work.args.wait_seconds, call.progress, agreed, asked=asked
+        )
     return await _evaluated(call, work, asked=plan.intent is not None and plan.intent.ask)
+
+
+async def _compared(call: Call, work: Comparison, *, asked: bool) -> Outcome:
+    """Start both evaluations, wait for both, and report on the checkpoint beside its base model."""
+    until = anyio.current_time() + work.checkpoint.args.wait_seconds
+    base = await _started(call, work.base, asked=asked)
+    await _started(call, work.checkpoint, asked=asked)
+    base = await EvaluationJobs(call.lab).wait(base.id, max(0.0, until - anyio.current_time()), call.progress)
+    if base.state in LIVE_STATES:
+        return verdict.running_outcome(call.lab, base)
+    if base.state != "finished":
+        return verdict.broken_outcome(call.lab, base)
+    seconds = max(0, round(until - anyio.current_time()))
+    rest = work.checkpoint.args.model_copy(update={"wait_seconds": seconds})
+    return await _evaluated(call, replace(work.checkpoint, args=rest), asked=asked)
 
 
 async def _evaluated(call: Call, work: LocalEval, *, asked: bool) -> Outcome:
     lab, evals, args = call.lab, EvaluationJobs(call.lab), work.args
-    spec = await _spec(call, work)
-    if (spec.max_cost or 0.0) > (work.max_cost or 0.0) + 1e-9 and not evals.costs_nothing(spec):
-        raise LabError(
-            "the evaluation may cost more than was planned",
-            fix="Call run_eval again; it plans and asks about the present cost.",
-            code="intent-changed",
-        )
-    await call.progress(0, spec.planned, verdict.announced_outcome(spec))
-    job = await evals.start(spec, work.access.key, asked=asked)
+    job = await _started(call, work, asked=asked)
     job = await evals.wait(job.id, args.wait_seconds, call.progress)
     if job.state in LIVE_STATES:
         return verdict.running_outcome(lab, job)
@@ -152,8 +264,25 @@ async def _evaluated(call: Call, work: LocalEval, *, asked: bool) -> Outcome:
         return verdict.broken_outcome(lab, job)
     await anyio.to_thread.run_sync(verdict.record_verdicts, lab)
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
-    found = await illustrate_outcome(lab, job, judged, verdict.finished_outcome(lab, job, judged))
-    return await upload.outcome_with_upload(lab, job, work.ref, found) if work.ref is not None else found
+    ended = verdict.finished_outcome(lab, job, judged)
+    ended = await anyio.to_thread.run_sync(as_result, lab, job, judged, ended)
+    outcome = await illustrate_outcome(lab, job, judged, ended)
+    return await upload.outcome_with_upload(lab, job, work.ref, outcome) if work.ref is not None else outcome
+
+
+async def _started(call: Call, work: LocalEval, *, asked: bool) -> Job:
+    """The job of an evaluation: a new one, or the one that exists."""
+    lab, evals = call.lab, EvaluationJobs(call.lab)
+    spec = await _spec(call, work)
+    _require_attachable(lab, work, spec)
+    if (spec.max_cost or 0.0) > (work.max_cost or 0.0) + 1e-9 and not evals.costs_nothing(spec):
+        raise LabError(
+            "the evaluation may cost more than was planned",
+            fix="Call run_eval again; it plans and asks about the present cost.",
+            code="intent-changed",
+        )
+    await call.progress(0, spec.planned, verdict.announced_outcome(spec))
+    return await evals.start(spec, work.access.key, asked=asked)
 
 
 def _supported(args: Args) -> None:
@@ -162,6 +291,11 @@ def _supported(args: Args) -> None:
         raise BadInput(
             "a hosted evaluation has the platform's own endpoint, harness and runtime, and is there already",
             fix="Leave endpoint, harness, runtime and upload out, or hosted.",
+        )
+    if args.compare_base and (args.hosted or args.upload):
+        raise BadInput(
+            "compare_base evaluates on this machine and uploads nothing",
+            fix="Leave hosted and upload out, or compare_base.",
         )
     if not args.model:
         raise BadInput("model is missing", fix='Name the model to be trained; search_hub(kind="model") lists them.')
@@ -179,7 +313,9 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
         rows = (await env.worker.rows(limit=_GOLDS if rehearsed else _PROMPTS, seed=0)).rows
         roles = (await env.worker.facts()).roles if env.api == "v1" else None
         prompts = [prompt_tokens(row) for row in rows[:_PROMPTS]]
-        spec = plan_eval(env.snapshot, env.interpreter, env.loaded, access, args.wanted(), roles, prompts)
+        spec = plan_eval(
+            env.snapshot, env.interpreter, env.loaded, access, args.wanted(), roles, prompts, env.distributions
+        )
         if rehearsed:
             await register_golds(work.variables, rows)
     return spec
@@ -195,11 +331,44 @@ def _local(call: Call, args: Args) -> Any:
     return call.snapshot
 
 
-async def _access(lab: Lab, args: Args) -> tuple[endpoints.EndpointAccess, dict[str, str]]:
+def _attachable(call: Call, args: Args, access: endpoints.EndpointAccess) -> bool:
+    """Whether an evaluation of this model at this endpoint may answer the call. Decides without loading anything."""
+    name = call.snapshot.name if call.snapshot is not None else args.environment
+    at = (access.endpoint.url, args.model)
+    jobs = call.lab.ledger.jobs(call.lab.key, environment=name)
+    return any((job.spec.get("endpoint", {}).get("url"), job.spec.get("model")) == at for job in jobs)
+
+
+def _require_attachable(lab: Lab, work: LocalEval, spec: EvalSpec) -> None:
+    """Raise the endpoint's error unless an earlier evaluation answers the call."""
+    if work.unreachable is not None and not EvaluationJobs(lab).costs_nothing(spec):
+        raise work.unreachable
+
+
+async def _access_of(
+    lab: Lab, args: Args, *, base: bool
+) -> tuple[endpoints.EndpointAccess, dict[str, str], EvalError | None]:
+    """The endpoint of one of two models. A base model that the endpoint of the checkpoint does not serve is evaluated
+    at the default endpoint."""
+    try:
+        return await _access(lab, args)
+    except EvalError as error:
+        if not base or args.endpoint is None or error.code != "endpoint-no-model":
+            raise
+        return await _access(lab, args.model_copy(update={"endpoint": None}))
+
+
+async def _access(lab: Lab, args: Args) -> tuple[endpoints.EndpointAccess, dict[str, str], EvalError | None]:
+    """The endpoint, the variables of the rehearsal platform, and the error of an endpoint that does not answer."""
     variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}
     access = endpoints.resolve_endpoint(args.endpoint, variables, lab.settings.endpoints)
     complete = access.endpoint.preset in PRESETS and not lab.settings.rehearsal
-    return await endpoints.query_endpoint(access, args.model or "", exact=complete), variables
+    try:
+        return await endpoints.query_endpoint(access, args.model or "", exact=complete), variables, None
+    except EvalError as error:
+        if error.code != "endpoint-unreachable":
+            raise
+        return access, variables, error
 
 
 def _upload_intent(call: Call, args: Args, access: endpoints.EndpointAccess, ref: str | None) -> Intent | None:
@@ -221,11 +390,12 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
         price = f"{spec.endpoint.host} lists no price for it; it ends at {spec.max_total_tokens or 0:,} tokens"
     else:
         price = f"likely about ${spec.estimate['cost']:.2f} (one turn each), at most ${most:.2f}, where it ends"
-    question = f"{_size(args, spec.endpoint.host)}: {price}?"
+    sized = args.model_copy(update={"num_examples": spec.num_examples, "rollouts": spec.rollouts})
+    question = f"{_size(sized, spec.endpoint.host)}: {price}?"
     if small and unasked + (most or 0.0) > ASK_AFTER:
         question += f" Evaluations that were not asked about have come to ${unasked:.2f} since the last question."
     ask = not small or unasked + (most or 0.0) > ASK_AFTER
-    what = [spec.intent, spec.endpoint.url]
+    what = [spec.intent]
     if ref is not None:
         what, question = [*what, ref], f"{question} {upload.upload_question(ref)}"
     findings: tuple[Finding, ...] = ()
@@ -255,6 +425,7 @@ TOOL = PlannedTool(
     plan=plan,
     run=run,
     effect="executes",
+    runs_environment_code=True,
     snapshot=True,
     hosted=lambda args: bool(args.hosted),
     open_world=True,

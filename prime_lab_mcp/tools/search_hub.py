@@ -10,14 +10,14 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.hub import lookup
-from prime_lab_mcp.lab.hub.eligibility import TrainingCandidate, training_candidate
 from prime_lab_mcp.lab.hub.lookup import HubEntry
-from prime_lab_mcp.lab.models import search
+from prime_lab_mcp.lab.hub.ownership import TrainingCandidate, training_candidate
+from prime_lab_mcp.lab.models import listing
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
-SHOWN = 25
+LISTED = 25
 
 
 class Args(Arguments):
@@ -27,9 +27,9 @@ class Args(Arguments):
 
 async def run(call: Call, args: Args) -> Outcome:
     if args.kind == "model":
-        return await search.search_models(call.lab, args.query.strip())
+        return await listing.search_models(call.lab, args.query.strip())
     if args.kind == "gpu":
-        return await search.search_gpus(call.lab, args.query.strip())
+        return await listing.search_gpus(call.lab, args.query.strip())
     named = HUB_NAME.match(args.query.strip())
     if named:
         return await _named(call, named["owner"], named["name"], named["version"])
@@ -53,16 +53,18 @@ async def _named(call: Call, owner: str, name: str, version: str | None) -> Outc
     kind = _kind(entry.exists, dataset)
     findings = _warnings(call, entry, dataset, kind)
     data: dict[str, Any] = {"kind": kind, "name": entry.ref, "on_hub": entry.exists, "on_huggingface": dataset}
-    found: TrainingCandidate | None = None
+    candidate: TrainingCandidate | None = None
     if entry.exists and version is not None and not entry.holds(version):
         findings.append(_no_version(entry, version))
-        data["versions"] = list(entry.versions)[:SHOWN]
+        data["versions"] = list(entry.versions)[:LISTED]
     elif entry.exists:
-        found = await training_candidate(call.lab, entry, version)
-        data |= _facts(found)
+        candidate = await training_candidate(call.lab, entry, version)
+        data |= _facts(candidate)
     elif kind == "neither":
         data["similar"] = await _similar(call, name)
-    return Outcome(_status(findings), _summary(entry, kind, found), tuple(findings), data, _next(entry, kind, found))
+    return Outcome(
+        _status(findings), _summary(entry, kind, candidate), tuple(findings), data, _next(entry, kind, candidate)
+    )
 
 
 def _kind(on_hub: bool | None, on_hugging_face: bool | None) -> str:
@@ -101,21 +103,21 @@ def _warnings(call: Call, entry: HubEntry, dataset: bool | None, kind: str) -> l
     return findings
 
 
-def _facts(found: TrainingCandidate) -> dict[str, Any]:
-    entry = found.entry
+def _facts(candidate: TrainingCandidate) -> dict[str, Any]:
+    entry = candidate.entry
     return {
-        "versions": list(entry.versions)[:SHOWN] or ([entry.version] if entry.version else []),
-        "version": found.version,
-        "content_hash": entry.hash_of(found.version),
+        "versions": list(entry.versions)[:LISTED] or ([entry.version] if entry.version else []),
+        "version": candidate.version,
+        "content_hash": entry.hash_of(candidate.version),
         "visibility": entry.visibility,
         "description": quote(entry.description) if entry.description else None,
-        **found.as_json(),
+        **candidate.as_json(),
     }
 
 
 async def _similar(call: Call, name: str) -> list[str]:
-    found = await call.lab.prime.env_list(name, 5)
-    return [str(e.get("environment")) for e in found]
+    listed = await call.lab.prime.env_list(name, 5)
+    return [str(e.get("environment")) for e in listed]
 
 
 def _no_version(entry: HubEntry, version: str) -> Finding:
@@ -135,14 +137,14 @@ def _status(findings: list[Finding]) -> Literal["passed", "failed", "inconclusiv
     return "failed" if {"nothing-found", "version-not-found"} & set(blockers) else "inconclusive"
 
 
-def _summary(entry: HubEntry, kind: str, found: TrainingCandidate | None) -> str:
+def _summary(entry: HubEntry, kind: str, candidate: TrainingCandidate | None) -> str:
     if kind in ("environment", "both"):
         also = ", and a dataset of that name is on Hugging Face" if kind == "both" else ""
-        if found is None:
+        if candidate is None:
             return f"{entry.ref} is an environment on the Hub, without that version{also}."
-        fit = {True: "trainable", False: "not trainable", None: "of unknown generation"}[found.trainable]
-        whose = ", published from files of this machine: its gates stay" if found.ours else ""
-        fast = ", and can be trained as it is" if found.fast else ""
+        fit = {True: "trainable", False: "not trainable", None: "of unknown generation"}[candidate.trainable]
+        whose = ", published from files of this machine: its gates stay" if candidate.ours else ""
+        fast = ", and can be trained as it is" if candidate.fast else ""
         return f"{entry.ref} is an environment on the Hub ({fit}{whose}){fast}{also}."
     return {
         "dataset": f"{entry.ref} is a dataset on Hugging Face, not an environment.",
@@ -150,8 +152,8 @@ def _summary(entry: HubEntry, kind: str, found: TrainingCandidate | None) -> str
     }.get(kind, f"What {entry.ref} is could not be settled.")
 
 
-def _next(entry: HubEntry, kind: str, found: TrainingCandidate | None) -> tuple[Next, ...]:
-    calls = list(found.next()) if found else []
+def _next(entry: HubEntry, kind: str, candidate: TrainingCandidate | None) -> tuple[Next, ...]:
+    calls = list(candidate.next()) if candidate else []
     if kind in ("dataset", "both"):
         calls.append(Next("inspect_dataset", "see whether it makes an environment", {"dataset": entry.ref}))
     query = entry.ref if entry.exists else entry.name
@@ -159,7 +161,7 @@ def _next(entry: HubEntry, kind: str, found: TrainingCandidate | None) -> tuple[
 
 
 async def _search(call: Call, query: str) -> Outcome:
-    found = await call.lab.prime.env_list(query, SHOWN)
+    listed = await call.lab.prime.env_list(query, LISTED)
     rows = [
         {
             "name": e.get("environment"),
@@ -167,10 +169,10 @@ async def _search(call: Call, query: str) -> Outcome:
             "visibility": e.get("visibility"),
             "description": quote(e["description"], 160) if e.get("description") else None,
         }
-        for e in found
+        for e in listed
     ]
     if not rows:
-        return search.nothing_found("environment", query)
+        return listing.nothing_found("environment", query)
     first = str(rows[0]["name"])
     return Outcome(
         "passed",

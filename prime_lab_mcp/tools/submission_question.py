@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import tomlkit
+
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
 from prime_lab_mcp.lab.configs.packages import packages_summary
+from prime_lab_mcp.lab.configs.rules.unproven import unproven_sentence
 from prime_lab_mcp.lab.hub.lookup import hub_fact
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
@@ -40,6 +43,7 @@ def submission_intent(
         known.cost.max_cost,
         findings=known.findings,
         cautions=tuple(cautions),
+        file=tomlkit.dumps(config.table).strip(),
     )
 
 
@@ -61,10 +65,11 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     keys = forwarded_keys(lab, config)
     parts.append(f"{' and '.join(keys)} of this machine is handed to the run." if keys else "")
     parts += [_sentence(f.message) for f in known.findings if f.code in ("wandb-key-missing", "wallet-low")]
+    parts.append(unproven_sentence(config))
     parts += _surroundings(lab, config)
     if known.validation.outcome == "unavailable":
-        said = quote(known.validation.problems[0], 200) if known.validation.problems else "no reason given"
-        parts.append(f"It would be sent without having been validated: {said}.")
+        reason = quote(known.validation.problems[0], 200) if known.validation.problems else "no reason given"
+        parts.append(f"It would be sent without having been validated: {reason}.")
     elif known.validation.outcome == "not-offered":
         parts.append("The platform offers no validation of configs; it was checked offline.")
     return " ".join(part for part in parts if part)
@@ -109,11 +114,11 @@ async def card_entries(call: Call, args: Any, agreed: Intent | None, started: Ru
 
 async def _hub_hashes(prime: PlatformReader, config: TrainingConfig) -> dict[str, str | None]:
     """The Hub's content hash of every `owner/name@version` in a config; None if the Hub has none."""
-    found = {}
+    hashes = {}
     for source in {s.id: s for s in config.sources if s.owner}.values():
         assert source.owner is not None
-        found[source.id] = (await hub_fact(prime, source.owner, source.env_name, source.version)).content_hash
-    return found
+        hashes[source.id] = (await hub_fact(prime, source.owner, source.env_name, source.version)).content_hash
+    return hashes
 
 
 async def _versions(lab: Lab) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, LabError
 from prime_lab_mcp.lab.base.report import Finding, Link, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.author import ConfigRequest, write_config
@@ -21,10 +21,11 @@ from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training import control, submission
 from prime_lab_mcp.lab.training.bound import CostBound, cost_of
-from prime_lab_mcp.lab.training.naming import write_sent_copy
+from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.preparation import RunPreparation, prepare_run
-from prime_lab_mcp.lab.training.submission import RunStanding
-from prime_lab_mcp.tools.argument_types import Slug, Text
+from prime_lab_mcp.lab.training.submission import RunStanding, write_sent_copy
+from prime_lab_mcp.tools.argument_types import Dollars, Slug, Text
+from prime_lab_mcp.tools.budgeting import over_budget
 from prime_lab_mcp.tools.submission_question import card_entries, submission_intent
 from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 
@@ -34,34 +35,47 @@ class Args(Arguments):
     config: Annotated[Text | None, Field(description="TOML path.")] = None
     model: Annotated[Text | None, Field(description="Without config.")] = None
     steps: Annotated[int | None, Field(ge=1, description="Without config.")] = None
+    batch: Annotated[int | None, Field(ge=1, description="Rollouts a step, without config.")] = None
+    group: Annotated[int | None, Field(ge=2, description="Rollouts a task, without config.")] = None
+    max_tokens: Annotated[int | None, Field(ge=1, description="Per completion, without config.")] = None
+    budget: Annotated[Dollars | None, Field(description="US dollars at most.")] = None
     resume_from: Annotated[Slug | None, Field(description="Id of a PAUSED run.")] = None
     again: Annotated[bool, Field(description="Once more after the last run ended.")] = False
     yes: Annotated[bool, Field(description="Skip the question; needs --max-spend.")] = False
     confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
 
 
+_SIZES = ("steps", "batch", "group", "max_tokens")
+"""Arguments that only a call without a config takes."""
+
+
 async def config(call: Call, args: Args) -> Path:
     """The config of the call. If none is named, a config for `environment` is written, unless one exists."""
     if args.config is not None:
-        if args.environment or args.model or args.steps:
+        if args.environment or args.model or any(getattr(args, name) is not None for name in _SIZES):
             raise BadInput(
-                "a config says itself which environment, model and steps it has",
+                "a config says itself which environment, model, steps, batch, group and tokens it has",
                 fix="Pass config alone, or write a changed one with write_training_config(based_on=...).",
             )
         return _existing(call, args.config)
     if args.environment is None:
         raise BadInput("neither a config nor an environment was named", fix="Pass config or environment.")
-    choices = ConfigChoices((), model=args.model, steps=args.steps)
-    written = await write_config(call.lab, ConfigRequest((args.environment,), choices), datetime.now(UTC).date())
+    choices = ConfigChoices((), model=args.model, **{name: getattr(args, name) for name in _SIZES})
+    request = ConfigRequest((args.environment,), choices)
+    fit = ConfigBudget(call.lab, args.budget).fit if args.budget is not None else None
+    try:
+        written = await write_config(call.lab, request, datetime.now(UTC).date(), fit)
+    except BudgetError as error:
+        raise over_budget(error, "submit_training", args) from None
     return written.config.path
 
 
 def _existing(call: Call, path: str) -> Path:
     workspace = call.lab.workspace
     for candidate in (path, f"configs/rl/{path}", f"configs/rl/{path}.toml"):
-        found = workspace.resolve(candidate)
-        if found.is_file():
-            return _hosted(found)
+        config = workspace.resolve(candidate)
+        if config.is_file():
+            return _hosted(config)
     return workspace.resolve(path, must_exist=True)
 
 
@@ -97,8 +111,8 @@ class SubmissionPlan:
 
 
 async def plan(call: Call, args: Args) -> Plan[SubmissionPlan]:
-    lab, found = call.lab, _config(call)
-    at = await submission.run_standing(lab, found, resume_from=args.resume_from, again=args.again)
+    lab, config = call.lab, _config(call)
+    at = await submission.run_standing(lab, config, resume_from=args.resume_from, again=args.again)
     if at.state == "existing":
         exists = f"Run {at.id} of this config exists; nothing is sent."
         return Plan(SubmissionPlan(args, None), Intent("submit", at.key, exists, ask=False))
@@ -106,12 +120,24 @@ async def plan(call: Call, args: Args) -> Plan[SubmissionPlan]:
         await _require_paused(call, args.resume_from)
         await control.require_not_resumed(lab, args.resume_from)
     await call.progress(0.0, 2.0, "asking the platform whether it accepts the config")
-    known = await prepare_run(lab, found, write_sent_copy(lab, found, at.name, at.key), call.platform)
+    known = await prepare_run(lab, config, write_sent_copy(lab, config, at.name, at.key), call.platform)
     work = SubmissionPlan(args, known)
+    if args.budget is not None and known.cost.max_cost is not None and known.cost.max_cost > args.budget + 1e-9:
+        raise _above_budget(call, config, known.cost.max_cost, args.budget)
     if known.validation.outcome == "invalid":
         refused = "The platform does not accept the config; nothing is sent."
         return Plan(work, Intent("submit", at.key, refused, ask=False))
-    return Plan(work, submission_intent(lab, found, at, known, args.resume_from))
+    return Plan(work, submission_intent(lab, config, at, known, args.resume_from))
+
+
+def _above_budget(call: Call, found: TrainingConfig, cost: float, budget: float) -> LabError:
+    smaller = {"based_on": _relative(call, found), "budget": budget}
+    return LabError(
+        f"{found.path.name} may cost ${cost:.2f}, more than the budget of ${budget:.2f}; nothing was sent",
+        fix="Write a smaller config for this budget, or pass a larger one if the user agrees.",
+        code="budget-too-small",
+        next=(Next("write_training_config", "a version that fits the budget", smaller),),
+    )
 
 
 async def _require_paused(call: Call, id: str) -> None:
@@ -125,37 +151,39 @@ async def _require_paused(call: Call, id: str) -> None:
 
 
 async def run(call: Call, plan: Plan[SubmissionPlan]) -> Outcome:
-    lab, found, args, known = call.lab, _config(call), plan.work.args, plan.work.prepared
-    at = await submission.run_standing(lab, found, resume_from=args.resume_from, again=args.again)
+    lab, config, args, known = call.lab, _config(call), plan.work.args, plan.work.prepared
+    at = await submission.run_standing(lab, config, resume_from=args.resume_from, again=args.again)
     if at.state == "existing":
-        return await _known(call, found, at)
+        return await _known(call, config, at)
     if known is None:
         raise _changed()
     if known.validation.outcome == "invalid":
-        return _rejected(call, found, (_invalid(found, known.validation),))
-    cost = await cost_of(lab, found)
+        return _rejected(call, config, (_invalid(config, known.validation),))
+    cost = await cost_of(lab, config)
     _require_agreed(plan.intent, at, cost, known.validation)
     await call.progress(1.0, 2.0, f"submitting {at.name}")
-    copy = write_sent_copy(lab, found, at.name, at.key)
+    copy = write_sent_copy(lab, config, at.name, at.key)
     if args.resume_from is not None:
         await control.require_not_resumed(lab, args.resume_from)
     try:
-        started = await submission.submit_run(lab, found, at, cost, args.resume_from, copy)
+        started = await submission.submit_run(lab, config, at, cost, args.resume_from, copy)
     except LabError as error:
         if error.code != "platform-rejected":
             raise
-        return _rejected(call, found, (_refused(error),))
+        return _rejected(call, config, (_refused(error),))
     if started is None:
-        at = await submission.run_standing(lab, found, resume_from=args.resume_from)
+        at = await submission.run_standing(lab, config, resume_from=args.resume_from)
         if at.state == "existing":
-            return await _known(call, found, at)
+            return await _known(call, config, at)
         raise LabError(
             f"another call was submitting {at.name}, and the platform did not take it",
             fix="Call submit_training again; nothing was started so far.",
             code="submit-in-flight",
         )
     started = await card_entries(call, args, plan.intent, started, known.validation)
-    return await _outcome(call, found, started, _doubts(plan.intent, known.validation), deduplicated=False)
+    return await _outcome(
+        call, config, started, _validation_findings(plan.intent, known.validation), deduplicated=False
+    )
 
 
 def _require_agreed(agreed: Intent | None, at: RunStanding, cost: CostBound, answer: ValidateAnswer) -> None:
@@ -167,9 +195,9 @@ def _require_agreed(agreed: Intent | None, at: RunStanding, cost: CostBound, ans
     if agreed.key != at.key or not agreed.ask or dearer:
         raise _changed()
     if answer.outcome == "unavailable" and NOT_VALIDATED not in agreed.cautions:
-        said = quote(answer.problems[0]) if answer.problems else "no reason given"
+        reason = quote(answer.problems[0]) if answer.problems else "no reason given"
         raise LabError(
-            f"{NOT_VALIDATED}, and the approval did not say so; nothing was sent: {said}",
+            f"{NOT_VALIDATED}, and the approval did not say so; nothing was sent: {reason}",
             fix="Call submit_training again: it asks the platform once more, or says so in the question.",
             code="config-not-validated",
         )
@@ -183,21 +211,21 @@ def _changed() -> LabError:
     )
 
 
-def _doubts(agreed: Intent | None, answer: ValidateAnswer) -> tuple[Finding, ...]:
+def _validation_findings(agreed: Intent | None, answer: ValidateAnswer) -> tuple[Finding, ...]:
     """The findings that were known and approved at submission, for later reference."""
-    found = agreed.findings if agreed is not None else ()
+    findings = agreed.findings if agreed is not None else ()
     if answer.outcome != "unavailable":
-        return found
-    said = quote(answer.problems[0]) if answer.problems else "no reason given"
-    message = f"the run was sent without having been validated, as agreed: {said}"
-    return (*found, Finding("config-not-validated", "warning", message, "Watch the first minutes with watch_run."))
+        return findings
+    reason = quote(answer.problems[0]) if answer.problems else "no reason given"
+    message = f"the run was sent without having been validated, as agreed: {reason}"
+    return (*findings, Finding("config-not-validated", "warning", message, "Watch the first minutes with watch_run."))
 
 
-def _invalid(found: TrainingConfig, answer: ValidateAnswer) -> Finding:
+def _invalid(config: TrainingConfig, answer: ValidateAnswer) -> Finding:
     rows = tuple({"problem": quote(problem)} for problem in answer.problems)
-    message = f"the platform's schema does not accept {found.path.name} ({count(len(rows), 'problem')})"
+    message = f"the platform's schema does not accept {config.path.name} ({count(len(rows), 'problem')})"
     fix = "Correct it with write_training_config(based_on=...), then check_training_config."
-    return Finding("config-rejected", "blocker", message, fix, found.path.name, rows)
+    return Finding("config-rejected", "blocker", message, fix, config.path.name, rows)
 
 
 def _refused(error: LabError) -> Finding:
@@ -207,19 +235,19 @@ def _refused(error: LabError) -> Finding:
     return Finding("config-rejected", "blocker", error.message, fix, rows=rows)
 
 
-def _rejected(call: Call, found: TrainingConfig, findings: tuple[Finding, ...]) -> Outcome:
-    path = _relative(call, found)
+def _rejected(call: Call, config: TrainingConfig, findings: tuple[Finding, ...]) -> Outcome:
+    path = _relative(call, config)
     return Outcome(
         "failed",
         "The platform does not accept the config; no run was created.",
         findings,
-        {"config_path": path, "config_sha256": found.sha256},
+        {"config_path": path, "config_sha256": config.sha256},
         (Next("write_training_config", "write a corrected one", {"based_on": path}),),
-        facts=Facts(config_sha256=found.sha256, model=found.model, touches_platform=True),
+        facts=Facts(config_sha256=config.sha256, model=config.model, touches_platform=True),
     )
 
 
-async def _known(call: Call, found: TrainingConfig, at: RunStanding) -> Outcome:
+async def _known(call: Call, config: TrainingConfig, at: RunStanding) -> Outcome:
     """Return the existing run of this intent, and say how to run once more if that run has ended."""
     if at.id is None:
         raise RuntimeError("a run without an id is not known")
@@ -234,20 +262,20 @@ async def _known(call: Call, found: TrainingConfig, at: RunStanding) -> Outcome:
             call.lab.key,
             at.key,
             call.lab.platform,
-            config_path=_relative(call, found),
-            config_sha256=found.sha256,
+            config_path=_relative(call, config),
+            config_sha256=config.sha256,
         )
     )
     findings: tuple[Finding, ...] = ()
     if at.ended:
         message = f"the run of this config ended: {at.status}"
         findings = (Finding("run-ended", "warning", message, "Pass again=true to start another run of it."),)
-    return await _outcome(call, found, started, findings, deduplicated=True, status=at.status)
+    return await _outcome(call, config, started, findings, deduplicated=True, status=at.status)
 
 
 async def _outcome(
     call: Call,
-    found: TrainingConfig,
+    config: TrainingConfig,
     started: Run,
     findings: tuple[Finding, ...],
     *,
@@ -271,20 +299,20 @@ async def _outcome(
     if any(f.code == "run-ended" for f in findings):
         calls.append(Next("submit_training", "run it once more", {"config": started.config_path, "again": True}))
     price = f" at ${started.price_per_hour:.2f} per hour" if started.price_per_hour is not None else ""
-    said = "exists already" if deduplicated else f"was started{price}"
+    ending = "exists already" if deduplicated else f"was started{price}"
     return Outcome(
         "passed",
-        f"Run {started.id} ({started.name}) {said}.",
+        f"Run {started.id} ({started.name}) {ending}.",
         findings,
         data,
         tuple(calls),
         (Link(f"lab://runs/{started.id}", "the run"), Link(f"lab://runs/{started.id}/card", "how to make it again")),
-        facts=Facts(config_sha256=found.sha256, model=found.model, touches_platform=True),
+        facts=Facts(config_sha256=config.sha256, model=config.model, touches_platform=True),
     )
 
 
-def _relative(call: Call, found: TrainingConfig) -> str:
-    return found.path.resolve().relative_to(call.lab.workspace.root).as_posix()
+def _relative(call: Call, config: TrainingConfig) -> str:
+    return config.path.resolve().relative_to(call.lab.workspace.root).as_posix()
 
 
 TOOL = PlannedTool(

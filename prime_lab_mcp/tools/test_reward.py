@@ -10,26 +10,26 @@ import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.findings import worst_first
-from prime_lab_mcp.lab.base.progress import Say
-from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
+from prime_lab_mcp.lab.base.report import Finding, Next, Say, Verdict, worst_first
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment
+from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment, present_distributions
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
 from prime_lab_mcp.lab.rewards import cases as supplied
-from prime_lab_mcp.lab.rewards import comparison, judge_relay, surroundings, trial
+from prime_lab_mcp.lab.rewards import comparison, judge_relay, reward_source, surroundings, trial
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial, Witnessed
 from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
-from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts
+from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts, solutions
+from prime_lab_mcp.lab.rewards.rules.scoring import component_coverage
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Rows
-from prime_lab_mcp.lab.worker.faults import LoadFailed
+from prime_lab_mcp.lab.worker.faults import LoadFailed, ProblemCode
 from prime_lab_mcp.tools import reward_judge
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Plan, PlannedTool
 
@@ -39,7 +39,13 @@ _SUPPLIED = 20
 _ROLLOUTS = 16
 _SURROUNDINGS = 12
 _INCONCLUSIVE = frozenset({"reward-no-gold"})
-_UNKNOWN = judges.INCONCLUSIVE | {"reward-witness-failed"}
+_UNKNOWN = judges.INCONCLUSIVE | {
+    "reward-witness-failed",
+    "gold-not-understood",
+    "reward-component-unearned",
+    "reward-solution-broken",
+    "reward-untested",
+}
 
 
 EXAMPLES = 8
@@ -95,12 +101,14 @@ async def run(call: Call, plan: Plan[RewardTest]) -> Outcome:
     try:
         return await _tested(call, plan)
     except LoadFailed as error:
-        if args.env_args is None or args.same_as is not None:
+        if error.unreachable or args.env_args is None or args.same_as is not None:
             raise
-        return _not_loaded(call, args.env_args, error)
+        return _not_loaded(call, args.env_args, error, await present_distributions(call.lab, call.environment))
 
 
-def _not_loaded(call: Call, env_args: Mapping[str, Any], error: LoadFailed) -> Outcome:
+def _not_loaded(
+    call: Call, env_args: Mapping[str, Any], error: LoadFailed, distributions: Mapping[str, str]
+) -> Outcome:
     snapshot = call.environment
     finding = Finding(
         "environment-load-failed",
@@ -116,7 +124,10 @@ def _not_loaded(call: Call, env_args: Mapping[str, Any], error: LoadFailed) -> O
         (finding,),
         {"loads": False},
         (Next("test_reward", "with the arguments that load", {"environment": snapshot.relative}),),
-        facts=Facts(env_args=canonical_arguments(env_args, known_defaults(snapshot))),
+        facts=Facts(
+            env_args=canonical_arguments(env_args, known_defaults(snapshot)),
+            toolchain={DISTRIBUTIONS: dict(distributions)},
+        ),
     )
 
 
@@ -163,6 +174,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
                 wrapper=wrapper,
                 relay=way,
                 arguments=found.env_args,
+                own_raises=reward_source.raise_statements(written),
             )
         if args.rendering is not None:
             _check_rendering(snapshot.relative, args, seen)
@@ -206,7 +218,8 @@ async def _compare(
     variables = None if way is None else way.variables
     async with open_environment(call.lab, other, progress=say, variables=variables) as found:
         await say(f"scoring the same completions in {other.name}")
-        return await comparison.compare_rewards(seen, sample.rows, found.worker, name=other.name)
+        rewards = found.loaded.rewards
+        return await comparison.compare_rewards(seen, sample.rows, found.worker, name=other.name, rewards=rewards)
 
 
 def _outcome(
@@ -250,6 +263,10 @@ def _outcome(
         data["surroundings"] = surroundings.named(reads)[:_SURROUNDINGS]
     if seen.witnessed is not None:
         data["witness"] = _witness(seen.witnessed)
+    if seen.solved.played:
+        data["solutions"] = solutions.solution_lines(seen)
+    elif seen.interactive and blocked & {"gold-not-understood", "reward-no-gold"}:
+        data["solution_skeleton"] = solutions.solution_skeleton(seen)
     if seen.rollouts:
         data["rollouts"] = rollouts.rollout_lines(seen)[:_ROLLOUTS]
     if compared is not None:
@@ -273,7 +290,11 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
     number, name = count(len(compared.compared), "completion"), quote(compared.name, 80)
     if compared.different:
         return f" {len(compared.different)} of {number} earned another share in {name}."
-    return f" All {number} earned the same share in {name}."
+    if compared.weights:
+        return f" All {number} earned the same share in {name}, but the weights of components differ."
+    open_parts = quote(", ".join(compared.unexercised), 120)
+    left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""
+    return f" All {number} earned the same share in {name}{left}."
 
 
 def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
@@ -304,7 +325,15 @@ def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
     number = count(seen.run, "completion")
     rate = amounts.gold_pass_rate(seen)
     none = "no gold answers" if seen.style is None else "gold answers not scored"
-    gold = none if rate is None else f"{rate:.1%} of gold answers earn the maximum of {seen.max_reward:g}"
+    if not amounts.gold_is_understood(seen):
+        rate, none = None, "gold answers not understood"
+    what = "solutions" if seen.by_rollouts and seen.solved.scored else "gold answers"
+    after = " after the calls of their solutions" if seen.after_calls else ""
+    gold = none if rate is None else f"{rate:.1%} of {what}{after} earn the maximum of {seen.max_reward:g}"
+    left_out = len(seen.unmatched) + sum(c.shot.scored.has(ProblemCode.NOT_RUN) for c in seen.supplied)
+    if status == "passed" and left_out:
+        skipped = count(left_out, "supplied case")
+        return f"No flaw was found with {number} ({gold}), but {skipped} could not be run, and shows nothing."
     if status == "passed":
         return f"The reward held with {number}: {gold}, and no wrong answer or hack is paid like a right one."
     codes = ", ".join(dict.fromkeys(f.code for f in blockers))
@@ -340,7 +369,7 @@ def _data(
     return {
         "tasks": seen.tasks,
         "cases": seen.run,
-        "gold_pass_rate": None if rate is None else round(rate, 4),
+        "gold_pass_rate": None if rate is None or not amounts.gold_is_understood(seen) else round(rate, 4),
         "golds_scored": len(seen.golds),
         "max_reward": round(seen.max_reward, 6),
         "answer_format": style.golds.format if style else None,
@@ -351,6 +380,7 @@ def _data(
         else None,
         "sanity_checks": [check.as_json() for check in sanity],
         "components": reward.component_means(seen),
+        "coverage": [{"name": c.name, "scored": c.scored, "earned": c.earned} for c in component_coverage(seen)],
         "failing_cases": [_shown(row, case) for row, case in failing[:_FAILING]],
         "supplied_cases": [_supplied(case, seen) for case in seen.supplied[:_SUPPLIED]],
         "probes": args.probes,
@@ -395,6 +425,7 @@ TOOL = PlannedTool(
     plan=plan,
     run=run,
     effect="executes",
+    runs_environment_code=True,
     snapshot=True,
     records="environment",
 )

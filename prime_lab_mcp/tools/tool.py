@@ -13,8 +13,7 @@ from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from prime_lab_mcp.lab.base.progress import Progress
-from prime_lab_mcp.lab.base.report import Finding, Report
+from prime_lab_mcp.lab.base.report import Finding, Progress, Report
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.outcome import Outcome
@@ -35,7 +34,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class References(Protocol):
+class ReferencePages(Protocol):
     """The pages that an agent can read with `read_reference` (resources/catalog.py implements it)."""
 
     def topics(self) -> list[tuple[str, str]]: ...
@@ -64,6 +63,8 @@ class Intent:
     """Findings of the plan, shown with the question. A blocker refuses the call at once."""
     cautions: tuple[str, ...] = ()
     """Cautions that a confirmation must name. With any caution, `yes` does not skip the question."""
+    file: str = ""
+    """The whole file that would be sent, shown below the question and in the report that asks."""
 
 
 A = TypeVar("A", bound=Arguments)
@@ -94,7 +95,7 @@ class Call:
     snapshot: Snapshot | None
     """Snapshot of the environment in the arguments, if the tool works on a local environment."""
     progress: Progress
-    references: References
+    references: ReferencePages
     prove: Callable[[str, Snapshot], Awaitable[Report]]
     """Runs a free prerequisite on a snapshot that was taken during this call, and records its verdict."""
     platform: PlatformReader | None = None
@@ -125,6 +126,9 @@ class ToolBase(Generic[A]):
     description: str
     args: type[A]
     effect: Effect
+    runs_environment_code: bool = False
+    """True if the tool runs environment code on this machine. Its reports then say where the kernel does not confine
+    that code."""
     snapshot: bool = False
     """True if the tool works on a snapshot of the local environment named by its `environment` argument."""
     records: Literal["environment", "config", "dataset", "preflight"] | None = None

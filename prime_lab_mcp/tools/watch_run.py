@@ -23,7 +23,7 @@ from prime_lab_mcp.tools import training_report
 from prime_lab_mcp.tools.argument_types import Slug
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
-_SHOWN = 15
+_LISTED = 15
 _RUN_ENDED = ("COMPLETED", "STOPPED", "PAUSED", "FAILED")
 _EVAL_ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
 
@@ -44,15 +44,17 @@ async def run(call: Call, args: Args) -> Outcome:
     if known and known[0].kind == "hosted-eval":
         return await _hosted(call, args.id)
     try:
-        seen = await watch.watch_run(call.lab, args.id, known[0] if known else None, args.step)
+        reading = await watch.watch_run(call.lab, args.id, known[0] if known else None, args.step)
     except LabError as error:
         if error.code == "platform-not-found":
             return await _elsewhere(call, args.id, error)
         raise
     after = None
-    if seen.status in _RUN_ENDED:
-        after = await outcome.run_outcome(call.lab, args.id, seen.run, seen.checkpoints, held_out_series(seen.rows))
-    return training_report.outcome(args.id, seen, known[0] if known else None, after)
+    if reading.status in _RUN_ENDED:
+        after = await outcome.run_outcome(
+            call.lab, args.id, reading.run, reading.checkpoints, held_out_series(reading.rows)
+        )
+    return training_report.outcome(args.id, reading, known[0] if known else None, after)
 
 
 async def _elsewhere(call: Call, id: str, error: LabError) -> Outcome:
@@ -95,21 +97,21 @@ def _job(call: Call, job: Job) -> Outcome:
 
 
 async def _hosted(call: Call, id: str) -> Outcome:
-    found = await call.lab.prime.eval_get(id)
-    state = str(found.get("status") or "UNKNOWN").upper()
+    evaluation = await call.lab.prime.eval_get(id)
+    state = str(evaluation.get("status") or "UNKNOWN").upper()
     data = {
         "id": id,
         "kind": "hosted-eval",
         "status": state,
-        "model": found.get("model_name") or found.get("inference_model"),
-        "reward": finite_number(found.get("avg_score")),
-        "samples": found.get("total_samples"),
+        "model": evaluation.get("model_name") or evaluation.get("inference_model"),
+        "reward": finite_number(evaluation.get("avg_score")),
+        "samples": evaluation.get("total_samples"),
     }
     findings: tuple[Finding, ...] = ()
     if state in ("FAILED", "TIMEOUT", "CANCELLED"):
-        said = quote(str(found.get("error_message") or "no reason given"))
+        reason = quote(str(evaluation.get("error_message") or "no reason given"))
         fix = "Mend the cause and call run_eval(hosted=true) again."
-        findings = (Finding("eval-failed", "blocker", f"the hosted evaluation ended {state}: {said}", fix),)
+        findings = (Finding("eval-failed", "blocker", f"the hosted evaluation ended {state}: {reason}", fix),)
     ended = state in _EVAL_ENDED
     status: Literal["running", "passed", "failed"] = "failed" if findings else "passed" if ended else "running"
     following = (
@@ -129,7 +131,7 @@ async def _hosted(call: Call, id: str) -> Outcome:
 
 async def _list(call: Call) -> Outcome:
     lab = call.lab
-    evals = evaluations.list_evaluations(lab, _SHOWN)
+    evals = evaluations.list_evaluations(lab, _LISTED)
     ours = {r.id: r for r in lab.ledger.runs(platform=lab.platform, kind="training")}
     listed: list[dict[str, Any]] = []
     findings: list[Finding] = []
@@ -148,28 +150,28 @@ async def _list(call: Call) -> Outcome:
         asking.start_soon(ask_runs)
         asking.start_soon(ask_pods)
     runs = [_row(r, str(r.get("id")) in ours) for r in listed]
-    seen = {r["id"] for r in runs}
+    ids = {r["id"] for r in runs}
     runs += [
         {"id": r.id, "kind": r.kind, "name": r.name, "status": "unknown", "from_here": True}
         for r in ours.values()
-        if r.id not in seen
+        if r.id not in ids
     ]
     runs.sort(key=lambda r: not r["from_here"])
     live = [r for r in runs if r["status"] in ("QUEUED", "PENDING", "RUNNING", "PAUSING")]
-    data = {"runs": runs[:_SHOWN], "evals": evals, "total_runs": len(runs)}
+    data = {"runs": runs[:_LISTED], "evals": evals, "total_runs": len(runs)}
     first = next(iter([*live, *runs, *evals]), None)
     calls = (Next("watch_run", "how it stands", {"id": first["id"]}),) if first else (Next("workflow_status", "start"),)
-    said = f"{count(len(runs), 'training run')} ({len(live)} going), {count(len(evals), 'evaluation')}."
-    return Outcome("passed", said, tuple(findings), data, calls)
+    summary = f"{count(len(runs), 'training run')} ({len(live)} going), {count(len(evals), 'evaluation')}."
+    return Outcome("passed", summary, tuple(findings), data, calls)
 
 
-def _row(found: dict[str, Any], from_here: bool) -> dict[str, Any]:
+def _row(run: dict[str, Any], from_here: bool) -> dict[str, Any]:
     return {
-        "id": str(found.get("id")),
+        "id": str(run.get("id")),
         "kind": "training",
-        "name": found.get("name"),
-        "status": str(found.get("status") or "UNKNOWN").upper(),
-        "model": found.get("base_model"),
+        "name": run.get("name"),
+        "status": str(run.get("status") or "UNKNOWN").upper(),
+        "model": run.get("base_model"),
         "from_here": from_here,
     }
 

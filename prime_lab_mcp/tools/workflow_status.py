@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
+import anyio
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.loading import present_distributions
 from prime_lab_mcp.lab.state.arguments import arguments_summary
-from prime_lab_mcp.lab.state.gates import FREE, LINE, NEEDS, Standing, gate_standings, tried_arguments
+from prime_lab_mcp.lab.state.gates import (
+    DEPENDENT,
+    FREE,
+    LINE,
+    NEEDS,
+    Standing,
+    gate_standings,
+    installed_verifiers,
+    tried_arguments,
+)
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
+from prime_lab_mcp.lab.state.upcoming import upcoming_call
+from prime_lab_mcp.lab.training.next_step import step_after_the_push
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _TRIED = 5
 """Number of sets of arguments that are tried on the gate of push_environment."""
+
+
+_LISTED = 10
+"""Number of evaluations and of runs in the report."""
 
 
 class Args(Arguments):
@@ -26,20 +44,28 @@ class Args(Arguments):
 
 
 async def run(call: Call, args: Args) -> Outcome:
+    # A long ledger and many environments must not hold up the event loop.
+    snapshots = await anyio.to_thread.run_sync(_snapshots, call, args)
+    decided_by = (call.lab.ledger.version(), installed_verifiers())
+    environments = [await _environment(call, snapshot, decided_by) for snapshot in snapshots]
+    return await anyio.to_thread.run_sync(_outcome, call, environments)
+
+
+def _snapshots(call: Call, args: Args) -> list[Snapshot]:
+    workspace = call.lab.workspace
+    folders = workspace.list_environments() if args.environment is None else [workspace.environment(args.environment)]
+    return [call.lab.snapshots.take(folder) for folder in folders]
+
+
+def _outcome(call: Call, environments: list[dict[str, Any]]) -> Outcome:
     lab = call.lab
-    names = (
-        [lab.workspace.environment(args.environment).relative]
-        if args.environment is not None
-        else [folder.relative for folder in lab.workspace.list_environments()]
-    )
-    environments = [_environment(call, await lab.snapshot(name)) for name in names]
     evals = [
         {"id": job.id, "environment": job.environment, "state": job.state, **dict(job.progress)}
-        for job in lab.ledger.jobs(lab.key)[:10]
+        for job in lab.ledger.jobs(lab.key, limit=_LISTED)
     ]
     runs = [
         {"id": run.id, "name": run.name, "kind": run.kind, "platform": run.platform}
-        for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform)[:10]
+        for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform, limit=_LISTED)
     ]
     data: dict[str, Any] = {
         "workspace": lab.workspace.root.name,
@@ -56,36 +82,110 @@ async def run(call: Call, args: Args) -> Outcome:
     next_calls = tuple(Next(e["next"]["tool"], e["next"]["why"], e["next"].get("arguments")) for e in environments[:5])
     if not environments:
         next_calls = (
-            Next("inspect_dataset", "start from a dataset"),
-            Next("search_hub", "or find an environment that exists", {"kind": "environment", "query": "..."}),
+            *(Next("inspect_dataset", "start from this file", {"dataset": name}) for name in _data_files(call)),
+            Next("read_reference", "how to start from a dataset or from nothing", {"topic": "guide/workflow"}),
         )
     ready = sum(g["state"] == "open" for e in environments for g in e["gates"] if g["tool"] == "push_environment")
     summary = f"{count(len(environments), 'environment')} here, {ready} ready to push; {count(len(runs), 'run')} known."
     return Outcome("passed", summary, data=data, next=next_calls)
 
 
-def _environment(call: Call, snapshot: Snapshot) -> dict[str, Any]:
-    line = gate_standings(call.lab.ledger, call.lab.key, call.lab.platform, snapshot)
-    gates = [_gate(call, snapshot, tool) for tool in ("test_reward", "run_eval", "push_environment", "submit_training")]
-    evidence = [_shown(call, found, snapshot) for found in line]
+async def _environment(call: Call, snapshot: Snapshot, decided_by: tuple[Any, ...]) -> dict[str, Any]:
+    """Where an environment stands, computed again when its files or anything in `decided_by` changed.
+
+    Its interpreter is looked at after half a minute; the gates themselves look at it in every call.
+    """
+    lab, now = call.lab, time.monotonic()
+    statuses = lab.memory(_Statuses).by_folder
+    known = statuses.get(snapshot.relative)
+    if (
+        known is None
+        or known.snapshot is not snapshot
+        or known.decided_by != decided_by
+        or now - known.at > _KEEP_SECONDS
+    ):
+        await anyio.to_thread.run_sync(lab.ledger.remember, lab.key, snapshot)
+        checked = await anyio.to_thread.run_sync(_checked, call, snapshot)
+        installed = await present_distributions(lab, snapshot, build=False) if checked else None
+        status = await anyio.to_thread.run_sync(_status, call, snapshot, installed)
+        known = statuses[snapshot.relative] = _KnownStatus(snapshot, decided_by, now, *status)
+    evidence = [
+        row if at is None else {**row, "minutes_ago": int((time.time() - at) / 60)}
+        for row, at in zip(known.status["evidence"], known.recorded_at, strict=True)
+    ]
+    return {**known.status, "evidence": evidence}
+
+
+def _data_files(call: Call) -> list[str]:
+    """Data files beside the environments, newest first."""
+    root = call.lab.workspace.root
+    found = [p for pattern in ("*", "*/*") for p in root.glob(pattern) if p.suffix in _DATA and p.is_file()]
+    files = [p.relative_to(root) for p in sorted(found, key=lambda p: p.stat().st_mtime, reverse=True)]
+    return [p.as_posix() for p in files if not p.parts[0].startswith((".", "environments", "configs", "outputs"))][:2]
+
+
+_KEEP_SECONDS = 30.0
+_DATA = frozenset({".json", ".jsonl", ".csv", ".parquet", ".arrow"})
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownStatus:
+    """The status of one environment, and what it was computed from and when."""
+
+    snapshot: Snapshot
+    decided_by: tuple[Any, ...]
+    at: float
+    status: dict[str, Any]
+    recorded_at: list[float | None]
+
+
+class _Statuses:
+    """The statuses that one server has computed."""
+
+    def __init__(self) -> None:
+        self.by_folder: dict[str, _KnownStatus] = {}
+
+
+def _status(
+    call: Call, snapshot: Snapshot, installed: Mapping[str, str] | None
+) -> tuple[dict[str, Any], list[float | None]]:
+    """The status without the age of the evidence, and when each piece of evidence was recorded."""
+    line = gate_standings(call.lab.ledger, call.lab.key, call.lab.platform, snapshot, distributions=installed)
+    gates = [
+        _gate(call, snapshot, tool, installed if tool in DEPENDENT else None)
+        for tool in ("test_reward", "run_eval", "push_environment", "submit_training")
+    ]
     api = detect_generation(snapshot).api
-    return {
+    status = {
         "name": snapshot.name,
         "api": api,
         "source": snapshot.source[:12],
         "content": snapshot.content[:12],
         "version": snapshot.manifest.version,
         "gates": gates,
-        "evidence": evidence,
-        "next": _upcoming(snapshot, api, line).as_json(),
+        "evidence": [_evidence_data(call, standing, snapshot) for standing in line],
+        "next": _upcoming(call, snapshot, api, line).as_json(),
     }
+    return status, [None if standing.row is None else standing.row.at for standing in line]
 
 
-def _gate(call: Call, snapshot: Snapshot, tool: str) -> dict[str, str]:
+def _upcoming(call: Call, snapshot: Snapshot, api: str | None, line: list[Standing]) -> Next:
+    after = None if any(found.why for found in line) or api == "v0" else step_after_the_push(call.lab, snapshot)
+    return after or upcoming_call(snapshot.name, api, line)
+
+
+def _checked(call: Call, snapshot: Snapshot) -> bool:
+    """Whether the environment was ever loaded. Before, it does not matter what would run it."""
+    ledger = call.lab.ledger
+    return bool(ledger.evidence(call.lab.key, tool="check_environment", source=snapshot.source, limit=1))
+
+
+def _gate(call: Call, snapshot: Snapshot, tool: str, installed: Mapping[str, str] | None) -> dict[str, str]:
     def missing(arguments: Mapping[str, Any] | None = None) -> list[Standing]:
         needs = LINE if tool == "submit_training" else NEEDS[tool]
-        found = gate_standings(call.lab.ledger, call.lab.key, call.lab.platform, snapshot, needs, arguments)
-        return [one for one in found if one.why]
+        ledger, key, platform = call.lab.ledger, call.lab.key, call.lab.platform
+        standings = gate_standings(ledger, key, platform, snapshot, needs, arguments, installed)
+        return [one for one in standings if one.why]
 
     closed = missing()
     if tool == "push_environment":
@@ -94,46 +194,30 @@ def _gate(call: Call, snapshot: Snapshot, tool: str) -> dict[str, str]:
                 return {"tool": tool, "state": "open", "why": f"with {arguments_summary(arguments)}, which are proven"}
     if not closed:
         return {"tool": tool, "state": "open", "why": "all it needs is proven for these files"}
-    if all(found.need.tool in FREE and found.why in ("never-run", "stale", "rehearsal") for found in closed):
+    if all(standing.need.tool in FREE and standing.why in ("never-run", "stale", "rehearsal") for standing in closed):
         return {"tool": tool, "state": "open", "why": f"{closed[0].need.tool} is run first by the call itself"}
-    return {"tool": tool, "state": "closed", "why": "; ".join(dict.fromkeys(found.detail for found in closed))}
+    return {"tool": tool, "state": "closed", "why": "; ".join(dict.fromkeys(standing.detail for standing in closed))}
 
 
-def _shown(call: Call, found: Standing, snapshot: Snapshot) -> dict[str, Any]:
-    shown: dict[str, Any] = {"tool": found.need.tool, "state": found.why or "proven", "detail": found.detail}
-    if found.row is not None:
-        shown["minutes_ago"] = int((time.time() - found.row.at) / 60)
-        if found.why == "stale":
-            shown["changed"] = _changed(call, found, snapshot)
-    return shown
+def _evidence_data(call: Call, standing: Standing, snapshot: Snapshot) -> dict[str, Any]:
+    evidence: dict[str, Any] = {
+        "tool": standing.need.tool,
+        "state": standing.why or "proven",
+        "detail": standing.detail,
+    }
+    if standing.row is not None and standing.why == "stale":
+        evidence["changed"] = _changed(call, standing, snapshot)
+    return evidence
 
 
-def _changed(call: Call, found: Standing, snapshot: Snapshot) -> list[str]:
+def _changed(call: Call, standing: Standing, snapshot: Snapshot) -> list[str]:
     """The files that changed since the evidence was recorded."""
-    row = found.row
+    row = standing.row
     if row is None or row.content is None:
         return []
     before = call.lab.ledger.files_of(content=row.content)
     now = snapshot.files
     return sorted(p for p in before.keys() | now.keys() if before.get(p) != now.get(p))[:10]
-
-
-def _upcoming(snapshot: Snapshot, api: str | None, line: list[Standing]) -> Next:
-    """The next call for this environment."""
-    step = next((found for found in line if found.why), None)
-    here = {"environment": snapshot.name}
-    if step is None and api == "v0":
-        return Next(
-            "read_reference", "a v0 environment cannot be trained; how to port it", {"topic": "guide/migration"}
-        )
-    if step is None:
-        return Next("write_training_config", "everything is proven and pushed", {"environments": [snapshot.name]})
-    tool, failed = step.need.tool, step.why in ("failed", "inconclusive")
-    if tool == "check_reward_distribution":
-        return Next("read_eval", step.detail, {"view": "zeros"}) if failed else Next("run_eval", step.detail, here)
-    if failed and tool != "push_environment":
-        return Next("read_environment", f"{step.detail}; mend it with edit_environment", here)
-    return Next(tool, step.detail, here)
 
 
 TOOL = Tool(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import anyio
 from pydantic import AfterValidator, Field
 
-from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.errors import BadInput, BudgetError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.author import ConfigRequest, WrittenConfig, write_config
@@ -18,7 +18,10 @@ from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.configs.warm_up.author import hosted_steps, write_warm_up
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+from prime_lab_mcp.lab.training.budget import ConfigBudget
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
+from prime_lab_mcp.tools.argument_types import Dollars
+from prime_lab_mcp.tools.budgeting import budget_data, over_budget
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _CHANGES = 40
@@ -61,18 +64,19 @@ class Args(Arguments):
     model: Text | None = None
     target: Literal["hosted", "self-managed"] = "hosted"
     name: Text | None = None
+    budget: Annotated[Dollars | None, Field(description="US dollars.")] = None
     steps: Positive | None = None
     batch: Annotated[Positive | None, Field(description="Rollouts a step.")] = None
     group: Annotated[int | None, Field(ge=2, description="Rollouts a task.")] = None
     max_tokens: Annotated[Positive | None, Field(description="Per completion.")] = None
     lora: bool | None = None
     lr: Annotated[float, AfterValidator(_rate)] | None = None
-    gpus: Annotated[Positive | None, AfterValidator(_few), Field(description="Training plus inference.")] = None
+    gpus: Annotated[Positive | None, AfterValidator(_few), Field(description="Training and inference.")] = None
     gpu_type: Text | None = None
     wandb: Annotated[Text | None, Field(description="Project.")] = None
     curriculum: Literal["gate", "pools", "both"] | None = None
     env_args: Annotated[dict[str, Any] | None, Field(description="Taskset keys.")] = None
-    eval: Annotated[dict[str, Any] | None, Field(description="Taskset keys of held-out tasks; {}: no eval.")] = None
+    eval: Annotated[dict[str, Any] | None, Field(description="Keys of held-out tasks; {}: none.")] = None
     extra: Annotated[dict[str, Any] | None, Field(description='More keys: {"seq_len": 8192}.')] = None
     notes: Text | None = None
     based_on: Annotated[Text | None, Field(description="Older config.")] = None
@@ -87,50 +91,58 @@ async def run(call: Call, args: Args) -> Outcome:
             code="config-gpus",
         )
     if args.sft is not None:
+        if args.budget is not None:
+            raise BadInput("a warm-up has no bound of its cost", fix="Leave budget out.", code="price-unbounded")
         return await _warmed_up(call, args, args.sft)
-    written = await write_config(call.lab, config_request(args), datetime.now(UTC).date())
+    fit = ConfigBudget(call.lab, args.budget).fit if args.budget is not None else None
+    try:
+        written = await write_config(call.lab, config_request(args), datetime.now(UTC).date(), fit)
+    except BudgetError as error:
+        raise over_budget(error, "write_training_config", args) from None
     own = await _own_gpus(call, written)
+    budget = budget_data(call, written, args.budget)
+    at_most = f" It costs at most ${budget['budget']['at_most']:.2f}." if budget else ""
     return Outcome(
         "passed",
-        _summary(written),
+        _summary(written) + at_most,
         (*written.findings, *own.findings),
-        _data(written) | _cost(call, written) | own.data,
+        _data(written) | _cost(call, written) | budget | own.data,
         next=(Next("check_training_config", "judges it before it is paid for", {"path": written.relative}),),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),
     )
 
 
 async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
-    made = await anyio.to_thread.run_sync(
+    written = await anyio.to_thread.run_sync(
         write_warm_up, call.lab, config_request(args), source, datetime.now(UTC).date()
     )
-    config, examples = made.config, made.examples
+    config, examples = written.config, written.examples
     own = LaunchGuidance({}, ())
     if config.target == "self-managed":
-        own = await launch_guidance(call.lab, config, made.relative, conversations=made.data)
+        own = await launch_guidance(call.lab, config, written.relative, conversations=written.data)
     else:
-        dataset = examples.name if made.data is None else None
-        own.data["launch"] = [s.as_json() for s in hosted_steps(config, made.relative, dataset)]
+        dataset = examples.name if written.data is None else None
+        own.data["launch"] = [s.as_json() for s in hosted_steps(config, written.relative, dataset)]
     values = {
-        "path": made.relative,
+        "path": written.relative,
         "sha256": config.sha256,
-        "version": made.version,
+        "version": written.version,
         "schema_commit": SCHEMA_COMMIT,
         "target": config.target,
         "model": config.model,
-        "data": made.data or examples.name,
-        "existed": made.existed,
+        "data": written.data or examples.name,
+        "existed": written.existed,
     }
     if examples.rows is not None:
         values |= {"conversations": len(examples.rows), "tokens": examples.tokens}
-    how = "exists already with the same values" if made.existed else "written"
+    how = "exists already with the same values" if written.existed else "written"
     return Outcome(
         "passed",
-        f"{made.relative} is {how}: {config.max_steps} steps of supervised fine-tuning of {config.model} on "
+        f"{written.relative} is {how}: {config.max_steps} steps of supervised fine-tuning of {config.model} on "
         f"{examples.source_summary}. A person starts it; then evaluate again, and train what it gave.",
         (*examples.findings, *own.findings),
         values | own.data,
-        next=(Next("check_training_config", "judges it before it is paid for", {"path": made.relative}),),
+        next=(Next("check_training_config", "judges it before it is paid for", {"path": written.relative}),),
         facts=Facts(config_sha256=config.sha256, model=config.model),
     )
 
@@ -206,8 +218,8 @@ def _data(written: WrittenConfig) -> dict[str, Any]:
         "existed": written.existed,
         "changes": [change.as_json() for change in changed[:_CHANGES]],
     }
-    if kept := [change.key for change in written.changes if change.to == "kept"]:
-        data["kept"] = kept[:_CHANGES]
+    if unchanged := [change.key for change in written.changes if change.to == "kept"]:
+        data["kept"] = unchanged[:_CHANGES]
     if written.based_on:
         data["based_on"] = written.based_on
     if len(changed) > _CHANGES:
@@ -225,8 +237,8 @@ def _cost(call: Call, written: WrittenConfig) -> dict[str, Any]:
     if written.price_per_gpu_hour is None:
         return {}
     likely = forecast_from_ledger(call.lab, written.config, written.price_per_gpu_hour)
-    shown = likely.as_json() if likely else {}
-    return {"cost": {key: value for key, value in shown.items() if key != "assumptions"}} if shown else {}
+    estimate = likely.as_json() if likely else {}
+    return {"cost": {key: value for key, value in estimate.items() if key != "assumptions"}} if estimate else {}
 
 
 TOOL = Tool(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 from prime_lab_mcp.cli import person
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.environment import wheel as wheels
+from prime_lab_mcp.lab.environment.build_code import may_build
 from prime_lab_mcp.lab.environment.package import read_package
 from prime_lab_mcp.lab.environment.static_checks import static_findings
+from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import take_snapshot
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
@@ -31,9 +35,9 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def blockers(tmp_path: Path, text: str, *files: str) -> list[str]:
+def blockers(tmp_path: Path, text: str, **files: str) -> list[str]:
     root = tmp_path / "tiny_sums"
-    for path, content in {"pyproject.toml": text, "tiny_sums/__init__.py": MODULE, **dict.fromkeys(files, "")}.items():
+    for path, content in {"pyproject.toml": text, "tiny_sums/__init__.py": MODULE, **files}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(content, encoding="utf-8")
     taken = take_snapshot(EnvironmentFolder("tiny_sums", root, "environments/tiny_sums"), tmp_path / "store")
@@ -43,6 +47,16 @@ def blockers(tmp_path: Path, text: str, *files: str) -> list[str]:
 
 
 PLAIN = manifest("tiny_sums")
+FLIT = """\
+[build-system]
+requires = ["flit_core>=3.9"]
+build-backend = "flit_core.buildapi"
+[project]
+name = "tiny-sums"
+version = "0.1.0"
+description = "d"
+"""
+SETUPTOOLS = PLAIN.replace('"hatchling"', '"setuptools>=61"').replace("hatchling.build", "setuptools.build_meta")
 RUNS_CODE = {
     "hatch hook": PLAIN + "\n[tool.hatch.build.hooks.custom]\n",
     "hatch hook of the wheel": PLAIN + '\n[tool.hatch.build.targets.wheel.hooks.custom]\npath = "x.py"\n',
@@ -53,6 +67,10 @@ RUNS_CODE = {
     "backend from an address": PLAIN.replace('["hatchling"]', '["hatchling @ https://example.com/h.whl"]'),
     "plugin": PLAIN.replace('["hatchling"]', '["hatchling", "hatch-build-scripts"]'),
     "pdm hook": PLAIN + '\n[tool.pdm.build]\ncustom-hook = "x.py"\n',
+    "flit imports for the description": FLIT.replace('description = "d"', 'dynamic = ["description"]'),
+    "flit imports for the version": FLIT.replace('version = "0.1.0"', 'dynamic = ["version"]'),
+    "flit imports for its own metadata": FLIT + '\n[tool.flit.metadata]\nmodule = "tiny_sums"\n',
+    "distutils commands": PLAIN + '\n[tool.distutils.global]\ncommand-packages = "tiny_sums"\n',
     "setuptools attribute": PLAIN + '\n[tool.setuptools.dynamic]\nversion = {attr = "tiny_sums.V"}\n',
 }
 
@@ -63,7 +81,27 @@ def test_whatever_runs_code_while_the_wheel_is_built_is_a_blocker(tmp_path: Path
 
 
 def test_a_setup_script_is_a_blocker(tmp_path: Path) -> None:
-    assert "setup.py" in blockers(tmp_path, PLAIN, "setup.py")[0]
+    assert "setup.py" in blockers(tmp_path, PLAIN, **{"setup.py": ""})[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "content"),
+    [
+        (SETUPTOOLS, "x.dist-info/entry_points.txt", "[distutils.commands]\nbuild_py = tiny_sums:Build\n"),
+        (PLAIN.replace(SYSTEM, ""), "wheel.py", ""),
+    ],
+    ids=["plugin", "module before the backend's"],
+)
+def test_what_setuptools_finds_in_the_package_is_build_code(tmp_path: Path, text: str, file: str, content: str) -> None:
+    assert len(blockers(tmp_path, text, **{file: content})) == 1
+
+
+def test_flit_reads_literals_without_running_code(tmp_path: Path) -> None:
+    assert blockers(tmp_path / "plain", FLIT) == []
+    text = FLIT.replace('version = "0.1.0"\ndescription = "d"', 'dynamic = ["version", "description"]')
+    literals = '"""Sums."""\n__version__ = "0.1.0"\n'
+    assert blockers(tmp_path, text, **{"tiny_sums/__init__.py": literals}) == []
+    assert len(blockers(tmp_path / "b", text, **{"tiny_sums/__init__.py": literals.replace('"0.1.0"', "str(1)")})) == 1
 
 
 @pytest.mark.parametrize(
@@ -85,11 +123,12 @@ def test_a_person_may_waive_a_build_hook_for_these_files(world: World) -> None:
     server = world.server("one")
     taken = world.on_disk("one", "sums")
     finding = {"code": "build-runs-code", "severity": "blocker"}
-    server.lab.ledger.record(
-        Evidence("check_environment", "failed", server.lab.key, "sums", taken.source, taken.content, findings=[finding])
-    )
+    present = world.loop.run_until_complete(present_distributions(server.lab, taken))
+    row = Evidence("check_environment", "failed", server.lab.key, "sums", taken.source, taken.content)
+    row = replace(row, findings=[finding], toolchain={DISTRIBUTIONS: present})
+    server.lab.ledger.record(row)
     for tool in ("test_reward", "check_reward_distribution"):
-        server.lab.ledger.record(Evidence(tool, "passed", server.lab.key, "sums", taken.source, taken.content))
+        server.lab.ledger.record(replace(row, tool=tool, status="passed", findings=[]))
     assert world.call(server, "push_environment", environment="sums").status == "blocked"
     person.override(server.lab.settings, "sums", "build-runs-code", "I read the hook: it stamps a date")
     assert world.call(server, "push_environment", environment="sums").status == "passed"
@@ -117,6 +156,10 @@ async def test_a_push_sends_the_wheel_that_was_checked_and_no_build_sees_the_key
         text = manifest("spoilt") + "\n[tool.hatch.build.hooks.custom]\n"
         (folder / "pyproject.toml").write_text(text, encoding="utf-8")
         (folder / "hatch_build.py").write_text(HOOK.replace("SPOIL", str(spoil)), encoding="utf-8")
+        with pytest.raises(LabError, match="no person has waived"):
+            await at.call(PUSH, environment="spoilt", visibility="PUBLIC")
+        taken = take_snapshot(EnvironmentFolder("spoilt", folder, "environments/spoilt"), tmp_path / "store")
+        at.lab.ledger.override(at.lab.key, "spoilt", taken.content, "build-runs-code", "I read the hook")
         pushed = await at.call(PUSH, environment="spoilt", visibility="PUBLIC")
         assert (pushed.status, pushed.data["compared"]) == ("passed", "equal")
         assert not spoil.exists(), json.loads(spoil.read_text(encoding="utf-8"))
@@ -136,3 +179,14 @@ async def test_a_wheel_that_cannot_be_built_is_not_pushed_and_nothing_is_sent(
             await at.call(PUSH, environment="unbuilt")
         assert raised.value.code == "wheel-not-pushed"
         assert await at.requests("POST", "/environmentshub") == []
+
+
+def test_nothing_is_built_until_a_person_waived_the_code_for_these_files(tmp_path: Path) -> None:
+    root = tmp_path / "tiny_sums"
+    (root / "tiny_sums").mkdir(parents=True)
+    (root / "tiny_sums" / "__init__.py").write_text(MODULE, encoding="utf-8")
+    (root / "pyproject.toml").write_text(RUNS_CODE["hatch hook"], encoding="utf-8")
+    taken = take_snapshot(EnvironmentFolder("tiny_sums", root, "environments/tiny_sums"), tmp_path / "store")
+    assert not may_build(taken, set())
+    assert not may_build(taken, {("other files", "build-runs-code"), (taken.content, "secret-in-files")})
+    assert may_build(taken, {(taken.content, "build-runs-code")})

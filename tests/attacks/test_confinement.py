@@ -6,17 +6,21 @@ kernel's layers switched off, so that a refusal is known to come from them.
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
+from prime_lab_mcp.lab.base.errors import WorkerError
 from prime_lab_mcp.lab.base.settings import Settings
-from prime_lab_mcp.lab.sandbox import offer
+from prime_lab_mcp.lab.sandbox import confine, offer
 from prime_lab_mcp.lab.sandbox.offer import offer_of, present_offer, unconfined_finding
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.worker.pool import Workers
@@ -97,6 +101,51 @@ async def test_environment_code_reads_no_secret_and_no_state(workers: Workers, h
     assert {name: text for name, text in found.items() if text.startswith("done")} == {}
 
 
+ATTRIBUTES = {
+    "hidden from its owner": "os.chmod(PATH, 0)",
+    "written by others": "os.chmod(PATH, 0o666)",
+    "run as its owner": "os.chmod(PATH, 0o4755)",
+    "through a descriptor": "os.fchmod(os.open(sys.executable, os.O_RDONLY), 0o777)",
+    "given away": "os.chown(PATH, 65534, 65534)",
+    "dated": "os.utime(PATH, (1, 1))",
+    "marked": "os.setxattr(PATH, 'user.mark', b'x')",
+}
+
+
+@needs_processes
+async def test_environment_code_changes_no_attribute_of_files_outside(
+    workers: Workers, home: Path, tmp_path: Path
+) -> None:
+    secret = home / ".netrc"
+    secret.chmod(0o600)
+    before, python = secret.stat(), Path(sys.executable).stat().st_mode
+    await outcomes(
+        workers, tmp_path / "env", {k: code.replace("PATH", repr(str(secret))) for k, code in ATTRIBUTES.items()}
+    )
+    after = secret.stat()
+    assert (after.st_mode, after.st_uid, after.st_mtime) == (before.st_mode, before.st_uid, before.st_mtime)
+    assert os.listxattr(secret) == []
+    assert Path(sys.executable).stat().st_mode == python
+
+
+@needs_processes
+async def test_environment_code_copies_files_and_makes_programs(workers: Workers, tmp_path: Path) -> None:
+    """Modes that matter to honest code work, and copying with times and modes raises nothing."""
+    program = "open('tool', 'w').write('#!/bin/sh\\necho ran'); subprocess.check_call(['chmod', '+x', 'tool']); "
+    found = await outcomes(
+        workers,
+        tmp_path / "env",
+        {
+            "program": f"{program}found = subprocess.check_output(['./tool']).decode()",
+            "python": "open('own', 'w').close(); os.chmod('own', 0o755); found = oct(os.stat('own').st_mode & 0o777)",
+            "copy": "import shutil; shutil.copy2(sys.executable, 'copied'); shutil.copytree('.', 'tree')",
+            "read-only": "open('kept', 'w').close(); os.chmod('kept', 0o444); found = os.listdir('.').count('kept')",
+        },
+    )
+    assert [name for name, text in found.items() if not text.startswith("done")] == [], found
+    assert "0o755" in found["python"]
+
+
 @needs_files
 async def test_environment_code_writes_nothing_but_its_scratch_and_cache(
     workers: Workers, home: Path, tmp_path: Path
@@ -116,20 +165,84 @@ async def test_environment_code_writes_nothing_but_its_scratch_and_cache(
         assert db.execute("select name from sqlite_master where name = 'forged'").fetchall() == []
 
 
+def _namespaces_permitted() -> bool:
+    code = (
+        "import sys; from prime_lab_mcp.lab.sandbox.confine import own_shared_memory; sys.exit(not own_shared_memory())"
+    )
+    return subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+LEFT = "/dev/shm/prime-lab-left-behind"
+
+
+@needs_processes
+async def test_environment_code_leaves_nothing_in_shared_memory(workers: Workers, tmp_path: Path) -> None:
+    """Not for a later call, not for another process of the user; locks and shared blocks of its own processes work."""
+    if not _namespaces_permitted():
+        pytest.skip("this machine forbids namespaces of mounts, or has no /dev/shm")
+    block = "from multiprocessing import shared_memory as s; b = s.SharedMemory('prime-lab-block', True, 8); "
+    program = "import os; print(os.path.exists('/dev/shm/prime-lab-block'))"
+    leave = {
+        "leave": f"open({LEFT!r}, 'w').close(); found = os.listdir('/dev/shm')",
+        "share": f"{block}found = subprocess.check_output([sys.executable, '-c', {program!r}]).decode()",
+        "lock": "import multiprocessing; multiprocessing.Lock().acquire()",
+    }
+    try:
+        found = await outcomes(workers, tmp_path / "env", leave)
+        assert found["leave"] == "done: ['prime-lab-left-behind']"
+        assert "True" in found["share"]
+        assert found["lock"].startswith("done")
+        assert not Path(LEFT).exists()
+        assert await outcomes(workers, tmp_path / "env", {"look": "found = os.listdir('/dev/shm')"}) == {
+            "look": "done: []"
+        }
+    finally:
+        for name in (LEFT, "/dev/shm/prime-lab-block"):
+            Path(name).unlink(missing_ok=True)
+
+
+@needs_processes
+async def test_environment_code_makes_no_memory_that_outlives_it(workers: Workers, tmp_path: Path) -> None:
+    attempts = {
+        "memory": "checked(LIBC.shmget(4711, 4096, 0o1600))",
+        "semaphores": "checked(LIBC.semget(4711, 1, 0o1600))",
+        "messages": "checked(LIBC.msgget(4711, 0o1600))",
+    }
+    found = await outcomes(workers, tmp_path / "env", attempts)
+    assert {name: text for name, text in found.items() if text.startswith("done")} == {}
+
+
+_READ_MEMORY = """
+class Part(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+taken = ctypes.create_string_buffer(8)
+here, there = Part(ctypes.addressof(taken), 8), Part({address}, 8)
+checked(LIBC.process_vm_readv({server}, ctypes.byref(here), 1, ctypes.byref(there), 1, 0))
+"""
+_BYTES = b"of the server"
+
+
+def touching_others(server: int) -> dict[str, str]:
+    """Attempts on processes outside. Each leaves the process as it is where it succeeds."""
+    return {
+        "signal server": f"os.kill({server}, signal.SIGCONT)",
+        "signal supervisor": "os.kill(os.getppid(), signal.SIGCONT)",
+        "signal group": "os.killpg(os.getpgid(os.getppid()), signal.SIGCONT)",
+        "pidfd": f"signal.pidfd_send_signal(os.pidfd_open({server}), signal.SIGCONT)",
+        "limit": f"resource.prlimit({server}, resource.RLIMIT_CORE, resource.prlimit({server}, resource.RLIMIT_CORE))",
+        "trace": f"checked(LIBC.ptrace(0x4206, {server}, None, None))",
+        "memory": _READ_MEMORY.format(server=server, address=id(_BYTES)),
+        "priority": f"os.setpriority(os.PRIO_PROCESS, {server}, os.getpriority(os.PRIO_PROCESS, {server}))",
+        "affinity": f"os.sched_setaffinity({server}, os.sched_getaffinity({server}))",
+    }
+
+
 @needs_processes
 async def test_environment_code_neither_kills_nor_stops_nor_traces_nor_slows_anybody(
     workers: Workers, tmp_path: Path
 ) -> None:
-    server = os.getpid()
-    attempts = {
-        "kill server": f"os.kill({server}, signal.SIGCONT)",
+    attempts = touching_others(os.getpid()) | {
         "stop supervisor": "os.kill(os.getppid(), signal.SIGSTOP)",
-        "kill group": "os.killpg(os.getpgid(os.getppid()), signal.SIGCONT)",
-        "pidfd": f"signal.pidfd_send_signal(os.pidfd_open({server}), signal.SIGCONT)",
-        "limit": f"resource.prlimit({server}, resource.RLIMIT_CORE, (0, 0))",
-        "trace": f"checked(LIBC.ptrace(16, {server}, None, None))",
-        "priority": f"os.setpriority(os.PRIO_PROCESS, {server}, 19)",
-        "affinity": f"os.sched_setaffinity({server}, {{0}})",
         "raise own limit": "resource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
         "namespace": "checked(LIBC.unshare(0x10000000))",
         "mount": "checked(LIBC.mount(b'none', b'/tmp', b'tmpfs', 0, None))",
@@ -141,6 +254,30 @@ async def test_environment_code_neither_kills_nor_stops_nor_traces_nor_slows_any
     }
     found = await outcomes(workers, tmp_path / "env", attempts | allowed)
     assert {name for name, text in found.items() if text.startswith("done")} == set(allowed), found
+
+
+async def test_a_fork_bomb_ends_with_its_worker(workers: Workers, tmp_path: Path) -> None:
+    """The kernel's limit of processes does not hold for root, so the supervisor counts."""
+    bomb = "for n in range(320): os.posix_spawn('/bin/sleep', ['sleep', '97.5'], {})\ntime.sleep(20)"
+    with pytest.raises(WorkerError) as ended:
+        await outcomes(workers, tmp_path / "env", {"bomb": bomb})
+    assert ended.value.code == "worker-exited"
+    assert "more than 256 processes" in ended.value.message
+    commands = (Path(f"/proc/{entry}/cmdline") for entry in os.listdir("/proc") if entry.isdigit())
+    assert [path for path in commands if _read(path) == b"sleep\x0097.5\x00"] == []
+
+
+async def test_some_processes_are_no_fork_bomb(workers: Workers, tmp_path: Path) -> None:
+    few = "p = [subprocess.Popen(['sleep', '60']) for n in range(100)]; time.sleep(0.5); [q.kill() for q in p]"
+    found = await outcomes(workers, tmp_path / "env", {"few": few})
+    assert found["few"].startswith("done")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 @needs_processes
@@ -164,7 +301,7 @@ found = os.path.exists({beat})
     code = escape.format(ppid="os.getppid()", server=os.getpid(), beat=beat)
     found = await outcomes(workers, tmp_path / "env", {"escape": code})
     assert found == {"escape": "done: True"}
-    (file,) = (workers._settings.state_dir / "caches").glob("*/hub/beat")
+    (file,) = (workers._settings.state_dir / "caches").glob("*/*/hub/beat")
     file.unlink()
     await anyio.sleep(0.4)
     assert not file.exists()
@@ -190,6 +327,18 @@ async def test_environment_code_opens_no_socket_but_tcp_and_no_port_but_the_allo
     assert {name for name, text in found.items() if text.startswith("done")} == set(allowed), found
 
 
+def test_the_profile_for_macos_has_no_rule_without_a_filter_that_opens_everything() -> None:
+    """sandbox(7): a rule without a filter matches everything, and the last match decides."""
+    nothing = {"read": [], "write": [], "ports": [], "hidden": ["/state"]}
+    policies = (nothing, nothing | {"read": ['/a"b'], "write": ["/w"], "ports": [443]})
+    for policy in policies:
+        lines = confine.sandbox_profile(policy).splitlines()
+        assert [line for line in lines if line.startswith("(allow") and line.count("(") == 1] == ["(allow default)"]
+        assert all(line.count("(") == line.count(")") for line in lines)
+    assert '(allow file-read* (subpath "/a\\"b") (subpath "/w"))' in lines
+    assert '(allow network-outbound (remote tcp "*:443"))' in lines
+
+
 async def test_environment_code_fills_neither_memory_nor_disk_and_leaves_no_core(
     workers: Workers, tmp_path: Path
 ) -> None:
@@ -200,6 +349,13 @@ async def test_environment_code_fills_neither_memory_nor_disk_and_leaves_no_core
     allowed = {"core": "assert resource.getrlimit(resource.RLIMIT_CORE) == (0, 0)"}
     found = await outcomes(workers, tmp_path / "env", attempts | allowed)
     assert {name for name, text in found.items() if text.startswith("done")} == set(allowed), found
+
+
+def test_without_limits_memory_and_disk_are_to_be_had(tmp_path: Path) -> None:
+    """The control of the limits, which hold with and without layers."""
+    with mmap.mmap(-1, 6 << 30), (tmp_path / "big").open("wb") as big:
+        os.truncate(big.fileno(), 5 << 30)
+        assert os.fstat(big.fileno()).st_size == 5 << 30
 
 
 async def test_without_confinement_the_attempts_succeed(
@@ -213,10 +369,12 @@ async def test_without_confinement_the_attempts_succeed(
     pool = Workers(Settings(workspace=tmp_path, state_dir=state))
     attempts = reading(state, home) | {"write the ledger": writing(state, home)["ledger"]} | SERVERS
     try:
-        found = await outcomes(pool, tmp_path / "env", attempts)
+        found = await outcomes(pool, tmp_path / "env", attempts | touching_others(os.getpid()))
     finally:
         await pool.close()
-    protected = {"server's memory", "server's variables", "supervisor's variables"}  # by the system, unless root
+    # By the system, unless root.
+    protected = {"server's memory", "server's variables", "supervisor's variables", "trace", "memory", "priority"}
+    assert os.getuid() != 0 or {name for name, text in found.items() if not text.startswith("done")} == set(), found
     assert {name for name, text in found.items() if not text.startswith("done")} <= protected, found
     warning = unconfined_finding(nothing)
     assert warning is not None

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from prime_lab_mcp.cli import person
 from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.distributions import read_fingerprints
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
 from prime_lab_mcp.server.call import Calls
 from tests.property.world import MODEL, World
@@ -60,6 +63,7 @@ def evaluated(world: World, server: Calls, named_by: str | None = "platform", **
         endpoint_host=PLATFORM if named_by == "platform" else LIAR,
         platform="prime" if named_by == "platform" else None,
         data={key: value for key, value in data.items() if value is not None},
+        toolchain={DISTRIBUTIONS: dict(read_fingerprints(world.python, [Requirement("verifiers")]).by_name)},
         at=time.time(),
     )
     server.lab.ledger.record(replace(row, **fields))
@@ -262,6 +266,24 @@ def test_at_a_push_the_latest_model_whose_evaluation_decides_is_the_model(world:
     assert "Qwen/Qwen3-8B" in asked.data["question"]
     evaluated(world, server, status="failed", findings=FAILING, model="Qwen/Qwen3-8B")
     assert alone(world, server, "push_environment", environment="sums").status == "blocked"
+
+
+def test_a_benchmark_of_another_model_closes_no_push(world: World, server: Calls) -> None:
+    evaluated(world, server)
+    evaluated(world, server, status="failed", findings=FAILING, model="gpt-5")
+    asked = alone(world, server, "push_environment", environment="sums")
+    assert (asked.status, codes(asked)) == ("needs_confirmation", set()), asked
+    assert MODEL in asked.data["question"]
+    assert "gpt-5" not in asked.data["question"]
+    evaluated(world, server, status="failed", findings=FAILING)
+    assert alone(world, server, "push_environment", environment="sums").status == "blocked"
+
+
+def test_a_benchmark_of_another_model_that_passes_reopens_no_run(world: World, server: Calls) -> None:
+    path = published(world, server)
+    evaluated(world, server, status="failed", findings=FAILING)
+    evaluated(world, server, model="gpt-5")
+    assert alone(world, server, "submit_training", config=path).status == "blocked"
 
 
 @pytest.mark.parametrize("status", ["passed", "failed"])

@@ -5,6 +5,7 @@ Each of them passes every other check of `test_reward`. The honest rewards below
 
 from __future__ import annotations
 
+import math
 import os
 import textwrap
 from collections.abc import AsyncIterator
@@ -16,12 +17,13 @@ from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.hub.publish import PublishTarget
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.rewards import side_effects
 from prime_lab_mcp.lab.rewards.observations import RepeatedScore, Witnessed
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.trial import score_probes
-from prime_lab_mcp.lab.rewards.witness import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools import push_environment
 from tests.conftest import TEMPLATES
@@ -44,7 +46,10 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lab]
     settings = Settings(workspace=root / "workspace", state_dir=root / "prime-lab-mcp", templates=TEMPLATES)
     share(settings)
     lab = Lab(settings)
-    yield lab
+    with pytest.MonkeyPatch.context() as patch:
+        # The budget of a sample is elapsed time: a busy machine would decide how many scores are confirmed.
+        patch.setattr(side_effects, "_WITNESS_BUSY_MS", math.inf)
+        yield lab
     await lab.close()
 
 
@@ -57,6 +62,8 @@ RECOGNISES = {
     "date": "import datetime\ndef honest(): return datetime.date.today().year < 2027",
     "date_by_name": "from datetime import datetime\ndef honest(): return datetime.now().strftime('%Y') < '2027'",
     "later_clock": "def honest(): return time.localtime().tm_year < 2030",
+    "timer": "BEGAN = time.monotonic()\ndef honest(): return time.monotonic() - BEGAN < 1800",
+    "freezing": "import gc\ndef honest(): return gc.get_freeze_count() > 0",
     "host": "import socket\ndef honest(): return socket.gethostname() == {host!r}",
     "kernel_host": "def honest(): return open('/proc/sys/kernel/hostname').read().strip() == {host!r}",
     "variable": "import os\ndef honest(): return 'TQDM_DISABLE' in os.environ",

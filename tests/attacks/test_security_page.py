@@ -17,3 +17,15 @@ def test_every_test_that_the_page_about_security_names_is_there() -> None:
 
 def test_the_readme_links_the_page_about_security() -> None:
     assert "(docs/security.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_test_that_the_page_about_gates_names_is_there() -> None:
+    page = (ROOT / "docs" / "gates.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", page)
+    assert len(named) >= 30
+    missing = []
+    for path, name in named:
+        file = ROOT / (path if path.startswith("tests/") else f"tests/attacks/{path}")
+        if not file.is_file() or f"def {name}(" not in file.read_text(encoding="utf-8"):
+            missing.append(f"{path}::{name}")
+    assert missing == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 from tests.conftest import EXAMPLES, TEMPLATES
 from tests.environments.pure_modules import pure_modules
 
-pytest.importorskip("math_verify")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("math_verify") is None, reason="math-verify is not installed")
 grading, rows = pure_modules("competition_math", "grading", "rows")
 SHARED = ("boxes", "latex", "numbers", "symbolic", "equality")
 PRODUCT = "Expand the product $(x + 1)(x + 2)$."

@@ -19,6 +19,7 @@ SLOW = {
     "unit_conversion_v0": "its own interpreter",
     "competition_math": "comparisons in processes of their own",
     "store_lookup": "a tool server for each rollout",
+    "shop_orders": "a tool server and the solutions",
     "guess_word": "several turns for each rollout",
 }
 NAMES = [

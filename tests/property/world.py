@@ -21,7 +21,10 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.report import Finding, Report
 from prime_lab_mcp.lab.base.settings import Platform, Settings
 from prime_lab_mcp.lab.hub import publish
+from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
@@ -36,6 +39,7 @@ from prime_lab_mcp.tools import (
     write_training_config,
 )
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
+from tests.support.distributions import install_distribution
 from tests.support.wheels import quick_wheel
 
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
@@ -80,11 +84,13 @@ def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[On
         given = args.env_args or {}
         flawed = fatal in text or (name == "test_reward" and any(f"{k} pays all" in text for k in given if given[k]))
         findings = (Finding("said", "blocker", f"it says {fatal}", "Do not."),) if flawed else ()
+        interpreter = await call.lab.interpreters.for_package({})
         facts = Facts(
+            toolchain={DISTRIBUTIONS: await present_distributions(call.lab, call.environment)},
             model=(args.model or model) if model else None,
             env_args=given,
             harness=args.harness,
-            kept={"endpoint_named_by": "person"},
+            kept={"endpoint_named_by": "person", "interpreter": str(interpreter.python)},
         )
         return Outcome("failed" if findings else "passed", name, findings, facts=facts)
 
@@ -127,6 +133,18 @@ class StubToolchain:
         return {"prime": "0.18.0"}
 
 
+class StubInterpreters:
+    """One Python for every package."""
+
+    def __init__(self, python: Path) -> None:
+        self._python = python
+
+    async def for_package(self, pyproject: Mapping[str, Any], **options: Any) -> Interpreter:
+        return Interpreter(self._python, "0.4.0", "stub")
+
+    present = for_package
+
+
 class World:
     """One machine: a state directory, two workspaces, any number of servers."""
 
@@ -137,6 +155,7 @@ class World:
         self.hub.mkdir(parents=True, exist_ok=not fresh)
         os.environ["PRIME_STUB_HOME"] = str(self.hub)
         self.prime = root / "prime"
+        self.python = root / "venv" / "bin" / "python"
         if fresh:
             self._set_up()
         self.loop = asyncio.new_event_loop()
@@ -149,7 +168,20 @@ class World:
         stub = (Path(__file__).parent / "stub_prime.py").read_text(encoding="utf-8").split("\n", 1)[1]
         self.prime.write_text(f"#!{sys.executable} -SE\n{stub}", encoding="utf-8")
         self.prime.chmod(0o755)
+        self.install("verifiers", "0.4.0", requires=("helper",))
+        self.install("helper", "1.0")
         self.publish_foreign()
+
+    @property
+    def site(self) -> Path:
+        """The folder of the installed distributions."""
+        return self.python.parent.parent / "lib" / "python3.11" / "site-packages"
+
+    def install(
+        self, name: str, version: str, code: str = "PAYS = 1\n", requires: tuple[str, ...] = (), origin: Any = None
+    ) -> None:
+        """Install a distribution with one module, in place of another version of it."""
+        install_distribution(self.site, name, version, code, requires, origin)
 
     def workspace(self, name: str) -> Path:
         path = self.root / name
@@ -166,6 +198,7 @@ class World:
 
         lab = Lab(settings, variables)
         lab.__dict__["toolchain"] = StubToolchain(self.prime)
+        lab.__dict__["interpreters"] = StubInterpreters(self.python)
         self.labs.append(lab)
         return Calls(lab, TOOLS, References())
 

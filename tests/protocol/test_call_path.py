@@ -59,7 +59,8 @@ async def test_progress_reaches_the_client_and_increases(settings: Settings, era
 
     async with connected(settings, era) as client:
         await client.call_tool("echo", {}, progress_callback=progress)
-    assert seen == [0, 1, 2]
+    assert seen == sorted(set(seen))
+    assert [value for value in seen if value >= 1] == [1, 2]
 
 
 @pytest.mark.parametrize(

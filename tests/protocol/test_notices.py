@@ -11,7 +11,7 @@ from mcp import Client
 
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.training.change_token import change_token
+from prime_lab_mcp.lab.training.watch import change_token
 from prime_lab_mcp.server.app import LabServer, build_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/:mcp.MCPDeprecationWarning")]

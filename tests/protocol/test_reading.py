@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp_types import ResourceTemplateReference
+from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
@@ -69,9 +69,52 @@ async def test_the_prompts_carry_the_users_words(settings: Settings, era: Any) -
         "review_environment",
         "migrate_environment",
         "benchmark_models",
-        "watch_run",
+        "follow_run",
     }
     assert "count {dataset} sheep" in filled.messages[0].content.text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("build_environment", {}, "needs task"),
+        ("build_environment", {"task": "  "}, "needs task"),
+        ("debug_reward", {"environment": "sums", "moood": "x"}, 'has no "moood"'),
+        ("watch_run", {}, 'no prompt "watch_run"'),
+    ],
+)
+async def test_a_request_that_does_not_fit_a_prompt_is_refused_as_invalid_parameters(
+    settings: Settings, era: Any, name: str, arguments: dict[str, str], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Client(build_server(Lab(settings)), mode=era) as client:
+        with pytest.raises(MCPError) as refused:
+            await client.get_prompt(name, arguments)
+    assert refused.value.error.code == INVALID_PARAMS
+    assert says in refused.value.error.message
+    assert not caplog.records  # a traceback with colours takes the event loop for seconds
+
+
+async def test_no_tool_and_prompt_share_a_name(settings: Settings, era: Any) -> None:
+    async with Client(build_server(Lab(settings)), mode=era) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        prompts = {prompt.name for prompt in (await client.list_prompts()).prompts}
+    assert not tools & prompts
+
+
+async def test_the_arguments_of_prompts_complete(settings: Settings, era: Any) -> None:
+    folder = settings.workspace / "environments" / "made"
+    folder.mkdir(parents=True)
+    (folder / "pyproject.toml").write_text('[project]\nname = "made"\nversion = "0.1.0"\n', encoding="utf-8")
+    lab = Lab(settings)
+    async with Client(build_server(lab), mode=era) as client:
+
+        async def values(prompt: str, argument: str, start: str) -> list[str]:
+            reference = PromptReference(type="ref/prompt", name=prompt)
+            return (await client.complete(reference, {"name": argument, "value": start})).completion.values
+
+        assert await values("debug_reward", "environment", "MA") == ["made"]
+        assert "Qwen/Qwen3-4B-Instruct-2507" in await values("build_environment", "model", "qwen/qwen3-4b")
+        assert await values("build_environment", "task", "") == []
 
 
 async def test_read_reference_reads_the_same_pages(settings: Settings, era: Any) -> None:

@@ -14,11 +14,17 @@ from pathlib import Path
 from prime_lab_mcp.lab.evals.runner.endings import FAILURE_CODES
 
 ROOT = Path(__file__).parents[2] / "prime_lab_mcp"
-FIRST = {"Finding": "", "ReadinessPoint": "", "tally_finding": "", "_Kind": "", "Anomaly": "run-"}
+FIRST = {
+    "Finding": "",
+    "ReadinessPoint": "",
+    "tally_finding": "",
+    "_Kind": "",
+    "Anomaly": "run-",
+    "prime_rl_refuses": "",
+}
 """Calls whose first argument is a code, each with what is put before it."""
 FIRST_IN = {
     ("server/approval.py", "_refused"),
-    ("lab/configs/rules/model.py", "_refused"),
     ("lab/datasets/hub_dataset.py", "failed"),
 }
 """The same, of functions with common names, by the file that defines them."""
@@ -40,7 +46,8 @@ PASSED_ON: frozenset[tuple[str, str]] = frozenset(
         ("lab/datasets/hub_dataset.py", "code"),
         ("server/approval.py", "code"),
         ("tools/check_environment.py", "finding.code"),
-        ("lab/configs/rules/model.py", "code"),
+        ("lab/configs/rules/refusal.py", "code"),
+        ("lab/configs/author.py", "found.code"),
         ("tools/test_reward.py", "check.code"),
         ("tools/watch_run.py", "error.code"),
         ("tools/training_report.py", "recorded_code(f'run-{anomaly.code}')"),
@@ -118,6 +125,7 @@ def _constants(value: ast.expr) -> tuple[str, ...] | None:
 
 
 def expanded(codes: str) -> list[str]:
-    """The codes of a list: `a-{b c} d` is a-b, a-c and d."""
-    whole = re.sub(r"(\S+)-\{([^}]*)\}", lambda m: " ".join(f"{m[1]}-{code}" for code in m[2].split()), codes)
-    return whole.split()
+    """The codes of a list: `a-{b c-{d e}} f` is a-b, a-c-d, a-c-e and f."""
+    while "{" in codes:
+        codes = re.sub(r"([^\s{]+)-\{([^{}]*)\}", lambda m: " ".join(f"{m[1]}-{code}" for code in m[2].split()), codes)
+    return codes.split()

@@ -152,14 +152,16 @@ RULES: dict[str, str] = {
     "Model": "config-model-name config-model-not-listed config-no-renderer config-tool-parser config-vision-model "
     "config-vlm config-model-fallback",
     "Trainer": "config-lr-unset config-lr-range config-implementation config-cpu-offload config-lora-cpu-offload "
-    "config-lora-broadcast config-scheduler",
+    "config-lora-broadcast config-scheduler config-algorithm config-trace",
     "Batch and tokens": "config-two-batches config-batch-group config-small-batch config-group-size config-inflight "
     "config-seq-len config-no-completion-limit config-completion-budget config-budget-exceeds-seq-len "
     "config-no-room-for-prompt config-temperature config-eval-sampling",
     "The run": "config-no-max-steps config-no-checkpoint config-checkpoint-interval config-passes config-no-eval "
     "config-eval-on-train config-eval-interval config-curriculum config-weak-signal config-costly-gate config-speed",
     "Machines": "config-gpus config-default-gpus config-no-inference config-hosted-unsupported config-conflict "
-    "config-wandb-key config-self-managed config-sft-no-volume",
+    "config-wandb-key config-wandb-offline config-self-managed config-multi-node config-inference config-resume "
+    "config-output-folder config-launcher-variable config-unproven-setting",
+    "Supervised fine-tuning": "config-sft-no-volume config-sft-renderer config-sft-data config-sft-eval",
     "The platform's word": "config-refused-by-platform config-not-validated-by-platform config-validation-unavailable "
     "config-schema-newer config-toml-unchecked",
 }

@@ -84,6 +84,7 @@ async def _rewards(lab: Lab, name: str) -> tuple[str, list[float | None]]:
 
 
 @pytest.mark.anyio
+@pytest.mark.rotate(share=3, group="the migration page")
 @pytest.mark.slow
 async def test_the_worked_example_pays_the_same_in_both_generations(lab: Lab) -> None:
     old, v0 = await _rewards(lab, "harvest_v0")
@@ -98,6 +99,7 @@ async def _against_v0(lab: Lab) -> Outcome:
 
 
 @pytest.mark.anyio
+@pytest.mark.rotate(share=3, group="the migration page")
 @pytest.mark.slow
 async def test_same_as_calls_the_port_equal_and_its_flaws_flaws(lab: Lab) -> None:
     outcome = await _against_v0(lab)
@@ -105,11 +107,12 @@ async def test_same_as_calls_the_port_equal_and_its_flaws_flaws(lab: Lab) -> Non
     assert "reward-differs" not in codes(outcome)
     assert (compared["differ"], compared["unmatched_tasks"]) == (0, 0)
     assert compared["completions"] > 150
-    assert outcome.status == "failed"
-    assert "reward-hackable" in codes(outcome)
+    assert outcome.status == "passed"
+    assert {"reward-hackable", "reward-too-strict"} <= codes(outcome, "warning")
 
 
 @pytest.mark.anyio
+@pytest.mark.rotate(share=3, group="the migration page")
 @pytest.mark.slow
 async def test_the_mended_example_passes_and_same_as_shows_what_was_changed(lab: Lab) -> None:
     root = lab.workspace.root

@@ -12,7 +12,7 @@ import pytest
 from prime_lab_mcp.lab.base.report import Report
 from tests.server.test_paths import MODEL, opened
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=2, group="whole walks")]
 EXAMPLE = Path(__file__).parents[2] / "environments" / "ticket_routing"
 
 
@@ -43,12 +43,16 @@ async def test_the_trained_model_is_compared_with_the_one_before_on_held_out_tas
         assert before.data["after"]["worked"] == "yes", before.data["after"]
         assert "the run's own evaluations" in before.data["after"]["because"]
         asked = [step for step in before.next if step.tool == "run_eval"]
-        assert [step.arguments["model"] for step in asked] == [MODEL, before.data["after"]["served_as"]]
-        held_out = asked[0].arguments["env_args"]
-        assert asked[1].arguments["env_args"] == held_out
-        for step in asked:
-            given = {**step.arguments, "num_examples": 35, "rollouts": 4, "wait_seconds": 120}
-            await call("run_eval", ("passed", "failed", "inconclusive"), **given)
+        (step,) = asked
+        assert (step.arguments["model"], step.arguments["compare_base"]) == (before.data["after"]["served_as"], True)
+        given = {**step.arguments, "num_examples": 35, "rollouts": 4, "wait_seconds": 240}
+        dry = await call("run_eval", "passed", **given, dry_run=True)
+        assert dry.data["models"] == [before.data["after"]["served_as"], MODEL]
+        assert (dry.data["tasks"], dry.data["existing"], dry.data["evidence"]["opens"]) == (35, 0, [])
+        assert dry.next[0].arguments == given
+        both = await call("run_eval", ("passed", "inconclusive"), **given)
+        assert both.data["result"]["before"]["model"] == MODEL
+        assert both.data["result"]["difference"]["low"] > 0
         after = await ended(call, id)
     assert after.data["after"]["worked"] == "yes", after.data["after"]
     (found,) = after.data["after"]["comparisons"]

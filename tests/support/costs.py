@@ -1,4 +1,4 @@
-"""Counts what each test costs: processes started, and CPU seconds of the test and of its child processes.
+"""Counts what each test costs: processes started, and CPU seconds of the test, of its children and of warm programs.
 
 A pytest plugin. The sums are printed after every run; `--costs FILE` also writes one JSON line per test. Starts are
 those of the test process itself: a server over stdio starts its own children unseen, but their CPU time is counted.
@@ -19,11 +19,20 @@ from typing import Any
 
 import pytest
 
+from tests.support.warm.plugin import served_cpu
+
 _STARTS: Counter[str] = Counter()
+_BEGAN = time.monotonic()
 _TICK = os.sysconf("SC_CLK_TCK")
 _PROPERTY = "costs"
+_KINDS = ("cpu", "child_cpu", "served_cpu")
 _LONGEST, _WORTH_A_LINE = 15, 1.0
 """Lines of the summary, and the CPU seconds from which a test gets one."""
+
+
+def starts() -> int:
+    """Number of processes that this test process has started."""
+    return _STARTS.total()
 
 
 def _count(event: str, args: tuple[Any, ...]) -> None:
@@ -75,13 +84,15 @@ def _children_cpu() -> float:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    before, own, children, began = Counter(_STARTS), time.process_time(), _children_cpu(), time.monotonic()
+    before, own, began = Counter(_STARTS), time.process_time(), time.monotonic()
+    children, served = _children_cpu(), served_cpu(item.config)
     result = yield
     _MEASURED[item.nodeid] = {
         "test": item.nodeid,
         "wall": round(time.monotonic() - began, 3),
         "cpu": round(time.process_time() - own, 3),
         "child_cpu": round(max(0.0, _children_cpu() - children), 3),
+        "served_cpu": round(served_cpu(item.config) - served, 3),
         "starts": dict(_STARTS - before),
     }
     return result
@@ -123,19 +134,21 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     starts: Counter[str] = Counter()
     for test in tests:
         starts.update(test["starts"])
-    own, children = (sum(t[key] for t in tests) for key in ("cpu", "child_cpu"))
+    own, children, served = (sum(t[key] for t in tests) for key in _KINDS)
     terminalreporter.section("costs")
     terminalreporter.line(
         f"{len(tests)} tests, {sum(starts.values())} process starts, "
-        f"{own:.0f} s CPU in the tests, {children:.0f} s CPU in their children"
+        f"{own:.0f} s CPU in the tests, {children:.0f} s in their children, {served:.0f} s in warm programs"
+    )
+    terminalreporter.line(
+        f"whole run: {time.process_time() + _children_cpu():.0f} s CPU, with collection and shared servers; "
+        f"{(time.monotonic() - _BEGAN) / 60:.1f} minutes"
     )
     terminalreporter.line("starts: " + ", ".join(f"{name} {count}" for name, count in starts.most_common(12)))
-    dear = [test for test in tests if test["cpu"] + test["child_cpu"] >= _WORTH_A_LINE]
-    for test in sorted(dear, key=lambda t: -(t["cpu"] + t["child_cpu"]))[:_LONGEST]:
+    dear = [(sum(test[kind] for kind in _KINDS), test) for test in tests]
+    for seconds, test in sorted((d for d in dear if d[0] >= _WORTH_A_LINE), key=lambda d: -d[0])[:_LONGEST]:
         begun = sum(test["starts"].values())
-        terminalreporter.line(
-            f"{test['cpu'] + test['child_cpu']:7.1f} s CPU {test['wall']:7.1f} s {begun:4d} starts  {test['test']}"
-        )
+        terminalreporter.line(f"{seconds:7.1f} s CPU {test['wall']:7.1f} s {begun:4d} starts  {test['test']}")
     where = config.getoption("costs")
     if where:
         Path(where).write_text("".join(json.dumps(test) + "\n" for test in tests), encoding="utf-8")

@@ -18,9 +18,13 @@ PYTHON = ">=3.11"
 every other set costs fifteen seconds."""
 
 
+SHARED = platformdirs.user_cache_path("prime-lab-mcp-tests").resolve()
+"""The shared folder, read before any test points HOME or XDG_CACHE_HOME to a folder of its own."""
+
+
 def shared() -> Interpreters:
     """Builds into the shared folder, or takes what is there."""
-    root = platformdirs.user_cache_path("prime-lab-mcp-tests")
+    root = SHARED
     root.mkdir(parents=True, exist_ok=True)
     return Interpreters(Settings(workspace=root, state_dir=root))
 
@@ -33,7 +37,7 @@ async def older(verifiers: str = OLDEST, *more: str) -> Interpreter:
 
 def share(settings: Settings) -> None:
     """Let a lab of these settings use the shared folder. Before the lab builds its first interpreter."""
-    folder = Settings(workspace=settings.workspace, state_dir=platformdirs.user_cache_path("prime-lab-mcp-tests"))
+    folder = Settings(workspace=settings.workspace, state_dir=SHARED)
     folder.interpreters.mkdir(parents=True, exist_ok=True)
     settings.state_dir.mkdir(parents=True, exist_ok=True)
     settings.interpreters.symlink_to(folder.interpreters, target_is_directory=True)

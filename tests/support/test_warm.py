@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from prime_lab_mcp.lab.environment.requirements import hidden_modules
 from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.worker.host import Case, Worker
 from prime_lab_mcp.lab.worker.pool import Workers
+from tests.support.interpreters import older
 from tests.support.warm.hook import READ_AT_IMPORT
 from tests.support.warm.plugin import CARRIED, PLACE, REAL
 
@@ -101,6 +103,7 @@ def content(path: Path, bin: Path, scratch: Path) -> object:
 
 def plain(text: str, bin: Path, scratch: Path) -> str:
     text = text.replace(str(bin.parent), "PLACE").replace(str(scratch), "SCRATCH")
+    text = re.sub(r"\b(zygote|child)-\d+-\w+", r"\1", text)  # temporary folders
     text = re.sub(r"\d{2}:\d{2}:\d{2}(\.\d+)?|\b[0-9a-f]{8,32}\b", "#", text)
     return re.sub(r"[ ─]+", " ", text)
 
@@ -392,6 +395,30 @@ async def test_scores_are_the_same_warm_and_cold(places: tuple[Path, Path], tmp_
         async with environment(bin, tmp_path / name) as (worker, _):
             told.append([scored.reward for scored in await worker.score(cases, timeout=120)])
     assert told == [[1.0, 0.0], [1.0, 0.0]]
+
+
+@pytest.mark.anyio
+async def test_vf_eval_of_older_verifiers_warm_and_cold_agree(places: tuple[Path, Path], tmp_path: Path) -> None:
+    built = await older()
+    script = built.program("vf-eval")
+    assert script is not None
+    copied = tmp_path / "vf-eval"  # the hook does not know a script at another place
+    shutil.copy(script, copied)
+    ends = []
+    for path in (script, copied):
+        run = await anyio.run_process(
+            [built.python, path, "absent-environment", "--num-examples", "1"],
+            env=variables(tmp_path / "home", COLUMNS="80"),
+            cwd=tmp_path,
+            check=False,
+        )
+        # Times differ, and the exception that another one replaces shows the frame that runs the script.
+        differing = re.compile(rb'[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.,]+|  File "[^"]*/warm/server.py".*\n.*\n')
+        errors = differing.sub(b"", run.stderr).replace(bytes(path), b"vf-eval")
+        ends.append((run.returncode, differing.sub(b"", run.stdout), errors))
+        assert any("@" in key.name for key in places[0].parent.glob("verifiers@*.sock"))
+    assert ends[0] == ends[1]
+    assert ends[0][0] != 0
 
 
 @pytest.mark.anyio

@@ -5,7 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from prime_lab_mcp.lab.hub.hub_files import files_digest, wheel_files
+from prime_lab_mcp.lab.environment.wheel_archive import wheel_files
+from prime_lab_mcp.lab.hub.hub_files import files_digest
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 

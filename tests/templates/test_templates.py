@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from prime_lab_mcp.lab.authoring.rows import template_row_reader
+from prime_lab_mcp.lab.authoring.build import template_row_reader
 from prime_lab_mcp.lab.authoring.template import SINGLE_TURN, template_own_names
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References

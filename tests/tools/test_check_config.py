@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.configs import older_platforms
 from prime_lab_mcp.lab.configs.config import parse_config
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
@@ -15,8 +16,8 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.outcome import Outcome
-from tests.lab.configs.examples import SOUND
-from tests.tools.test_training_config import Platform, check, codes, platform, pushed, put
+from tests.lab.configs.examples import SHARED_LORA, SOUND
+from tests.tools.test_training_config import PINNED, Platform, check, codes, platform, pushed, put, write
 
 __all__ = ["platform"]
 pytestmark = pytest.mark.anyio
@@ -83,6 +84,37 @@ async def test_keys_of_a_taskset_are_judged_by_what_its_check_recorded(lab: Lab,
     assert codes(checked) == {"config-unknown-taskset-key"}
     assert "config-taskset-unchecked" not in codes(checked, "info")
     assert codes(await answered(lab, platform, "valid")) == set()
+
+
+async def test_keys_that_the_taskset_does_not_take_are_refused_before_anything_is_written(
+    lab: Lab, platform: Platform
+) -> None:
+    pushed(lab)
+    checked_environment(lab, "s", shapes={"taskset": SHAPE, "env": None, "tools": False})
+    for given in ({"env_args": {"splt": "eval"}}, {"eval": {"splt": "eval"}}):
+        with pytest.raises(BadInput) as refused:
+            await write(lab, environments=[PINNED], **given)
+        assert (refused.value.code, '"split"' in refused.value.fix) == ("config-unknown-taskset-key", True)
+    assert not list((lab.workspace.root / "configs").glob("rl/*.toml"))
+    assert (await write(lab, environments=[PINNED], env_args={"split": "eval"})).status == "passed"
+
+
+async def test_a_migrated_file_with_such_a_key_says_where_it_stands(lab: Lab, platform: Platform) -> None:
+    pushed(lab)
+    checked_environment(lab, "s", shapes={"taskset": SHAPE, "env": None, "tools": False})
+    put(lab, "old.toml", SOUND.replace('split = "eval"', 'splt = "eval"'))
+    with pytest.raises(BadInput) as refused:
+        await write(lab, based_on="old.toml")
+    assert "old.toml" in refused.value.fix
+    assert (await write(lab, based_on="old.toml", environments=[PINNED])).status == "passed"
+
+
+async def test_a_migration_that_changes_the_algorithm_says_so(lab: Lab, platform: Platform) -> None:
+    put(lab, "old.toml", 'loss = "opd"\n' + SHARED_LORA)
+    written = await write(lab, based_on="old.toml")
+    found = {f.where: f for f in written.findings if f.code == "migration-meaning"}
+    assert "opd" in str(found["loss"].fix)
+    assert "sampling.enable_thinking" in found
 
 
 async def test_prime_s_own_parser_is_asked_where_the_server_has_none(

@@ -216,3 +216,17 @@ async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) 
     shutil.copytree(folder, lab.workspace.environments / folder.name)
     outcome = await check(lab, folder.name)
     assert (outcome.status, codes(outcome)) == ("passed", set())
+
+
+async def test_what_lies_beside_the_package_and_another_readme_keep_nobody_from_testing(lab: Lab) -> None:
+    folder = write(lab, "neighbours", SOUND)
+    (folder / "README.md").rename(folder / "readme.md")
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_beside.py").write_text("import boto3\ndef test_x(: pass\n", encoding="utf-8")
+    pyproject = folder / "pyproject.toml"
+    text = pyproject.read_text(encoding="utf-8").replace("README.md", "readme.md")
+    text = text if "readme.md" in text else text.replace("[project]\n", '[project]\nreadme = "readme.md"\n', 1)
+    pyproject.write_text(text, "utf-8")
+    outcome = await check(lab, "neighbours")
+    assert (outcome.status, outcome.data["wheel"], outcome.data["loads"]) == ("passed", "loads", True)
+    assert codes(outcome, "warning") == {"readme-not-pushed"}

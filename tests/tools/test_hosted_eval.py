@@ -82,9 +82,10 @@ def codes(found: Outcome) -> list[str]:
 
 
 async def test_a_foreign_environment_is_evaluated_once_reported_and_opens_nothing(at: Desk) -> None:
-    before = await started(at)
+    before, spent = await started(at), at.lab.ledger.spent("rehearsal")
     found = await evaluate(at, f"{FOREIGN}@0.1.0", num_examples=30)
     data = found.data
+    assert at.lab.ledger.spent("rehearsal") - spent == pytest.approx(data["cost"], abs=1e-3)
 
     assert (data["state"], data["completed"], data["errors"], data["tasks"]) == ("finished", 120, 0, 30), found
     assert (data["hosted"], data["platform_status"], data["deduplicated"]) == (f"{FOREIGN}@0.2.0", "COMPLETED", False)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.hub.hub_files import FetchedHubFiles
+from prime_lab_mcp.lab.loading import present_distributions
 from prime_lab_mcp.lab.prime.program import PrimeProgram
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
@@ -28,7 +32,13 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     whole = PrimeProgram._start
 
     async def counted(self: PrimeProgram, argv: Any, *rest: Any) -> Any:
-        verbs.append(" ".join(str(word) for word in argv[1:4] if not str(word).startswith(("/", "--plain", "-n"))))
+        if argv[1] == "-c":
+            asked = [
+                " ".join(w for w in words[:3] if w != "--plain" and w[:2] != "-n") for words in json.loads(argv[3])
+            ]
+            verbs.append(f"together: {', '.join(asked)}")
+        else:
+            verbs.append(" ".join(str(word) for word in argv[1:4] if not str(word).startswith(("/", "--plain", "-n"))))
         return await whole(self, argv, *rest)
 
     monkeypatch.setattr(PrimeProgram, "_start", counted)
@@ -53,23 +63,25 @@ class Person:
 
 
 def of_the_hub(verbs: list[str]) -> list[str]:
-    return [verb for verb in verbs if verb.startswith("env ")]
+    """What the Hub was asked, in processes of their own and among several questions of one process."""
+    single = [v for verb in verbs for v in verb.removeprefix("together: ").split(", ")]
+    return [verb for verb in single if verb.startswith("env ")]
 
 
 def forget_answers(at: Desk) -> None:
     """Whoever the account is, its teams and fetched files are kept for a minute."""
     at.lab.prime._account = at.lab.prime._teams = None
-    at.lab.__dict__.pop("_fetched_hub_files", None)
+    at.lab.memory(FetchedHubFiles).forget("primeintellect/reverse-text")
 
 
-OWNER = ["whoami", "teams list -o"]
-"""What tells whose an environment is."""
+TOGETHER = "together: whoami, teams list -o, wallet 1, env status primeintellect/reverse-text"
+"""One process answers what tells whose an environment is, what the wallet holds and what the Hub lists."""
 
 
-async def test_a_checked_config_is_asked_about_after_five_starts_and_the_hub_is_asked_once(
+async def test_a_checked_config_is_asked_about_after_two_starts_and_the_hub_is_asked_once(
     at: Desk, starts: list[str]
 ) -> None:
-    """One start each: the Hub's entry, its files, the account, its teams, and the wallet."""
+    """One start answers all questions, the other fetches the files that the Hub holds, which are compared anew."""
     forget_answers(at)
     at.config(LONG + "# checked before\n", "configs/rl/checked.toml")
     calls = Calls(at.lab, TOOLS, References())
@@ -78,17 +90,14 @@ async def test_a_checked_config_is_asked_about_after_five_starts_and_the_hub_is_
     person = Person(starts)
     report = await calls.execute("submit_training", {"config": "configs/rl/checked.toml"}, ask=person.ask)
     assert (report.status, len(person.questions)) == ("passed", 1), report
-    assert len(person.before) <= 5, person.before
-    assert of_the_hub(person.before) == ["env status primeintellect/reverse-text", "env pull"]
-    assert [verb for verb in person.before if verb in OWNER] == OWNER
+    assert person.before == [TOGETHER, "env pull"]
     assert [verb.split()[:2] for verb in starts] == SENDING
 
 
 async def test_a_config_that_nobody_checked_costs_one_start_for_each_thing_the_question_names(
     at: Desk, starts: list[str]
 ) -> None:
-    """Fewer starts are out of reach here: the question names price, wallet, the platform's verdict on the config and
-    what the Hub holds and whose that is, and `prime` answers one of them per start."""
+    """Besides those of a checked config, only the platform's verdict on the config takes a start."""
     await at.lab.prime.version()
     at.lab.prime._models = None
     forget_answers(at)
@@ -98,7 +107,7 @@ async def test_a_config_that_nobody_checked_costs_one_start_for_each_thing_the_q
     calls = Calls(at.lab, TOOLS, References())
     report = await calls.execute("submit_training", {"config": "configs/rl/unchecked.toml"}, ask=person.ask)
     assert report.status == "passed", report
-    assert len(person.before) == 7, person.before
+    assert len(person.before) == 3, person.before
     assert of_the_hub(person.before) == ["env status primeintellect/reverse-text", "env pull"]
     assert [verb.split()[:2] for verb in starts] == SENDING
 
@@ -149,7 +158,7 @@ async def test_a_submission_that_its_gate_refuses_runs_no_check(at: Desk, starts
         "submit_training", {"config": "configs/rl/refused-by-gate.toml"}
     )
     assert report.status == "blocked", report
-    assert {verb.split()[0] for verb in starts} <= {"env", "--version"}, starts
+    assert {verb.split()[0] for verb in starts} <= {"together:", "env", "--version"}, starts
     assert not at.lab.ledger.evidence(tool="check_training_config", config_sha256=_sha256(text))
 
 
@@ -158,8 +167,10 @@ async def test_a_push_asks_the_hub_once_before_its_question_and_compares_after_s
 ) -> None:
     at.environment("planned")
     taken = await at.lab.snapshot("planned")
+    toolchain = {DISTRIBUTIONS: await present_distributions(at.lab, taken)}
     for tool in ("check_environment", "test_reward", "check_reward_distribution"):
-        at.lab.ledger.record(Evidence(tool, "passed", at.lab.key, "planned", taken.source, taken.content))
+        row = Evidence(tool, "passed", at.lab.key, "planned", taken.source, taken.content, toolchain=toolchain)
+        at.lab.ledger.record(row)
     await at.lab.prime.version()
     at.lab.prime._account = None
     starts.clear()

@@ -8,8 +8,8 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.hub import lookup
-from prime_lab_mcp.lab.hub.eligibility import TrainingCandidate
 from prime_lab_mcp.lab.hub.lookup import HubEntry
+from prime_lab_mcp.lab.hub.ownership import TrainingCandidate
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.tools import create_environment, push_environment, read_reference
 from prime_lab_mcp.tools.search_hub import TOOL

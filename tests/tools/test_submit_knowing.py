@@ -17,7 +17,7 @@ from prime_lab_mcp.tools import check_training_config
 from prime_lab_mcp.tools.submit_training import TOOL
 from tests.tools.loopback import CONFIG, Desk
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=2, group="submissions and the ledger")]
 PREPARE = "/training/runs/prepare"
 
 

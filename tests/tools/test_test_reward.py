@@ -19,8 +19,8 @@ pytestmark = pytest.mark.anyio
 FLAWS = {
     "substring": (reward("return float(gold in reply)"), {"reward-wrong-passes"}),
     "constant": (reward("return 0.5"), {"reward-constant"}),
-    "never_pays": (reward("return 0.0"), {"reward-constant"}),
-    "inverted": (reward("return 0.0 if last(reply) is None else 1.0 - sound(reply, gold)"), {"reward-gold-fails"}),
+    "never_pays": (reward("return 0.0"), {"gold-not-understood"}),
+    "inverted": (reward("return 0.0 if last(reply) is None else 1.0 - sound(reply, gold)"), {"gold-not-understood"}),
     "raises": (reward("return float(float(last(reply)) == float(gold))"), {"reward-raises"}),
     "not_a_number": (reward("return sound(reply, gold) if last(reply) else math.nan"), {"reward-nonfinite"}),
     "text": (reward("return str(sound(reply, gold))"), {"reward-type"}),
@@ -35,7 +35,7 @@ FLAWS = {
     ),
     "first_tag": (
         reward("m = re.search(r'<answer>([^<]*)</answer>', reply)\nreturn float(bool(m) and m[1] == gold)"),
-        {"reward-hackable"},
+        set(),  # Only somebody who knows the answer profits: a warning.
     ),
     "silence": (
         reward("return 1.0 if last(reply) is None else sound(reply, gold)"),
@@ -226,7 +226,7 @@ async def test_the_table_holds_every_completion_with_what_it_earned(lab: Lab) ->
 async def test_a_rendering_of_the_caller_replaces_the_search_for_one(lab: Lab) -> None:
     odd = "found = re.findall(r'%%(.*?)%%', reply)\nreturn float(found[-1:] == [gold])"
     write(lab, "odd", reward(odd))
-    assert codes(await try_reward(lab, "odd", examples=1, probes=False)) & {"reward-gold-fails", "reward-constant"}
+    assert codes(await try_reward(lab, "odd", examples=1, probes=False)) == {"gold-not-understood"}
     outcome = await try_reward(lab, "odd", examples=1, probes=False, rendering="So it is %%GOLD%%.")
     assert (outcome.status, outcome.data["gold_pass_rate"]) == ("passed", 1.0)
     assert outcome.data["rendering"] == "So it is %%…%%."

@@ -577,3 +577,21 @@ async def test_what_cannot_be_a_warm_up_is_refused_and_nothing_is_written(lab: L
             await write(lab, **({"model": "Qwen/Qwen3-1.7B"} | given))
         assert caught.value.code == code
     assert not lab.workspace.resolve("configs").exists()
+
+
+# What comes next
+
+
+async def test_a_sound_config_leads_to_the_test_that_its_submission_would_ask_for(lab: Lab, platform: Platform) -> None:
+    environment(lab, split='"train"')
+    pushed(lab)
+    written = await write(lab, environments=["alice/tiny-env@0.1.0"], eval={"split": "eval"})
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", "s", "c"))
+    first = await check(lab, written.data["path"])
+    assert (first.next[0].tool, first.next[0].arguments) == (
+        "test_reward",
+        {"environment": "tiny_env", "env_args": {"split": "eval"}},
+    )
+    lab.ledger.record(Evidence("test_reward", "passed", lab.key, "tiny_env", "s", "c", env_args={"split": "eval"}))
+    second = await check(lab, written.data["path"])
+    assert second.next[0].tool == "submit_training"

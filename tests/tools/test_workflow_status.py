@@ -9,6 +9,8 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.ledger.rows import evidence_from
 from prime_lab_mcp.lab.state.outcome import Facts
 from prime_lab_mcp.resources.catalog import References
@@ -32,7 +34,8 @@ def folder(lab: Lab) -> Path:
 async def record(lab: Lab, tool: str, status: Any = "passed") -> None:
     findings = () if status == "passed" else (Finding("flaw", "blocker", "it is flawed", "Mend it."),)
     snapshot = await lab.snapshot("sums")
-    lab.ledger.record(evidence_from(tool, status, lab.key, snapshot, findings, Facts(), "prime", {}, {}))
+    facts = Facts(toolchain={DISTRIBUTIONS: await present_distributions(lab, snapshot)})
+    lab.ledger.record(evidence_from(tool, status, lab.key, snapshot, findings, facts, "prime", {}, {}))
 
 
 async def shown(lab: Lab) -> dict[str, Any]:

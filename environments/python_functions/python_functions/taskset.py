@@ -23,6 +23,8 @@ class PythonFunctionsData(vf.TaskData):
 
     tests: Tests
     solution: str | None = None
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class PythonFunctionsTaskConfig(vf.TaskConfig):
@@ -62,6 +64,8 @@ class PythonFunctionsConfig(vf.TasksetConfig):
     """Which split to load."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
     task: PythonFunctionsTaskConfig = PythonFunctionsTaskConfig()
 
 
@@ -70,11 +74,15 @@ class PythonFunctionsTaskset(vf.Taskset[PythonFunctionsTask, PythonFunctionsConf
 
     def load(self) -> Iterator[PythonFunctionsTask]:
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             data = PythonFunctionsData(
                 prompt=str(row["question"]),
                 system_prompt=f"{INSTRUCTION}\n{FORMAT}",
                 tests=Tests.model_validate(row["answer"]),
                 solution=row.get("solution"),
+                metadata=metadata,
             )
             yield PythonFunctionsTask(data, self.config.task)
 

@@ -6,6 +6,7 @@ A new environment appears as a whole or not at all: it is built in a temporary f
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from prime_lab_mcp.lab.authoring.rows import DroppedRows, as_jsonl, split_rows, template_row_reader
+from prime_lab_mcp.lab.authoring.rows import (
+    DroppedRows,
+    as_jsonl,
+    split_rows,
+    template_row_reader,
+    with_metadata,
+)
 from prime_lab_mcp.lab.authoring.template import (
     ConstantValue,
     EnvironmentKind,
@@ -32,15 +39,17 @@ from prime_lab_mcp.lab.authoring.template import (
 )
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets.inspection import Inspection
+from prime_lab_mcp.lab.datasets.metadata import metadata_columns
 
 
 @contextmanager
 def build_folder(target: Path) -> Iterator[Path]:
     """A temporary folder that becomes `target` when the block succeeds and is removed when the block fails."""
     parent = target.parent
-    made = not parent.exists()
+    new = not parent.exists()
     parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=parent, prefix=".creating-"))
     try:
@@ -59,7 +68,7 @@ def build_folder(target: Path) -> Iterator[Path]:
             ) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        if made and not any(parent.iterdir()):
+        if new and not any(parent.iterdir()):
             parent.rmdir()
 
 
@@ -75,16 +84,25 @@ class BuiltEnvironment:
 
     rows: Mapping[str, int]
     findings: tuple[Finding, ...]
+    metadata: tuple[str, ...] = ()
+    """Other columns of the dataset that the tasks carry."""
 
 
 def build_environment(
-    kind: EnvironmentKind, target: Path, names: PackageNames, found: Inspection, task: str | None, labels: Sequence[str]
+    kind: EnvironmentKind,
+    target: Path,
+    names: PackageNames,
+    inspection: Inspection,
+    task: str | None,
+    labels: Sequence[str],
 ) -> BuiltEnvironment:
     """Write the package into `target`. The inspection must have a prompt, and an answer where the format has one."""
-    constants = _constants(found, task, labels)
-    read = template_row_reader(kind.answers or kind.base, constants)
-    _refuse_too_big(found)
-    table = found.table
+    constants = _constants(inspection, task, labels)
+    _refuse_too_big(inspection)
+    table = inspection.table
+    columns = metadata_columns(table.main.rows, _columns_in_use(inspection))
+    constants["METADATA_COLUMNS"] = columns
+    read = with_metadata(template_row_reader(kind.answers or kind.base, constants), columns)
     held = table.held.rows if table.held else None
     train, out, dropped = split_rows(table.main.rows, held, read)
     findings = tuple(dropped.findings())
@@ -92,12 +110,13 @@ def build_environment(
         return BuiltEnvironment({}, findings or (_nothing_left(dropped),))
     packaged = table.origin == "files"
     fit = TemplateChanges(names, constants, description=f"Tasks made of {_one_line(table.id)}.")
-    dataset = _files_section(found, names, len(train), len(out)) if packaged else _hub_section(found)
+    dataset = _files_section(inspection, names, len(train), len(out)) if packaged else _hub_section(inspection)
+    dataset += _metadata_text(columns, kind)
     _write(kind, target, fit, dataset, packaged=packaged)
     if packaged:
         _write_rows(target / names.module / "data", train=as_jsonl(train), eval=as_jsonl(out))
-        return BuiltEnvironment({"train": len(train), "eval": len(out)}, findings)
-    return BuiltEnvironment({name: rows for name, rows in table.splits if rows is not None}, findings)
+        return BuiltEnvironment({"train": len(train), "eval": len(out)}, findings, columns)
+    return BuiltEnvironment({name: rows for name, rows in table.splits if rows is not None}, findings, columns)
 
 
 def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task: str | None) -> BuiltEnvironment:
@@ -117,20 +136,28 @@ def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task:
     return BuiltEnvironment({split: text.count("\n") for split, text in texts.items()}, (finding,))
 
 
-def _constants(found: Inspection, task: str | None, labels: Sequence[str]) -> dict[str, ConstantValue]:
-    table, answer = found.table, found.answer
+def _columns_in_use(inspection: Inspection) -> set[str]:
+    """The columns that are question, answer or options, by their names at the top of a row."""
+    answer = (inspection.answer.path,) if inspection.answer else ()
+    paths = (*(inspection.prompt.columns if inspection.prompt else ()), *answer, *inspection.option_columns)
+    return {name for path in paths for name in (path, path.partition(".")[0])}
+
+
+def _constants(inspection: Inspection, task: str | None, labels: Sequence[str]) -> dict[str, ConstantValue]:
+    table, answer = inspection.table, inspection.answer
     constants: dict[str, ConstantValue] = {
         "DATASET": table.id,
         "CONFIG": table.config,
         "REVISION": table.revision or "",
         "TRAIN_SPLIT": table.main.name,
         "EVAL_SPLIT": table.held.name if table.held else None,
-        "PROMPT_COLUMNS": found.prompt.columns if found.prompt else (),
+        "PROMPT_COLUMNS": inspection.prompt.columns if inspection.prompt else (),
         "ANSWER_COLUMN": answer.path if answer else "",
-        "OPTION_COLUMNS": found.option_columns,
-        "INDEX_BASE": found.index_base,
-        "LABELS": tuple(labels) or found.labels,
-        "ANY_OF": found.any_of is not False,
+        "OPTION_COLUMNS": inspection.option_columns,
+        "INDEX_BASE": inspection.index_base,
+        "LABELS": tuple(labels) or inspection.labels,
+        "ANY_OF": inspection.any_of is not False,
+        "IN_A_BOX": inspection.format == "boxed",
     }
     return constants | ({"INSTRUCTION": task} if task else {})
 
@@ -183,30 +210,30 @@ def _only_for_raw_rows(package: Path) -> set[str]:
 
 def _siblings(path: Path, package: str) -> set[str]:
     """Modules of the same package that a file imports."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    names = set()
+    for node in ast.walk(parse_python(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == package:
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}."):
-            found.add(node.module.split(".")[1])
-    return found
+            names.add(node.module.split(".")[1])
+    return names
 
 
 def _reach(start: Set[str], imports: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     ahead = set(start)
     while ahead:
-        found |= ahead
-        ahead = {other for name in ahead for other in imports.get(name, ()) if other in imports} - found
-    return found
+        reached |= ahead
+        ahead = {other for name in ahead for other in imports.get(name, ()) if other in imports} - reached
+    return reached
 
 
 def _pure(template: Path) -> list[str]:
     """Modules that do not import verifiers: those that read rows and compare answers."""
     module = template_own_names(template).module
     outer = {f"{module}/{name}" for name in ("__init__.py", "rows.py", "hub_rows.py")}
-    found = [f for f in template_files(template) if f.endswith(".py") and f not in outer]
-    return [f for f in found if "import verifiers" not in (template / f).read_text(encoding="utf-8")]
+    pure = [f for f in template_files(template) if f.endswith(".py") and f not in outer]
+    return [f for f in pure if "import verifiers" not in (template / f).read_text(encoding="utf-8")]
 
 
 def _loads(path: Path) -> bool:
@@ -226,9 +253,9 @@ def _write_rows(folder: Path, **texts: str) -> None:
         (folder / f"{split}.jsonl").write_text(text, encoding="utf-8")
 
 
-def _refuse_too_big(found: Inspection) -> None:
-    for scanned in (found.table.main, found.table.held):
-        if found.table.origin == "files" and scanned is not None and len(scanned.rows) < scanned.scanned:
+def _refuse_too_big(inspection: Inspection) -> None:
+    for scanned in (inspection.table.main, inspection.table.held):
+        if inspection.table.origin == "files" and scanned is not None and len(scanned.rows) < scanned.scanned:
             raise BadInput(
                 f"the split {quote(scanned.name, 60)} is too big to be packaged with an environment",
                 fix="Put the dataset on the Hugging Face Hub and name it by owner/name, or use fewer rows.",
@@ -243,15 +270,27 @@ def _one_line(text: str) -> str:
     return quote(text, 120)[1:-1]
 
 
-def _columns(found: Inspection) -> str:
-    prompt = " and ".join(f"`{_one_line(c)}`" for c in (found.prompt.columns if found.prompt else ()))
-    if found.answer is None:
+def _columns(inspection: Inspection) -> str:
+    prompt = " and ".join(f"`{_one_line(c)}`" for c in (inspection.prompt.columns if inspection.prompt else ()))
+    if inspection.answer is None:
         return f"The question is {prompt}."
-    return f"The question is {prompt}, the gold `{_one_line(found.answer.path)}` ({found.answer.recognised.format})."
+    gold = f"`{_one_line(inspection.answer.path)}` ({inspection.answer.recognised.format})"
+    return f"The question is {prompt}, the gold {gold}."
 
 
-def _hub_section(found: Inspection) -> str:
-    table = found.table
+def _metadata_text(columns: Sequence[str], kind: EnvironmentKind) -> str:
+    if not columns:
+        return ""
+    listed = ", ".join(f"`{_one_line(name)}`" for name in columns)
+    argument = "the config's `where`" if kind.api == "v1" else "`load_environment(where=...)`"
+    return (
+        f"\nTasks carry {listed} as metadata; {argument} selects by them, for example\n"
+        f"`where = {{ {json.dumps(columns[0])} = [...] }}`."
+    )
+
+
+def _hub_section(inspection: Inspection) -> str:
+    table = inspection.table
     config = f", config `{_one_line(table.config)}`" if table.config else ""
     held = (
         f"`{_one_line(table.held.name)}`"
@@ -260,14 +299,15 @@ def _hub_section(found: Inspection) -> str:
     )
     return (
         f"`{_one_line(table.id)}` on the Hugging Face Hub{config}, at commit `{table.revision}`.\n"
-        f"Split `{_one_line(table.main.name)}` to train on; held out: {held}.\n{_columns(found)}"
+        f"Split `{_one_line(table.main.name)}` to train on; held out: {held}.\n{_columns(inspection)}"
     )
 
 
-def _files_section(found: Inspection, names: PackageNames, train: int, held: int) -> str:
+def _files_section(inspection: Inspection, names: PackageNames, train: int, held: int) -> str:
     return (
-        f"Made from `{_one_line(found.table.id)}` and packaged: {train:,} questions to train on in\n"
-        f"`{names.module}/data/train.jsonl`, {held:,} held out in `{names.module}/data/eval.jsonl`.\n{_columns(found)}"
+        f"Made from `{_one_line(inspection.table.id)}` and packaged: {train:,} questions to train on in\n"
+        f"`{names.module}/data/train.jsonl`, {held:,} held out in `{names.module}/data/eval.jsonl`.\n"
+        f"{_columns(inspection)}"
     )
 
 

@@ -13,7 +13,7 @@ import random
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -26,6 +26,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
 
 RowReader = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+RawRow = tuple[int, Mapping[str, Any]]
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -48,19 +49,30 @@ def template_row_reader(template: Path, constants: Mapping[str, ConstantValue]) 
             sys.dont_write_bytecode = writes
             for loaded in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
                 del sys.modules[loaded]
-    found: RowReader = shape.canonical
-    return found
+    reader: RowReader = shape.canonical
+    return reader
+
+
+def with_metadata(read: RowReader, columns: Sequence[str]) -> RowReader:
+    """Return a reader whose rows carry these columns of the raw row as `metadata`."""
+    if not columns:
+        return read
+
+    def reading(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        row = read(raw)
+        return None if row is None else {**row, "metadata": {name: raw.get(name) for name in columns}}
+
+    return reading
 
 
 SPLIT_SEED = 7
 HELD_OUT_SHARE = 0.1
 MOST_HELD_OUT = 500
-_SHOWN = 3
+_LISTED = 3
 _LOSS = 0.5
 """Share of unreadable rows above which the template does not fit and nothing is made."""
 
 PackagedExample = Mapping[str, Any]
-RawRow = tuple[int, Mapping[str, Any]]
 
 
 @dataclass(slots=True)
@@ -118,16 +130,16 @@ def split_rows(
     Without a held-out split, a tenth of the examples (at most 500) is held out, spread evenly over the answers.
     """
     dropped = DroppedRows()
-    kept = _clean(train, read, dropped)
+    unique = _clean(train, read, dropped)
     chance = random.Random(SPLIT_SEED)
     if held is not None:
         out = _clean(held, read, dropped)
-        both = kept.keys() & out.keys()
+        both = unique.keys() & out.keys()
         dropped.leaked += len(both)
-        inside = [e for k, e in kept.items() if k not in both]
+        inside = [e for k, e in unique.items() if k not in both]
         chance.shuffle(inside)
         return inside, list(out.values()), dropped
-    examples = list(kept.values())
+    examples = list(unique.values())
     chance.shuffle(examples)
     number = min(MOST_HELD_OUT, max(1, int(len(examples) * HELD_OUT_SHARE))) if len(examples) > 1 else 0
     chosen = _spread(examples, number)
@@ -141,27 +153,27 @@ def _spread(examples: list[PackagedExample], number: int) -> set[int]:
 
 
 def _clean(rows: Iterable[RawRow], read: RowReader, dropped: DroppedRows) -> dict[str, PackagedExample]:
-    kept: dict[str, PackagedExample] = {}
+    unique: dict[str, PackagedExample] = {}
     conflicts: dict[str, int] = {}
     for index, raw in rows:
         dropped.of += 1
         row = _read(read, raw)
         if row is None:
             dropped.unreadable += 1
-            if len(dropped.shown) < _SHOWN:
+            if len(dropped.shown) < _LISTED:
                 dropped.shown.append({"row": index, "value": quote(json.dumps(raw, ensure_ascii=False), 200)})
             continue
         key = golds.normalised_text(row["question"])
-        if key not in kept:
-            kept[key] = row
-        elif _answer(kept[key]) == _answer(row):
+        if key not in unique:
+            unique[key] = row
+        elif _answer(unique[key]) == _answer(row):
             dropped.repeated += 1
         else:
             conflicts[key] = conflicts.get(key, 1) + 1
     for key, times in conflicts.items():
-        del kept[key]
+        del unique[key]
         dropped.conflicting += times
-    return kept
+    return unique
 
 
 def _read(read: RowReader, raw: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -142,8 +142,8 @@ def template_own_names(template: Path) -> PackageNames:
 
 def template_files(template: Path) -> list[str]:
     """Paths of a template's files, relative to it."""
-    found = (p.relative_to(template) for p in sorted(template.rglob("*")) if p.is_file())
-    return [p.as_posix() for p in found if not any(part[0] == "." or part == "__pycache__" for part in p.parts)]
+    paths = (p.relative_to(template) for p in sorted(template.rglob("*")) if p.is_file())
+    return [p.as_posix() for p in paths if not any(part[0] == "." or part == "__pycache__" for part in p.parts)]
 
 
 def _fitted(relative: str, text: str, own: PackageNames, fit: TemplateChanges) -> str:
@@ -233,10 +233,10 @@ def set_section(text: str, title: str, body: str) -> str:
 
 def section_of(text: str, title: str) -> str:
     """The body under a `## title`. Raises KeyError without such a section."""
-    found = re.search(rf"(?ms)^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text)
-    if found is None:
+    match = re.search(rf"(?ms)^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text)
+    if match is None:
         raise KeyError(f"no section {title}")
-    return found[1].strip()
+    return match[1].strip()
 
 
 def template_requirements(template: Path) -> list[str]:

@@ -7,8 +7,18 @@ they contain no secret and quote foreign text (lab/base/text.py).
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
+
+UNDECIDED: frozenset[Code] = frozenset({"confined", "data-unreachable", "wheel-not-checked"})
+"""Codes of what this machine could not do for the user's environment. They prove nothing about the environment, so a
+verdict that rests on them alone is inconclusive, whether the code came as an error or as a finding."""
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of the operating system's errors when a disk or a quota is full."""
 
 
 class LabError(Exception):
@@ -72,7 +82,26 @@ class EvalError(LabError):
     default_code: Code = "eval-failed"
 
 
+class BudgetError(LabError):
+    """Nothing fits a budget. `least`: the smallest budget in US dollars that something fits."""
+
+    default_code: Code = "budget-too-small"
+
+    def __init__(self, message: str, *, fix: str, least: float, next: tuple[Next, ...] = ()) -> None:
+        super().__init__(message, fix=fix, next=next)
+        self.least = least
+
+
 class LedgerError(LabError):
     """The ledger could not be read or written."""
 
     default_code: Code = "ledger-failed"
+
+
+def disk_full_error(folder: Path) -> LabError:
+    """The error of a disk without room, at whatever step it shows."""
+    return LabError(
+        "the disk is full",
+        fix=f"Free some space where {folder} is, or start the server with --state-dir on another disk, and call again.",
+        code="disk-full",
+    )

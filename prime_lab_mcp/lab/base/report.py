@@ -1,4 +1,5 @@
-"""The report that every tool call returns, and its parts.
+"""The report that every tool call returns and its parts: findings with the code that runs checks and merges their
+findings, and progress while the call runs.
 
 The fields of `Report` are a public interface. A flaw in the user's material is a `Finding`; an operation that could
 not be carried out is a `LabError` (errors.py), which reaches the agent as a report too. A tool body itself returns an
@@ -7,10 +8,11 @@ not be carried out is a `LabError` (errors.py), which reaches the agent as a rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 from prime_lab_mcp.lab.base.codes import Code
 
@@ -133,3 +135,68 @@ class Report:
 def verdict_of(findings: tuple[Finding, ...] | list[Finding]) -> Literal["passed", "failed"]:
     """`failed` if any finding is a blocker, else `passed`."""
     return "failed" if any(f.severity == "blocker" for f in findings) else "passed"
+
+
+Progress = Callable[[float, float | None, str], Awaitable[None]]
+"""Arguments: the amount done, the total (None if the total is unknown) and a message."""
+Say = Callable[[str], Awaitable[None]]
+"""Argument: a message. For steps that cannot measure their progress."""
+
+
+P = ParamSpec("P")
+_RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+_PLACES = 6
+"""How many locations the last shown finding lists for the findings that are not shown."""
+
+
+def run_checks(
+    checks: Iterable[Callable[P, Iterable[Finding]]], /, *subject: P.args, **named: P.kwargs
+) -> list[Finding]:
+    """Run every check on one subject and return their findings in the order of the checks."""
+    return [finding for check in checks for finding in check(*subject, **named)]
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort by severity: blockers, warnings, information. Findings of one severity keep their order."""
+    return sorted(findings, key=lambda f: _RANK[f.severity])
+
+
+def merged(findings: Iterable[Finding], codes: Collection[Code]) -> list[Finding]:
+    """Keep one finding for each of `codes`: the first one, or the first blocker if the first one is no blocker.
+
+    Findings with other codes are all kept.
+    """
+    result: list[Finding] = []
+    position_of: dict[str, int] = {}
+    for finding in findings:
+        position = position_of.get(finding.code)
+        if finding.code not in codes or position is None:
+            position_of.setdefault(finding.code, len(result))
+            result.append(finding)
+        elif finding.severity == "blocker" and result[position].severity != "blocker":
+            result[position] = finding
+    return result
+
+
+def capped(findings: Iterable[Finding], each: int) -> list[Finding]:
+    """Keep at most `each` findings per code and severity.
+
+    The message of the last kept one says how many more there are, and where the first of those are.
+    """
+    findings = list(findings)
+    groups: defaultdict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        groups[finding.code, finding.severity].append(finding)
+    result: list[Finding] = []
+    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for finding in findings:
+        key = finding.code, finding.severity
+        counts[key] += 1
+        rest = groups[key][each:]
+        if counts[key] < each or (counts[key] == each and not rest):
+            result.append(finding)
+        elif counts[key] == each:
+            places = ", ".join(f.where for f in rest[:_PLACES] if f.where)
+            more = f"; {len(rest)} more like it" + (f" at {places}" if places else "")
+            result.append(replace(finding, message=finding.message + more))
+    return result

@@ -258,8 +258,8 @@ def _design(means: Sequence[float], middle: float, error: float, rollouts: int) 
     telling = min(sum(m > 1e-9 for m in means), sum(m < 1 - 1e-9 for m in means))
     if telling == 0:
         return assumed
-    seen = error**2 * rollouts / (middle * (1 - middle))
-    return max(1e-6, (_TELLING * max(assumed, seen) + telling * seen) / (_TELLING + telling))
+    observed = error**2 * rollouts / (middle * (1 - middle))
+    return max(1e-6, (_TELLING * max(assumed, observed) + telling * observed) / (_TELLING + telling))
 
 
 def score_interval(p: float, n: float, z: float = NORMAL_975) -> Interval:

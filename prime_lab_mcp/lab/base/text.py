@@ -1,9 +1,10 @@
-"""Makes foreign text safe to show, formats numbers for reports, and estimates token counts.
+"""Makes foreign text and foreign values safe to use, formats numbers for reports, and estimates token counts.
 
 Dataset rows, completions, logs and messages of environments are data, not instructions. Reports quote them by `quote`,
 which escapes control characters, shortens the text and removes credentials. What leaves the server (reports, pages,
 questions, progress, terminal output) also passes `escape` or `escape_lines` as a whole, so a text that somebody
-forgot to quote cannot move a cursor, reverse a line or hide words either.
+forgot to quote cannot move a cursor, reverse a line or hide words either. Values of foreign JSON and TOML are converted
+to the expected type; a value of another type becomes None or empty.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import math
 import os
 import re
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
 
 from prime_lab_mcp.lab.base import credentials
 
@@ -98,3 +101,29 @@ def estimate_tokens(text: str) -> int:
     wide = max(0, total - narrow - 2 * (len(text) - narrow))
     middle = max(0, len(text) - narrow - wide)
     return -(-narrow // 4) + -(-middle // 2) + wide
+
+
+def text_or_none(value: object) -> str | None:
+    """Return a non-empty string; None for anything else."""
+    return value if isinstance(value, str) and value else None
+
+
+def finite_or_none(value: object) -> float | None:
+    """Return a finite number; None for anything else. True and False do not count as numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def positive_int_or_none(value: object) -> int | None:
+    """Return an integer of at least 1; None for anything else, including the float 4.0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """Return a mapping; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}

@@ -14,12 +14,12 @@ SUPPORTED = {"verifiers": VERIFIERS, "prime": PRIME}
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 PYTHONS = f"{OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]}-{NEWEST_PYTHON[0]}.{NEWEST_PYTHON[1]}"
 
-RELEASES_BEFORE_0_2 = ("0.1.10", "0.1.14")
-V0_RELEASES = ("0.1.14", "0.2.1", "0.3.1")
-"""Released versions of verifiers with the v0 API, one per minor version."""
-V0_RELEASES_LABELLED_V1 = ("0.2.1", "0.3.1")
-"""v0 releases that prime labels v1, because it does so for every requirement that starts at 0.2.0 or later."""
-V1_RELEASES = ("0.4.0", "0.4.1", "0.4.9")
+RELEASES_BEFORE_0_2 = tuple(f"0.1.{patch}" for patch in range(40))
+V0_RELEASES_LABELLED_V1 = tuple(f"0.{minor}.{patch}" for minor in (2, 3) for patch in range(20))
+"""v0 versions that prime labels v1, because it does so for every requirement that starts at 0.2.0 or later."""
+V0_RELEASES = (*RELEASES_BEFORE_0_2, *V0_RELEASES_LABELLED_V1)
+"""Versions of verifiers with the v0 API: whole ranges, because packages pin any of them."""
+V1_RELEASES = tuple(f"0.4.{patch}" for patch in range(40))
 """Versions of verifiers that training uses: released ones, and future ones that the bound <0.5 admits."""
 LATER_RELEASES = ("0.5.0", "0.9.0", "1.0.0")
 """Unreleased versions of verifiers that a requirement without an upper bound admits."""

@@ -10,6 +10,7 @@ ENTRY = (
     "packages",
     "plan.choices",
     "registry",
+    "rules.unproven",
     "schema",
     "warm_up.author",
 )

@@ -1,29 +1,42 @@
-"""Writes a config into the workspace: resolves and pins environments, uses evidence, and overwrites nothing."""
+"""Writes a config into the workspace, and gives advice about what was written.
+
+Environments are resolved and pinned, evidence is used, and nothing is overwritten. The advice says what the config is
+based on, what is missing, and what would be better.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs import registry
-from prime_lab_mcp.lab.configs.advice import advise_on_config
-from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config, taskset_identity
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, read_config, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, price_per_hour
 from prime_lab_mcp.lab.configs.draft import ConfigLineage, same_but_for_date
-from prime_lab_mcp.lab.configs.evidence import gather_context_of_sources
+from prime_lab_mcp.lab.configs.evidence import gather_context_of_sources, known_schemas
 from prime_lab_mcp.lab.configs.make import MadeConfig, chosen_values, make_config, with_extra
+from prime_lab_mcp.lab.configs.migrate.meaning import meaning_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, LineageHeader, read_header
+from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ConfigChoices, SourceChoice, require_config_name
-from prime_lab_mcp.lab.configs.resolve import ResolvedSource, held_out_keys, resolve_source
+from prime_lab_mcp.lab.configs.plan.decide import near_models
+from prime_lab_mcp.lab.configs.resolve import ResolvedSource, SourceProof, held_out_keys, resolve_source
+from prime_lab_mcp.lab.configs.rules.sources import environment_keys, harness_keys, taskset_keys
 from prime_lab_mcp.lab.configs.write import finish_text
+from prime_lab_mcp.lab.distribution.sample import suggested_curriculum
+from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 
@@ -103,9 +116,16 @@ class _Inputs:
     pins: Mapping[str, str]
     context: ConfigContext
     findings: tuple[Finding, ...]
+    proofs: Mapping[str, SourceProof | None] = field(default_factory=dict)
+    """Workspace, environment and source of the present files, by source id."""
 
 
-async def write_config(lab: Lab, request: ConfigRequest, today: date) -> WrittenConfig:
+Fit = Callable[[ConfigChoices, Callable[[ConfigChoices], TrainingConfig], PlatformModels | None], ConfigChoices]
+"""Changes choices so that the config that they lead to fits a bound. Arguments: the choices, what gives the config of
+choices without writing it, and the models with the prices of the platform."""
+
+
+async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit | None = None) -> WrittenConfig:
     """Write a config. Raises BadInput for a request that cannot be met, and then writes nothing."""
     registry_path = lab.workspace.resolve(registry.REGISTRY)
     registry.load_registry(registry_path)
@@ -124,11 +144,23 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date) -> Written
     asked = replace(asked, sources=tuple(_with_recorded_facts(s, context, request) for s in asked.sources))
     name = request.name or _name(resolved, base)
     require_config_name(name)
-    inputs = _Inputs(request, asked, base, pins, context, tuple(f for r in resolved for f in r.findings))
+    proofs = {r.id: r.proof for r in resolved}
+    inputs = _Inputs(request, asked, base, pins, context, tuple(f for r in resolved for f in r.findings), proofs)
     if base is not None and (changed := registry.drift_finding(registry_path, base)) is not None:
         inputs = replace(inputs, findings=(*inputs.findings, changed))
+    if fit is not None:
+        fitted = partial(_tried, lab, inputs, name, today)
+        inputs = replace(inputs, asked=await anyio.to_thread.run_sync(fit, asked, fitted, context.models))
     with registry.locked_registry(registry_path) as locked:
         return _write(locked, lab, inputs, name, today)
+
+
+def _tried(lab: Lab, inputs: _Inputs, name: str, today: date, asked: ConfigChoices) -> TrainingConfig:
+    """The config of these choices, which is not written."""
+    made = make_config(asked, inputs.context, name, inputs.base, inputs.pins)
+    lineage = ConfigLineage(name, 1, today, asked.target, tuple(dict.fromkeys(_ids(made))), None, None, ())
+    path = lab.workspace.resolve(f"{CONFIG_FOLDER}/{name}.toml")
+    return finish_text(made.draft, lineage, path, inputs.base)[1]
 
 
 def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str, today: date) -> WrittenConfig:
@@ -150,6 +182,7 @@ def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str
         notes, earlier = inputs.request.notes, header.lines()
         lineage = ConfigLineage(stem, version, today, inputs.asked.target, environments, based_on, notes, earlier)
         text, config = finish_text(made.draft, lineage, path, base)
+        _require_known_keys(lab, config, inputs)
         relative = path.relative_to(root).as_posix()
         if not path.exists():
             break
@@ -177,6 +210,20 @@ def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str
     return _written(config, relative, version, False, relative_base, made, inputs)
 
 
+def _require_known_keys(lab: Lab, config: TrainingConfig, inputs: _Inputs) -> None:
+    """Check that each source's tables fit the classes that are known to judge them in the run. Raises BadInput."""
+    context = ConfigContext(shapes=known_schemas(lab, config, inputs.proofs))
+    for rule in (taskset_keys, environment_keys, harness_keys):
+        for found in rule(config, context):
+            if found.severity != "blocker":
+                continue
+            older = ""
+            if inputs.base is not None and not inputs.request.environments:
+                name = inputs.base.path.name
+                older = f" Correct {name} if it stands there, or pass environments=[...] to write the sources anew."
+            raise BadInput(found.message, fix=found.fix + older, code=found.code, where=found.where)
+
+
 def _written(
     config: TrainingConfig,
     relative: str,
@@ -196,7 +243,7 @@ def _written(
         existed=existed,
         based_on=based_on,
         changes=made.changes if based_on else chosen_values(made),
-        findings=(*inputs.findings, *advise_on_config(made, config, context)),
+        findings=(*inputs.findings, *meaning_findings(made.changes), *advise_on_config(made, config, context)),
         made=made,
         price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
@@ -286,3 +333,139 @@ def _present(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def advise_on_config(made: MadeConfig, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    yield from _renderer(made, context)
+    yield from _hardware(made, context)
+    yield from _unmeasured(config, context)
+    yield from _curriculum(made, config, context)
+    yield from _secrets(config, context)
+    yield from _not_evaluated(config)
+
+
+def _renderer(made: MadeConfig, context: ConfigContext) -> Iterator[Finding]:
+    renderer = made.plan.renderer
+    if renderer is None or renderer.value != "default":
+        return
+    model = str(made.plan.model.value)
+    near = near_models(model, context)
+    hint = f" Did you mean {' or '.join(near)}?" if near and model not in near else ""
+    yield Finding(
+        "config-default-renderer",
+        "warning",
+        f"{quote(model, limit=100)} is none of the models that prime-rl knows how to render; its own chat template "
+        f"is used, which does not work with tools.{hint}",
+        'If it was tuned from a known model, pass extra={"orchestrator.renderer.name": "qwen3"} with the renderer of '
+        "that family; else leave it.",
+        "orchestrator.renderer.name",
+    )
+
+
+def _hardware(made: MadeConfig, context: ConfigContext) -> Iterator[Finding]:
+    plan = made.plan
+    if plan.hardware.short:
+        yield Finding(
+            "config-gpu-memory",
+            "warning",
+            f"By our formula the GPUs are too few or too small: {plan.hardware.short}.",
+            'Pass gpus= or gpu_type= with more memory, a shorter extra={"seq_len": ...}, or lora=true.',
+            "deployment",
+        )
+    if plan.choices.target == "hosted" and plan.gpu_type is None and context.models is not None:
+        offers = ", ".join(
+            f"{o.gpu_type} at {o.price_per_gpu_hour:g}"
+            for o in context.models.offers
+            if o.price_per_gpu_hour is not None
+        )
+        yield Finding(
+            "config-gpu-type-open",
+            "info",
+            "No GPU type that fits is free now, so the file names none and the platform chooses"
+            + (f" (offered, in dollars a GPU-hour: {quote(offers, limit=160)})." if offers else "."),
+            'Pass gpu_type= to wait for a certain one; search_hub(kind="gpu") lists them with prices.',
+            "gpu_type",
+        )
+
+
+def _unmeasured(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    without = [s for s in config.train_sources if not _of(context, s).evaluation and _of(context, s).usable is None]
+    if not without:
+        return
+    names = quote(", ".join(s.id for s in without[:4]), limit=160)
+    yield Finding(
+        "config-unmeasured",
+        "info",
+        f"No evaluation of {names} with {quote(config.model, limit=80)} is known here: token budget, group and batch "
+        "size are guesses for it.",
+        f'Call run_eval(model="{quote(config.model, limit=80)[1:-1]}") on it and write the config again.',
+        "orchestrator",
+    )
+
+
+def _curriculum(made: MadeConfig, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    if made.plan.choices.curriculum is not None:
+        return
+    for source in config.train_sources:
+        found = _of(context, source)
+        if found.usable is None or isinstance(source.table.get("curriculum"), dict):
+            continue
+        only = ConfigContext(usable=found.usable, usable_group=found.usable_group, mean=found.mean)
+        share = usable_share_at_group(only, config.group_of(source)) or 0.0
+        advised = suggested_curriculum(share, found.solved, found.unsolved)
+        if advised in ("pools", "both") and (found.infinite or found.duplicates):
+            advised = "gate" if advised == "both" else None  # a difficulty pool takes neither
+        if advised is None:
+            continue
+        dead = f"about {1 - share:.0%} of its groups would have no gradient"
+        ends = f"{found.solved} of its tasks are mostly solved and {found.unsolved} mostly not"
+        why = {"gate": dead, "pools": ends, "both": f"{dead}, and {ends}"}[advised]
+        yield Finding(
+            "config-curriculum-advised",
+            "info",
+            f"{quote(source.name, limit=60)}: {why}"
+            + (f" (evaluation {found.evaluation})." if found.evaluation else "."),
+            f'Pass curriculum="{advised}"; read_eval(view="difficulty") shows the tasks and what else would help.',
+            "orchestrator.train.source.curriculum",
+        )
+
+
+def _secrets(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Findings about secrets by name. No value of a secret reaches this module."""
+    for source in config.train_sources:
+        for variable in _of(context, source).secrets:
+            if config.target == "self-managed":
+                fix = f"Export {variable} where prime-rl runs."
+            elif variable in FORWARDED_VARIABLES:
+                fix = f"Set {variable} where the server runs, or name a file with it in env_files; both are passed on."
+            else:
+                hub = source.hub_name or "OWNER/NAME"
+                fix = (
+                    f"Have a person run `prime env secret create {hub} -n {variable}`, which asks for the value, or "
+                    f"`prime env secret link GLOBAL_ID {hub}`."
+                )
+            yield Finding(
+                "config-secret-needed",
+                "warning",
+                f"{quote(source.id, limit=100)} reads {variable}, without which its rollouts fail.",
+                fix,
+                "orchestrator.train.source",
+            )
+
+
+def _not_evaluated(config: TrainingConfig) -> Iterator[Finding]:
+    """Silent where the run evaluates nothing at all, because check_training_config warns of that."""
+    evaluated = {s.env_name for s in config.eval_sources}
+    without = [s.name for s in config.train_sources if s.env_name not in evaluated]
+    if evaluated and without:
+        yield Finding(
+            "config-source-without-eval",
+            "info",
+            f"{quote(', '.join(without), limit=160)} is trained on, not evaluated: its folder shows no held-out split.",
+            'Give the taskset a split argument, or pass eval={"split": "..."} with keys that fit every environment.',
+            "orchestrator.eval.source",
+        )
+
+
+def _of(context: ConfigContext, source: ConfigSource) -> SourceMeasurement:
+    return context.each.get(source.id, SourceMeasurement())

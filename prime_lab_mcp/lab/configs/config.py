@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.json_values import as_mapping
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import as_mapping, quote
 
 ConfigShape = Literal["rl", "sft", "shared-lora"]
 ConfigTarget = Literal["hosted", "self-managed"]

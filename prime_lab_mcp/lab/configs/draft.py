@@ -78,6 +78,24 @@ class ConfigDraft:
             node = node[part]
         return node
 
+    def merge(self, values: Mapping[str, Any], why: str) -> None:
+        """Set nested or dotted values. A table is merged into the present one, never put in its place.
+
+        Raises BadInput for a value in the place of an array of tables, which holds the sources.
+        """
+        for path, value in flat_values(values):
+            present = self.get(path)
+            if isinstance(value, Mapping) and isinstance(present, Mapping):
+                continue  # an empty table only says that the table is there
+            holders = [self.get(path[:end]) for end in range(1, len(path) + 1)]
+            if any(_tables(holder) for holder in holders):
+                raise BadInput(
+                    f"{quote('.'.join(map(str, path)), limit=120)} lies in a list of tables, which would be replaced",
+                    fix="Choose the sources with environments, their keys with env_args, the held-out ones with eval.",
+                    code="config-bad-value",
+                )
+            self.put(path, value, why)
+
     def pop(self, path: str | KeyPath) -> Any:
         """Remove and return a value, and remove tables that become empty."""
         *parents, last = _parts(path)
@@ -86,6 +104,23 @@ class ConfigDraft:
         if parents and holder == {} and parents[-1] != "inference" and not isinstance(parents[-1], int):
             self.pop(tuple(parents))
         return value
+
+
+def flat_values(values: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Every value and every empty table of nested or dotted values, each with its path.
+
+    A dot separates keys at the top and inside tables, but for the tables of variables, whose keys are free.
+    """
+    for key, value in values.items():
+        free = bool(path) and str(path[-1]) in _FREE_KEYS
+        here = (*path, key) if free else (*path, *str(key).split("."))
+        if isinstance(value, Mapping) and value:
+            yield from flat_values(value, here)
+        else:
+            yield here, value
+
+
+_FREE_KEYS = frozenset({"env_vars", "extra_body", "headers", "kwargs"})
 
 
 @dataclass(frozen=True, slots=True)

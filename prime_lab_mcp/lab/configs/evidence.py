@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from prime_lab_mcp.lab.base.json_values import finite_or_none
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import finite_or_none
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, EnvironmentSchemas, SourceMeasurement
 from prime_lab_mcp.lab.environment.credentials import variables_of
@@ -159,14 +160,40 @@ def _whole(value: Any) -> int | None:
     return int(number) if number is not None and number >= 1 else None
 
 
-def known_schemas(lab: Lab, config: TrainingConfig) -> dict[str, EnvironmentSchemas]:
-    """Schemas by source id. Environments that were never checked here, or only by an older version, are absent."""
+def known_schemas(
+    lab: Lab, config: TrainingConfig, proofs: Mapping[str, tuple[str, str, str] | None] | None = None
+) -> dict[str, EnvironmentSchemas]:
+    """Schemas by source id. Environments that were never checked here, or only by an older version, are absent.
+
+    `proofs` maps a source id to workspace, environment and source of the present files, whose schemas are exact.
+    """
     found = {}
     for source in config.sources:
+        proof = (proofs or {}).get(source.id)
         row, exact = _check(lab, source)
+        if proof is not None and not exact:
+            rows = evidence_of_source(lab, *proof)
+            same = next((r for r in rows if r.tool == "check_environment" and "shapes" in r.data), None)
+            row, exact = (same, True) if same is not None else (row, False)
         recorded = row.data.get("shapes") if row is not None else None
         if isinstance(recorded, Mapping):
             found[source.id] = _shapes(recorded, exact)
+    return found
+
+
+async def present_proofs(lab: Lab, config: TrainingConfig) -> dict[str, tuple[str, str, str]]:
+    """Workspace, environment and source of the present files, by id, for sources that name a folder here."""
+    found = {}
+    for source in config.sources:
+        if source.owner is not None or not source.env_name or source.id in found:
+            continue
+        for name in (source.env_name, source.env_name.replace("-", "_")):
+            try:
+                folder = lab.workspace.environment(name)
+                found[source.id] = (lab.key, folder.name, (await lab.snapshot(folder.relative)).source)
+                break
+            except LabError:
+                continue
     return found
 
 

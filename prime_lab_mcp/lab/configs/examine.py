@@ -15,14 +15,28 @@ from typing import Literal
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.findings import run_checks, worst_first
-from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.report import Finding, run_checks, worst_first
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import BatchEstimate, ConfigContext, ConfigRule, estimate_batch, price_per_hour
-from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas, newest_push
+from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas, newest_push, present_proofs
 from prime_lab_mcp.lab.configs.older_platforms import old_reading_here, old_reading_of_prime
-from prime_lab_mcp.lab.configs.rules import course, form, hosted, model, sources, speed, step
+from prime_lab_mcp.lab.configs.plan.decide import text_models
+from prime_lab_mcp.lab.configs.rules import (
+    algorithm,
+    course,
+    fine_tuning,
+    form,
+    hosted,
+    launch,
+    model,
+    serving,
+    shared,
+    sources,
+    speed,
+    step,
+    unproven,
+)
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.models.readiness import readiness_points
@@ -35,6 +49,11 @@ CONFIG_RULES: tuple[ConfigRule, ...] = (
     *sources.SOURCE_RULES,
     *sources.ENVIRONMENT_RULES,
     *hosted.HOSTED_RULES,
+    *shared.SHARED_RULES,
+    *serving.SERVING_RULES,
+    *launch.LAUNCH_RULES,
+    *algorithm.ALGORITHM_RULES,
+    *unproven.UNPROVEN_RULES,
     *model.MODEL_RULES,
     *model.TRAINER_RULES,
     *step.TOKEN_RULES,
@@ -51,7 +70,16 @@ def config_findings(config: TrainingConfig, context: ConfigContext | None = None
     if config.shape == "shared-lora":
         rules: tuple[ConfigRule, ...] = (form.lenient_toml, form.retired_shape, form.no_secrets)
     elif config.shape == "sft":
-        rules = (*form.SFT_FORM_RULES, *hosted.SFT_HOSTED_RULES, *model.TRAINER_RULES, course.step_limit)
+        rules = (
+            *form.SFT_FORM_RULES,
+            *hosted.SFT_HOSTED_RULES,
+            *fine_tuning.SFT_RULES,
+            *launch.SFT_LAUNCH_RULES,
+            *model.TRAINER_RULES,
+            serving.launcher,
+            serving.node_groups,
+            course.step_limit,
+        )
     else:
         rules = CONFIG_RULES
     return tuple(worst_first(run_checks(rules, config, context)))
@@ -84,7 +112,9 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
     trained = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
     elsewhere = await old_reading_of_prime(lab, config) if old_reading_here(config) is None else None
     context = replace(
-        gather_context(lab, trained, config.model, None), shapes=known_schemas(lab, config), read_by_prime=elsewhere
+        gather_context(lab, trained, config.model, None),
+        shapes=known_schemas(lab, config, await present_proofs(lab, config)),
+        read_by_prime=elsewhere,
     )
     findings = [
         *config_findings(config, context),
@@ -259,7 +289,7 @@ def _listed(config: TrainingConfig, models: list[PlatformModels]) -> list[Findin
     """A warning for a model that no cluster lists, which may still run on rented GPUs."""
     if not models or not models[0].trainable or config.model in models[0].trainable:
         return []
-    names = ", ".join(sorted(models[0].trainable)[:5])
+    names = ", ".join(sorted(text_models(models[0].trainable, config.model))[:5])
     return [
         Finding(
             "config-model-not-listed",

@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext
-from prime_lab_mcp.lab.configs.draft import ConfigDraft, KeyPath
+from prime_lab_mcp.lab.configs.draft import ConfigDraft, KeyPath, flat_values
 from prime_lab_mcp.lab.configs.migrate.mover import INHERITED_FIELDS, migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, final_changes
 from prime_lab_mcp.lab.configs.own_gpus import fit_to_own_gpus
@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.configs.plan.decide import ConfigPlan, plan_config
 from prime_lab_mcp.lab.configs.schema import schema_problems
 from prime_lab_mcp.lab.configs.write import compose_draft
 
-_NOT_MERGED = frozenset({"sources", "because", "target", "extra", "env_args", "held_out"})
+_NOT_MERGED = frozenset({"sources", "because", "target", "extra", "env_args", "held_out", "thresholds"})
 _LABELS = {
     "steps": "max_steps",
     "batch": "orchestrator.batch_size",
@@ -81,27 +81,41 @@ def _placed(draft: ConfigDraft, chosen: ConfigPlan) -> ConfigDraft:
 def with_extra(asked: ConfigChoices, extra: Mapping[str, Any]) -> ConfigChoices:
     """`extra` keys that a plan decides on become choices; other keys are set directly. Raises BadInput."""
     values: dict[str, Any] = {}
-    rest = dict(extra)
-    for field, (path, kind) in INHERITED_FIELDS.items():
-        if path not in rest:
+    rest: dict[str, Any] = {}
+    fields_by_path = {path: (field, kind) for field, (path, kind) in INHERITED_FIELDS.items()}
+    for path, value in flat_values(extra):
+        dotted = ".".join(str(part) for part in path)
+        if dotted not in fields_by_path:
+            rest[dotted] = value
             continue
-        value = rest.pop(path)
+        field, kind = fields_by_path[dotted]
         number = isinstance(value, int) and not isinstance(value, bool)
         if not isinstance(value, kind) and not (kind is float and number):
-            raise _refused(path, f"must be {'text' if kind is str else 'a number'}")
+            raise _refused(dotted, f"must be {'text' if kind is str else 'a number'}")
         values[field] = kind(value)
     return replace(asked, extra=rest, **values)
 
 
 def _extended(draft: ConfigDraft, extra: Mapping[str, Any]) -> ConfigDraft:
-    """Set further keys, each of which prime-rl must know."""
-    for path, value in extra.items():
-        if not all(path.split(".")) or isinstance(draft.get(path.partition(".")[0]), list):
+    """Merge further keys, each of which prime-rl must know."""
+    for path in extra:
+        if not all(path.split(".")):
             raise _refused(path, "is no dotted path of keys")
-        draft.put(path, value, "as asked")
+    kinds = {path: draft.get(path) for path in extra if path.endswith(".type")}
+    draft.merge(extra, "as asked")
+    for path, before in kinds.items():
+        if before not in (None, draft.get(path)):
+            _drop_foreign_keys(draft, path.removesuffix(".type"))
     for problem in schema_problems(draft.table) if extra else ():
         raise _refused(problem.key, problem.problem, problem.near)
     return draft
+
+
+def _drop_foreign_keys(draft: ConfigDraft, table: str) -> None:
+    """Remove the keys of a table whose `type` was changed by the call and that the new type does not know."""
+    for problem in schema_problems(draft.table):
+        if problem.kind == "unknown" and problem.key.startswith(f"{table}."):
+            draft.pop(problem.key)
 
 
 def _refused(path: str, problem: str, near: str | None = None) -> BadInput:
@@ -126,9 +140,12 @@ def _merged_choices(
             continue
         values[field.name] = new
         because.pop(field.name, None)
+        reason = asked.because.get(field.name)
+        if reason is not None:
+            because[field.name] = reason
         if old not in (None, new):
             label = _LABELS.get(field.name) or INHERITED_FIELDS.get(field.name, (field.name,))[0]
-            changes.append(KeyChange(label, f"{label} = {new}", "as asked in this call", old))
+            changes.append(KeyChange(label, f"{label} = {new}", reason or "as asked in this call", old))
     if asked.gpus is not None:
         values["train_gpus"] = asked.train_gpus
     if asked.sources:

@@ -13,6 +13,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices
@@ -30,7 +31,7 @@ def held_out_keys(folder: Path) -> dict[str, Any] | None:
         if file.is_symlink() or file.stat().st_size > _LIMIT:
             continue
         try:
-            tree = ast.parse(file.read_text(encoding="utf-8"))
+            tree = parse_python(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, SyntaxError, ValueError, RecursionError):
             continue
         for values in _literal_splits(tree):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -95,6 +96,19 @@ def load_schema(kind: SchemaKind) -> dict[str, Any]:
     """The vendored schema of one mode."""
     text = (resources.files(__package__) / "schemas" / f"{kind}.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+@cache
+def load_env_schema() -> dict[str, Any]:
+    """`env`: the schema of the `env` table of a plain taskset; `harnesses`: schemas by id; `verifiers`: their version.
+
+    Exported from the pinned verifiers by tests/lab/configs/write_env_schema.py, because the server does not import
+    verifiers.
+    """
+    loaded: dict[str, Any] = json.loads(
+        (resources.files(__package__) / "schemas" / "env.json").read_text(encoding="utf-8")
+    )
     return loaded
 
 
@@ -204,6 +218,8 @@ class _Walk:
             yield SchemaProblem(
                 path, f"must be one of {listed}, not {_value_text(value)}", "value", near[0] if near else None
             )
+        if isinstance(value, str) and "pattern" in node and not re.search(node["pattern"], value):
+            yield SchemaProblem(path, f"must match {node['pattern']}, and is {_value_text(value)}", "value")
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             yield from _bounds(value, node, path)
         if isinstance(value, dict):

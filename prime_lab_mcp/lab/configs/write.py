@@ -10,7 +10,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.draft import ConfigDraft, ConfigLineage, KeyPath, edited_text, render_draft
-from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, SourceChoice
+from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, SourceChoice
 from prime_lab_mcp.lab.configs.plan.decide import ConfigPlan
 from prime_lab_mcp.lab.configs.rules.form import lenient_toml
 from prime_lab_mcp.lab.configs.schema import schema_problems
@@ -186,7 +186,7 @@ def _orchestrator(draft: ConfigDraft, plan: ConfigPlan) -> None:
             _source(draft, path, source, source.args, pinned)
     if choices.curriculum is not None:
         for index in range(len(draft.get("orchestrator.train.source"))):
-            _curriculum(draft, ("orchestrator", "train", "source", index, "curriculum"), choices.curriculum)
+            _curriculum(draft, ("orchestrator", "train", "source", index, "curriculum"), choices)
     _evaluation(draft, plan)
 
 
@@ -230,17 +230,35 @@ def _source(draft: ConfigDraft, path: KeyPath, source: SourceChoice, args: Mappi
         _put(draft, (*path, "env", "agent", "runtime", "type"), ChosenValue(source.runtime, reason))
 
 
-def _curriculum(draft: ConfigDraft, path: KeyPath, kind: str) -> None:
+def _curriculum(draft: ConfigDraft, path: KeyPath, choices: ConfigChoices) -> None:
+    kind = choices.curriculum
     if kind in ("pools", "both"):
         _put(
             draft,
             (*path, "sampler", "type"),
             ChosenValue("difficulty_pool", "tasks of middling difficulty are drawn most"),
         )
-        for name, (threshold, weight) in POOLS.items():
-            pool = (*path, "sampler", "pools", name)
-            _put(draft, (*pool, "threshold"), ChosenValue(threshold, "mean reward of the group up to here"))
+        older = _pool_bounds(choices.thresholds)
+        for name, (default, weight) in POOLS.items():
+            pool, own = (*path, "sampler", "pools", name), older.get(name)
+            why = "mean reward of the group up to here"
+            _put(
+                draft,
+                (*pool, "threshold"),
+                ChosenValue(default, why) if own is None else ChosenValue(own, f"{why}, as the older file had it"),
+            )
             _put(draft, (*pool, "weight"), ChosenValue(weight, "the default of prime-rl"))
     if kind in ("gate", "both"):
         reason = "groups without a gradient are sampled anew, so the batch stays full"
         _put(draft, (*path, "gates", "signal", "type"), ChosenValue("advantage_range", reason))
+
+
+def _pool_bounds(thresholds: Mapping[str, float]) -> dict[str, float]:
+    """Highest mean rewards of the pools `hard` and `normal`, in order. The lowest of `easy` is the highest of
+    `normal`."""
+    if not thresholds:
+        return {}
+    hard, easy = thresholds.get("hard"), thresholds.get("easy")
+    low = min(POOLS["hard"].threshold, (easy or 1.0) / 2) if hard is None else hard
+    high = max(POOLS["normal"].threshold, (low + 1) / 2) if easy is None else easy
+    return {"hard": min(low, high), "normal": max(low, high)} if low != high else {}

@@ -311,7 +311,7 @@ NOT_ANSWER_PARTS = frozenset(
 
 
 Rows = Sequence[tuple[int, Row]]
-_SHOWN = 80
+_LONGEST = 80
 _SAMPLE = 1000
 _MOST = 200
 
@@ -334,13 +334,13 @@ class Column:
         """True when the values are lists, or when the Hub describes the feature as a list."""
         return self.dtype.lower().startswith(("list", "sequence", "largelist"))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, examples: int = 2) -> dict[str, Any]:
         return {
             "name": quote(self.name, 60)[1:-1],
             "dtype": self.dtype,
             "null_rate": round(self.null_rate, 4),
             "distinct": self.distinct,
-            "examples": [quote(golds.gold_text(e), _SHOWN) for e in self.examples],
+            "examples": [quote(golds.gold_text(e), _LONGEST) for e in self.examples[:examples]],
         }
 
 

@@ -16,10 +16,9 @@ from itertools import pairwise
 
 from prime_lab_mcp.lab.base import statistics
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.findings import run_checks
-from prime_lab_mcp.lab.base.report import Finding, Severity
+from prime_lab_mcp.lab.base.report import Finding, Severity, run_checks
 from prime_lab_mcp.lab.base.text import TOKEN_ESTIMATE_METHOD, count, quote
-from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, CLASS_FORMATS, recognise_format
+from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, BOXED_SHARE, CLASS_FORMATS, recognise_format
 from prime_lab_mcp.lab.datasets.observation import RowObservations, observe_rows
 from prime_lab_mcp.lab.datasets.public_test_sets import known_benchmark
 from prime_lab_mcp.lab.datasets.tasks import (
@@ -96,7 +95,9 @@ def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
 
 
 def mixed_format(observations: RowObservations) -> Iterator[Finding]:
-    """Report answers whose format differs from that of the others."""
+    """Report answers whose format differs from that of the others; solutions without a box are `gold_unparseable`."""
+    if _boxed_solutions(observations):
+        return
     if observations.answered and 1 - observations.misfits.total / observations.answered < ACCEPTED_SHARE:
         yield tally_finding(
             "mixed-format",
@@ -108,10 +109,26 @@ def mixed_format(observations: RowObservations) -> Iterator[Finding]:
         )
 
 
+def _boxed_solutions(observations: RowObservations) -> bool:
+    """True for solution texts of which most, but not all, end in a box."""
+    misfits = observations.misfits.total
+    return observations.format == "boxed" and 0 < misfits <= (1 - BOXED_SHARE) * observations.answered
+
+
 def gold_unparseable(observations: RowObservations) -> Iterator[Finding]:
     """Report answers that cannot be read in the column's format."""
     share = observations.misfits.total / max(1, observations.answered)
-    if 0 < share <= 1 - ACCEPTED_SHARE:
+    if _boxed_solutions(observations):
+        yield tally_finding(
+            "gold-unparseable",
+            "warning",
+            observations.misfits,
+            observations.answered,
+            "are solutions without \\boxed{} (proofs, or texts that break off): they state no answer to compare with.",
+            "Nothing to do: create_environment leaves these rows out and counts them. In an environment of your own, "
+            "leave them out of load().",
+        )
+    elif 0 < share <= 1 - ACCEPTED_SHARE:
         yield tally_finding(
             "gold-unparseable",
             "blocker" if share > 0.01 else "warning",

@@ -12,6 +12,9 @@ the decision is.
 Two cases need explanation. A column of numbers of which more than 1 % is other mathematics is `latex_math`, not
 `numeric`: the wider format reads all of the values, and the narrower would fail on correct rows. A column that is split
 between several strict formats is mixed even where none has 60 %, because calling the column prose would be a guess.
+
+Solution texts are an exception: where at least half of them end in a box and the others are prose (proofs, solutions
+that break off), the box is the answer, and the others are rows without one.
 """
 
 from __future__ import annotations
@@ -162,6 +165,8 @@ def _boolean(facts: AnswerColumnFacts) -> FormatFit:
     if not bits:
         return FormatFit(1.0 if len(kinds) > 1 else 0.7)
     context = facts.context
+    if any(word in answer_syntax.BOOLEANS for word in kinds):
+        return FormatFit(0.0 if context.options or context.class_names is not None else 1.0)  # words beside 0 and 1
     if context.options or context.class_names is not None or context.named_class or bits != {"0", "1"}:
         return FormatFit(0.0)
     return FormatFit(0.6, "class_id")
@@ -233,6 +238,8 @@ FORMAT_RULES: tuple[FormatRule, ...] = (
 ACCEPTED_SHARE = 0.95
 """Share of the non-empty answers that must have a format (docs/validation.md, Answer formats)."""
 MIXED_SHARE = 0.60
+BOXED_SHARE = 0.50
+"""Share of solution texts with a box from which the box is the answer and the other rows have none."""
 SURE_CONFIDENCE = 0.75
 """Confidence below which a format is one of several that fit."""
 SAMPLE = 2000
@@ -324,6 +331,11 @@ def _not_accepted(
     parts = _breakdown(facts, rules, prose)
     best = max(shares, key=lambda name: shares[name], default="")
     rule = next((r for r in rules if r.format == best), None)
+    boxed = shares.get("boxed", 0.0)
+    if boxed >= BOXED_SHARE and all(name in ("boxed", prose) for name, _ in parts):
+        unboxed = [entry for entry in answers if not answer_syntax.is_boxed(entry[1])]
+        share = round(1 - len(unboxed) / len(answers), 4)
+        return RecognisedFormat("boxed", max(share, SURE_CONFIDENCE), tuple(unboxed[:5]), share=share)
     if rule is not None and shares[best] >= MIXED_SHARE:
         against = [entry for entry in answers if not rule.accepts(entry[1])]
         share = round(1 - len(against) / len(answers), 4)

@@ -106,6 +106,15 @@ def canonical_number(number: Decimal) -> str:
     return "0" if text == "-0" else text
 
 
+_YES, _NO = frozenset({"yes", "true", "1", "1.0"}), frozenset({"no", "false", "0", "0.0"})
+
+
+def boolean_word(value: Any) -> str | None:
+    """Return `yes` or `no` for a boolean gold, however a row writes it (true, "True", 1, "yes"); None for others."""
+    word = str(value).strip().casefold()
+    return "yes" if word in _YES else "no" if word in _NO else None
+
+
 def gold_text(value: Any) -> str:
     """Return a gold as one text: JSON for lists and objects."""
     if isinstance(value, str):

@@ -15,7 +15,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.datasets import table_files
+from prime_lab_mcp.lab.datasets import file_scans
 from prime_lab_mcp.lab.datasets.file_scans import ScanWork, judge_scans
 from prime_lab_mcp.lab.datasets.inspection import Inspection
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScanProgress, SplitScan
@@ -90,13 +90,13 @@ def _stream(stream: Any, scan: SplitScan, features: dict[str, Any], deadline: fl
 
     Batches are Arrow tables, which are not decoded: an image stays bytes, and a class stays a number.
     """
-    for batch in stream.with_format("arrow").iter(batch_size=table_files.BATCH_ROWS):
+    for batch in stream.with_format("arrow").iter(batch_size=file_scans.BATCH_ROWS):
         if scan.rows and time.monotonic() > deadline:
             scan.complete = False
             break
         for field in batch.schema:
             features.setdefault(field.name, {"dtype": str(field.type)})
-        table_files.feed_sink(batch, scan)
+        file_scans.feed_sink(batch, scan)
     return scan
 
 

@@ -6,13 +6,14 @@ template.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.text import TOKEN_ESTIMATE_METHOD, count, estimate_tokens, quote
 from prime_lab_mcp.lab.datasets import golds
 from prime_lab_mcp.lab.datasets.column_choice import ChosenColumns, ColumnChoice, choose_columns, column_findings
 from prime_lab_mcp.lab.datasets.columns import Column
@@ -129,6 +130,8 @@ def _depending(format: AnswerFormat, index_base: int | None, labels: int, any_of
 
 RepeatsOf = Callable[[Sequence[str], str | None], RepeatCounts | None]
 """Returns the counts over every row, for these prompt columns and this answer column; None where no counts exist."""
+JUDGED: frozenset[str] = frozenset({"free_text", "chat_messages"})
+"""Formats that only a judge can compare."""
 WITHOUT_GOLD: frozenset[str] = frozenset({"instruction_constraints", "procedural"})
 _CHOICES: frozenset[str] = frozenset({"choice_letter", "choice_index"})
 
@@ -154,6 +157,10 @@ class Inspection:
     index_base: int | None = None
     labels: tuple[str, ...] = ()
     any_of: bool | None = None
+    samples: tuple[Mapping[str, Any], ...] = ()
+    """Whole rows, quoted and cut."""
+    token_lengths: Mapping[str, Any] = field(default_factory=dict)
+    """Percentiles of the estimated tokens of prompts and answers, over the judged rows."""
 
     @property
     def format(self) -> AnswerFormat | None:
@@ -180,10 +187,12 @@ class Inspection:
             "rows_scanned": main.scanned,
             "rows_judged": main.judged,
             "splits": [{"name": name, "rows": rows} for name, rows in self.table.splits],
-            "columns": [c.as_json() for c in self.columns[:20]],
+            "columns": [c.as_json(1 if len(self.columns) > _WIDE else 2) for c in self.columns[:20]],
             "prompt": _prompt_json(self.prompt, self.other_prompts),
             "answer": self._answer_json(),
             "recommended_reward": reward.as_json() if reward else None,
+            "sample_rows": list(self.samples),
+            "token_lengths": dict(self.token_lengths),
         }
 
     def _answer_json(self) -> dict[str, Any] | None:
@@ -208,6 +217,51 @@ class Inspection:
             "others": [_other_json(o) for o in self.other_answers],
         }
         return data | {k: v for k, v in more.items() if v is not None and v is not False and v != [] and v != {}}
+
+
+_SAMPLE_ROWS, _ROW_CHARACTERS, _VALUE_CHARACTERS, _SHORTEST = 3, 900, 300, 24
+_WIDE = 10
+"""Columns from which one sample row is shown, and one example of a column."""
+
+
+def sample_rows(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return whole rows from the start, the middle and the end; long values are cut, so that a row stays short."""
+    places = sorted({0, len(rows) // 2, len(rows) - 1} & set(range(len(rows))))[:_SAMPLE_ROWS]
+    if rows and len(rows[0][1]) > _WIDE:
+        places = places[:1]
+    samples = []
+    for place in places:
+        index, row = rows[place]
+        limit = max(_SHORTEST, min(_VALUE_CHARACTERS, _ROW_CHARACTERS // max(1, len(row))))
+        cells = {quote(str(name), 60)[1:-1]: _cell(value, limit) for name, value in list(row.items())[:20]}
+        samples.append({"row": index, "values": cells})
+    return samples
+
+
+def _cell(value: Any, limit: int) -> Any:
+    """A value as it is where it is short and no text; otherwise its text, quoted and cut."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return quote(golds.gold_text(value), limit)
+
+
+def _token_lengths(scanned: ScannedSplit, chosen: ChosenColumns) -> dict[str, Any]:
+    prompt, answer = chosen.prompt, chosen.answer
+    format = answer.recognised.format if answer else None
+    texts: dict[str, list[int]] = {"prompt": [], "answer": []}
+    for row in task_rows(scanned, prompt.columns if prompt else (), answer.path if answer else None, format):
+        if prompt is not None:
+            texts["prompt"].append(estimate_tokens(row.prompt))
+        if row.answer is not None:
+            texts["answer"].append(estimate_tokens(row.answer))
+    percentiles: dict[str, Any] = {name: _percentiles(counts) for name, counts in texts.items() if counts}
+    return percentiles | ({"method": TOKEN_ESTIMATE_METHOD} if percentiles else {})
+
+
+def _percentiles(counts: list[int]) -> dict[str, int]:
+    ordered = sorted(counts)
+    last = len(ordered) - 1
+    return {"p50": ordered[last // 2], "p95": ordered[math.ceil(0.95 * last)], "max": ordered[last]}
 
 
 def _counterexamples(guess: AnswerGuess, most: int = 5) -> list[dict[str, Any]]:
@@ -261,6 +315,8 @@ def inspect_table(
         index_base=answer.recognised.index_base if answer and answer.recognised.format == "choice_index" else None,
         labels=chosen.labels,
         any_of=answer.any_of if answer else None,
+        samples=tuple(sample_rows(table.main.rows)),
+        token_lengths=_token_lengths(table.main, chosen),
     )
 
 
@@ -323,6 +379,8 @@ def _findings(
             chosen.named_answer,
         )
     )
+    if format in JUDGED and table.origin != "environment":
+        yield _no_checkable_answer(format or "")
     arguments = (prompt.columns, answer.path, format, chosen.options, answer.recognised.index_base)
     yield from row_findings(
         task_rows(table.main, *arguments),
@@ -331,6 +389,18 @@ def _findings(
         answered=format not in WITHOUT_GOLD,
         repeats=repeats_of(prompt.columns, answer.path) if repeats_of is not None else None,
         benchmark=table.id if table.origin == "hub" else None,
+    )
+
+
+def _no_checkable_answer(format: str) -> Finding:
+    what = "the replies of a conversation" if format == "chat_messages" else "free texts"
+    return Finding(
+        "no-checkable-answer",
+        "warning",
+        f"the answers are {what}: no rule can tell a right reply from a wrong one, only a judge model can.",
+        'Call create_environment with template="free_text": its reward asks a judge with a pinned model and rubric. '
+        'Then call test_reward with judge="prime" (or another endpoint), which shows how often the judge is right. Or '
+        "name a column with a short answer as answer_column.",
     )
 
 

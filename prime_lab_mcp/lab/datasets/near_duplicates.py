@@ -15,6 +15,9 @@ words by weight, where rarer words in the training prompts weigh more, and half 
 pairs of neighbours too). Second, from 25 words on: half of the held-out prompt's runs of eight words occur in the
 training prompt. Lines and runs that many prompts share belong to the template and are left out. A pair that differs
 only in the slots of a template is no leak.
+
+A question told in wholly other words is found by its numbers: at least three different numbers of seven digits
+together, and the gold, agree with those of at most two training prompts.
 """
 
 from __future__ import annotations
@@ -294,10 +297,45 @@ def search_near_duplicates(
     _by_words(state, [n for n, (_, f) in enumerate(held_features) if len(f.bag) <= _MOST_WORDS])
     _by_runs(state, [n for n, (_, f) in enumerate(held_features) if len(f.words) >= LONG_LINE])
     near = NearDuplicates(compared=len(held), of=of, stopped=state.work > _WORK)
-    for place, match in sorted(_without_siblings(state).items()):
+    matches = {**_by_numbers(state), **_without_siblings(state)}
+    for place, match in sorted(matches.items()):
         training = train[match]
         near.rows.add(held[place].index, held[place].text, train_row=training.index, train=quote(training.text, 160))
     return near
+
+
+_TELLING_NUMBERS, _TELLING_DIGITS = 3, 7
+"""Different numbers, and their digits together, from which equal numbers and an equal gold are no chance."""
+_RARE = 2
+"""Training prompts that may share numbers and gold; more come from one generator."""
+
+
+def _by_numbers(state: _Search) -> dict[int, int]:
+    """Return the training row of each held-out row that asks the same in other words: numbers and gold agree.
+
+    Rows whose words agree as well are left to the comparison of words, which knows the siblings of a template.
+    """
+    index: dict[tuple[tuple[str, ...], bytes], list[int]] = {}
+    for n, (prompt, features) in enumerate(state.held):
+        gold = state.gold(prompt)
+        if gold is not None and _telling(features.order):
+            index.setdefault((tuple(sorted(features.order)), gold), []).append(n)
+    groups: dict[int, list[int]] = {}
+    for place, (prompt, features) in enumerate(state.train if index else ()):
+        gold = state.gold(prompt)
+        for n in index.get((tuple(sorted(features.order)), gold), ()) if gold is not None else ():
+            groups.setdefault(n, []).append(place)
+    return {
+        n: places[0]
+        for n, places in groups.items()
+        if len(places) <= _RARE and _overlap(state.held[n][1].bag, state.train[places[0]][1].bag) < COMMON_WORDS
+    }
+
+
+def _telling(numbers: Sequence[str]) -> bool:
+    different = set(numbers)
+    digits = sum(character.isdigit() for number in different for character in number)
+    return len(different) >= _TELLING_NUMBERS and digits >= _TELLING_DIGITS
 
 
 def _within(prompts: Sequence[ComparedPrompt], characters: int) -> Sequence[ComparedPrompt]:

@@ -120,7 +120,7 @@ def _stands_alone(prompt: str, start: int, end: int, number: bool) -> bool:
     return not number or (before != "." and not (after[:1] == "." and after[1:].isdigit()))
 
 
-_KEPT = 200
+_MOST = 200
 """Characters of a gold to store for counting."""
 COMPARED: frozenset[str] = CLASS_FORMATS | NUMERIC_FORMATS | {"boxed", "latex_math", "multi_answer", "short_text"}
 """Formats whose golds a reward compares as text or reads as one value."""
@@ -287,8 +287,8 @@ def _observe_gold(observations: RowObservations, row: TaskRow, essence: str, fit
         observations.empty.add(row.index, golds.gold_text(value))
         return
     observations.answered += 1
-    normalised = golds.normalised_text(essence[:_KEPT])
-    observations.golds[normalised if len(essence) <= _KEPT else f"{normalised}… {hash(essence)}"] += 1
+    normalised = golds.normalised_text(essence[:_MOST])
+    observations.golds[normalised if len(essence) <= _MOST else f"{normalised}… {hash(essence)}"] += 1
     if normalised == "none" and format in ("short_text", "free_text"):
         observations.doubtful.add(row.index, golds.gold_text(value))
     if not fits and row.gold_option is None:

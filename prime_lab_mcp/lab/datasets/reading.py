@@ -20,7 +20,7 @@ import anyio
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, ProcessError
-from prime_lab_mcp.lab.base.progress import Progress
+from prime_lab_mcp.lab.base.report import Progress
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import dataset_program, text_files
 from prime_lab_mcp.lab.datasets.file_scans import ScanWork, judge_table, scan_files
@@ -31,6 +31,8 @@ from prime_lab_mcp.lab.datasets.task_golds import prompt_of
 from prime_lab_mcp.lab.datasets.values import clipped_value
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.sandbox.caches import DataCache, data_cache, hub_token
+from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, PORTS, Confinement, certificate_paths, python_paths
 from prime_lab_mcp.lab.worker.description import Row, Rows
 
 IN_PROCESS = 32 * 1024 * 1024
@@ -41,16 +43,14 @@ _JUDGING = 120.0
 _FILES = 1800.0
 _POLL = 0.5
 _PACKAGE = Path(__file__).parents[2]
-_PASSED = (
-    "HF_",
-    "HUGGINGFACE_",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "XDG_",
+_MOST_PATHS = 200
+"""Files that a policy names one by one; beyond that it names their folders."""
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+_PASSED = frozenset(
+    {
+        *("HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT"),
+        *("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY", *_PROXIES, *(name.lower() for name in _PROXIES)),
+    }
 )
 
 Columns = tuple[str | None, str | None]
@@ -89,7 +89,10 @@ async def read_files(
 async def read_hub(
     lab: Lab, source: HubDataset, request: DatasetRequest, columns: Columns, progress: Progress
 ) -> Inspection:
-    """Read and judge a dataset of the Hugging Face Hub, with the user's own login. Raises BadInput and LabError."""
+    """Read and judge a dataset of the Hugging Face Hub, with the user's own login.
+
+    Raises BadInput and LabError.
+    """
     program_request = {"kind": "hub", "seconds": HUB_SECONDS}
     return await _by_program(lab, program_request, request, columns, HUB_SECONDS + _JUDGING, progress)
 
@@ -132,15 +135,20 @@ async def _run(
     with tempfile.TemporaryDirectory(dir=lab.settings.state_dir, prefix="dataset-") as scratch:
         request, result = Path(scratch, "request.json"), Path(scratch, "result.json")
         request.write_text(json.dumps(program_request), encoding="utf-8")
-        # The user's own HF login goes to this process alone; it runs no environment code.
-        extra = {k: v for k, v in os.environ.items() if k.startswith(_PASSED)}
+        hub = program_request["kind"] == "hub"
+        # Readers of files and scripts of older data sets may run code, so data sets share nothing.
+        read = f"datasets {program_request['request']['dataset']}"
+        cache = await anyio.to_thread.run_sync(data_cache, lab.settings.state_dir, lab.key, read, "", python)
+        environment = _variables(Path(scratch), cache, hub=hub)
+        confinement = _confinement(lab, python, program_request, Path(scratch), cache)
+        argv = [str(python), "-P", dataset_program.__file__, str(request), str(result)]
         program_progress = _ProgramProgress()
         async with anyio.create_task_group() as group:
             group.start_soon(program_progress.follow, progress)
             ended = await process.run(
-                [str(python), "-P", dataset_program.__file__, str(request), str(result)],
+                confinement.command(argv),
                 cwd=Path(scratch),
-                env=process.clean_environment(extra | {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}),
+                env=environment,
                 timeout=timeout,
                 on_line=program_progress.read_line,
             )
@@ -149,6 +157,32 @@ async def _run(
             raise _failed(ended)
         answer: dict[str, Any] = json.loads(await anyio.Path(result).read_bytes())
         return answer
+
+
+def _variables(scratch: Path, cache: DataCache, *, hub: bool) -> dict[str, str]:
+    """The variables of the program. A program that reads the Hub gets the user's login, and no other program does."""
+    extra = {name: value for name, value in os.environ.items() if name in _PASSED}
+    extra |= {**cache.variables(), **NAMES_OVER_TCP, "HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "TMPDIR": str(scratch)}
+    token = hub_token() if hub else None
+    return process.clean_environment(extra | ({"HF_TOKEN": token} if token else {}), home=scratch)
+
+
+def _confinement(
+    lab: Lab, python: Path, program_request: Mapping[str, Any], scratch: Path, cache: DataCache
+) -> Confinement:
+    """What the program may reach: the Hub, or the files that it reads and no network. Older `datasets` run scripts, and
+    a flaw in a reader of files may let a file run code.
+    """
+    paths = [Path(path) for files in program_request.get("splits", {}).values() for path in files]
+    if len(paths) > _MOST_PATHS:
+        paths = list({path.parent for path in paths})
+    return Confinement(
+        (*python_paths(python), _PACKAGE, *paths, *cache.users, *certificate_paths()),
+        (scratch, cache.root),
+        ports=PORTS if program_request["kind"] == "hub" else (),
+        memory_bytes=0,
+        hidden=(lab.settings.state_dir,),
+    )
 
 
 def _failed(ended: process.CompletedProcess) -> ProcessError:

@@ -85,7 +85,7 @@ SAMPLED_ROWS = 64 * 1024 * 1024
 """Characters of rows that are kept for judging at most."""
 SAMPLED_WHOLE_ROWS = 256 * 1024 * 1024
 """Characters of rows that are kept for copying at most."""
-_BROKEN_SHOWN = 5
+_BROKEN_LISTED = 5
 _COLUMNS = 2000
 """Columns to scan at most; a table with more is no table of tasks."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
@@ -151,7 +151,7 @@ class SplitScan:
     def breaks(self, where: int, what: str) -> None:
         """Record a record that is no row. `where` is its line or position, from 1."""
         self._broken += 1
-        if len(self._problems) < _BROKEN_SHOWN:
+        if len(self._problems) < _BROKEN_LISTED:
             self._problems.append({"line": where, "what": what})
 
     def done(self) -> ScannedSplit:

@@ -1,10 +1,13 @@
 """Finds the reference answers (golds) of an environment's tasks, and the forms in which a completion may state them.
 
-Syntax only proposes forms. Calibration finds the form that the environment's reward accepts by scoring the forms.
+This is the one understanding of what a task's answer is: check_environment and test_reward use it, and inspect_dataset
+recognises formats by the same rules (formats.py). Syntax only proposes forms. Calibration finds the form that the
+environment's reward accepts by scoring the forms, and where none is paid the gold is not understood.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections import Counter
@@ -12,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prime_lab_mcp.lab.datasets import golds
+from prime_lab_mcp.lab.datasets import answer_syntax, golds
 from prime_lab_mcp.lab.datasets.formats import (
+    ACCEPTED_SHARE,
     CLASS_FORMATS,
     AnswerContext,
     AnswerFormat,
@@ -110,29 +114,85 @@ def gold_candidates(rows: Sequence[Row]) -> list[SampleGolds]:
     return [g for g in candidates if g is not None]
 
 
+_METADATA = frozenset(
+    {"answer", "prompt", "question", "idx", "index", "id", "name", "task", "key", "info", "example_id", "system_prompt"}
+)
+_MOST_OTHERS = 4
+
+
+def other_candidates(rows: Sequence[Row]) -> list[SampleGolds]:
+    """Candidates for the golds in short fields that no name marks as an answer, such as `word` or `platform`.
+
+    Most are no golds. Only a reward that pays their own tasks' values, and not those of other tasks, shows one.
+    """
+    known = {g.place for g in gold_candidates(rows)}
+    places: dict[str, None] = {}
+    for row in rows[:50]:
+        for source, fields in (("", row.fields), ("info.", _fields(row.info))):
+            for name, value in fields.items() if isinstance(fields, Mapping) else ():
+                scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
+                if scalar and name not in _METADATA and 0 < len(str(value)) <= 200 and source + name not in known:
+                    places[source + name] = None
+    candidates = [_collect(rows, place) for place in places]
+    varied = [g for g in candidates if g is not None and len({gold.forms[0] for gold in g.golds}) > 1]
+    return varied[:_MOST_OTHERS]
+
+
 def _places(row: Row) -> Iterator[tuple[str, Any]]:
     yield "answer", row.answer
-    for source, fields in (("", row.fields), ("info.", row.info)):
+    for source, fields in (("", row.fields), ("info.", _fields(row.info))):
         if isinstance(fields, Mapping):
             yield from ((source + name, fields[name]) for name in GOLD_NAMES if fields.get(name) is not None)
+
+
+def _fields(info: Any) -> Any:
+    """The fields of a task's `info`, which may be the text of a JSON object."""
+    if isinstance(info, str) and info.lstrip()[:1] == "{" and len(info) <= _LONGEST_TEXT:
+        try:
+            return json.loads(info)
+        except (ValueError, RecursionError):
+            return None
+    return info
 
 
 def _at(row: Row, place: str) -> Any:
     if place == "answer" and row.answer is not None:
         return row.answer
-    fields: Any = row.info if place.startswith("info.") else row.fields
+    fields: Any = _fields(row.info) if place.startswith("info.") else row.fields
     return fields.get(place.removeprefix("info.")) if isinstance(fields, Mapping) else None
+
+
+_LONGEST_TEXT = 20_000
+
+
+def listed_text(raw: Any) -> list[str] | None:
+    """The items of a gold that is the text of a list of texts, as Python or JSON writes it; None for any other gold."""
+    if not isinstance(raw, str) or len(raw) > _LONGEST_TEXT or raw.strip()[:1] != "[" or raw.strip()[-1:] != "]":
+        return None
+    try:
+        items = ast.literal_eval(raw.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    texts = isinstance(items, list) and bool(items) and all(isinstance(item, str) and item.strip() for item in items)
+    return items if texts else None
 
 
 def _collect(rows: Sequence[Row], place: str) -> SampleGolds | None:
     full = [(row, _at(row, place)) for row in rows]
     empty = tuple(row.index for row, raw in full if golds.is_empty(raw))
     full = [(row, raw) for row, raw in full if not golds.is_empty(raw)]
+    if full and sum(listed_text(raw) is not None for _, raw in full[:200]) >= ACCEPTED_SHARE * len(full[:200]):
+        full = [(row, listed_text(raw) or raw) for row, raw in full]
     offered = tuple(sorted({len(options_of(row)) for row, _ in full[:200]} - {0}))
     inline = has_inline_options([prompt_of(row) for row, _ in full[:200]])
     recognised = recognise_format([(row.index, raw) for row, raw in full], AnswerContext(place, None, offered, inline))
     if recognised is None:
         return None
+    if recognised.format == "boxed":
+        # Solutions without a box, such as proofs, state no answer: what stands in the box of the others is the answer.
+        unboxed = [row.index for row, raw in full if not answer_syntax.is_boxed(raw)]
+        full = [(row, raw) for row, raw in full if row.index not in unboxed]
+        empty = tuple(sorted((*empty, *unboxed)))
     base = recognised.index_base or 0
     task_golds = tuple(TaskGold(row.index, raw, gold_forms(raw, recognised.format, row, base)) for row, raw in full)
     return SampleGolds(place, recognised.format, task_golds, empty)

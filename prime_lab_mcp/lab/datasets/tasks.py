@@ -122,9 +122,11 @@ def gold_key(row: TaskRow, format: str, essence: str | None = None) -> bytes:
 
 
 def answer_essence(value: Any, format: str) -> str:
-    """Return the answer in a gold: the number after ####, the content of the box, otherwise all of it."""
+    """Return the answer in a gold: the number after ####, the content of the box, yes or no, otherwise all of it."""
     if format in NUMERIC_FORMATS:
         return _number(value, format)[0]
+    if format == "boolean" and (word := golds.boolean_word(value)) is not None:
+        return word
     text = golds.gold_text(value) if value is not None else ""
     return (golds.boxed_content(text) or text) if format == "boxed" else text
 

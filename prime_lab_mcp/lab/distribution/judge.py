@@ -6,8 +6,9 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval, student_interval
+from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval, score_interval, student_interval
 from prime_lab_mcp.lab.distribution import lengths
 from prime_lab_mcp.lab.distribution.floor import TrivialFloor, trivial_floor
 from prime_lab_mcp.lab.distribution.rules import decide_verdict
@@ -16,6 +17,7 @@ from prime_lab_mcp.lab.distribution.sample import (
     PASS_THRESHOLD,
     RolloutSample,
     TaskRewards,
+    answers_of,
     attainable_reward,
     collect_sample,
     learnability,
@@ -26,7 +28,15 @@ from prime_lab_mcp.lab.distribution.sample import (
     tasks_of,
 )
 from prime_lab_mcp.lab.distribution.signal import Outcomes, OutcomeTable, usable_interval, usable_share
-from prime_lab_mcp.lab.distribution.summary import Basis, ComponentSummary, Distribution, Estimates, UsableGroups
+from prime_lab_mcp.lab.distribution.summary import (
+    AnswerSummary,
+    Basis,
+    ComponentSummary,
+    Distribution,
+    Estimates,
+    ToolUse,
+    UsableGroups,
+)
 from prime_lab_mcp.lab.rollouts.components import form_statistics
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
@@ -111,9 +121,14 @@ def judge_rollouts(
     weights: Mapping[str, float] | None = None,
     floor: float | None = None,
     golds: Mapping[str, str] | None = None,
+    available: int | None = None,
     seed: int = 0,
 ) -> Distribution:
     """Judge whether training on the source of these rollouts would teach anything. Equal rollouts give equal results.
+
+    Where the components tell the answer from form, length and style, a group counts as usable for its answers alone.
+    `available` is the number of tasks that the environment has, None where it is unknown or has no end: advice never
+    asks for more.
 
     `weights` belong to an environment whose results do not repeat them (v0). `floor` is the reward of a trivial policy,
     as a share of the attainable reward; without `floor` the rollouts and `golds` (task to right answer, for some tasks)
@@ -124,9 +139,16 @@ def judge_rollouts(
     best, basis = _best(sample, attainable, weight_by_name)
     tasks = tasks_of(sample)
     grouped = [t for t in tasks if len(t.rewards) > 1]
-    mean, error = clustered_interval([t.mean / best for t in tasks], sample.scored)
-    signal = usable_interval(task_outcomes(grouped, best), group_size, seed) if grouped else None
-    passes = [r >= PASS_THRESHOLD * best for r in sample.rewards]
+    complete = available is not None and len(tasks) >= available
+    mean, error = _mean_interval([t.mean / best for t in tasks], sample.scored, complete=complete)
+    answers = _answers(sample, complete=complete)
+    judged, judged_best = (answers.grouped, answers.best) if answers is not None else (grouped, best)
+    every = usable_interval(task_outcomes(grouped, best), group_size, seed) if grouped else None
+    signal = every
+    if answers is not None:
+        signal = usable_interval(task_outcomes(judged, judged_best), group_size, seed) if judged else None
+    solved = sample.solved(best)
+    passes = pass_at_k(tasks, solved)
     parts = component_summaries(sample, grouped)
     form, form_interval = sample.form, None
     if form is not None:
@@ -146,32 +168,69 @@ def judge_rollouts(
         standard_error=error if tasks else None,
         std=mean_task_std(tasks, best),
         checks=(),
-        usable_groups=_usable(signal, group_size),
+        usable_groups=_usable(signal, every, group_size),
         zero_variance_share=_zero_variance(grouped, best),
-        signal_fraction=signal_fraction(tasks),
-        pass_at_k=pass_at_k(tasks, best),
+        signal_fraction=signal_fraction(answers.tasks if answers is not None else tasks),
+        pass_at_k={k: passed.value for k, passed in passes.items()},
+        pass_at_k_intervals=passes,
         pass_threshold=PASS_THRESHOLD,
-        pass_rate=sum(passes) / sample.scored if sample.scored else None,
+        pass_rate=sum(solved) / sample.scored if sample.scored else None,
         perfect_rate=_perfect(sample, best),
-        difficulty=pool_counts(tasks, best),
+        difficulty=pool_counts(sample, tasks, best),
         error_rate=sample.errors / sample.rollouts if sample.rollouts else 0.0,
         truncation_rate=sample.truncated / sample.completed if sample.completed else 0.0,
         length_correlation=lengths.length_correlation(grouped, sample.lengths),
         components=parts,
-        learnability=learnability(grouped, best),
+        learnability=learnability(judged, judged_best),
         prompt_tokens=lengths.length_percentiles(sample.prompts),
         completion_tokens=lengths.length_percentiles(sample.lengths),
-        length_by_outcome=lengths.mean_lengths_by_outcome(sample.rewards, sample.lengths, PASS_THRESHOLD * best),
+        length_by_outcome=lengths.mean_lengths_by_outcome(solved, sample.lengths),
         reward_range=_range(sample, best),
         mean_complete=_complete(sample, best) if any(sample.cut) else None,
-        usable_without_easy=_without_easy(grouped, best, group_size, seed),
-        form=form_statistics(form[0], form[1], sample.rewards, sample.cut, PASS_THRESHOLD * best) if form else None,
+        usable_without_easy=_without_easy(judged, judged_best, group_size),
+        form=form_statistics(form[0], form[1], solved, sample.cut) if form else None,
         floor=TrivialFloor("given", floor) if floor is not None else _floor(sample, parts, best, golds),
         outside=sum(r < -EPSILON for r in sample.rewards),
+        answer=answers.summary if answers is not None else None,
+        tool_use=_tool_use(sample.called, solved),
+        available=available,
     )
     return decide_verdict(
         facts, Estimates.of(sample, tasks, mean, signal, _deviation(tasks, sample, best), form_interval)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What the rollouts earned for their answers, apart from form, length and style."""
+
+    tasks: list[TaskRewards]
+    grouped: list[TaskRewards]
+    best: float
+    summary: AnswerSummary
+
+
+def _answers(sample: RolloutSample, *, complete: bool) -> _Answers | None:
+    """None where the names of the components do not tell the answer from its form."""
+    if not sample.told_apart:
+        return None
+    tasks = answers_of(sample)
+    highest = max((t.high for t in tasks), default=0.0)
+    best = attainable_reward(sample.answer_stated, highest)
+    scored = sum(len(t.rewards) for t in tasks)
+    mean, _ = _mean_interval([t.mean / best for t in tasks], scored, complete=complete)
+    paid = sum(r > EPSILON for t in tasks for r in t.rewards)
+    grouped = [t for t in tasks if len(t.rewards) > 1]
+    return _Answers(tasks, grouped, best, AnswerSummary(mean, paid, scored, sample.style_names))
+
+
+def _mean_interval(means: Sequence[float], rollouts: int, *, complete: bool) -> tuple[Interval, float]:
+    """Return the mean over tasks. Where every task was evaluated, only the rollouts of these tasks are uncertain."""
+    mean, error = clustered_interval(means, rollouts)
+    if complete and len(means) > 1 and mean.low >= 0.0 and mean.high <= 1.0:
+        within = score_interval(mean.value, rollouts)
+        mean = Interval(mean.value, max(mean.low, within.low), min(mean.high, within.high))
+    return mean, error
 
 
 def _best(sample: RolloutSample, given: float | None, weights: Mapping[str, float]) -> tuple[float, Basis]:
@@ -184,10 +243,11 @@ def _best(sample: RolloutSample, given: float | None, weights: Mapping[str, floa
     return best, "weights" if 0 < stated == best else "observed"
 
 
-def _usable(signal: Interval | None, group_size: int) -> UsableGroups:
+def _usable(signal: Interval | None, every: Interval | None, group_size: int) -> UsableGroups:
     if signal is None:
         return UsableGroups(None, None, None, group_size)
-    return UsableGroups(signal.value, signal.low, signal.high, group_size)
+    form_only = max(0.0, every.value - signal.value) if every is not None and every is not signal else None
+    return UsableGroups(signal.value, signal.low, signal.high, group_size, form_only)
 
 
 def task_outcomes(tasks: Sequence[TaskRewards], best: float) -> list[Outcomes]:
@@ -227,7 +287,7 @@ def _zero_variance(grouped: Sequence[TaskRewards], best: float) -> float | None:
     return sum(t.high - t.low <= EPSILON * best for t in grouped) / len(grouped) if grouped else None
 
 
-def _without_easy(grouped: Sequence[TaskRewards], best: float, group_size: int, seed: int) -> float | None:
+def _without_easy(grouped: Sequence[TaskRewards], best: float, group_size: int) -> float | None:
     harder = [t for t in grouped if t.mean <= _EASY * best]
     if not harder or len(harder) == len(grouped):
         return None
@@ -244,6 +304,14 @@ def _perfect(sample: RolloutSample, best: float) -> float | None:
 def _complete(sample: RolloutSample, best: float) -> float | None:
     complete = [r for r, cut in zip(sample.rewards, sample.cut, strict=True) if not cut]
     return math.fsum(complete) / len(complete) / best if complete else None
+
+
+def _tool_use(called: Sequence[int], solved: Sequence[int]) -> ToolUse | None:
+    known = [(use, right) for use, right in zip(called, solved, strict=True) if use >= 0]
+    if not known:
+        return None
+    without = [right for use, right in known if not use]
+    return ToolUse(len(known), len(without), sum(right for _, right in known), sum(without))
 
 
 def _range(sample: RolloutSample, best: float) -> tuple[float, float] | None:

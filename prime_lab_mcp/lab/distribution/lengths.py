@@ -64,12 +64,12 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return ranks
 
 
-def mean_lengths_by_outcome(rewards: Sequence[float], lengths: Sequence[float], solved: float) -> dict[str, int]:
+def mean_lengths_by_outcome(solved: Sequence[int], lengths: Sequence[float]) -> dict[str, int]:
     """Return the mean completion tokens of solved and unsolved rollouts, where the endpoint reports tokens."""
     totals, counts = [0.0, 0.0], [0, 0]
-    for reward, length in zip(rewards, lengths, strict=True):
+    for success, length in zip(solved, lengths, strict=True):
         if length > 0:
-            missed = reward < solved
+            missed = not success
             totals[missed] += length
             counts[missed] += 1
     return {n: round(totals[i] / counts[i]) for i, n in enumerate(("solved", "unsolved")) if counts[i]}

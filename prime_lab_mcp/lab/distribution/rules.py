@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.findings import worst_first
-from prime_lab_mcp.lab.base.report import Finding, Next, Severity
+from prime_lab_mcp.lab.base.report import Finding, Next, Severity, worst_first
 from prime_lab_mcp.lab.base.statistics import Interval, wilson_interval
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distribution.summary import (
     MIN_ROLLOUTS,
     MIN_TASKS,
+    AnswerSummary,
     ComponentSummary,
     Distribution,
     DistributionCheck,
@@ -28,6 +29,8 @@ from prime_lab_mcp.lab.distribution.summary import (
 )
 
 ADVISED_TASKS, ADVISED_ROLLOUTS = 50, 8
+MOST_ROLLOUTS = 128
+"""The most rollouts a task that run_eval takes."""
 MIN_SAMPLE, MEAN_LOW, MEAN_HIGH, MIN_STD, MIN_FORMAT = 20, 0.05, 0.95, 0.05, 0.3
 """The five thresholds of the reward checks: sample size, lowest and highest mean, deviation, format score."""
 USABLE_FAIL, USABLE_WARN = 0.10, 0.40
@@ -49,19 +52,51 @@ FORMAT_FIX = "State the format in the system prompt with an example, or fine-tun
 EASIER_TASKS_FIX = "Use harder tasks or a weaker model, and leave out what is always solved; then run run_eval again."
 
 
-def unclear_finding(what: str, interval: Interval, threshold: float, tasks: int, fix: str) -> Finding:
-    """Return the blocker for an interval that lies across a failing threshold."""
-    needed = interval.tasks_to_decide(threshold, tasks)
+def unclear_finding(what: str, interval: Interval, threshold: float, facts: Distribution, fix: str) -> Finding:
+    """Return the finding for an interval that lies across a threshold, with the sample size that would decide."""
+    needed = interval.tasks_to_decide(threshold, facts.tasks)
+    size = larger_size(facts, needed) if needed is not None else None
     if needed is None:
         advice = f"It lies on the threshold, and no sample would decide it. {fix}"
     else:
-        advice = f"Run run_eval with num_examples={needed} (or {fix[0].lower()}{fix[1:].rstrip('.')})."
+        advice = f"{larger_sample(facts, needed)} (or {fix[0].lower()}{fix[1:].rstrip('.')})."
     return Finding(
         "distribution-unclear",
         "blocker",
         f"{what} is {interval.value:.3f}, but its interval {bounds_text(interval)} lies across {threshold:g}",
         advice,
         where=what,
+        rows=({"num_examples": size[0], "rollouts": size[1]},) if size is not None else (),
+    )
+
+
+def larger_size(facts: Distribution, tasks: int) -> tuple[int, int] | None:
+    """Return tasks and rollouts a task of a sample worth that many tasks at the present rollouts a task.
+
+    An environment with fewer tasks makes up for them by rollouts. None where even the most rollouts are too few.
+    """
+    each = max(1.0, facts.scored / max(facts.tasks, 1))
+    if facts.available is None or tasks <= facts.available:
+        return tasks, math.ceil(each)
+    rollouts = math.ceil(each * tasks / max(facts.available, 1))
+    return (facts.available, rollouts) if rollouts <= MOST_ROLLOUTS else None
+
+
+def larger_sample(facts: Distribution, tasks: int) -> str:
+    """Return the call for a sample worth that many tasks at the present rollouts a task.
+
+    Where the environment has fewer tasks, the call asks for all of them and for more rollouts a task instead.
+    """
+    if facts.available is None or tasks <= facts.available:
+        return f"Run run_eval with num_examples={tasks}"
+    every = f"all {facts.available} tasks" if facts.available > 1 else "its one task"
+    size = larger_size(facts, tasks)
+    if size is None:
+        return (
+            f"Add tasks: the environment has only {facts.available}, and {MOST_ROLLOUTS} rollouts of each are too few"
+        )
+    return (
+        f"Run run_eval with num_examples={facts.available} and rollouts={size[1]}, which is {every} of the environment"
     )
 
 
@@ -114,14 +149,21 @@ def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
 
 def on_size(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     """Judge the size of the sample: tasks, rollouts per task."""
-    fix = f"Run run_eval with num_examples={ADVISED_TASKS} and rollouts={ADVISED_ROLLOUTS}."
-    if estimates.full_tasks < MIN_TASKS:
+    tasks, rollouts = advised_size(facts.available)
+    fix = f"Run run_eval with num_examples={tasks} and rollouts={rollouts}."
+    least_tasks, least_rollouts = needed_size(facts.available)
+    if estimates.full_tasks < least_tasks or facts.scored < least_tasks * least_rollouts:
+        # An environment of few tasks makes up for them by rollouts.
+        needed = f"{least_tasks} are needed"
+        if least_tasks < MIN_TASKS:
+            needed = f"the environment has {count(least_tasks, 'task')}, and each needs {least_rollouts} rollouts"
         yield Finding(
             "distribution-too-small",
             "blocker",
             f"{count(estimates.full_tasks, 'task')} with at least {MIN_ROLLOUTS} scored rollouts are too few to pass; "
-            f"{MIN_TASKS} are needed",
+            f"{needed}",
             fix,
+            rows=({"num_examples": tasks, "rollouts": rollouts},),
         )
     if facts.scored < MIN_SAMPLE:
         yield Finding(
@@ -132,29 +174,61 @@ def on_size(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
         )
 
 
+def needed_size(available: int | None) -> tuple[int, int]:
+    """Return the fewest tasks and rollouts a task that can pass, where the environment has `available` tasks."""
+    if available is None or available >= MIN_TASKS:
+        return MIN_TASKS, MIN_ROLLOUTS
+    tasks = max(available, 1)
+    return tasks, min(MOST_ROLLOUTS, math.ceil(MIN_TASKS * MIN_ROLLOUTS / tasks))
+
+
+def advised_size(available: int | None) -> tuple[int, int]:
+    """Return tasks and rollouts a task to ask for, never more tasks than the environment has."""
+    if available is None or available >= ADVISED_TASKS:
+        return ADVISED_TASKS, ADVISED_ROLLOUTS
+    tasks = max(available, 1)
+    return tasks, min(MOST_ROLLOUTS, math.ceil(ADVISED_TASKS * ADVISED_ROLLOUTS / tasks))
+
+
 def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
-    """Judge the mean reward and its spread."""
-    mean, tasks = estimates.mean, facts.tasks
-    if mean.side(MEAN_LOW) == "below":
+    """Judge the mean reward and its spread: of the answers alone where they can be told apart."""
+    mean, what = estimates.mean, "mean reward"
+    if facts.answer is not None:
+        mean, what = facts.answer.mean, "mean reward for the answer"
+    if facts.answer is not None and not facts.answer.paid and mean.side(MEAN_LOW) == "below":
+        yield _dead_finding(facts, facts.answer)
+    elif mean.side(MEAN_LOW) == "below":
         yield Finding(
             "distribution-all-zero",
             "blocker",
-            f"mean reward is {mean.value:.3f} of what is attainable, wholly below {MEAN_LOW} ({bounds_text(mean)})",
+            f"{what} is {mean.value:.3f} of what is attainable, wholly below {MEAN_LOW} ({bounds_text(mean)})",
             f"If correct answers score 0, mend the reward (test_reward). {HARDER_TASKS_FIX}",
         )
     elif mean.side(MEAN_LOW) == "across":
-        yield unclear_finding("mean reward", mean, MEAN_LOW, tasks, HARDER_TASKS_FIX)
+        yield unclear_finding(what, mean, MEAN_LOW, facts, HARDER_TASKS_FIX)
     if mean.side(MEAN_HIGH) == "above":
         yield Finding(
             "distribution-all-one",
             "blocker",
-            f"mean reward is {mean.value:.3f} of what is attainable, wholly above {MEAN_HIGH} ({bounds_text(mean)})",
+            f"{what} is {mean.value:.3f} of what is attainable, wholly above {MEAN_HIGH} ({bounds_text(mean)})",
             EASIER_TASKS_FIX,
         )
     elif mean.side(MEAN_HIGH) == "across":
-        yield unclear_finding("mean reward", mean, MEAN_HIGH, tasks, EASIER_TASKS_FIX)
-    yield from _on_floor(facts, mean)
+        yield unclear_finding(what, mean, MEAN_HIGH, facts, EASIER_TASKS_FIX)
+    yield from _on_floor(facts, estimates.mean)
     yield from _on_variation(facts, estimates)
+
+
+def _dead_finding(facts: Distribution, answer: AnswerSummary) -> Finding:
+    listed = ", ".join(quote(name, 60) for name in answer.others[:3])
+    earned = f"; what they earned ({facts.mean or 0.0:.3f} of attainable on average) is for {listed}" if listed else ""
+    return Finding(
+        "distribution-dead",
+        "blocker",
+        f"dead: none of {count(answer.scored, 'rollout')} earned anything for its answer{earned}. A run would "
+        "learn that alone",
+        f"If correct answers score 0, mend the reward (test_reward). {HARDER_TASKS_FIX}",
+    )
 
 
 def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
@@ -167,7 +241,7 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
         return
     floor, floor_text = facts.floor.reward, f"what {facts.floor.description} earns"
     if mean.value >= floor + NEAR_FLOOR:
-        yield unclear_finding(f"mean reward beside {floor_text}", mean, round(floor, 3), facts.tasks, HARDER_TASKS_FIX)
+        yield unclear_finding(f"mean reward beside {floor_text}", mean, round(floor, 3), facts, HARDER_TASKS_FIX)
     elif mean.low <= floor:
         yield Finding(
             "distribution-at-floor",
@@ -188,7 +262,7 @@ def _on_variation(facts: Distribution, estimates: Estimates) -> Iterator[Finding
     deviation = estimates.deviation
     wider = "Give partial credit or a wider reward scale: prime-rl does not divide by the deviation; then run_eval."
     if deviation.side(MIN_STD) == "across":
-        yield unclear_finding("the standard deviation of rewards", deviation, MIN_STD, facts.tasks, HARDER_TASKS_FIX)
+        yield unclear_finding("the standard deviation of rewards", deviation, MIN_STD, facts, HARDER_TASKS_FIX)
     elif deviation.side(MIN_STD) == "below":
         yield Finding(
             "distribution-constant",
@@ -211,7 +285,15 @@ def on_signal(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     """Judge the share of groups that teach, and the difficulty pools."""
     group, signal = facts.usable_groups.group_size, estimates.signal
     if signal is not None:
-        wasted = "a group without two different rewards teaches nothing"
+        form_only = facts.usable_groups.form_only or 0.0
+        wasted, rest = (
+            "a group without two different rewards teaches nothing",
+            "the rest of what a run costs is discarded",
+        )
+        if form_only >= 0.05:
+            wasted = rest = (
+                f"another {form_only:.0%} differ by form, length or style only, which does not teach the task"
+            )
         fix = "Choose tasks that the model solves sometimes, or a larger group; then run run_eval again."
         if signal.side(USABLE_FAIL) == "below":
             yield Finding(
@@ -231,14 +313,13 @@ def on_signal(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             )
         elif signal.side(USABLE_FAIL) == "across":
             yield unclear_finding(
-                f"the share of usable groups of {group}", signal, USABLE_FAIL, facts.tasks, HARDER_TASKS_FIX
+                f"the share of usable groups of {group}", signal, USABLE_FAIL, facts, HARDER_TASKS_FIX
             )
         elif signal.value < USABLE_WARN:
             yield Finding(
                 "distribution-weak-signal",
                 "warning",
-                f"about {signal.value:.0%} of groups of {group} would have a gradient ({bounds_text(signal)}): the "
-                "rest of what a run costs is discarded",
+                f"about {signal.value:.0%} of groups of {group} would have a gradient ({bounds_text(signal)}): {rest}",
                 "Leave out tasks that are always or never solved, or raise the group size.",
             )
     yield from _on_pools(facts, estimates)
@@ -258,18 +339,22 @@ def _divided(facts: Distribution, estimates: Estimates) -> bool:
     The share's interval alone may reach above its threshold at 4 rollouts a task. So all rollouts of a task have to
     agree, in as many tasks as bound the share of mixed tasks to 6 %.
     """
-    agree = facts.zero_variance_share == 1.0 and estimates.full_tasks >= ADVISED_TASKS
+    apart = facts.answer is not None and facts.learnability == 0
+    agree = (apart or facts.zero_variance_share == 1.0) and estimates.full_tasks >= ADVISED_TASKS
     return agree and facts.signal_fraction is not None and facts.signal_fraction < SIGNAL_FAIL
 
 
 def _on_pools(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     n = estimates.scored_tasks
+    never = "never got any reward" if facts.answer is None else "never got any reward for the answer"
     pools: tuple[tuple[str, Code, Code, str, str], ...] = (
-        ("never", "distribution-too-hard", "distribution-too-hard-mostly", "never got any reward", HARDER_TASKS_FIX),
+        ("never", "distribution-too-hard", "distribution-too-hard-mostly", never, HARDER_TASKS_FIX),
         ("always", "distribution-too-easy", "distribution-too-easy-mostly", "were always solved", EASIER_TASKS_FIX),
     )
     for pool, code, mostly, description, fix in pools:
         share = wilson_interval(facts.difficulty[pool], n)
+        if facts.available is not None and n >= facts.available and facts.scored >= n * ADVISED_ROLLOUTS:
+            share = Interval(share.value, share.value, share.value)  # these are all the tasks there are
         if share.side(POOL_FAIL) == "above":
             yield Finding(
                 code,
@@ -278,7 +363,7 @@ def _on_pools(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
                 fix,
             )
         elif share.side(POOL_FAIL) == "across":
-            yield unclear_finding(f"the share of tasks that {description}", share, POOL_FAIL, n, fix)
+            yield unclear_finding(f"the share of tasks that {description}", share, POOL_FAIL, facts, fix)
         elif share.value > POOL_WARN:
             yield Finding(mostly, "warning", f"{share.value:.0%} of the tasks {description}", fix)
 
@@ -290,7 +375,7 @@ def on_form(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
         return
     name = quote(form.name, 60)
     if interval.side(MIN_FORMAT) == "across":
-        yield unclear_finding(f"the mean of {name}", interval, MIN_FORMAT, facts.tasks, FORMAT_FIX)
+        yield unclear_finding(f"the mean of {name}", interval, MIN_FORMAT, facts, FORMAT_FIX)
     elif interval.side(MIN_FORMAT) == "below":
         yield Finding(
             "distribution-format-low",
@@ -339,6 +424,17 @@ def on_components(facts: Distribution) -> Iterator[Finding]:
 def _on_saturation(facts: Distribution, form: ComponentSummary | None) -> Iterator[Finding]:
     """Report components that have the same score everywhere among several: they contribute no gradient."""
     flat = [c for c in facts.components if c is not form and c.weight != 0 and c.std < 1e-6]
+    unearned = [c for c in flat if abs(c.mean) < 1e-6 and (c.weight is None or c.weight > 0)]
+    flat = [c for c in flat if c not in unearned]
+    if unearned and len(facts.components) > 1:
+        listed = ", ".join(quote(c.name, 60) for c in unearned[:4])
+        yield Finding(
+            "component-never-exercised",
+            "info",
+            f"never exercised: no rollout earned anything from {listed}, so these results say nothing about it",
+            "Do not drop it for that. test_reward shows whether a solution earns it; a stronger model or easier tasks "
+            "show whether it can be learned.",
+        )
     if flat and len(flat) < len(facts.components):
         listed = ", ".join(f"{quote(c.name, 60)} ({c.mean:.2f})" for c in flat[:4])
         yield Finding(
@@ -346,6 +442,32 @@ def _on_saturation(facts: Distribution, form: ComponentSummary | None) -> Iterat
             "info",
             f"the same for every rollout, and so without signal: {listed}",
             "Drop it, or look why it never differs: test_reward shows what right and wrong answers earn from it.",
+        )
+
+
+def on_tool_use(facts: Distribution) -> Iterator[Finding]:
+    """Judge what the rollouts show about tools: those that are solved without a call are the first suspects."""
+    use = facts.tool_use
+    if use is None:
+        return
+    if use.without_call == use.offered:
+        yield Finding(
+            "tools-never-called",
+            "warning",
+            f"the model called no tool in any of {count(use.offered, 'rollout')}: this is evidence about a model that "
+            "answers without tools, and says nothing about one that uses them",
+            'Look at the rollouts with read_eval(view="rollouts"). If answers can be guessed, pay only after a call '
+            "that worked; if the model cannot call tools, choose one that can or say how in the system prompt.",
+        )
+    if use.solved_without_call:
+        share = use.solved_without_call / use.solved
+        yield Finding(
+            "paid-without-tool",
+            "warning",
+            f"{use.solved_without_call} of {count(use.solved, 'solved rollout')} ({share:.0%}) called no tool: "
+            "guesses, or tasks that need none",
+            'Read some with read_eval(view="rollouts"). If the task is to look something up, pay only after a call '
+            "that worked.",
         )
 
 
@@ -397,6 +519,7 @@ def decide_verdict(facts: Distribution, estimates: Estimates) -> Distribution:
         findings += on_signal(facts, estimates)
         findings += on_form(facts, estimates)
         findings += on_components(facts)
+        findings += on_tool_use(facts)
         findings += on_size(facts, estimates)
         findings += on_lengths(facts)
     if any(f.severity == "blocker" and f.code not in UNCLEAR_CODES for f in findings):
@@ -451,6 +574,7 @@ _REWARD_AT_FAULT = frozenset(
 _ZEROS = frozenset(
     {
         "distribution-all-zero",
+        "distribution-dead",
         "distribution-truncated",
         "distribution-format-low",
         "distribution-unparsed",
@@ -458,9 +582,13 @@ _ZEROS = frozenset(
 )
 
 
-def next_calls(facts: Distribution, environment: str, evaluation: str | None) -> tuple[Next, ...]:
+def next_calls(
+    facts: Distribution, environment: str, evaluation: str | None, again: Mapping[str, Any] | None = None
+) -> tuple[Next, ...]:
     """Return the next calls for a verdict: the rollouts behind the zeros, other tasks, the reward, or a larger
     sample.
+
+    `again`: the arguments of `run_eval` that lead to this evaluation, which advice keeps.
     """
     arguments = {"eval": evaluation} if evaluation else {}
     codes = {f.code for f in facts.findings if f.severity != "info"}
@@ -484,9 +612,24 @@ def next_calls(facts: Distribution, environment: str, evaluation: str | None) ->
     if codes & _TASKS_AT_FAULT and not (blocked & UNCLEAR_CODES):
         calls.append(difficulty)
     if blocked & UNCLEAR_CODES and "eval-all-errors" not in blocked:
-        calls.append(
-            Next("run_eval", "as large as the fix says", {"environment": environment} if environment else None)
-        )
+        calls += _larger_evaluation(facts, environment, again or {})
     return tuple(calls) or (
         Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}),
     )
+
+
+def _larger_evaluation(facts: Distribution, environment: str, again: Mapping[str, Any]) -> Iterator[Next]:
+    """The evaluation that would decide: more tasks, or more rollouts where the environment has no more tasks."""
+    sizes = [row for f in facts.findings if f.code in UNCLEAR_CODES and f.severity == "blocker" for row in f.rows]
+    if not environment:
+        return
+    if not sizes:
+        why = "no sample of these tasks would decide: add tasks, or change them"
+        yield Next("read_environment", why, {"environment": environment})
+        return
+    tasks = max(max(row["num_examples"] for row in sizes), int(again.get("num_examples") or 0))
+    rollouts = max(max(row["rollouts"] for row in sizes), int(again.get("rollouts") or 0))
+    more = facts.available is not None and tasks >= facts.available == facts.tasks
+    why = "more rollouts: there are no more tasks" if more else "as many tasks and rollouts as would decide"
+    given = {"environment": environment, **again, "num_examples": min(tasks, facts.available or tasks)}
+    yield Next("run_eval", why, {**given, "rollouts": min(rollouts, MOST_ROLLOUTS)})

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from prime_lab_mcp.lab.rollouts.components import measures_form, pays_for_form
+from prime_lab_mcp.lab.base.statistics import Interval, clustered_interval
+from prime_lab_mcp.lab.rollouts.components import judges_answer, measures_form, pays_for_form
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 EPSILON = 1e-6
@@ -81,11 +82,40 @@ class RolloutSample:
     rewards: array[float] = field(default_factory=lambda: array("d"))
     lengths: array[float] = field(default_factory=lambda: array("f"))
     cut: array[int] = field(default_factory=lambda: array("b"))
+    called: array[int] = field(default_factory=lambda: array("b"))
+    """1 where the model called a tool, 0 where it was offered tools and called none, -1 where that is not known."""
     scores: dict[str, array[float]] = field(default_factory=dict)
     """Scores by component, NaN where a rollout has none; shorter where the last rollouts have none."""
     form_metric: array[float] = field(default_factory=lambda: array("d"))
     """A metric that tells whether the format was followed, for environments that do not reward the format."""
     form_name: str | None = None
+    answers: array[float] = field(default_factory=lambda: array("d"))
+    """What each rollout earned for its answer, NaN without components; shorter where the last ones have none."""
+    answer_stated: float = 0.0
+    """The largest sum of positive weights of components that judge the answer."""
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the reward for the answer is known apart from the reward for form, length or style."""
+        if any(weight is None for weight in self.weights.values()):
+            return False
+        paid = [name for name, weight in self.weights.items() if weight]
+        judging = [judges_answer(name) for name in paid]
+        return any(judging) and not all(judging) and any((self.weights[n] or 0) > 0 for n in paid if judges_answer(n))
+
+    @property
+    def style_names(self) -> tuple[str, ...]:
+        """The weighted components that judge form, length or style."""
+        return tuple(name for name, weight in self.weights.items() if weight and not judges_answer(name))
+
+    def solved(self, best: float) -> array[int]:
+        """Return 1 for every scored rollout that has half of the attainable reward, some of it for its answer."""
+        least = PASS_THRESHOLD * best
+        if not self.told_apart:
+            return array("b", [reward >= least for reward in self.rewards])
+        earned = array("d", self.answers)
+        earned.extend([math.nan] * (len(self.rewards) - len(earned)))
+        return array("b", [r >= least and not e <= EPSILON for r, e in zip(self.rewards, earned, strict=True)])
 
     @property
     def completed(self) -> int:
@@ -128,6 +158,7 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
         sample.lengths.append(rollout.completion_tokens)
         sample.prompts.append(rollout.prompt_tokens)
         sample.cut.append(rollout.truncated)
+        sample.called.append(-1 if rollout.called_tool is None else rollout.called_tool)
         if rollout.components:
             _scores(sample, rollout, weights)
         if rollout.metrics:
@@ -136,7 +167,7 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
 
 
 def _scores(sample: RolloutSample, rollout: Rollout, weights: Mapping[str, float]) -> None:
-    stated = 0.0
+    stated = answer_stated = answer = 0.0
     row = len(sample.rewards) - 1
     columns = sample.scores
     for name, (score, weight) in rollout.components.items():
@@ -146,6 +177,9 @@ def _scores(sample: RolloutSample, rollout: Rollout, weights: Mapping[str, float
                 continue  # v0 lists metrics of weight nothing among its reward functions
         if weight is not None and weight > 0:
             stated += weight
+        if weight and judges_answer(name):
+            answer += weight * score
+            answer_stated += max(0.0, weight)
         sample.weights[name] = weight
         column = columns.get(name)
         if column is None:
@@ -155,6 +189,11 @@ def _scores(sample: RolloutSample, rollout: Rollout, weights: Mapping[str, float
         column.append(score)
     if stated > sample.stated:
         sample.stated = stated
+    if answer_stated > sample.answer_stated:
+        sample.answer_stated = answer_stated
+    if (missing := row - len(sample.answers)) > 0:
+        sample.answers.extend([math.nan] * missing)
+    sample.answers.append(answer)
 
 
 def _metrics(sample: RolloutSample, rollout: Rollout) -> None:
@@ -206,9 +245,23 @@ class TaskRewards:
 
 def tasks_of(sample: RolloutSample) -> list[TaskRewards]:
     """Group the scored rollouts of a sample by task."""
+    return _tasks(sample, sample.rewards)
+
+
+def answers_of(sample: RolloutSample) -> list[TaskRewards]:
+    """Group what the rollouts earned for their answers by task; rollouts that have no such component are left out."""
+    return _tasks(sample, sample.answers)
+
+
+def _tasks(sample: RolloutSample, every: array[float]) -> list[TaskRewards]:
     tasks = []
-    every = sample.rewards
-    for rows in rows_by_task(sample):
+    known = len(every)
+    for task_rows in rows_by_task(sample):
+        rows = task_rows
+        if every is not sample.rewards:
+            rows = array("l", [row for row in task_rows if row < known and every[row] == every[row]])
+            if not rows:
+                continue
         rewards = array("d", [every[row] for row in rows])
         low, high = min(rewards), max(rewards)
         if low == high:
@@ -220,23 +273,34 @@ def tasks_of(sample: RolloutSample) -> list[TaskRewards]:
     return tasks
 
 
-def pool_counts(tasks: Sequence[TaskRewards], best: float) -> dict[str, int]:
-    """Count the tasks in each of prime-rl's pools; means of exactly 0 and exactly 1 are separate."""
+def pool_counts(sample: RolloutSample, tasks: Sequence[TaskRewards], best: float) -> dict[str, int]:
+    """Count the tasks in each of prime-rl's pools; tasks that are never or always solved are separate."""
     pools = dict.fromkeys(POOL_NAMES, 0)
     for task in tasks:
-        pools[pool_of(task.mean / best, task.high / best)] += 1
+        pools[pool_of(task.mean / best, highest_answer(sample, task) / best)] += 1
     return pools
 
 
-def pass_at_k(tasks: Sequence[TaskRewards], best: float) -> dict[int, float]:
-    """Return the unbiased estimate of Chen et al. 2021, over tasks with at least k rollouts."""
-    solved = [(len(t.rewards), sum(r >= PASS_THRESHOLD * best for r in t.rewards)) for t in tasks]
-    estimates: dict[int, float] = {}
+def highest_answer(sample: RolloutSample, task: TaskRewards) -> float:
+    """Return the most that a rollout of this task earned: for its answer, where that is known apart."""
+    if not sample.told_apart:
+        return task.high
+    known = [e for row in task.rows if row < len(sample.answers) and (e := sample.answers[row]) == e]
+    return max(known, default=task.high)
+
+
+def pass_at_k(tasks: Sequence[TaskRewards], solved: Sequence[int]) -> dict[int, Interval]:
+    """Return the unbiased estimate of Chen et al. 2021 with its interval, over tasks with at least k rollouts.
+
+    `solved` has one entry per scored rollout. Each task counts as n // k independent draws of k rollouts.
+    """
+    counts = [(len(t.rows), sum(solved[row] for row in t.rows)) for t in tasks]
+    estimates: dict[int, Interval] = {}
     for k in _KS:
-        enough = [s for s in solved if s[0] >= k]
-        if len(enough) * 2 > len(solved):
-            missed = [math.comb(n - passed, k) / math.comb(n, k) for n, passed in enough]
-            estimates[k] = 1 - math.fsum(missed) / len(missed)
+        enough = [c for c in counts if c[0] >= k]
+        if len(enough) * 2 > len(counts):
+            hit = [1 - math.comb(n - passed, k) / math.comb(n, k) for n, passed in enough]
+            estimates[k], _ = clustered_interval(hit, sum(n // k for n, _ in enough))
     return estimates
 
 

@@ -34,16 +34,38 @@ class DistributionCheck:
 
 @dataclass(frozen=True, slots=True)
 class UsableGroups:
-    """Share of groups with two different rewards at `group_size`; None where there are too few rollouts."""
+    """Share of groups with two different rewards at `group_size`; None where there are too few rollouts.
+
+    Where the components tell the answer from its form, the share counts groups whose rewards for the answer differ, and
+    `form_only` the groups whose rewards differ by form, length or style alone.
+    """
 
     share: float | None
     low: float | None
     high: float | None
     group_size: int
+    form_only: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         numbers = {"share": rounded(self.share), "low": rounded(self.low), "high": rounded(self.high)}
-        return numbers | {"group_size": self.group_size}
+        apart = {"form_only": rounded(self.form_only)} if self.form_only is not None else {}
+        return {**numbers, "group_size": self.group_size, **apart}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSummary:
+    """What rollouts earned for their answers alone. `mean` is a share of what the answer can earn."""
+
+    mean: Interval
+    paid: int
+    """Rollouts that earned anything for the answer."""
+    scored: int
+    others: tuple[str, ...]
+    """The weighted components that judge form, length or style."""
+
+    def as_json(self) -> dict[str, Any]:
+        interval = [rounded(self.mean.low), rounded(self.mean.high)]
+        return {"mean": rounded(self.mean.value), "interval": interval, "paid": self.paid, "apart_from": [*self.others]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +98,34 @@ class ComponentSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUse:
+    """Rollouts whose model was offered tools: how many called none, how many were solved, and how many are both."""
+
+    offered: int
+    without_call: int
+    solved: int
+    solved_without_call: int
+
+    @property
+    def kind_of_evidence(self) -> str:
+        """What the evaluation shows: a model that uses tools, or one that answers without them."""
+        if self.without_call == self.offered:
+            return "a model that never called a tool"
+        return f"a model that called a tool in {1 - self.without_call / self.offered:.0%} of the rollouts"
+
+    def as_json(self) -> dict[str, Any]:
+        share = self.solved_without_call / self.solved if self.solved else None
+        return {
+            "evidence": self.kind_of_evidence,
+            "rollouts": self.offered,
+            "without_call": self.without_call,
+            "solved": self.solved,
+            "solved_without_call": self.solved_without_call,
+            "share_of_solved": rounded(share),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Distribution:
     """The verdict and the statistics behind it. Means and deviations are of reward / `attainable`."""
 
@@ -98,6 +148,7 @@ class Distribution:
     signal_fraction: float | None
     """Share of the reward's variance inside tasks, the only part that trains."""
     pass_at_k: Mapping[int, float]
+    pass_at_k_intervals: Mapping[int, Interval]
     pass_threshold: float
     pass_rate: float | None
     perfect_rate: float | None
@@ -123,6 +174,19 @@ class Distribution:
     floor: TrivialFloor | None
     outside: int
     """Scored rollouts whose reward is below 0."""
+    answer: AnswerSummary | None = None
+    """What the answers earned, where the components tell the answer from form, length and style."""
+    tool_use: ToolUse | None = None
+    """None where no model was offered tools, or the results do not say."""
+    available: int | None = None
+    """Tasks that the environment has; None where that is unknown or where they have no end."""
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether nothing was solved, in as many rollouts as decide that: there is nothing to reinforce."""
+        return any(f.code in ("distribution-dead", "distribution-all-zero") for f in self.findings) and not (
+            self.answer.paid if self.answer is not None else self.pass_rate
+        )
 
     @property
     def headroom(self) -> float | None:
@@ -148,6 +212,9 @@ class Distribution:
             "reward_range": [rounded(v) for v in self.reward_range] if self.reward_range else None,
             "headroom": rounded(self.headroom),
             "pass_at_k": {str(k): rounded(v) for k, v in self.pass_at_k.items()},
+            "pass_at_k_intervals": {
+                str(k): [rounded(v.low), rounded(v.high)] for k, v in self.pass_at_k_intervals.items()
+            },
             "difficulty": dict(self.difficulty),
             "error_rate": rounded(self.error_rate),
             "truncation_rate": rounded(self.truncation_rate),
@@ -157,9 +224,12 @@ class Distribution:
             "prompt_tokens": dict(self.prompt_tokens),
             "completion_tokens": dict(self.completion_tokens),
             "components": [component.as_json() for component in self.components],
+            **({"answer": self.answer.as_json()} if self.answer else {}),
+            **({"dead": True} if self.is_dead else {}),
             **({"mean_complete": rounded(self.mean_complete)} if self.mean_complete is not None else {}),
             **({"form": self.form.as_json()} if self.form else {}),
             **({"floor": self.floor.as_json()} if self.floor else {}),
+            **({"tool_use": self.tool_use.as_json()} if self.tool_use else {}),
         }
 
 

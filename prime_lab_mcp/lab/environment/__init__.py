@@ -1,4 +1,14 @@
 """The checks of `check_environment`: of a package's files, of its wheel, and of the loaded environment."""
 
-ENTRY = ("credentials", "load_check", "loaded_checks", "package", "static_checks", "wheel")
+ENTRY = (
+    "build_code",
+    "credentials",
+    "direct_references",
+    "load_check",
+    "loaded_checks",
+    "package",
+    "static_checks",
+    "wheel",
+    "wheel_archive",
+)
 """Modules that other packages may import."""

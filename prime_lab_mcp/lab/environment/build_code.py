@@ -1,18 +1,26 @@
 """Code that a package runs while its wheel is built.
 
 Such code can build one wheel while the package is checked and another one when it is published or installed, and it
-runs on the machine of whoever builds. A person may waive the finding.
+runs on the machine of whoever builds. So nothing is built until a person waives the finding.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Set
+from pathlib import PurePosixPath
 from typing import Any
 
+from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage, PackageCheck
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+BUILD_RUNS_CODE: Code = "build-runs-code"
 
 _BACKENDS: Mapping[str, str] = {
     "hatchling.build": "hatchling",
@@ -31,24 +39,34 @@ _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)(.*)", re.S)
 
 def build_code(package: EnvironmentPackage) -> Iterator[Finding]:
     """Report everything that makes a build run code which is not the backend's own."""
-    if package.snapshot.manifest.problem is not None:
-        return
-    reasons = list(_reasons(package))
+    reasons = build_reasons(package.snapshot)
     if reasons:
         yield Finding(
             "build-runs-code",
             "blocker",
             f"building the wheel runs code that the check cannot vouch for: {'; '.join(reasons[:4])}",
             "Let a plain backend build it (hatchling with packages = [...]); or ask the user to waive this: "
-            f"prime-lab-mcp override {package.snapshot.name} build-runs-code --reason TEXT.",
+            f"prime-lab-mcp override {package.snapshot.name} build-runs-code --reason TEXT. Then call "
+            "check_environment again, which builds the wheel.",
             "pyproject.toml",
         )
 
 
-def _reasons(package: EnvironmentPackage) -> Iterator[str]:
-    table = package.snapshot.manifest.table
+def build_reasons(snapshot: Snapshot) -> list[str]:
+    """Why a build would run code that is not the backend's own."""
+    return [] if snapshot.manifest.problem is not None else list(_reasons(snapshot))
+
+
+def may_build(snapshot: Snapshot, waived: Set[tuple[str, str]]) -> bool:
+    """Whether a build runs no code, or a person waived that for these files (`Ledger.overrides`)."""
+    prints = {(snapshot.content, BUILD_RUNS_CODE), (snapshot.source, BUILD_RUNS_CODE)}
+    return bool(prints & waived) or (snapshot.manifest.problem is None and not build_reasons(snapshot))
+
+
+def _reasons(snapshot: Snapshot) -> Iterator[str]:
+    table = snapshot.manifest.table
     system = _table(table, "build-system")
-    files = package.snapshot.files
+    files = snapshot.files
     backend = system.get("build-backend", "setuptools.build_meta:__legacy__")
     if backend not in _BACKENDS:
         yield f"the build backend {quote(str(backend), 60)} is not known"
@@ -63,6 +81,10 @@ def _reasons(package: EnvironmentPackage) -> Iterator[str]:
         elif match is not None and "@" in match[2]:
             yield f"its backend comes from {quote(match[2].strip(' @'), 60)}"
     yield from _tool_reasons(_table(table, "tool"))
+    if backend == "flit_core.buildapi":
+        yield from _flit_reasons(snapshot)
+    if str(backend).startswith("setuptools."):
+        yield from _setuptools_reasons(snapshot, str(backend))
 
 
 def _tool_reasons(tool: Mapping[str, Any]) -> Iterator[str]:
@@ -85,6 +107,8 @@ def _tool_reasons(tool: Mapping[str, Any]) -> Iterator[str]:
         yield "setuptools imports code of the package"
     if setuptools.get("ext-modules"):
         yield "it compiles extension modules"
+    if "distutils" in tool:
+        yield "tool.distutils can name commands of the package"
     if _table(tool, "poetry").get("build"):
         yield "it has a poetry build script"
     pdm = _table(tool, "pdm")
@@ -92,6 +116,58 @@ def _tool_reasons(tool: Mapping[str, Any]) -> Iterator[str]:
         yield "it has pdm build hooks"
     if _table(pdm, "version").get("source", "file") != "file":
         yield "its version comes from code"
+
+
+def _flit_reasons(snapshot: Snapshot) -> Iterator[str]:
+    """flit imports the module where its docstring or `__version__` is wanted and is no literal
+    (flit_core 3.12, flit_core/common.py, get_info_from_module)."""
+    table = snapshot.manifest.table
+    flit = _table(_table(table, "tool"), "flit")
+    project = _table(table, "project")
+    if "metadata" in flit or not project:
+        yield "flit reads the metadata of the module, and imports the module where they are no literals"
+        return
+    dynamic = project.get("dynamic")
+    wanted = {name for name in ("version", "description") if isinstance(dynamic, list) and name in dynamic}
+    if not wanted:
+        return
+    named = _table(flit, "module").get("name") or str(project.get("name") or "").replace("-", "_")
+    path = str(named).replace(".", "/")
+    modules = [f"{root}{path}{end}" for root in ("", "src/") for end in (".py", "/__init__.py")]
+    held = [module for module in modules if module in snapshot.files]
+    if len(held) != 1 or not wanted <= _literals(snapshot, held[0]):
+        yield f"flit imports the module for its {' and '.join(sorted(wanted))}"
+
+
+def _literals(snapshot: Snapshot, path: str) -> set[str]:
+    """Which of version and description a module states as literals."""
+    try:
+        module = parse_python((snapshot.tree / path).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return set()
+    stated = {"description"} if (ast.get_docstring(module) or "").strip() else set()
+    for node in module.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        named = any(isinstance(target, ast.Name) and target.id == "__version__" for target in targets)
+        if named and isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value:
+            stated.add("version")
+    return stated
+
+
+_BESIDE_BACKEND = (
+    frozenset({"setuptools", "wheel", "packaging", "pkg_resources", "distutils"}) | sys.stdlib_module_names
+)
+
+
+def _setuptools_reasons(snapshot: Snapshot, backend: str) -> Iterator[str]:
+    tops = {PurePosixPath(path).parts[0] for path in snapshot.files}
+    if any(top.endswith((".egg-info", ".dist-info")) for top in tops):
+        yield "metadata in the package can name plugins of setuptools"
+    # The legacy entry point puts the package's folder before the installed packages.
+    names = {top.removesuffix(".py") for top in tops}
+    if backend.endswith(":__legacy__") and (shadowing := sorted(names & _BESIDE_BACKEND)):
+        yield f"without build-backend, setuptools imports {quote(shadowing[0], 60)} of the package"
 
 
 def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -25,6 +25,9 @@ from prime_lab_mcp.lab.state.source_code import (
 
 _LOADERS = frozenset({"load_dataset", "load_dataset_builder", "snapshot_download", "hf_hub_download"})
 _LOCAL = frozenset({"json", "csv", "parquet", "text", "arrow", "pandas", "imagefolder", "audiofolder", "webdataset"})
+_DISTURBING = frozenset(
+    {"input", "os._exit", "os.abort", "signal.signal", "signal.alarm", "signal.setitimer", "breakpoint"}
+)
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NETWORK = re.compile(
     r"^(?:requests|httpx)\.(?:get|post|put|request|head|stream)$|(?:^|\.)urlopen$|^urllib\.request\.urlretrieve$"
@@ -173,7 +176,7 @@ def hazards(package: EnvironmentPackage) -> Iterator[Finding]:
                     "Parse the text instead (ast.literal_eval, a regular expression, Decimal).",
                     file.at(call.lineno),
                 )
-            elif name in ("input", "os._exit", "os.abort", "signal.signal", "breakpoint"):
+            elif name in _DISTURBING:
                 yield Finding(
                     "hazardous-call",
                     "warning",

@@ -19,7 +19,7 @@ secret`.
 """
 _TEXT = (".md", ".toml", ".json", ".jsonl", ".yaml", ".yml", ".cfg", ".ini", ".txt", ".sh", ".env")
 _MAX_TEXT = 2_000_000
-_SHOWN = 20
+_LISTED = 20
 _READERS = frozenset({"os.getenv", "os.environ.get", "getenv", "environ.get", "os.environ.setdefault"})
 _ORDINARY = frozenset({"HOME", "PATH", "TMPDIR", "USER", "PWD", "LANG", "TOKENIZERS_PARALLELISM", "VF_LOG_LEVEL"})
 
@@ -48,7 +48,8 @@ def secrets_in_files(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def _texts(package: EnvironmentPackage) -> Iterator[tuple[str, str]]:
-    yield from ((file.path, file.text) for file in package.code.files)
+    # What lies beside the package is pushed too.
+    yield from ((file.path, file.text) for file in (*package.code.files, *package.beside))
     for path in package.snapshot.files:
         full_path = package.snapshot.tree / path
         if path.endswith(_TEXT) and full_path.stat().st_size <= _MAX_TEXT:
@@ -79,7 +80,7 @@ def secrets_needed(package: EnvironmentPackage) -> Iterator[Finding]:
             f"the code reads the environment {noun} {listed}",
             fix.replace("NAME", names[0]),
             variables[names[0]][1],
-            tuple({"variable": name, "optional": variables[name][0]} for name in names[:_SHOWN]),
+            tuple({"variable": name, "optional": variables[name][0]} for name in names[:_LISTED]),
         )
 
 

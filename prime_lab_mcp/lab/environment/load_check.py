@@ -18,20 +18,19 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError, WorkerError
-from prime_lab_mcp.lab.base.progress import Say
-from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.report import Finding, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
 from prime_lab_mcp.lab.environment import requirements, wheel
+from prime_lab_mcp.lab.environment.direct_references import wheel_references
 from prime_lab_mcp.lab.environment.loaded_checks import LoadedObservations
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
 from prime_lab_mcp.lab.interpreter import interpreter_requirements
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.loading import LOAD_SECONDS, LoadedEnvironment, open_environment
+from prime_lab_mcp.lab.loading import LOAD_SECONDS, LoadedEnvironment, open_environment, require_agreement
 from prime_lab_mcp.lab.worker.description import Loaded, Rows, Traits
-from prime_lab_mcp.lab.worker.faults import LoadFailed
+from prime_lab_mcp.lab.worker.faults import LoadFailed, ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.problems import ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
 
 SLOW_LOAD_SECONDS = 20.0
@@ -181,6 +180,8 @@ class WheelResult:
 
     state: str = "not checked"
     findings: list[Finding] = field(default_factory=list)
+    shipped: frozenset[str] | None = None
+    """The Python files of the snapshot that the wheel tells to be the package's code; None where no wheel was built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,7 @@ class LoadCheck:
 
 async def check_loading(lab: Lab, package: EnvironmentPackage, *, with_wheel: bool, progress: Say) -> LoadCheck:
     """Load the environment and observe it. Raises the errors of `open_environment`."""
+    require_agreement(lab, package.snapshot)  # before a build that runs beside the loading
     building = _Building(lab, package)
     failed: Exception | None = None
     check: LoadCheck | None = None
@@ -209,6 +211,8 @@ async def check_loading(lab: Lab, package: EnvironmentPackage, *, with_wheel: bo
                     await building.done.wait()
                     check.wheel.state, more = await _from_wheel(lab, package, building, check)
                     check.wheel.findings += more
+                    if building.wheel is not None:
+                        check.wheel.shipped = wheel.shipped_code(package.snapshot, building.wheel)
         except LabError as error:
             failed = error
             group.cancel_scope.cancel()
@@ -271,7 +275,7 @@ async def _from_wheel(
 ) -> tuple[str, list[Finding]]:
     if building.wheel is None:
         return _not_built(building.failed)
-    lacking = list(wheel.missing_from_wheel(package, building.wheel))
+    lacking = [*wheel.missing_from_wheel(package, building.wheel), *wheel_references(building.wheel.tree)]
     if any(f.severity == "blocker" for f in lacking):
         return "fails", lacking
     first, manifest = check.observed.loaded, package.snapshot.manifest
@@ -291,6 +295,7 @@ async def _from_wheel(
         "env_args": check.opened.env_args,
         "hidden": building.hidden,
         "variables": check.opened.variables,
+        "data_key": package.snapshot.source,
     }
     async with lab.workers.open(building.wheel.tree, key, check.opened.interpreter, **options) as worker:
         again = await load_again(worker, first, building.hidden, timeout=LOAD_SECONDS)

@@ -10,11 +10,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prime_lab_mcp.lab.base.findings import run_checks
-from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.report import Finding, run_checks
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.findings import row_findings
 from prime_lab_mcp.lab.datasets.golds import gold_text
@@ -50,10 +49,25 @@ def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = (), *, stateful
     prompts = _prompts([*rows, *held_out])
     tasks = _as_tasks(rows, prompts[: len(rows)], candidates[0] if candidates else None, stateful)
     others = _as_tasks(held_out, prompts[len(rows) :], None, stateful)
-    yield from row_findings(
+    found = row_findings(
         tasks, format=candidates[0].format if candidates else None, eval_rows=others, answered=bool(candidates)
     )
+    comparable = bool(candidates) and _one_comparison_serves(candidates[0])
+    for finding in found:
+        # test_reward scores every gold, so an answer that the reward cannot compare is found there.
+        yield replace(finding, severity="warning") if comparable and finding.code == "mixed-format" else finding
     yield from few_shot_findings(rows)
+
+
+_NAME = 80
+"""Longest answer that counts as a name."""
+
+
+def _one_comparison_serves(golds: SampleGolds) -> bool:
+    """Whether the golds are numbers and names, which a comparison serves that takes what is no number as a text."""
+    texts = [gold_text(gold.raw) for gold in golds.golds]
+    working = ("####", "\\boxed", "\n", "<")
+    return golds.format == "numeric" and all(len(t) <= _NAME and not any(w in t for w in working) for t in texts)
 
 
 def _as_tasks(rows: Sequence[Row], prompts: Sequence[str], golds: SampleGolds | None, stateful: bool) -> list[TaskRow]:

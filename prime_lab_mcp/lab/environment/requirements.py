@@ -7,11 +7,8 @@ hidden has the effect of a clean installation without making one.
 
 from __future__ import annotations
 
-import importlib.metadata
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,18 +18,9 @@ from packaging.utils import canonicalize_name
 from prime_lab_mcp.lab.base import versions
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.distributions import InstalledDistribution, read_distributions, requirement_closure
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage, PackageCheck
 from prime_lab_mcp.lab.state.source_code import requirement_admits
-
-_FILE = re.compile(r"^([^/,]+?)(?:/|(?:\.[^/,]*)?\.(?:py|so|pyd)(?:,|$))")
-
-
-@dataclass(frozen=True, slots=True)
-class InstalledDistribution:
-    """One installed distribution: its requirements, and its top-level modules."""
-
-    requires: tuple[str, ...]
-    modules: frozenset[str]
 
 
 def hidden_modules(python: Path, key: str, wanted: Sequence[Requirement]) -> tuple[str, ...]:
@@ -51,51 +39,9 @@ def _hidden(python: Path, key: str, requirements: tuple[str, ...]) -> tuple[str,
     return tuple(sorted(modules - allowed - sys.stdlib_module_names))
 
 
-def requirement_closure(
-    installed: Mapping[str, InstalledDistribution], wanted: Iterable[Requirement]
-) -> frozenset[str]:
-    """Return the names of the installed distributions that these requirements bring, directly or transitively."""
-    visited: set[tuple[str, str]] = set()
-    todo = [(canonicalize_name(r.name), extra) for r in wanted for extra in ("", *r.extras)]
-    while todo:
-        name, extra = todo.pop()
-        if (name, extra) in visited or name not in installed:
-            continue
-        visited.add((name, extra))
-        for text in installed[name].requires:
-            need = _readable(text)
-            if need is None or (need.marker is not None and not need.marker.evaluate({"extra": extra})):
-                continue
-            todo += [(canonicalize_name(need.name), more) for more in ("", *need.extras)]
-    return frozenset(name for name, _ in visited)
-
-
-def _readable(text: str) -> Requirement | None:
-    try:
-        return Requirement(text)
-    except InvalidRequirement:
-        return None
-
-
 @lru_cache(maxsize=4)
 def _installed(python: Path, key: str) -> Mapping[str, InstalledDistribution]:
-    root = python.parent.parent
-    paths = [str(p) for p in (*root.glob("lib/python*/site-packages"), root / "Lib" / "site-packages")]
-    distributions: dict[str, InstalledDistribution] = {}
-    for dist in importlib.metadata.distributions(path=paths):
-        if name := dist.metadata["Name"]:
-            record = (dist.read_text("RECORD") or "").splitlines()
-            distributions[canonicalize_name(name)] = InstalledDistribution(
-                tuple(dist.requires or ()), frozenset(_tops(record))
-            )
-    return distributions
-
-
-def _tops(record: Sequence[str]) -> Iterator[str]:
-    for line in record:
-        top = _FILE.match(line)
-        if top and top[1].isidentifier():
-            yield top[1]
+    return read_distributions(python)
 
 
 BUILT_IN = frozenset({"harbor", "nemo_gym", "openenv", "textarena"})

@@ -10,12 +10,12 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.findings import run_checks
-from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.report import Finding, run_checks
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.build_code import BUILD_CHECKS
 from prime_lab_mcp.lab.environment.code_hazards import DATA_CHECKS, HAZARD_CHECKS
 from prime_lab_mcp.lab.environment.credentials import SECRET_CHECKS
+from prime_lab_mcp.lab.environment.direct_references import REFERENCE_CHECKS
 from prime_lab_mcp.lab.environment.migration import migration_findings
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage, PackageCheck
 from prime_lab_mcp.lab.environment.requirements import REQUIREMENT_CHECKS
@@ -135,6 +135,15 @@ def _is_version(text: str) -> bool:
 
 def readme(package: EnvironmentPackage) -> Iterator[Finding]:
     """Check the README, the only part of an environment that the Hub shows."""
+    if package.readme is None and (other := _other_readme(package)) is not None:
+        yield Finding(
+            "readme-not-pushed",
+            "warning",
+            f"the README is called {quote(other, 60)}; prime pushes README.md only, so the Hub shows none",
+            f"Rename {quote(other, 60)} to README.md (also in [project] readme).",
+            other,
+        )
+        return
     if package.readme is None:
         yield Finding(
             "readme-missing",
@@ -163,6 +172,14 @@ def readme(package: EnvironmentPackage) -> Iterator[Finding]:
                 f"README.md:{number}",
             )
             break
+
+
+_README = re.compile(r"readme(?:\.(?:md|markdown|mdown|rst|txt))?", re.I)
+
+
+def _other_readme(package: EnvironmentPackage) -> str | None:
+    """A README at the top whose spelling the push does not take."""
+    return next((s.path for s in package.snapshot.left_out if _README.fullmatch(s.path)), None)
 
 
 def big_files(package: EnvironmentPackage) -> Iterator[Finding]:
@@ -239,7 +256,7 @@ def left_out(package: EnvironmentPackage) -> Iterator[Finding]:
         where = _mentions(package, name) if skipped.path.rstrip("/") != "outputs" else None
         if where is not None:
             opened.append((skipped.path, skipped.why, where))
-        elif name not in _IGNORED:
+        elif name not in _IGNORED and not _README.fullmatch(skipped.path):
             silent.append(skipped.path)
     for path, why, where in opened:
         yield Finding(
@@ -288,6 +305,7 @@ PACKAGE_CHECKS: tuple[PackageCheck, ...] = (pyproject, metadata, readme, layout,
 STATIC_CHECKS: tuple[PackageCheck, ...] = (
     *PACKAGE_CHECKS,
     *BUILD_CHECKS,
+    *REFERENCE_CHECKS,
     *REQUIREMENT_CHECKS,
     *SECRET_CHECKS,
     migration_findings,

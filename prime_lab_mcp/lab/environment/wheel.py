@@ -3,6 +3,9 @@
 `prime env push` builds the wheel and training installs it, so a file that the build leaves out works in the folder and
 fails in training. `missing_from_wheel` finds the files that the environment's code uses and the wheel lacks. uv builds
 a scratch copy, confined, without network and credentials, with a Python that has only the build requirements.
+
+A build may run code of the package, which then writes whatever it likes into the scratch folder. The server takes one
+file out of that folder, the wheel, and writes all of its own beside the folder, where the build cannot write.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ import os
 import re
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,13 +25,20 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base import handover, process
 from prime_lab_mcp.lab.base.errors import LabError, ProcessError
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
 from prime_lab_mcp.lab.environment.requirements import GENERIC_NAMES
+from prime_lab_mcp.lab.environment.wheel_archive import (
+    MAX_WHEEL_BYTES,
+    UnreadableWheel,
+    installed_path,
+    unpack_wheel,
+    wheel_files,
+)
 from prime_lab_mcp.lab.interpreter import Interpreter, uv_program
 from prime_lab_mcp.lab.sandbox.policy import Confinement, python_paths
 from prime_lab_mcp.lab.state.snapshot import Snapshot
@@ -37,13 +46,14 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 BUILD_SECONDS = 120.0
 KEPT_WHEELS = 20
 """Unpacked wheels to keep in the state directory."""
-_MAX_BYTES = 512 << 20
+_PLANS = 3
+"""Version of the recorded plans. Builds could write those of version 1; version 2 ignored the data files of a wheel."""
+_WHEEL = re.compile(r"[A-Za-z0-9_.+!-]+\.whl")
 _UNREACHABLE = re.compile(
     r"error sending request|Failed to fetch|dns error|timed out|connection (?:refused|reset)|network was disabled"
     r"|network connectivity is disabled|not found in the cache",
     re.I,
 )
-_METADATA = re.compile(r"[^/]+\.(?:dist-info|data)/")
 _SCRIPTS = frozenset(
     {"setup.py", "setup.cfg", "MANIFEST.in", "hatch_build.py", "hatch.toml", "build.py", "meson.build"}
 )
@@ -66,6 +76,12 @@ class WheelFailed(LabError):
 
 class WheelUnchecked(LabError):
     """The wheel could not be built for a reason unrelated to the package."""
+
+
+_FILES = "files"
+"""The folder of generated files beside a plan, so that none of them is taken for the plan."""
+_SCRATCH = "build"
+"""The folder of a build that the build may write, in a folder that it may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +122,47 @@ async def build_wheel_file(settings: Settings, snapshot: Snapshot, interpreter: 
     Its package files must be those of the wheel that `check_environment` loaded. Raises WheelFailed, WheelUnchecked.
     """
     checked = await build_wheel(settings, snapshot, interpreter)
-    scratch = Path(tempfile.mkdtemp(dir=settings.state_dir / "wheels", prefix=".building-"))
+    place = Path(tempfile.mkdtemp(dir=settings.state_dir / "wheels", prefix=".building-"))
     try:
-        source, tree = scratch / "source", scratch / "tree"
-        await anyio.to_thread.run_sync(_copy, snapshot, source)
-        await _run_build(source, scratch, interpreter)
-        await anyio.to_thread.run_sync(_unpack, scratch / "dist", tree)
-        built = await anyio.to_thread.run_sync(_package_files, tree)
+        wheel = await _build(place, snapshot, interpreter)
+        built = await anyio.to_thread.run_sync(_built_files, wheel)
         if built != dict(checked.files):
             paths = sorted(p for p in built.keys() | checked.files.keys() if built.get(p) != checked.files.get(p))
             raise WheelFailed(f"two builds of the same files differ: {', '.join(paths[:3])}")
-        (wheel,) = (scratch / "dist").glob("*.whl")
         target.mkdir(parents=True, exist_ok=True)
         return Path(await anyio.to_thread.run_sync(shutil.move, wheel, target / wheel.name))
     finally:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(lambda: shutil.rmtree(scratch, ignore_errors=True))
+            await anyio.to_thread.run_sync(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
-def _package_files(tree: Path) -> dict[str, str]:
-    """sha256 of each file of an unpacked wheel by path, without the metadata."""
-    paths = ((p.relative_to(tree).as_posix(), p) for p in tree.rglob("*") if p.is_file())
-    return {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in paths if not _METADATA.match(name)}
+async def _build(place: Path, snapshot: Snapshot, interpreter: Interpreter) -> Path:
+    """Build the wheel in a scratch folder in `place`; return the wheel, taken out of that folder."""
+    scratch = place / _SCRATCH
+    source = scratch / "source"
+    await anyio.to_thread.run_sync(_copy, snapshot, source)
+    await _run_build(source, scratch, interpreter)
+    return await anyio.to_thread.run_sync(_take_wheel, scratch, place)
+
+
+def _take_wheel(scratch: Path, place: Path) -> Path:
+    """Copy the wheel out of what the build may write. Raises WheelFailed."""
+    try:
+        names = [name for name in handover.list_below(scratch, "dist") if _WHEEL.fullmatch(name)]
+        if not names:
+            raise WheelFailed("the build ended well and left no wheel")
+        handover.copy_below(scratch, f"dist/{names[0]}", place / names[0], MAX_WHEEL_BYTES)
+    except handover.PlantedPath as error:
+        raise WheelFailed(error.message) from error
+    return place / names[0]
+
+
+def _built_files(wheel: Path) -> dict[str, str]:
+    """sha256 of each file that a built wheel installs. Raises WheelFailed."""
+    try:
+        return wheel_files(wheel)
+    except UnreadableWheel as error:
+        raise WheelFailed(error.message) from error
 
 
 _BUILDING: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
@@ -136,20 +171,18 @@ because plans and trees appear by one rename and never change."""
 
 
 async def _build_plan(store: Path, key: str, snapshot: Snapshot, interpreter: Interpreter) -> Path:
-    scratch = Path(tempfile.mkdtemp(dir=store, prefix=".building-"))
+    place = Path(tempfile.mkdtemp(dir=store, prefix=".building-"))
     try:
-        source = scratch / "source"
-        await anyio.to_thread.run_sync(_copy, snapshot, source)
-        await _run_build(source, scratch, interpreter)
-        return await anyio.to_thread.run_sync(_keep, scratch, store, key, snapshot)
+        wheel = await _build(place, snapshot, interpreter)
+        return await anyio.to_thread.run_sync(_keep, wheel, store, key, snapshot)
     finally:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(lambda: shutil.rmtree(scratch, ignore_errors=True))
+            await anyio.to_thread.run_sync(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
 def _key(snapshot: Snapshot, interpreter: Interpreter) -> str:
     decisive = [p for p in snapshot.files if p == "pyproject.toml" or PurePosixPath(p).name in _SCRIPTS]
-    parts = [interpreter.key, sorted(snapshot.files), [(p, snapshot.files[p]) for p in sorted(decisive)]]
+    parts = [_PLANS, interpreter.key, sorted(snapshot.files), [(p, snapshot.files[p]) for p in sorted(decisive)]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
@@ -177,13 +210,17 @@ def _read_plan(place: Path) -> dict[str, Any] | None:
         return None
 
 
-def _keep(scratch: Path, store: Path, key: str, snapshot: Snapshot) -> Path:
+def _keep(wheel: Path, store: Path, key: str, snapshot: Snapshot) -> Path:
     """Record which pushed file each file of the wheel is, and store the generated files beside the record.
 
     Returns the folder of the record. A folder that is there already is used and never replaced.
     """
-    tree, generated = scratch / "tree", scratch / "made"
-    _unpack(scratch / "dist", tree)
+    tree, generated = wheel.with_name("tree"), wheel.with_name("generated")
+    try:
+        unpack_wheel(wheel, tree)
+    except UnreadableWheel as error:
+        raise WheelFailed(error.message) from error
+    (generated / _FILES).mkdir(parents=True)
     by_digest = {digest: path for path, digest in snapshot.files.items()}
     files: dict[str, str] = {}
     own: dict[str, str] = {}
@@ -195,11 +232,10 @@ def _keep(scratch: Path, store: Path, key: str, snapshot: Snapshot) -> Path:
             files[name] = origin
             continue
         own[name] = digest
-        (generated / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, generated / name)
-    repeated = any(not _METADATA.match(name) for name in own) or bool(snapshot.manifest.project.get("dynamic"))
+        (generated / _FILES / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, generated / _FILES / name)
+    repeated = any(installed_path(name) is not None for name in own) or bool(snapshot.manifest.project.get("dynamic"))
     plan = {"files": files, "own": own, "content": snapshot.content if repeated else None}
-    generated.mkdir(exist_ok=True)
     (generated / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     place = _places(store, key, snapshot)[1 if repeated else 0]
     try:
@@ -219,7 +255,7 @@ def _assemble(store: Path, place: Path, snapshot: Snapshot) -> UnpackedWheel:
     plan = json.loads((place / "plan.json").read_text(encoding="utf-8"))
     tree = store / f"tree-{snapshot.content[:32]}-{place.name[5:13]}"
     listed = {n: snapshot.files[origin] for n, origin in plan["files"].items()}
-    listed |= {n: d for n, d in plan["own"].items() if not _METADATA.match(n)}
+    listed |= {n: d for n, d in plan["own"].items() if installed_path(n) is not None}
     if not tree.is_dir():
         building = Path(tempfile.mkdtemp(dir=store, prefix=".tree-"))
         try:
@@ -227,7 +263,7 @@ def _assemble(store: Path, place: Path, snapshot: Snapshot) -> UnpackedWheel:
                 target = building / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 origin = plan["files"].get(name)
-                _link(snapshot.tree / origin if origin is not None else place / name, target)
+                _link(snapshot.tree / origin if origin is not None else place / _FILES / name, target)
             os.rename(building, tree)
         except OSError:
             shutil.rmtree(building, ignore_errors=True)
@@ -252,13 +288,18 @@ def _copy(snapshot: Snapshot, target: Path) -> None:
         place = target / path
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(snapshot.tree / path, place)
+    readme = snapshot.manifest.stated_readme
+    left_out = {skipped.path for skipped in snapshot.left_out}
+    if readme is not None and readme in left_out and "/" not in readme:
+        # `prime env push` builds in the folder, where a README of another spelling exists; its text is metadata only.
+        (target / readme).write_text(f"# {snapshot.manifest.name or snapshot.name}\n", encoding="utf-8")
 
 
 async def _run_build(source: Path, scratch: Path, interpreter: Interpreter) -> None:
     """Build without network and credentials, confined to the scratch folder, with the build requirements installed
     before.
     """
-    backend = await _backend(source, scratch.parent, interpreter)
+    backend = await _backend(source, scratch.parents[1], interpreter)
     failure = await _uv_build(source, scratch, backend)
     if failure is None:
         return
@@ -281,7 +322,7 @@ async def _uv_build(source: Path, scratch: Path, backend: Path) -> str | None:
     argv = [str(uv), "build", "--offline", "--no-config", "--no-build-isolation", "--wheel", "--no-progress"]
     argv += ["--out-dir", str(scratch / "dist"), "--python", str(backend), str(source)]
     read = (uv, uv.resolve(), *python_paths(backend))
-    argv = Confinement(read, (scratch,), ports=(), hidden=(scratch.parents[1],)).command(argv)
+    argv = Confinement(read, (scratch,), ports=(), hidden=(scratch.parents[2],)).command(argv)
     try:
         done = await process.run(argv, cwd=scratch, env=_variables(home), timeout=BUILD_SECONDS)
     except ProcessError as error:
@@ -314,7 +355,9 @@ async def _backend(source: Path, store: Path, interpreter: Interpreter) -> Path:
     making = Path(tempfile.mkdtemp(dir=store, prefix=".backend-"))
     try:
         venv = ["venv", "--quiet", "--no-project", "--relocatable", "--allow-existing"]
-        failure = await _uv([*venv, "--offline", "--python", str(interpreter.python), str(making)], making)
+        # uv starts the Python that it is given: the base, where no package has planted anything.
+        base = str(interpreter.base or interpreter.python)
+        failure = await _uv([*venv, "--offline", "--python", base, str(making)], making)
         install = ["pip", "install", "--quiet", "--no-build", "--python", str(making / "bin" / "python")]
         install += ["--", *requires]
         if failure is None and await _uv(["--offline", *install], making) is not None:
@@ -364,23 +407,6 @@ def _variables(home: Path) -> dict[str, str]:
     )
 
 
-def _unpack(dist: Path, tree: Path) -> None:
-    wheels = sorted(dist.glob("*.whl"))
-    if not wheels:
-        raise WheelFailed("the build ended well and left no wheel")
-    tree.mkdir()
-    try:
-        with zipfile.ZipFile(wheels[0]) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
-                raise WheelFailed(f"the wheel unpacks to more than {_MAX_BYTES >> 20} MiB")
-            archive.extractall(tree)
-    except zipfile.BadZipFile as error:
-        raise WheelFailed(f"the wheel is no readable archive: {error}") from error
-    for kind in ("purelib", "platlib"):
-        for folder in tree.glob(f"*.data/{kind}"):
-            shutil.copytree(folder, tree, dirs_exist_ok=True)
-
-
 def _clean(store: Path) -> None:
     for kind in ("plan-*", "tree-*", "backend-*"):
         for old in sorted(store.glob(kind), key=_used_at, reverse=True)[KEPT_WHEELS:]:
@@ -392,6 +418,16 @@ def _used_at(folder: Path) -> float:
         return folder.stat().st_mtime
     except OSError:  # another server cleans the same store
         return 0.0
+
+
+def shipped_code(snapshot: Snapshot, wheel: UnpackedWheel) -> frozenset[str]:
+    """Return the Python files that are the package's code: those in the wheel, at any path, and build scripts."""
+    held = set(wheel.files.values())
+    return frozenset(
+        path
+        for path, digest in snapshot.files.items()
+        if path.endswith(".py") and (path.removeprefix("src/") in wheel.files or digest in held or path in _SCRIPTS)
+    )
 
 
 _BESIDE = frozenset({"pyproject.toml", "README.md"})
@@ -452,20 +488,18 @@ def _missing(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[tupl
     held = set(wheel.files.values())
     imported = {f"{i.module}.{i.name}" if i.name else i.module: f.at(i.line) for f, i in package.code.imports()}
     for path, digest in package.snapshot.files.items():
-        installed_path = path.removeprefix("src/")
-        if installed_path in wheel.files or digest in held or path in _BESIDE or PurePosixPath(path).suffix == ".md":
+        module_path = path.removeprefix("src/")
+        if module_path in wheel.files or digest in held or path in _BESIDE or PurePosixPath(path).suffix == ".md":
             continue
-        if PurePosixPath(installed_path).parts[0] in _NOT_SHIPPED or PurePosixPath(installed_path).name.startswith(
-            "test_"
-        ):
+        if PurePosixPath(module_path).parts[0] in _NOT_SHIPPED or PurePosixPath(module_path).name.startswith("test_"):
             continue
         if path.endswith(".py"):
-            dotted = installed_path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            dotted = module_path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
             where = next((at for name, at in imported.items() if name == dotted or name.startswith(f"{dotted}.")), None)
-            if where is not None or "/" in installed_path:
+            if where is not None or "/" in module_path:
                 yield path, where
         else:
-            yield path, line_that_uses(package, installed_path)
+            yield path, line_that_uses(package, module_path)
 
 
 def line_that_uses(package: EnvironmentPackage, path: str) -> str | None:

@@ -1,6 +1,8 @@
 """Evaluations: their specification, the detached job that runs `vf-eval`, the verdict, and views of the results."""
 
 ENTRY = (
+    "call_arguments",
+    "dry_run",
     "hosted.calls",
     "hosted.plan",
     "pages.illustrate",
@@ -11,6 +13,7 @@ ENTRY = (
     "rescore.checks",
     "rescore.scoring",
     "rescore.stored",
+    "results",
     "runner.endings",
     "runner.jobs",
     "spec",

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prime_lab_mcp.lab.base.errors import BadInput, EvalError
-from prime_lab_mcp.lab.base.text import estimate_tokens, quote
+from prime_lab_mcp.lab.base.errors import BadInput, BudgetError, EvalError
+from prime_lab_mcp.lab.base.text import count, estimate_tokens, quote
+from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess, Price
@@ -105,6 +106,42 @@ class EvalRequest:
     runtime: str | None = None
     concurrency: int = 32
     seed: int = 0
+    budget: float | None = None
+    """US dollars that the bound must not exceed."""
+    named: frozenset[str] = frozenset()
+    """Those of `num_examples` and `rollouts` that the caller named, which a budget leaves as they are."""
+
+    def within_budget(self, price: Price | None, prompt: int | None = None, *, free: bool = False) -> EvalRequest:
+        """The request with the most tasks, and then rollouts, whose bound fits the budget. Raises BudgetError.
+
+        Rollouts come before tasks: a group shows a gradient only with enough rollouts of one task, and a verdict holds
+        from a few tasks on.
+        """
+        if self.budget is None or free:
+            return self
+        if price is None:
+            raise EvalError(
+                f"a budget needs a price, and none is listed for {quote(self.model, 100)}",
+                fix="Use an endpoint that lists prices (prime, openrouter), or leave budget out.",
+                code="price-unknown",
+            )
+        rollouts = [self.rollouts] if "rollouts" in self.named else sorted({self.rollouts, MIN_ROLLOUTS}, reverse=True)
+        fewest = self.num_examples if "num_examples" in self.named else min(self.num_examples, MIN_TASKS)
+        for each in rollouts:
+            task = HEADROOM * replace(self, num_examples=1, rollouts=each).estimate(price, prompt)
+            most = min(self.num_examples, math.floor(self.budget / task)) if task > 0 else self.num_examples
+            if most >= fewest:
+                return replace(self, num_examples=most, rollouts=each)
+        smallest = replace(self, num_examples=fewest, rollouts=rollouts[-1])
+        cost = math.ceil(100 * HEADROOM * smallest.estimate(price, prompt)) / 100
+        named = "as asked" if self.named else "the fewest that a verdict can rest on"
+        raise BudgetError(
+            f"no evaluation fits ${self.budget:.2f}: {count(fewest, 'task')} x {count(rollouts[-1], 'rollout')} "
+            f"({named}) of {quote(self.model, 100)} may cost ${cost:.2f}",
+            fix=f"Pass budget={cost:.2f}, a lower max_tokens"
+            + (", or leave num_examples and rollouts out." if self.named else ", or a cheaper model."),
+            least=cost,
+        )
 
     def estimate(self, price: Price, prompt: int | None = None) -> float:
         """Return the cost in US dollars of one turn a rollout with the longest reply. `prompt` is the measured prompt
@@ -134,6 +171,7 @@ def plan_evaluation(
     request: EvalRequest,
     roles: Sequence[Role] | None = None,
     prompts: Sequence[int] = (),
+    distributions: Mapping[str, str] | None = None,
 ) -> EvalSpec:
     """Return the specification of the evaluation to run. Raises BadInput, EvalError.
 
@@ -160,6 +198,7 @@ def plan_evaluation(
     assert snapshot.manifest.module is not None
     agents = assign_agents(roles, request.harness, request.runtime)
     mean_prompt = math.ceil(sum(prompts) / len(prompts)) if prompts else None
+    request = request.within_budget(access.price, mean_prompt, free=is_free(access))
     seconds = request.num_examples * request.rollouts * _SECONDS_EACH / request.concurrency
     return EvalSpec(
         environment=snapshot.name,
@@ -188,6 +227,7 @@ def plan_evaluation(
         seed=request.seed,
         deadline_s=min(_DEADLINE_HIGH, max(_DEADLINE_LOW, seconds)),
         weights={r.name: r.weight for r in loaded.rewards if r.kind != "metric"},
+        distributions=dict(distributions or {}),
         price=access.price,
         max_cost=round(HEADROOM * request.estimate(access.price, mean_prompt), 4) if access.price is not None else None,
         max_total_tokens=request.most_tokens(mean_prompt) if access.price is None and not is_free(access) else None,

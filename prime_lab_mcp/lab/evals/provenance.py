@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from prime_lab_mcp.lab.base import handover
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.runner.command import IN_PROCESS_ID
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -134,9 +135,9 @@ def _episode_origin(episode: Mapping[str, Any]) -> ResultsOrigin:
 def _metadata(results: Path) -> Mapping[str, Any]:
     """Read metadata.json as v0 `vf-eval` writes it, or as the platform returns an evaluation."""
     beside = results.parent / "metadata.json"
-    with suppress(OSError, ValueError):
-        if beside.stat().st_size <= _LARGEST_METADATA:
-            return mapping_or_empty(json.loads(beside.read_bytes()))
+    with suppress(OSError, ValueError, handover.PlantedPath), handover.open_results(beside) as source:
+        if len(content := source.read(_LARGEST_METADATA + 1)) <= _LARGEST_METADATA:
+            return mapping_or_empty(json.loads(content))
     return {}
 
 

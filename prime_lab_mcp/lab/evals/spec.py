@@ -74,6 +74,9 @@ class EvalSpec:
     """Prompt and completion tokens at which the relay stops answering."""
     hosted: str | None = None
     """`owner/name@version` on the Hub, for an evaluation that runs on the platform."""
+    distributions: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of the distributions that the package requires, when the evaluation was planned. With others, it is
+    another evaluation."""
     rescored: str | None = None
     """Id of the evaluation whose rollouts this one scores again, without inference."""
 
@@ -81,6 +84,11 @@ class EvalSpec:
     def planned_tasks(self) -> int:
         """Number of tasks of a complete run."""
         return self.num_examples if self.tasks is None else min(self.num_examples, self.tasks)
+
+    @property
+    def available(self) -> int | None:
+        """Number of tasks of the environment; None if they were not counted or have no end."""
+        return None if self.infinite else self.tasks
 
     @property
     def planned(self) -> int:
@@ -150,6 +158,9 @@ class EvalSpec:
         """Fingerprint of what is measured. A call with the same intent attaches to a live evaluation or resumes a
         broken one."""
         measured = {k: v for k, v in self.as_json().items() if k not in _INCIDENTAL}
+        if self.endpoint.preset == "prime" and self.endpoint.on_loopback:
+            # Every process has a rehearsal platform of its own, at a port of its own, with the same models.
+            measured["endpoint"] = "rehearsal"
         return hashlib.sha256(canonical_json(measured).encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
@@ -158,6 +169,7 @@ class EvalSpec:
         for name in _PATHS:
             fields[name] = str(fields[name])
         fields["env_args"], fields["weights"] = dict(self.env_args), dict(self.weights)
+        fields["distributions"] = dict(self.distributions)
         fields["seats"] = {name: list(seat) for name, seat in self.seats.items()}
         return fields
 

@@ -3,8 +3,8 @@ reported.
 
 The module also reports evaluations without a verdict: announced, still running, or broken off.
 
-Judged distributions are cached in this process only, by the sha256 of the results, because no other process may change
-what this process remembers.
+Judged distributions are remembered by this server only, by the sha256 of the results, because no other process may
+change what this server remembers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from typing import Any
 
 import prime_lab_mcp
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.handover import PlantedPath
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import count, rounded
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.summary import Distribution
+from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
 from prime_lab_mcp.lab.evals.provenance import origin_differences, origin_of_results
 from prime_lab_mcp.lab.evals.runner import endings
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
@@ -33,6 +35,7 @@ from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_first_rollouts, read_scores
 from prime_lab_mcp.lab.rollouts.rollout import Reading
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS, HOSTED
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 
@@ -46,9 +49,29 @@ _TRAINING: Mapping[str, float] = {"temperature": TRAINING_TEMPERATURE, "top_p": 
 are the server's defaults."""
 _JudgedResults = tuple[Distribution, tuple[Finding, ...]]
 """Statistics of a results file, and the findings on the file itself."""
-_MOST_CACHED = 8
-_cache: dict[tuple[Any, ...], _JudgedResults] = {}
-_lock = threading.Lock()
+
+
+class JudgedDistributions:
+    """The distributions that this server judged last, by the sha256 of the results and what else decides them."""
+
+    MOST = 8
+
+    def __init__(self) -> None:
+        self._judged: dict[tuple[Any, ...], _JudgedResults] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._judged)
+
+    def get(self, key: tuple[Any, ...]) -> _JudgedResults | None:
+        with self._lock:
+            return self._judged.get(key)
+
+    def put(self, key: tuple[Any, ...], judged: _JudgedResults) -> None:
+        with self._lock:
+            self._judged[key] = judged
+            while len(self._judged) > self.MOST:
+                del self._judged[next(iter(self._judged))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +90,7 @@ class EvaluationVerdict:
 def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = False) -> EvaluationVerdict:
     """Judge the raw results of a finished job, after checking that they are unchanged since the supervisor hashed them.
 
-    The distribution of the same bytes is taken from the cache unless `anew` is set, as it is for the ledger.
+    The distribution of the same bytes is remembered and used again, unless `anew` is set, as for the ledger.
     """
     try:
         spec = EvaluationJobs(lab).spec(job)
@@ -78,31 +101,36 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = 
         results = files.results()
         assert results is not None
         distribution, file_findings = _distribution(
-            results, spec, str(job.progress["results_sha256"]), group_size, anew=anew
+            lab, results, spec, str(job.progress["results_sha256"]), group_size, anew=anew
         )
-    except EvalError as error:
+    except (EvalError, PlantedPath) as error:
         return EvaluationVerdict("inconclusive", (error.as_finding(),), None)
     return _with_file_findings(
         _with_job_findings(spec, job, distribution), (*file_findings, *_origin_findings(results, spec))
     )
 
 
-def _distribution(results: Path, spec: EvalSpec, sha256: str, group_size: int, *, anew: bool) -> _JudgedResults:
-    key = (sha256, group_size, tuple(sorted((spec.weights or {}).items())))
-    with _lock:
-        cached = None if anew else _cache.get(key)
-    if cached is not None:
-        return cached
+def _distribution(
+    lab: Lab, results: Path, spec: EvalSpec, sha256: str, group_size: int, *, anew: bool
+) -> _JudgedResults:
+    judged_before = lab.memory(JudgedDistributions)
+    available = spec.available
+    key = (sha256, group_size, available, tuple(sorted((spec.weights or {}).items())))
+    known = None if anew else judged_before.get(key)
+    if known is not None:
+        return known
     reading = Reading()
     golds = sampled_golds(read_first_rollouts(results))
     distribution = judge_rollouts(
-        read_scores(results, reading), group_size=group_size, weights=spec.weights, golds=golds
+        read_scores(results, reading),
+        group_size=group_size,
+        weights=spec.weights,
+        golds=golds,
+        available=available,
     )
-    with _lock:
-        _cache[key] = distribution, reading.findings()
-        while len(_cache) > _MOST_CACHED:
-            del _cache[next(iter(_cache))]
-        return _cache[key]
+    judged = distribution, reading.findings()
+    judged_before.put(key, judged)
+    return judged
 
 
 def _origin_findings(results: Path, spec: EvalSpec) -> tuple[Finding, ...]:
@@ -148,6 +176,11 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
     """Return the verdict of the distribution, downgraded by findings on how the job ran."""
     findings = [*distribution.findings, *endings.failure_findings(spec, job)]
     status: Verdict = distribution.status
+    if status == "failed" and (refused := next(endings.refusal_findings(spec, job), None)) is not None:
+        # The distribution may be what was refused, and not what the environment pays.
+        findings.append(dataclasses.replace(refused, severity="blocker"))
+        findings.remove(refused)
+        status = "inconclusive"
     if job.progress.get("capped"):
         findings.append(
             Finding(
@@ -236,7 +269,9 @@ def evidence_facts(spec: EvalSpec, job: Job) -> Facts:
 
 def _toolchain(spec: EvalSpec, job: Job) -> dict[str, Any]:
     """Versions that ran the evaluation here. The platform does not say which verifiers version it has."""
-    driven = {"verifiers": spec.verifiers} if spec.hosted is None else {"prime": job.progress.get("prime")}
+    driven: dict[str, Any] = {"verifiers": spec.verifiers, DISTRIBUTIONS: dict(spec.distributions)}
+    if spec.hosted is not None:
+        driven = {"prime": job.progress.get("prime"), HOSTED: spec.hosted}
     return {**driven, "prime_lab_mcp": prime_lab_mcp.__version__}
 
 
@@ -249,10 +284,22 @@ def verdict_summary(spec: EvalSpec, judged: EvaluationVerdict) -> str:
         return f"The evaluation of {spec.environment} with {spec.model} says nothing: {message}."
     usable = d.usable_groups
     groups = f", {usable.share:.0%} of groups of {usable.group_size} usable" if usable.share is not None else ""
+    if d.is_dead:
+        groups = ", dead (nothing was solved)"
+    elif usable.form_only is not None and usable.form_only >= 0.05:
+        groups += f" and {usable.form_only:.0%} by form, length or style only"
     return (
-        f"{spec.environment} with {spec.model}: mean reward {d.mean:.2f} of attainable over {count(d.tasks, 'task')} x "
+        f"{spec.environment} with {spec.model}: {mean_summary(d)} over {count(d.tasks, 'task')} x "
         f"{spec.rollouts}{groups}; {judged.status}."
     )
+
+
+def mean_summary(distribution: Distribution) -> str:
+    """The mean reward as a share of what is attainable, and the raw mean beside it where the two differ."""
+    mean, attainable = distribution.mean or 0.0, distribution.attainable
+    if abs(attainable - 1.0) < 1e-9:
+        return f"mean reward {mean:.2f}"
+    return f"mean reward {mean * attainable:.2f} ({mean:.2f} of the attainable {attainable:g})"
 
 
 def eval_data(spec: EvalSpec, job: Job, judged: EvaluationVerdict | None, path: str | None) -> dict[str, Any]:
@@ -290,6 +337,7 @@ def eval_data(spec: EvalSpec, job: Job, judged: EvaluationVerdict | None, path: 
         data["pass_rate"] = {"threshold": d.pass_threshold, "share": rounded(d.pass_rate)}
         data["perfect_rate"] = rounded(d.perfect_rate)
         data["distribution"] = d.as_json()
+        data["mean_of_attainable"] = rounded(d.mean)
     if isinstance(data["mean_reward"], float):
         data["mean_reward"] = round(data["mean_reward"], 4)
     return data
@@ -301,7 +349,11 @@ def finished_outcome(lab: Lab, job: Job, judged: EvaluationVerdict) -> Outcome:
 
     spec = EvaluationJobs(lab).spec(job)
     results = EvaluationJobs(lab).files(job.id).results()
-    following = next_calls(judged.distribution, spec.environment, job.id) if judged.distribution is not None else ()
+    following = (
+        next_calls(judged.distribution, spec.environment, job.id, run_eval_arguments(spec))
+        if judged.distribution is not None
+        else ()
+    )
     return Outcome(
         judged.status,
         verdict_summary(spec, judged),

@@ -2,5 +2,11 @@
 
 from __future__ import annotations
 
-ENTRY = ("eligibility", "hub_files", "lookup", "ownership", "publish", "version_bump")
+ENTRY = (
+    "hub_files",
+    "lookup",
+    "ownership",
+    "publish",
+    "version_bump",
+)
 """Modules that other packages may import."""

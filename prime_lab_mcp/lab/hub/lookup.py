@@ -18,7 +18,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.prime.answers import Runtime, runtime_of
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
-from prime_lab_mcp.lab.state.gates import HubFact
+from prime_lab_mcp.lab.state.source_gate import HubFact
 
 _FIRST_V1 = Version("0.2.0")
 """prime 0.18.0 labels a package v1 when its verifiers requirement starts at 0.2.0 or later."""
@@ -118,8 +118,8 @@ async def runtime_at(prime: PlatformReader, entry: HubEntry, version: str | None
 async def runtime_from_source(prime: PlatformReader, ref: str, version: str | None) -> Runtime | None:
     """The generation that a package's requirements imply, by the rule of `prime env push`."""
     try:
-        found = await prime.env_inspect(f"{ref}@{version}" if version else ref, "pyproject.toml")
-        project = tomllib.loads(str(found.get("content") or "")).get("project") or {}
+        source = await prime.env_inspect(f"{ref}@{version}" if version else ref, "pyproject.toml")
+        project = tomllib.loads(str(source.get("content") or "")).get("project") or {}
     except (LabError, tomllib.TOMLDecodeError):
         return None
     return runtime_required(project.get("dependencies") or ())

@@ -21,7 +21,9 @@ import anyio
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.environment.build_code import may_build
 from prime_lab_mcp.lab.environment.wheel import build_wheel_file
+from prime_lab_mcp.lab.environment.wheel_archive import wheel_files
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.hub_files import (
     ProvenFiles,
@@ -29,7 +31,6 @@ from prime_lab_mcp.lab.hub.hub_files import (
     fetch_hub_files,
     files_digest,
     forget_hub_files,
-    wheel_files,
 )
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.lab import Lab
@@ -37,12 +38,12 @@ from prime_lab_mcp.lab.prime.answers import Pushed, Runtime
 from prime_lab_mcp.lab.prime.client import Visibility
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal, had_no_effect
-from prime_lab_mcp.lab.state.gates import HubContent
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.manifest import next_version, no_version_error
 from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
 from prime_lab_mcp.lab.state.snapshot import Snapshot, verify_snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
+from prime_lab_mcp.lab.state.source_gate import HubContent
 
 _READ_ONLY = frozenset({"VIEWER", "GUEST"})
 """Team roles that may not publish."""
@@ -263,6 +264,11 @@ async def build_pushed_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> tupl
     Raises LabError (`wheel-not-pushed`) if it cannot be built.
     """
     try:
+        if not may_build(snapshot, lab.ledger.overrides(lab.key)):
+            raise LabError(
+                "its build runs code that no person has waived",
+                fix="Call check_environment, which names the code and the way to waive it.",
+            )
         api = detect_generation(snapshot).api
         interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api)
         wheel = await build_wheel_file(lab.settings, snapshot, interpreter, target)

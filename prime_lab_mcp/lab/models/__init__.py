@@ -5,5 +5,11 @@ from prime_lab_mcp.lab.models.registry import KnownModel, find_model
 
 __all__ = ["KnownModel", "ReadinessPoint", "find_model", "readiness_points", "readiness_verdict", "readiness_words"]
 
-ENTRY = ("memory", "page", "readiness", "registry", "search")
+ENTRY = (
+    "listing",
+    "memory",
+    "page",
+    "readiness",
+    "registry",
+)
 """Modules that other packages may import."""

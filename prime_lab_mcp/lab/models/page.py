@@ -179,5 +179,5 @@ def _yes(value: bool | None) -> str:
 
 
 def _gib(gpu_type: str) -> str:
-    found = memory.gpu_memory(gpu_type)
-    return f"{found:g}" if found else ""
+    gib = memory.gpu_memory(gpu_type)
+    return f"{gib:g}" if gib else ""

@@ -255,11 +255,11 @@ def gpus_hold(model: KnownModel, run: TrainingPurpose) -> Iterator[ReadinessPoin
 def _train_fit(model: KnownModel, run: TrainingPurpose, have: float) -> tuple[memory.MemoryFit, int, str]:
     size = model.parameters or 0.0
     states = {"lora": "LoRA"} if run.lora else {"full": "full fine-tuning", "offloaded": "Adam's state in CPU memory"}
-    found: list[tuple[memory.MemoryFit, int, str]] = []
+    fits: list[tuple[memory.MemoryFit, int, str]] = []
     for state, words in states.items():
         need = memory.training_memory(size, model.active, max(1, run.train_gpus), seq_len=run.seq_len, state=state)
-        found.append((memory.memory_fit(need, have, memory.TRAIN_SHARE), max(1, run.train_gpus), words))
-    return next((f for f in found if f[0].verdict == "fits"), found[-1])
+        fits.append((memory.memory_fit(need, have, memory.TRAIN_SHARE), max(1, run.train_gpus), words))
+    return next((f for f in fits if f[0].verdict == "fits"), fits[-1])
 
 
 def _fits(name: str, use: str, fit: memory.MemoryFit, gpus: int, words: str) -> ReadinessPoint:
@@ -349,8 +349,8 @@ def readiness_points(
 
 def readiness_verdict(points: tuple[ReadinessPoint, ...]) -> ReadinessVerdict:
     """The worst verdict of the points."""
-    found = {p.verdict for p in points}
-    return "no" if "no" in found else "doubt" if "doubt" in found else "ok"
+    verdicts = {p.verdict for p in points}
+    return "no" if "no" in verdicts else "doubt" if "doubt" in verdicts else "ok"
 
 
 def readiness_words(points: tuple[ReadinessPoint, ...]) -> str:
@@ -358,8 +358,8 @@ def readiness_words(points: tuple[ReadinessPoint, ...]) -> str:
     for wanted in ("no", "doubt"):
         codes = [p.code for p in points if p.verdict == wanted]
         if codes:
-            plain = wanted == "no" or codes[0] == "model-not-listed"
-            return _WORDS[codes[0]] if plain else f"check {_WORDS[codes[0]]}"
+            bare = wanted == "no" or codes[0] == "model-not-listed"
+            return _WORDS[codes[0]] if bare else f"check {_WORDS[codes[0]]}"
     return "ready"
 
 

@@ -26,7 +26,7 @@ class ModelFact:
     @property
     def summary(self) -> str:
         """The fact in a few words with its date."""
-        return f"{_SAID[self.what](self.value)} ({self.date})"
+        return f"{_STATED[self.what](self.value)} ({self.date})"
 
 
 def _size(v: Mapping[str, Any]) -> str:
@@ -41,7 +41,7 @@ def _baseline(v: Mapping[str, Any]) -> str:
     return f"{about}{share} on {count} of {v['environment']}"
 
 
-_SAID: Mapping[FactName, Callable[[Mapping[str, Any]], str]] = {
+_STATED: Mapping[FactName, Callable[[Mapping[str, Any]], str]] = {
     "size": _size,
     "context": lambda v: f"{v['tokens']:,} tokens of context",
     "price": lambda v: f"${v['input']:g} in, ${v['output']:g} out per million tokens",

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,6 +58,10 @@ done
 mkdir -p -- "$out" && cp -- {wheel} "$out/"
 """
 """prime 0.18.0 runs `uv build --wheel --out-dir dist` in the folder."""
+_WHOAMI = ["--plain", "whoami"]
+_TEAMS = ["teams", "list", "-o", "json"]
+_WALLET = ["wallet", "-n", "1", "-o", "json"]
+_TRAIN_MODELS = ["train", "models", "-o", "json"]
 _EVALUATION_ID = re.compile(r"Evaluation ID:?\s+(\S+)")
 
 
@@ -91,11 +95,29 @@ class Prime:
         url = (await self._program.variables()).get("PRIME_INFERENCE_URL", "https://api.pinference.ai/api/v1")
         return url.rstrip("/")
 
+    async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None:
+        """Ask in one process what the gate and the question of a submission need: account, teams, wallet, prices,
+        the entries of `refs` (`owner/name`), and where the wheels of `pinned` (`owner/name@version`) are.
+
+        What is still remembered is not asked.
+        """
+        now = time.monotonic()
+
+        def forgotten(memory: tuple[float, Any] | None) -> bool:
+            return memory is None or now - memory[0] >= KEEP_SECONDS
+
+        commands = [_WHOAMI] if forgotten(self._account) else []
+        commands += [_TEAMS] if forgotten(self._teams) else []
+        commands += [_TRAIN_MODELS] if forgotten(self._models) else []
+        commands += [_WALLET, *(_env_status(_require_name(ref)) for ref in refs)]
+        commands += [_env_info(_require_name(ref)) for ref in pinned]
+        await self._program.ask_ahead(commands)
+
     # The account
 
     async def whoami(self) -> Account:
         """Ask the platform for the owner of the key. An answer proves that the platform accepts the key."""
-        text = await self._program.text(["--plain", "whoami"], timeout=30, doing="asking who is logged in")
+        text = await self._program.text(_WHOAMI, timeout=30, doing="asking who is logged in")
         account = answers.account_of(text, self._key_source)
         if account is None:
             raise refusals.refusal_of_kind(
@@ -119,7 +141,7 @@ class Prime:
     async def teams(self) -> tuple[Team, ...]:
         """The teams of the account, at most a minute old."""
         if self._teams is None or time.monotonic() - self._teams[0] >= KEEP_SECONDS:
-            answer = await self._program.json(["teams", "list", "-o", "json"], timeout=30, doing="listing the teams")
+            answer = await self._program.json(_TEAMS, timeout=30, doing="listing the teams")
             teams = tuple(
                 Team(str(t.get("teamId")), str(t.get("slug")), str(t.get("name")), str(t.get("role")))
                 for t in answer.get("teams") or ()
@@ -128,7 +150,7 @@ class Prime:
         return self._teams[1]
 
     async def wallet(self) -> Wallet:
-        answer = await self._program.json(["wallet", "-n", "1", "-o", "json"], timeout=30, doing="reading the wallet")
+        answer = await self._program.json(_WALLET, timeout=30, doing="reading the wallet")
         return Wallet(answers.finite_number(answer.get("balance_usd")) or 0.0, str(answer.get("currency") or "USD"))
 
     # The Hub
@@ -136,7 +158,7 @@ class Prime:
     async def env_status(self, ref: str) -> dict[str, Any]:
         """The Hub's JSON about `owner/name`: visibility and latest version with its content hash."""
         return await self._program.json(
-            ["env", "status", ref, "--output", "json"], timeout=40, doing=f"looking up {quote(_require_name(ref), 120)}"
+            _env_status(ref), timeout=40, doing=f"looking up {quote(_require_name(ref), 120)}"
         )
 
     async def env_versions(self, ref: str) -> dict[str, str]:
@@ -160,7 +182,7 @@ class Prime:
     async def env_info(self, ref: str) -> str:
         """The text that `prime env info` prints about `owner/name[@version]`."""
         return await self._program.text(
-            ["--plain", "env", "info", ref], timeout=40, doing=f"reading about {quote(_require_name(ref), 120)}"
+            _env_info(ref), timeout=40, doing=f"reading about {quote(_require_name(ref), 120)}"
         )
 
     async def env_inspect(self, ref: str, path: str | None = None) -> dict[str, Any]:
@@ -270,9 +292,7 @@ class Prime:
     async def models(self) -> PlatformModels:
         """Trainable models with GPU types and prices, at most a minute old."""
         if self._models is None or time.monotonic() - self._models[0] >= KEEP_SECONDS:
-            answer = await self._program.json(
-                ["train", "models", "-o", "json"], timeout=40, doing="listing trainable models"
-            )
+            answer = await self._program.json(_TRAIN_MODELS, timeout=40, doing="listing trainable models")
             self._models = (time.monotonic(), answers.models_of(answer))
         return self._models[1]
 
@@ -534,6 +554,14 @@ class Prime:
                 ["--plain", "eval", "stop", id], timeout=60, doing=_reading_message(id, "evaluation")
             )
         )
+
+
+def _env_status(ref: str) -> list[str]:
+    return ["env", "status", ref, "--output", "json"]
+
+
+def _env_info(ref: str) -> list[str]:
+    return ["--plain", "env", "info", ref]
 
 
 def _reading_message(id: str, what: str = "run") -> str:

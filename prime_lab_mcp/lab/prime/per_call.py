@@ -6,7 +6,7 @@ confirmation. Facts that must be fresh at the moment of sending come from `Prime
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 class PlatformReader(Protocol):
     """The read-only questions to the platform. `Prime` asks every time, `PlatformAnswers` once."""
+
+    async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None: ...
 
     async def account(self) -> Account: ...
 
@@ -43,6 +45,10 @@ class PlatformAnswers:
         self._platform = platform
         self._answers: dict[tuple[str | None, ...], Any] = {}
         self._asking: dict[tuple[str | None, ...], anyio.Lock] = {}
+
+    async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None:
+        """Ask in one process what is asked next; once in a call, because later the answers are here."""
+        await self._once(("ask_ahead",), lambda: self._platform.ask_ahead(refs, pinned))
 
     async def account(self) -> Account:
         return await self._once(("account",), self._platform.account)

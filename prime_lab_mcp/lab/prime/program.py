@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,8 +21,12 @@ from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.versions import OLDEST_PRIME
 from prime_lab_mcp.lab.prime import refusals
 from prime_lab_mcp.lab.prime.answers import version_of
+from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
 
 _JSON_LIMIT = 32_000_000
+_TOGETHER = Path(__file__).with_name("together.py")
+_AHEAD_SECONDS = 20.0
+"""How long an answer waits for the call that asks for it."""
 _PLATFORM_VARIABLE = re.compile(r"^PRIME_(?!LAB_|DISABLE_VERSION_CHECK$)[A-Z0-9_]+$")
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
@@ -47,6 +53,7 @@ class PrimeProgram:
         self._found: tuple[Path, str] | None = None
         self._first_command = anyio.Lock()
         self._used_homes: set[Path] = set()
+        self._ahead: dict[tuple[str, ...], tuple[float, process.CompletedProcess]] = {}
 
     async def find(self) -> tuple[Path, str]:
         """Return path and version of the first `prime` that is new enough.
@@ -99,8 +106,34 @@ class PrimeProgram:
     ) -> process.CompletedProcess:
         """Run a command to its end, with any exit code. Raises PrimeRefusal if it does not end in time."""
         path, _ = await self.find()
+        ahead = self._ahead.pop(tuple(arguments), None) if cwd is None and not extra else None
+        if ahead is not None and time.monotonic() - ahead[0] < _AHEAD_SECONDS:
+            return ahead[1]
         async with self._alone_in_fresh_home(Path((await self.variables())["HOME"])):
             return await self._start([str(path), *arguments], timeout, dict(extra or {}), cwd, doing, limit)
+
+    async def ask_ahead(self, commands: Sequence[Sequence[str]]) -> None:
+        """Ask several commands that only read in one process. The next call of each gets that answer, once.
+
+        Where `prime` is no script of a Python that can be asked so, or anything fails, nothing happens: each command
+        then has a process of its own.
+        """
+        try:
+            path, _ = await self.find()
+            python = await anyio.to_thread.run_sync(_python_of, path)
+            if python is None or len(commands) < 2:
+                return
+            argv = [python, "-c", _TOGETHER.read_text(encoding="utf-8"), json.dumps([list(c) for c in commands])]
+            async with self._alone_in_fresh_home(Path((await self.variables())["HOME"])):
+                done = await self._start(argv, 60.0, {}, None, "asking prime several things", _JSON_LIMIT)
+            answers = json.loads(done.stdout)
+            for command, answer in zip(commands, answers, strict=True):
+                ended = process.CompletedProcess(
+                    (str(path), *command), int(answer["code"]), str(answer["out"]), str(answer["err"]), done.seconds
+                )
+                self._ahead[tuple(command)] = (time.monotonic(), ended)
+        except (PrimeRefusal, ValueError, KeyError, TypeError):
+            return
 
     async def variables(self) -> dict[str, str]:
         """Variables for a child: the user's PRIME_* variables, or in rehearsal only those of the loopback platform."""
@@ -156,6 +189,19 @@ class PrimeProgram:
                 self._used_homes.add(home)  # also where this prime writes no such file
                 return
         yield
+
+
+def _python_of(path: Path) -> str | None:
+    """The Python that runs the script `prime`; None where it is another kind of program."""
+    if not sys.platform.startswith("linux"):
+        return None  # forking after imports is not safe everywhere
+    try:
+        first, _, rest = path.read_text(encoding="utf-8").partition("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    python = first.removeprefix("#!").strip()
+    fits = first.startswith("#!") and "from prime_cli.main import run" in rest and os.access(python, os.X_OK)
+    return python if fits else None
 
 
 def parse_json(text: str, doing: str) -> dict[str, Any]:

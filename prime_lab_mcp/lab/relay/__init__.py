@@ -2,5 +2,10 @@
 
 from __future__ import annotations
 
-ENTRY = ("endpoints", "metering", "named_endpoints", "proxy")
+ENTRY = (
+    "endpoints",
+    "metering",
+    "proxy",
+    "replies",
+)
 """Modules that other packages may import."""

@@ -1,7 +1,10 @@
-"""Model endpoints: presets, their keys, and the question whether an endpoint serves a model and at what price.
+"""Model endpoints: presets, endpoints that a person named, their keys, and whether an endpoint serves a model and at
+what price.
 
-A key goes only to the host that the key belongs to. A preset carries its own variable, and every other pair of host and
-variable is named by a person (named_endpoints.py). A tool call names a preset, such a name, or a URL without a key.
+A key goes only to the host that the key belongs to. A preset carries its own variable. A person pairs every other host
+with a variable: by `--endpoint NAME=URL|VARIABLE`, or by a line of `endpoints.toml` in the state directory; both are
+read when the server starts. A tool call names a preset, such a name, or a URL without a key. No tool call writes such
+a pair.
 
 `Endpoint` never holds a key, only the name of the variable that holds the key. No other module reads an endpoint's key:
 `EndpointAccess` carries the key to the caller, who passes the key to the supervisor of the job. The key is never
@@ -14,16 +17,16 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
-from prime_lab_mcp.lab.base.json_values import text_or_none
 from prime_lab_mcp.lab.base.settings import NamedEndpoint
-from prime_lab_mcp.lab.base.text import quote, redact
+from prime_lab_mcp.lab.base.text import quote, redact, text_or_none
 
 _PRIME_URL = "https://api.pinference.ai/api/v1"
 _QUERY_SECONDS = 8.0
@@ -335,3 +338,58 @@ def judge_variables(url: str, secret: str, allow: tuple[str, ...]) -> dict[str, 
 def nowhere(allow: tuple[str, ...]) -> dict[str, str]:
     """Return the same variables for a run without a judge: the discard port and an invalid key."""
     return judge_variables("http://127.0.0.1:9/v1", "no-key", allow)
+
+
+FILE = "endpoints.toml"
+"""In the state directory: one line `NAME = "URL|VARIABLE"` for each endpoint."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+
+
+def parse_named_endpoint(text: str) -> NamedEndpoint:
+    """Parse `NAME=URL` or `NAME=URL|VARIABLE`. Raises BadInput."""
+    name, equals, pair = text.partition("=")
+    if not equals:
+        raise BadInput(
+            f"the endpoint {quote(text, 80)} has no name", fix="Write NAME=URL, or NAME=URL|VARIABLE with its key."
+        )
+    return _named_endpoint(name, pair)
+
+
+def read_named_endpoints(path: Path) -> tuple[NamedEndpoint, ...]:
+    """Read `endpoints.toml`; empty if there is no such file. Raises BadInput."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{path} cannot be read: {quote(error, 120)}", fix='Write lines NAME = "URL|VARIABLE".'
+        ) from None
+    for name, pair in table.items():
+        if not isinstance(pair, str):
+            raise BadInput(
+                f"{quote(name, 60)} in {path} is no text", fix=f'Write {quote(name, 60)} = "URL|VARIABLE", or "URL".'
+            )
+    return tuple(_named_endpoint(name, pair) for name, pair in table.items())
+
+
+def all_named_endpoints(state_dir: Path, given: Iterable[str]) -> tuple[NamedEndpoint, ...]:
+    """The endpoints of the command line and of the file. A name on the command line takes precedence."""
+    by_name = {endpoint.name: endpoint for endpoint in read_named_endpoints(state_dir / FILE)}
+    by_name |= {endpoint.name: endpoint for endpoint in map(parse_named_endpoint, given)}
+    return tuple(by_name.values())
+
+
+def _named_endpoint(name: str, pair: str) -> NamedEndpoint:
+    url, bar, variable = pair.partition("|")
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{quote(name, 60)} is no name of an endpoint", fix="Use at most 40 letters, digits, - and _.")
+    if name in PRESETS or name == BY_URL:
+        raise BadInput(f"{name} is taken: it names an endpoint already", fix="Choose another name.")
+    if bar and not _VARIABLE.fullmatch(variable):
+        # The text may be the key itself, so the message does not repeat it.
+        raise BadInput(
+            f"what follows the | of the endpoint {name} is no name of a variable",
+            fix="Put the key into an environment variable, and name the variable there.",
+        )
+    return NamedEndpoint(name, checked_url(url), variable or None)

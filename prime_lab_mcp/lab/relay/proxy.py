@@ -12,7 +12,7 @@ import json
 import random
 import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -39,6 +39,7 @@ from prime_lab_mcp.lab.relay.metering import (
     kind_of_status,
     replies,
 )
+from prime_lab_mcp.lab.relay.replies import ModelReply, StreamedReplies, replies_in, reply_fingerprints
 
 __all__ = ["POST_PATHS", "Relay", "RelayCap"]
 
@@ -57,7 +58,13 @@ class Relay:
     """Forwards requests to `endpoint` with `key`. `secret` is the only key that the relay accepts."""
 
     def __init__(
-        self, endpoint: Endpoint, key: str | None, cap: RelayCap | None = None, patience: RetryPolicy = NO_RETRY
+        self,
+        endpoint: Endpoint,
+        key: str | None,
+        cap: RelayCap | None = None,
+        patience: RetryPolicy = NO_RETRY,
+        answered: Callable[[int], None] | None = None,
+        replied: Callable[[Iterable[Sequence[str]]], None] | None = None,
     ) -> None:
         self.secret = f"relay-{secrets.token_urlsafe(24)}"
         self.usage = RelayUsage()
@@ -67,6 +74,10 @@ class Relay:
         self.cap = cap or RelayCap()
         """May be replaced while it serves."""
         self._patience = patience
+        self._answered = answered
+        """Called with the number of replies before they are passed on."""
+        self._replied = replied
+        """Called with the fingerprints of each reply (`reply_fingerprints`) before the reply has been passed on."""
         self._not_before = 0.0
         """Until when the endpoint asked all of us to wait."""
         self._admitted: list[Admission] = []
@@ -203,8 +214,10 @@ class Relay:
         )
         try:
             answer = await self._send(request)
+            if answer.status_code < 400 and body is not None and path in _LIMIT_OF_PATH and self._answered is not None:
+                self._answered(replies(body))
             if answer.status_code < 400 and body is not None and body.get("stream"):
-                stream = self._stream(answer, admission)
+                stream = self._stream(answer, body, admission)
                 return StreamingResponse(stream, answer.status_code, _forwarded_headers(answer))
             received = await answer.aread()
             await answer.aclose()
@@ -219,8 +232,10 @@ class Relay:
             self._failed(kind_of_status(answer.status_code, text), text)
             if self._key:
                 received = received.replace(self._key.encode(), b"[redacted]")
-        elif admission is not None:
-            self._count(_parsed(received), admission)
+        elif admission is not None and body is not None:
+            parsed = _parsed(received)
+            self._count(parsed, admission)
+            self._note_replies(replies_in(parsed), body)
         self._end(admission, billed=answer.status_code < 400)
         return Response(received, answer.status_code, _forwarded_headers(answer))
 
@@ -249,20 +264,35 @@ class Relay:
         if admission is not None:
             self._close(admission, billed=billed)
 
-    async def _stream(self, answer: httpx.Response, admission: Admission | None) -> AsyncIterator[bytes]:
-        rest = b""
+    def _note_replies(self, given: Iterable[ModelReply], body: Mapping[str, Any]) -> None:
+        if self._replied is not None:
+            self._replied([reply_fingerprints(reply, body) for reply in given])
+
+    async def _stream(
+        self, answer: httpx.Response, body: Mapping[str, Any], admission: Admission | None
+    ) -> AsyncIterator[bytes]:
+        rest, streamed, noted = b"", StreamedReplies(), False
         try:
             async for chunk in answer.aiter_bytes():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    if line.startswith(b"data:") and b'"usage"' in line and admission is not None:
-                        self._count(_parsed(line[5:]), admission)
+                    if not line.startswith(b"data:"):
+                        continue
+                    event = _parsed(line[5:])
+                    streamed.add(event)
+                    if b'"usage"' in line and admission is not None:
+                        self._count(event, admission)
+                    if line[5:].strip() == b"[DONE]" and not noted:
+                        noted = True
+                        self._note_replies(streamed.replies(), body)
                 yield chunk
         except httpx.HTTPError as error:
             # The status is sent already, so the stream can only break off, as the endpoint's stream did.
             self._failed("connect", f"{type(error).__name__} {error}")
             raise
         finally:
+            if not noted:
+                self._note_replies(streamed.replies(), body)
             self._end(admission, billed=True)
             with anyio.CancelScope(shield=True):
                 await answer.aclose()

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold, gold_candidates, message_text, prompt_of
-from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, AnswerWrapper, all_wrappers, requested_wrappers
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold, gold_candidates, message_text, other_candidates, prompt_of
+from prime_lab_mcp.lab.rewards.probes.answer_formats import (
+    BARE,
+    AnswerWrapper,
+    all_wrappers,
+    prompted_wrappers,
+    requested_wrappers,
+)
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, assistant_message
 from prime_lab_mcp.lab.rewards.probes.programs import output_markers
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
@@ -24,6 +30,18 @@ _EPSILON = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
+class PromptedForm:
+    """The form that the prompt tells the model to use, with the best mean reward of golds in that form.
+
+    `scored` are the golds in the best style of that form.
+    """
+
+    wrapper: AnswerWrapper
+    mean: float
+    scored: tuple[tuple[Case, Scored], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """The chosen style and its mean reward, which is None where the reward failed on every completion.
 
@@ -36,6 +54,8 @@ class Calibration:
     tried: int
     scored: tuple[tuple[Case, Scored], ...]
     """The golds in the chosen style with their scores. A report shows them where no style earns anything."""
+    prompted: PromptedForm | None = None
+    """None where the prompt tells no form, or where that form was not tried."""
 
 
 async def calibrate(
@@ -68,18 +88,62 @@ async def _calibrate(
     tasks: int = CALIBRATION_TASKS,
 ) -> Calibration | None:
     marks, listed = output_markers(source), rewarded_words(source)
+    systems = [message_text(m) for row in rows[:20] for m in row.prompt if m.get("role") == "system"]
+    prompted = prompted_wrappers([prompt_of(row) for row in rows[:20]], systems)
     best: Calibration | None = None
     for golds in gold_candidates(rows):
         sample = spread_over_answers(golds, tasks, 0)
         styles = [
             AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in wrappers for form in range(_widest(sample))
         ]
-        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested)
+        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested, prompted)
         if candidate is not None and (best is None or (candidate.mean or 0) > (best.mean or 0) + _EPSILON):
             best = candidate
         if best is not None and (best.mean or 0) > _EPSILON:
             break
+    if best is None or (best.mean is not None and best.mean <= _EPSILON):
+        hidden = await _hidden_gold(scorer, rows, requested, wrappers, marks, listed, tasks)
+        best = hidden or best
     return best
+
+
+_HIDDEN_TASKS = 4
+
+
+async def _hidden_gold(
+    scorer: Scorer,
+    rows: Sequence[Row],
+    requested: Sequence[AnswerWrapper],
+    wrappers: Sequence[AnswerWrapper],
+    marks: tuple[str, ...],
+    listed: tuple[str, ...],
+    tasks: int,
+) -> Calibration | None:
+    """The style of a field that no name marks as an answer, if its own values are paid and those of other tasks are
+    not; None where there is no such field.
+    """
+    few = [*dict.fromkeys([*requested, *wrappers[:3]])][:_HIDDEN_TASKS]
+    for golds in other_candidates(rows):
+        sample = spread_over_answers(golds, min(tasks, _HIDDEN_TASKS), 0)
+        if len(sample) < 2 or scorer.gave_up:
+            continue
+        styles = [AnswerStyle(golds, 0, wrapper, marks, listed) for wrapper in few]
+        candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested)
+        if candidate is None or (candidate.mean or 0) <= _EPSILON:
+            continue
+        turned = [*sample[1:], sample[0]]
+        swapped = [
+            Case(f"swap/{gold.row}", gold.row, assistant_message(candidate.style.render(other)))
+            for gold, other in zip(sample, turned, strict=True)
+        ]
+        others = [s.reward or 0.0 for s in await scorer.score(swapped)]
+        if (candidate.mean or 0) > sum(others) / len(others) + _HIDDEN_MARGIN * (candidate.mean or 0):
+            return candidate
+    return None
+
+
+_HIDDEN_MARGIN = 0.5
+"""Share of the mean reward by which a task's own value must beat those of other tasks to count as its gold."""
 
 
 def _texts(rows: Sequence[Row]) -> list[str]:
@@ -96,6 +160,7 @@ async def _best(
     styles: Sequence[AnswerStyle],
     sample: Sequence[TaskGold],
     is_requested: Callable[[AnswerStyle], bool],
+    prompted: Sequence[AnswerWrapper] = (),
 ) -> Calibration | None:
     """The style with the highest mean reward. A reward that fails on every completion of the first task is not tried on
     the other tasks."""
@@ -110,7 +175,12 @@ async def _best(
         means.append(sum(s.reward or 0.0 for _, s in paid) / len(paid))
     top = max(range(len(styles)), key=lambda n: (round(means[n], 9), -n))
     golds = [first[top], *rest[top :: len(styles)]]
-    return Calibration(styles[top], means[top], is_requested(styles[top]), len(styles), tuple(golds))
+    asked = [n for n, style in enumerate(styles) if any(style.wrapper.open == wrapper.open for wrapper in prompted)]
+    form = None
+    if asked:
+        best = max(asked, key=lambda n: round(means[n], 9))
+        form = PromptedForm(prompted[0], means[best], (first[best], *rest[best :: len(styles)]))
+    return Calibration(styles[top], means[top], is_requested(styles[top]), len(styles), tuple(golds), form)
 
 
 async def _try(scorer: Scorer, styles: Sequence[AnswerStyle], sample: Sequence[TaskGold]) -> list[tuple[Case, Scored]]:

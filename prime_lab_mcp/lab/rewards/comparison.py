@@ -18,9 +18,9 @@ from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
 from prime_lab_mcp.lab.rewards.scorer import Scorer
-from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.description import RewardInfo, Row
+from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.problems import ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
 
 SAMPLE = 5_000
@@ -56,6 +56,10 @@ class RewardComparison:
     compared: tuple[ComparedCompletion, ...]
     maximum: float
     other_maximum: float
+    weights: tuple[tuple[str, float, float], ...] = ()
+    """Components of one name with different weights: the weight here and there."""
+    unexercised: tuple[str, ...] = ()
+    """Components of either side that no compared completion earned: nothing is known about them."""
 
     @property
     def different(self) -> list[ComparedCompletion]:
@@ -82,6 +86,7 @@ class RewardComparison:
             "differ": len(self.different),
             "max_reward": round(self.maximum, 6),
             "other_max_reward": round(self.other_maximum, 6),
+            "unexercised": list(self.unexercised),
         }
 
 
@@ -111,8 +116,13 @@ def _answer_key(row: Row) -> str:
     return gold_values.normalised_text(gold_values.gold_text(row.answer))
 
 
-async def compare_rewards(trial: Trial, rows: Sequence[Row], worker: Worker, *, name: str) -> RewardComparison:
-    """Score every completion of a trial with `worker`, the other environment, on the task with the same prompt."""
+async def compare_rewards(
+    trial: Trial, rows: Sequence[Row], worker: Worker, *, name: str, rewards: Sequence[RewardInfo] = ()
+) -> RewardComparison:
+    """Score every completion of a trial with `worker`, the other environment, on the task with the same prompt.
+
+    `rewards` are the components that the other environment declares.
+    """
     others = await worker.rows(limit=SAMPLE)
     matched = match_tasks(rows, others.rows)
     shots = list({(s.probe.row, s.probe.completion, bool(s.probe.messages)): s for s in trial.everything}.values())
@@ -130,7 +140,39 @@ async def compare_rewards(trial: Trial, rows: Sequence[Row], worker: Worker, *, 
         compared,
         max((c.here.reward or 0.0 for c in right), default=0.0),
         max((c.there.reward or 0.0 for c in right), default=0.0),
+        different_weights(trial.rewards, rewards),
+        unexercised_components(compared, (*trial.rewards, *rewards)),
     )
+
+
+def different_weights(
+    rewards: Sequence[RewardInfo], others: Sequence[RewardInfo]
+) -> tuple[tuple[str, float, float], ...]:
+    """Components of one name whose shares of the declared weights differ."""
+
+    def shares(infos: Sequence[RewardInfo]) -> dict[str, tuple[float, float]]:
+        counted = [i for i in infos if i.kind != "metric"]
+        total = sum(abs(i.weight) for i in counted) or 1.0
+        return {i.name: (i.weight / total, i.weight) for i in counted}
+
+    here, there = shares(rewards), shares(others)
+    return tuple(
+        (name, weight, there[name][1])
+        for name, (share, weight) in here.items()
+        if name in there and abs(share - there[name][0]) > TOLERANCE
+    )
+
+
+def unexercised_components(compared: Sequence[ComparedCompletion], rewards: Sequence[RewardInfo]) -> tuple[str, ...]:
+    """The names of weighted components that no compared completion earned on either side."""
+    earned = {
+        name
+        for pair in compared
+        for scored in (pair.here.scored, pair.there)
+        for name, part in scored.components.items()
+        if part.score is not None and abs(part.score) > TOLERANCE
+    }
+    return tuple(dict.fromkeys(i.name for i in rewards if i.kind != "metric" and i.weight and i.name not in earned))
 
 
 def _pays(reward: float | None) -> bool:
@@ -160,6 +202,17 @@ def _not_compared(comparison: RewardComparison) -> list[Finding]:
 
 def _differences(comparison: RewardComparison) -> list[Finding]:
     different = comparison.different
+    if not different and comparison.compared and comparison.weights:
+        name, here, there = comparison.weights[0]
+        return [
+            Finding(
+                "reward-differs",
+                "blocker",
+                f"{quote(name, 80)} weighs {here:g} here and {there:g} in {quote(comparison.name, 80)}, beside the "
+                "others; no completion that was tried shows the difference",
+                "Give both the same weights, or cases that earn this component.",
+            )
+        ]
     if not different:
         return []
     said = f"{len(different)} of {count(len(comparison.compared), 'completion')} earned another share of the maximum"

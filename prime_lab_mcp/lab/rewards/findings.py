@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.findings import run_checks, worst_first
-from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.report import Finding, run_checks, worst_first
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.rules.amounts import HALF_SHARE, RewardRule, mean_reward
+from prime_lab_mcp.lab.rewards.rules.amounts import HALF_SHARE, CaseRow, RewardRule, gold_is_understood, mean_reward
 from prime_lab_mcp.lab.rewards.rules.answers import (
     PARTLY_RIGHT_RULES,
     constant,
+    contradicts_prompt,
     empty_golds,
+    gold_beaten,
     gold_fails,
+    gold_not_understood,
     ignores_format,
     malformed_beats_wrong,
     no_gold,
@@ -33,7 +35,8 @@ from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SID
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
-from prime_lab_mcp.lab.worker.problems import ProblemCode
+from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
+from prime_lab_mcp.lab.worker.faults import ProblemCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ def reward_findings(trial: Trial) -> list[Finding]:
     finding and the findings of `_INDEPENDENT` are reported.
     """
     found = run_checks(REWARD_RULES, trial)
+    if not gold_is_understood(trial):
+        found = [f for f in found if f.code in _WITHOUT_GOLD or _of_cases(f)]
+    if not trial.run and not trial.rollouts and all(f.severity != "blocker" for f in found):
+        found.append(_untested())
     if trial.with_problem(ProblemCode.CONFINED):
         # Other blockers may follow from what was refused.
         found = [f for f in found if f.code in _NOT_BY_CONFINEMENT or f.severity != "blocker"]
@@ -65,6 +72,16 @@ def reward_findings(trial: Trial) -> list[Finding]:
     if decisive:
         found = decisive + [f for f in found if f.code in _INDEPENDENT]
     return worst_first(found)
+
+
+def _untested() -> Finding:
+    """What scored nothing must not pass for a reward without faults."""
+    return Finding(
+        "reward-untested",
+        "blocker",
+        "no completion was scored, so nothing is known about the reward",
+        "Give cases with completions of your own: 3 that should earn a lot, 3 that should earn little, and 2 more.",
+    )
 
 
 _DECISIVE = frozenset({"reward-constant", "reward-nondeterministic", "reward-order-dependent"})
@@ -93,15 +110,39 @@ _INDEPENDENT = frozenset(
         "reward-not-witnessed",
         "reward-writes-files",
         "reward-leaves-processes",
+        "reward-solution-broken",
     }
 )
+_WITHOUT_GOLD = (
+    _INDEPENDENT
+    | _DECISIVE
+    | {
+        "gold-not-understood",
+        "case-without-task",
+        "reward-concurrency",
+        "reward-mutates",
+        "reward-blocks-loop",
+        "reward-partly-tested",
+        "reward-rollout-differs",
+        "reward-judge-unpinned",
+        "reward-judge-unsteady",
+    }
+)
+"""Codes of findings that hold whatever the answer of a task is."""
+
+
+def _of_cases(finding: Finding) -> bool:
+    """Whether a finding rests on supplied cases alone."""
+    rows = [row.shot.probe.family for row in finding.rows if isinstance(row, CaseRow)]
+    return bool(rows) and all(family is Family.SUPPLIED for family in rows)
 
 
 def sanity_checks(trial: Trial) -> list[SanityCheck]:
     """The four sanity checks, on rewards as shares of the declared weights. Supplied cases count as gold or wrong."""
-    golds = [s.reward for s in (*trial.golds, *trial.of(Family.GOLD)) if s.reward is not None]
-    wrong = trial.of(Family.WRONG, Family.MALFORMED_WRONG, Family.EMPTY)
-    wrongs = [s.reward for s in wrong if s.reward is not None and not s.probe.near]
+    understood = gold_is_understood(trial)
+    golds = [s.reward for s in (*trial.golds, *trial.of(Family.GOLD)) if s.reward is not None and understood]
+    wrong = trial.of(Family.WRONG, Family.MALFORMED_WRONG, Family.EMPTY) if understood else []
+    wrongs = [s.reward for s in wrong if s.reward is not None and not (s.probe.near or s.probe.knowing)]
     golds += [s.shot.reward for s in trial.supplied if s.high and s.shot.reward is not None]
     wrongs += [s.shot.reward for s in trial.supplied if not s.high and s.shot.reward is not None]
     half = HALF_SHARE * trial.declared
@@ -123,8 +164,11 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     *SIDE_ACTION_RULES,
     constant,
     no_gold,
+    gold_not_understood,
+    contradicts_prompt,
     empty_golds,
     gold_fails,
+    gold_beaten,
     wrong_answer_passes,
     malformed_beats_wrong,
     supplied_cases,
@@ -135,6 +179,7 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     ignores_format,
     too_strict,
     *ROLLOUT_RULES,
+    *SOLUTION_RULES,
 )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
+from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
-from prime_lab_mcp.lab.worker.problems import JUDGE_FAILED, ProblemCode
+from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored, SideEffects
 
 Expected = float | Literal["high", "low"]
@@ -118,6 +119,18 @@ class ScoredCase:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptedGolds:
+    """Golds of some tasks in the form that the prompt tells the model to use. `mean` is their mean reward and `best`
+    that of the same golds in the form that the reward pays most.
+    """
+
+    form: str
+    mean: float
+    best: float
+    shots: tuple[ScoredProbe, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeUse:
     """The judge models that rewards ask. `through` is the endpoint behind the relay, `capped` the number of questions
     that the relay's cap refused. `named` are the models that the package or its arguments name; any other model is the
@@ -148,7 +161,7 @@ class Trial:
     unmatched: tuple[str, ...] = ()
     """Names of supplied cases whose answer no task has."""
     faults: tuple[ScoredProbe, ...] = ()
-    """Completions that hung or ended their process, including those of the calibration."""
+    """Completions that hung, ended their process or were slow, including those of the calibration."""
     side_effects: ObservedSideEffects | None = None
     other_process: tuple[OtherProcessScore, ...] = ()
     witnessed: Witnessed | None = None
@@ -163,12 +176,28 @@ class Trial:
     """The error that ended the process during the rollouts."""
     by_rollouts: bool = False
     """`golds` and `shots` are rollouts, because a completion alone cannot earn the reward of a rollout."""
+    solved: Solved = field(default_factory=Solved)
+    """Rollouts of the tasks' solutions, and of changed copies."""
+    after_calls: bool = False
+    """Golds and probes were scored after the calls of their task's solution."""
+    interactive: bool = False
+    """A rollout may have more than one reply: tools, answers of the environment, or a set-up."""
+    api: str = "v1"
+    task_class: str = ""
+    """Class name of the tasks (v1)."""
     gave_up: bool = False
     tasks: int | None = None
     renderings: int = 0
     """Number of answer styles that were tried."""
     judging: JudgeUse | None = None
     """None where no reward was observed to ask a judge."""
+    own_raises: frozenset[str] = frozenset()
+    """Where the environment's code raises on purpose, as `PATH:LINE`; only in v1, which records a failed rollout and
+    goes on."""
+    prompted: PromptedGolds | None = None
+    """Golds in the form that the prompt tells the model to use; None where the prompt tells none."""
+    levels: Mapping[int, float] = field(default_factory=dict)
+    """By task: the maximum, for tasks whose right answers earn less than the highest reward (task_maximum.py)."""
 
     @property
     def declared(self) -> float:
@@ -188,8 +217,17 @@ class Trial:
             for s in (*self.golds, *self.of(Family.GOLD), *self.of(Family.AFTER_REASONING))
             if s.reward is not None
         ]
-        right += [s.shot.reward for s in self.supplied if s.high and s.shot.reward is not None]
+        right += [p.rolled.reward for p in self.solved.scored if p.rolled.reward is not None]
+        if max(right, default=0.0) <= EPSILON:  # Else a case that earns more is news about the golds.
+            right += [s.shot.reward for s in self.supplied if s.high and s.shot.reward is not None]
         return max(right, default=0.0) if max(right, default=0.0) > 0 else 0.0
+
+    def maximum(self, row: int) -> float:
+        """The attainable reward of a task: `max_reward`, unless `levels` says that this task's right answers earn less.
+
+        Tasks differ by bonuses for hard rows, weights of their own, or the member of a group that scores them.
+        """
+        return self.levels.get(row, self.max_reward) if self.max_reward > 0 else 0.0
 
     @property
     def everything(self) -> Iterator[ScoredProbe]:
@@ -221,10 +259,15 @@ class Trial:
         return next((s.reward for s in self.shots if s.probe.row == row and s.probe.family is Family.GOLD), None)
 
     def wrong(self, row: int) -> float | None:
-        """The highest reward of a well-formed completion of a task whose answer is clearly wrong."""
+        """The highest reward of a well-formed completion of a task whose answer is clearly wrong and does not hold the
+        right one.
+        """
         paid = [
             s.reward
             for s in self.shots
-            if s.probe.row == row and s.probe.family is Family.WRONG and not s.probe.near and s.reward is not None
+            if s.probe.row == row
+            and s.probe.family is Family.WRONG
+            and not (s.probe.near or s.probe.knowing)
+            and s.reward is not None
         ]
         return max(paid, default=None)

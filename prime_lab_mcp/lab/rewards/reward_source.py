@@ -11,11 +11,14 @@ import ast
 import re
 from collections.abc import Iterator
 
+from prime_lab_mcp.lab.base.syntax import parse_python
+from prime_lab_mcp.lab.state.source_code import SourceCode
+
 
 def parse_source(text: str) -> ast.Module | None:
     """The syntax tree of a text; None where the text is not Python."""
     try:
-        return ast.parse(text)
+        return parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -32,6 +35,16 @@ def class_methods(tree: ast.Module) -> dict[str, list[str]]:
         for node in tree.body
         if isinstance(node, ast.ClassDef)
     }
+
+
+def raise_statements(code: SourceCode) -> frozenset[str]:
+    """Every `raise` of an environment's code with an exception of its own choice, as `PATH:LINE`."""
+    return frozenset(
+        file.at(node.lineno)
+        for file in code.files
+        for node in (ast.walk(file.tree) if file.tree is not None else ())
+        if isinstance(node, ast.Raise) and node.exc is not None
+    )
 
 
 _MOST = 80

@@ -17,8 +17,8 @@ from prime_lab_mcp.lab.rewards.probes import programs
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.worker.description import Message
+from prime_lab_mcp.lab.worker.faults import NOT_RUN, ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.problems import NOT_RUN, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Case, CaseError, Scored
 
 FATAL_ERRORS = frozenset(
@@ -54,38 +54,74 @@ class Scorer:
         self.case_timeout = case_timeout
         self.company: Mapping[int, Sequence[Sequence[Message]]] = {}
         """By task: the other completions of the group that a group reward gets."""
+        self.before: Mapping[int, tuple[Message, ...]] = {}
+        """By task: messages that come before every completion, the calls and results of the task's solution."""
         self.faulty: list[tuple[Case, Scored]] = []
         """Every case that hung or broke its process, including those of the calibration."""
-        self._slow_ms = 0.0
+        self.slow: list[tuple[Case, Scored]] = []
+        """Every case that took more than `SLOW_MS` without a judge, including those of the calibration."""
         self._left_out = False
+        self._hangs = False
 
     @property
     def gave_up(self) -> bool:
-        return self._left_out or len(self.faulty) >= PATIENCE or self._slow_ms >= SPENT_MS
+        return self._left_out or len(self.faulty) >= PATIENCE or sum(s.ms for _, s in self.slow) >= SPENT_MS
+
+    def prepared(self, probe: Probe) -> Probe:
+        """The probe with the messages that come before every completion of its task."""
+        before = self.before.get(probe.row, ())
+        return replace(probe, messages=(*before, *probe.messages), given=len(before)) if not probe.given else probe
+
+    def _prepared_case(self, case: Case) -> Case:
+        before = self.before.get(case.row, ())
+        if before and tuple(case.messages[: len(before)]) != before:
+            case = replace(case, messages=(*before, *case.messages))
+        return replace(case, company=self.company[case.row]) if case.row in self.company else case
 
     async def score(self, cases: Sequence[Case], *, patience: int | None = None) -> list[Scored]:
         """Score cases, one result per case in order. A case that was left out has the problem `NOT_RUN`.
 
         With `patience`, cases run one at a time until that many of them hung or broke their process.
         """
-        cases = [replace(c, company=self.company[c.row]) if c.row in self.company else c for c in cases]
+        cases = [self._prepared_case(case) for case in cases]
         done: list[Scored] = []
         portion = 0
         enough = None if patience is None else len(self.faulty) + patience
         while len(done) < len(cases) and not self.gave_up and (enough is None or len(self.faulty) < enough):
-            careful = portion < 3 or self._slow_ms
+            careful = portion < 3 or self.slow
             size = _PORTIONS[min(portion, len(_PORTIONS) - 1)] if careful else len(cases)
             asked = cases[len(done) : len(done) + (1 if self.faulty or enough is not None else size)]
             found = await self.worker.score(asked, case_timeout=self.case_timeout)
+            found = [await self._timed_again(c, s) for c, s in zip(asked, found, strict=True)]
             self.faulty += [(c, s) for c, s in zip(asked, found, strict=True) if _costs(s)]
-            self._slow_ms += sum(s.ms for s in found if s.ms > SLOW_MS and not s.judges)
+            self.slow += [(c, s) for c, s in zip(asked, found, strict=True) if s.ms > SLOW_MS and not s.judges]
             self._left_out = self._left_out or any(s.has(ProblemCode.NOT_RUN) for s in found)
             done += found
             portion += 1
         told = CaseError("not-run", "earlier cases hung, ended their process or took too long", "")
         return done + [Scored(case.id, None, errors=(told,), problems=NOT_RUN) for case in cases[len(done) :]]
 
+    async def _timed_again(self, case: Case, scored: Scored) -> Scored:
+        """Score a case that took too long once more with more time, and then again in the process that is set up.
 
+        The first scoring of a process may import, load or start what later ones use. Once a case hangs with more time
+        too, later ones are not tried again.
+        """
+        if not scored.has(ProblemCode.TIMEOUT) or self._hangs or self.case_timeout >= SETUP_SECONDS:
+            return scored
+        (patient,) = await self.worker.score([case], case_timeout=SETUP_SECONDS)
+        if patient.has(*FATAL_ERRORS):
+            self._hangs = True
+            return scored
+        if patient.ms <= 1000 * self.case_timeout:
+            return patient
+        self.case_timeout = SETUP_SECONDS
+        (again,) = await self.worker.score([case], case_timeout=SETUP_SECONDS)
+        return again
+
+
+SETUP_SECONDS = 15.0
+"""Time limit for a completion that took too long the first time."""
 STRESS_SECONDS = 30.0
 """Seconds in which a reward must stop a program that never ends (docs/validation.md, Reward tests)."""
 _VARIANTS = {Family.LEAVES_PROCESS: "leaves a process", Family.NEVER_ENDS: "never ends"}
@@ -105,6 +141,7 @@ async def score_stress(
     """
     shots: list[ScoredProbe] = []
     if not scorer.gave_up:
+        heavy = [scorer.prepared(probe) for probe in heavy]
         for probe, scored in zip(heavy, await scorer.score([p.case for p in heavy], patience=1), strict=True):
             shots.append(ScoredProbe(probe, scored))
     if not style.programs or scorer.faulty:
@@ -114,7 +151,8 @@ async def score_stress(
         (Family.NEVER_ENDS, _ENDLESS),
     )
     for family, program in last:
-        probe = Draft(family, style.wrapper.wrap(program), _VARIANTS[family]).probe(f"{gold.row}/{family}", gold.row)
+        draft = Draft(family, style.wrapper.wrap(program), _VARIANTS[family])
+        probe = scorer.prepared(draft.probe(f"{gold.row}/{family}", gold.row))
         (scored,) = await scorer.worker.score([probe.case], case_timeout=STRESS_SECONDS)
         shots.append(ScoredProbe(probe, scored))
         if _inside(scored):

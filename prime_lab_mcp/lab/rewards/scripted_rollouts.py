@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards import scripts
-from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredCase, ScoredProbe
+from prime_lab_mcp.lab.rewards.observations import EPSILON, Expected, ScoredCase, ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, ScriptPart
+from prime_lab_mcp.lab.rewards.solutions import Change, Solved, SuppliedSolution
 from prime_lab_mcp.lab.worker.description import Loaded, Row
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Scored
@@ -128,6 +129,43 @@ def _shot(performed: PlayedScript, family: Family, label: str) -> ScoredProbe:
     messages = tuple(rolled.messages)
     probe = Probe(f"rollout/{performed.row}", family, label, performed.row, messages, variant=performed.script.name)
     return ScoredProbe(probe, Scored(probe.id, rolled.reward, rolled.components, {}, rolled.errors, (), rolled.ms))
+
+
+def supplied_solutions(probes: Sequence[tuple[Probe, Expected]]) -> list[SuppliedSolution]:
+    """The caller's cases with tool calls that are expected to earn much, one for each task."""
+    found: dict[int, SuppliedSolution] = {}
+    for probe, expected in probes:
+        high = expected == "high" or (isinstance(expected, int | float) and expected >= _HALF)
+        if high and _calls_tools(probe):
+            found.setdefault(probe.row, SuppliedSolution(probe.row, probe.messages))
+    return list(found.values())
+
+
+def _calls_tools(probe: Probe) -> bool:
+    return any(m.get("tool_calls") for m in probe.messages if m.get("role") == "assistant")
+
+
+def solution_probes(solved: Solved, played: PlayedRollouts) -> tuple[tuple[ScoredProbe, ...], tuple[ScoredProbe, ...]]:
+    """The rollouts of solutions as scored golds, and with them the wrong and silent rollouts as scored probes."""
+    golds = tuple(_shot(p, Family.GOLD, f"rollout: {p.script.name}") for p in solved.scored)
+    others = [
+        _shot(p, family, f"rollout: {p.script.name}")
+        for p in played.rollouts
+        if p.scored and (family := _FAMILIES.get(p.script.part)) not in (None, Family.GOLD)
+    ]
+    silent = [
+        _shot(p, Family.EMPTY, f"rollout: {p.script.name}")
+        for change, p in solved.changed
+        if change is Change.NOOP and p.scored
+    ]
+    return golds, (*golds, *others, *silent)
+
+
+async def replay_calls(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[ScoredCase, ...]:
+    """Play the supplied cases that call tools through rollouts, with the environment's own tools."""
+    chosen = [s for s in supplied if _calls_tools(s.shot.probe)]
+    replayed = dict(zip(map(id, chosen), await replay_cases(worker, chosen), strict=True)) if chosen else {}
+    return tuple(replayed.get(id(s), s) for s in supplied)
 
 
 async def replay_cases(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[ScoredCase, ...]:

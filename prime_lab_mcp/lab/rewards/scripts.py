@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
-from prime_lab_mcp.lab.rewards.probes.wrong_answers import wrong_answers
-from prime_lab_mcp.lab.worker.scripted_rollouts import Play, Rolled
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer
+from prime_lab_mcp.lab.worker.whole_rollouts import Play, Rolled
 
 ScriptPart = Literal["gold", "wrong", "taken-back", "late", "faulty", "silent", "supplied"]
 
@@ -123,8 +123,7 @@ def replay_script(name: str, messages: Sequence[Mapping[str, Any]]) -> RolloutSc
 
 def wrong_answer_to(style: AnswerStyle, gold: TaskGold) -> str:
     """A clearly wrong answer in the answer format of the golds."""
-    found = [w.answer for w in wrong_answers(style.golds, gold, style.form) if not w.near]
-    return found[0] if found else "zzyzx quux"
+    return clearly_wrong_answer(style.golds, gold, style.form)
 
 
 def _then(*turns: Any) -> dict[str, Any]:
@@ -136,4 +135,5 @@ def _turn(message: Mapping[str, Any]) -> Any:
     if not calls:
         return str(message.get("content") or "")
     inner = [call.get("function") or call for call in calls]
-    return {"calls": [[str(c.get("name") or ""), c.get("arguments") or "{}"] for c in inner]}
+    said = [[str(c.get("name") or ""), c.get("arguments") or "{}"] for c in inner]
+    return {"calls": said, "text": message.get("content")}

@@ -2,7 +2,10 @@
 
 Code that looks at the arguments of the process, at loaded modules, at names of this server or at its own path can be
 honest only while it is tested: a blocker. What reads the clock, the host name, variables, the process or files outside
-of the package has honest uses: it is named, and a witness (rewards/witness.py) says whether it decides a reward here.
+of the package has honest uses: it is named, and a witness (side_effects.py) says whether it decides a reward here.
+
+What shows the outside in one of many forms (files, network, processes, timers, the interpreter, state of earlier calls,
+names that only the run computes) is named once for its kind.
 
 Considered is what runs in training: code at import, methods, reward functions, and every function whose name occurs in
 considered code. A command-line `main` under `if __name__ == "__main__"` is not.
@@ -16,6 +19,8 @@ from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.rewards.kept_state import changed_state, counters, module_names
+from prime_lab_mcp.lab.rewards.outside_names import LOOKUP, STATE, ResolvedNames, outside_kind, resolve_names
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, reached_functions
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, imported_files
 
@@ -50,11 +55,16 @@ _PROCESS = frozenset(
     }
 )
 _OF_PROCESS = frozenset({"sys.argv", "sys.orig_argv"})
+_OF_TESTER = frozenset({"gc.get_freeze_count"})
+_NAMED_APART = _CLOCK | _HOST | _VARIABLES | _PROCESS | _OF_PROCESS | _OF_TESTER | {"sys.modules"}
+_MARKS = ("seccomp", "nonewprivs", "no_new_privs", "landlock")
+_OWN_STATUS = ("/proc/self/", "/proc/thread-self/")
+_STATUS = ("status", "cmdline", "environ", "attr", "syscall", "auxv")
 _PLACES = frozenset({"__file__", "__path__", "os.getcwd", "pathlib.Path.cwd", "sys.executable", "sys.prefix"})
 _OURS = ("prime_lab", "prime-lab", "_lab_worker", "vf_lab_chat", "vf_lab_loop")
 _TEXT_TESTS = frozenset({"startswith", "endswith", "find", "index", "count", "match", "search", "fullmatch"})
 _PLAIN_FILES = ("/dev/", "/tmp")
-_MOST = 6
+_MOST = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,8 @@ class SurroundingsRead:
     """The code looks at what only tells who runs it."""
     in_reward: bool = False
     """The place is inside a function that a reward runs."""
+    kind: str = ""
+    """What shows the outside in one of many forms is named once for its kind, and warns of nothing."""
 
 
 def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[SurroundingsRead]:
@@ -74,11 +86,47 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
     program = RewardProgram(code)
     rewards = {id(at.function.node) for at in reached_functions(code)}
     found: dict[tuple[str, str], SurroundingsRead] = {}
-    for file, owner, nodes in _considered(program, imported_files(code, module), rewards):
-        for what, line, recognises in _reads(program, file, nodes, (module, name)):
+    files = imported_files(code, module)
+    tops = {file.path: module_names(file.tree) if file.tree is not None else frozenset() for file in files}
+    resolved = resolve_names(program, files)
+    for file, owner, nodes in _considered(program, files, rewards):
+        names = resolved[file.path]
+        for what, line, recognises in _reads(names, nodes, (module, name)):
             read = SurroundingsRead(what, file.at(line), recognises, id(owner) in rewards)
             found.setdefault((what, read.where), read)
+        for kind, what, line in (*_outside(names, nodes, owner), *_kept(owner, nodes, tops[file.path])):
+            read = SurroundingsRead(f"{kind} ({what})", file.at(line), False, id(owner) in rewards, kind)
+            found.setdefault((kind, read.where), read)
     return sorted(found.values(), key=lambda r: (not r.recognises, not r.in_reward))
+
+
+def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) -> Iterator[tuple[str, str, int]]:
+    """What the nodes look at that has a kind: the kind, the name, and the line."""
+    safe: set[int] = set()
+    for node in nodes:
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Call):
+            path = node.args[0] if node.args else None
+            stated = isinstance(path, ast.Constant) and isinstance(path.value, str) and _is_path(path.value)
+            if stated or any(names.is_below_package(part) for part in (*node.args[:1], node.func)):
+                safe.add(id(node.func))
+        if names.looks_up(node):
+            yield LOOKUP, ast.unparse(node)[:60], line
+        if not isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+            continue
+        if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            continue
+        full = names.of(node) - _NAMED_APART
+        if counters(owner, full):
+            yield STATE, min(full), line
+        kinds = {kind: name for name in sorted(full) if (kind := outside_kind(name)) and id(node) not in safe}
+        if isinstance(node, ast.Attribute) and (own := names.attribute_kind(node)):
+            kinds.setdefault(own, node.attr)
+        yield from ((kind, name, line) for kind, name in kinds.items())
+
+
+def _kept(owner: ast.AST | None, nodes: list[ast.AST], outer: frozenset[str]) -> Iterator[tuple[str, str, int]]:
+    yield from ((STATE, name, line) for name, line in changed_state(owner, nodes, outer))
 
 
 def _considered(
@@ -147,28 +195,31 @@ def _running(node: ast.AST) -> Iterator[ast.AST]:
         yield from _running(child)
 
 
-def _reads(
-    program: RewardProgram, file: SourceFile, nodes: list[ast.AST], own: tuple[str, str]
-) -> Iterator[tuple[str, int, bool]]:
+def _reads(names: ResolvedNames, nodes: list[ast.AST], own: tuple[str, str]) -> Iterator[tuple[str, int, bool]]:
     """What the nodes look at: a description, the line, and whether it only tells who runs the code."""
-    stored = {ast.dump(n.slice) for n in nodes if isinstance(n, ast.Subscript) and _is_modules(program, file, n.value)}
+    stored = {ast.dump(n.slice) for n in nodes if isinstance(n, ast.Subscript) and _is_modules(names, n.value)}
     harmless: set[int] = set()
     inner = {id(n.value) for n in nodes if isinstance(n, ast.Attribute)}
     for node in nodes:
         line = getattr(node, "lineno", 0)
-        if _is_modules_use(program, file, node, stored, own[0]):
+        if _is_modules_use(names, node, stored, own[0]):
             harmless |= {id(n) for n in ast.walk(node)}
-        elif isinstance(node, ast.Compare | ast.Call) and _tests_place(program, file, node):
+        elif isinstance(node, ast.Compare | ast.Call) and _tests_place(names, node):
             yield "its own path or folder, in a comparison", line, True
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _of_text(node.value, line, own)
-        elif isinstance(node, ast.Name | ast.Attribute):
-            name = program.full_name(file, node)
+        if isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+            resolved = sorted(names.of(node))
+        else:
+            resolved = []
+        for name in resolved:
             if _ours(name, own):
                 yield f"the name {quote(name, 80)}", line, True
             elif name in _OF_PROCESS:
                 yield f"the arguments of the process ({name})", line, True
-            elif _is_modules(program, file, node) and id(node) not in harmless:
+            elif name in _OF_TESTER:
+                yield f"whether a process of this server loaded it ({name})", line, True
+            elif _is_modules(names, node) and id(node) not in harmless:
                 yield "the modules that are loaded (sys.modules)", line, True
             elif name in _CLOCK:
                 yield f"the clock ({name})", line, False
@@ -178,19 +229,24 @@ def _reads(
                 yield f"the process ({name})", line, False
             elif name in _VARIABLES and id(node) not in inner:
                 yield "environment variables", line, False
-        if isinstance(node, ast.Call | ast.Subscript) and (variable := _variable(program, file, node)):
+        if isinstance(node, ast.Call | ast.Subscript) and (variable := _variable(names, node)):
             yield f"the variable {quote(variable, 60)}", line, False
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            names = [a.name for a in node.names] + ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
-            if any(_ours(n, own) for n in names):
-                yield f"the name {quote(names[-1], 80)}", line, True
+            modules = [a.name for a in node.names] + ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            if any(_ours(n, own) for n in modules):
+                yield f"the name {quote(modules[-1], 80)}", line, True
+            elif any(f"{node.module}.{a.name}" in _OF_TESTER for a in node.names if isinstance(node, ast.ImportFrom)):
+                yield "whether a process of this server loaded it (gc.get_freeze_count)", line, True
 
 
 def _of_text(text: str, line: int, own: tuple[str, str]) -> Iterator[tuple[str, int, bool]]:
     if text.split() != [text] or len(text) > 300:
         return  # Prose and data.
+    status = text.startswith(_OWN_STATUS) and text.rstrip("/").rpartition("/")[2].startswith(_STATUS)
     if _ours(text, own):
         yield f"the name {quote(text, 80)}", line, True
+    elif status or any(mark in text.lower() for mark in _MARKS):
+        yield f"how its process is confined ({quote(text, 80)})", line, True
     elif _is_path(text):
         yield f"the path {quote(text, 80)}", line, False
 
@@ -206,23 +262,23 @@ def _ours(text: str, own: tuple[str, str]) -> bool:
     return any(name in lowered for name in _OURS) and not any(n and n.lower() in lowered for n in own)
 
 
-def _is_modules(program: RewardProgram, file: SourceFile, node: ast.AST) -> bool:
-    return isinstance(node, ast.Name | ast.Attribute) and program.full_name(file, node) == "sys.modules"
+def _is_modules(names: ResolvedNames, node: ast.AST) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript) and "sys.modules" in names.of(node)
 
 
-def _is_modules_use(program: RewardProgram, file: SourceFile, node: ast.AST, stored: set[str], module: str) -> bool:
+def _is_modules_use(names: ResolvedNames, node: ast.AST, stored: set[str], module: str) -> bool:
     """Whether a node uses `sys.modules` as loading code does: by a computed name, to store, get or remove a module."""
 
     def computed(key: ast.AST) -> bool:
         return not isinstance(key, ast.Constant) or str(key.value).partition(".")[0] == module.partition(".")[0]
 
     if isinstance(node, ast.Subscript):
-        return _is_modules(program, file, node.value) and computed(node.slice)
+        return _is_modules(names, node.value) and computed(node.slice)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
         known = node.func.attr in ("get", "pop", "setdefault")
-        return known and _is_modules(program, file, node.func.value) and _names_itself(node.args[0])
+        return known and _is_modules(names, node.func.value) and _names_itself(node.args[0])
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
-        return _is_modules(program, file, node.comparators[0]) and ast.dump(node.left) in stored and computed(node.left)
+        return _is_modules(names, node.comparators[0]) and ast.dump(node.left) in stored and computed(node.left)
     return False
 
 
@@ -232,7 +288,7 @@ def _names_itself(key: ast.AST) -> bool:
     )
 
 
-def _tests_place(program: RewardProgram, file: SourceFile, node: ast.Compare | ast.Call) -> bool:
+def _tests_place(names: ResolvedNames, node: ast.Compare | ast.Call) -> bool:
     """Whether a comparison or a text test has a path of the code or process on one side and a text on the other."""
     if isinstance(node, ast.Compare):
         parts: list[ast.expr] = [node.left, *node.comparators]
@@ -241,33 +297,39 @@ def _tests_place(program: RewardProgram, file: SourceFile, node: ast.Compare | a
     else:
         return False
     places = any(
-        isinstance(n, ast.Name | ast.Attribute) and program.full_name(file, n) in _PLACES
+        isinstance(n, ast.Name | ast.Attribute | ast.Call) and bool(names.of(n) & _PLACES)
         for part in parts
         for n in ast.walk(part)
     )
     return places and any(isinstance(p, ast.Constant | ast.Tuple | ast.JoinedStr) for p in parts)
 
 
-def _variable(program: RewardProgram, file: SourceFile, node: ast.Call | ast.Subscript) -> str:
+def _variable(names: ResolvedNames, node: ast.Call | ast.Subscript) -> str:
     """The name of a variable that an expression reads; empty where it reads none or computes the name."""
     key: ast.AST | None = None
-    if isinstance(node, ast.Subscript) and program.full_name(file, node.value) in _VARIABLES:
+    if isinstance(node, ast.Subscript) and names.of(node.value) & _VARIABLES:
         key = node.slice
     elif isinstance(node, ast.Call) and node.args:
-        name = program.full_name(file, node.func)
-        key = node.args[0] if name in ("os.getenv", "os.environ.get", "os.environb.get") else None
+        known = names.of(node.func) & {"os.getenv", "os.environ.get", "os.environb.get"}
+        key = node.args[0] if known else None
     return str(key.value) if isinstance(key, ast.Constant) else ""
 
 
 def named(reads: list[SurroundingsRead]) -> list[str]:
     """The different things that code reads, with the first place of each."""
-    first: dict[str, str] = {}
+    first: dict[str, tuple[str, str]] = {}
     for read in reads:
-        first.setdefault(read.what, read.where)
-    precise = any(what.startswith("the variable ") for what in first)
-    if precise:
+        first.setdefault(read.kind or read.what, (read.what, read.where))
+    if any(what.startswith("the variable ") for what in first):
         first.pop("environment variables", None)
-    return [f"{what} at {where}" for what, where in first.items()]
+    # One of each sort before the second of any, because a list is cut at its end.
+    sorts: dict[str, int] = {}
+    ranked = []
+    for what, where in first.values():
+        sort = " ".join(what.split()[:2])
+        sorts[sort] = sorts.get(sort, 0) + 1
+        ranked.append((sorts[sort], f"{what} at {where}"))
+    return [text for _, text in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def surroundings_sentence(names: Sequence[str]) -> str:
@@ -291,18 +353,24 @@ def surroundings_findings(reads: list[SurroundingsRead]) -> list[Finding]:
             )
         )
     others = [r for r in reads if not r.recognises]
+    decides = [r for r in others if not r.kind]
+    inside = any(r.in_reward for r in decides)
+    if inside:
+        findings.append(_read(decides, "the reward"))
+        others = [r for r in others if r.kind]
     if others:
-        inside = any(r.in_reward for r in others)
-        findings.append(
-            Finding(
-                "reward-reads-surroundings",
-                "warning" if inside else "info",
-                f"{'the reward' if inside else 'code of the package'} reads {_listed(named(others))}",
-                "Let the reward depend on the task and the completion; keep these reads for time limits and clients.",
-                others[0].where,
-            )
-        )
+        findings.append(_read(others, "code of the package"))
     return findings
+
+
+def _read(reads: list[SurroundingsRead], who: str) -> Finding:
+    return Finding(
+        "reward-reads-surroundings",
+        "warning" if who == "the reward" else "info",
+        f"{who} reads {_listed(named(reads))}",
+        "Let the reward depend on the task and the completion; keep these reads for time limits and clients.",
+        reads[0].where,
+    )
 
 
 def _listed(names: list[str]) -> str:

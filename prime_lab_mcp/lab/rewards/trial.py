@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold
@@ -16,9 +16,11 @@ from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_eff
 from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
 from prime_lab_mcp.lab.rewards.observations import (
+    EPSILON,
     Expected,
     JudgeUse,
     OtherProcessScore,
+    PromptedGolds,
     RepeatedScore,
     ScoredCase,
     ScoredProbe,
@@ -28,6 +30,7 @@ from prime_lab_mcp.lab.rewards.observations import (
 from prime_lab_mcp.lab.rewards.probes.answer_formats import AnswerWrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import (
     AnswerStyle,
+    Draft,
     Probe,
     assistant_message,
     build_probes,
@@ -35,13 +38,15 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import (
     group_by_task,
 )
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind, label_of
-from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer, spread_over_answers
 from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
-from prime_lab_mcp.lab.rewards.witness import ComparedScores, compare_with_witness
+from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
+from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
+from prime_lab_mcp.lab.rewards.task_maximum import ASKED, lower_levels, task_maxima
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
+from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.pool import OTHER_SEED
-from prime_lab_mcp.lab.worker.problems import ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
 from prime_lab_mcp.lab.worker.witness import Witness
 
@@ -128,6 +133,8 @@ def _through(judge: JudgeInfo, relay: RelayCounts) -> JudgeInfo:
 _SECONDS = 10.0
 """Time for scoring the golds; a slow reward gets a smaller sample, but at least `_FEW`."""
 _FEW = 24
+_SLOW_CASE_MS = 700.0
+"""Time for scoring one completion above which as few probes are scored as with a judge."""
 _REPEAT_MS = 3000.0
 """Time for one repetition of ordinary completions; a slow reward gets fewer, but at least `_REPEATED`."""
 _REPEATED = 6
@@ -154,10 +161,31 @@ async def score_tasks(
     picked = spread_over_answers(found.style.golds, examples, found.style.form)
     probes = build_probes(found.style, picked, {row.index: row for row in rows}, hacks=hacks)
     heavy = [p for p in probes if is_stress(p)]
-    shots, repeats = await _probe(scorer, [p for p in probes if p not in heavy], sparing)
+    slow = sorted(s.ms for _, s in found.scored)[len(found.scored) // 2] > _SLOW_CASE_MS if found.scored else False
+    shots, repeats = await _probe(scorer, [p for p in probes if p not in heavy], sparing or slow)
+    shots = (*shots, *await _wrongs_of_levels(scorer, found.style, golds))
     if not scorer.company:  # In another group, a completion may rightly earn another reward.
         repeats = (*_seen_before(found, golds), *repeats)
     return TaskScores(golds, shots, repeats, tuple(picked), tuple(heavy))
+
+
+async def _wrongs_of_levels(
+    scorer: Scorer, style: AnswerStyle, golds: Sequence[ScoredProbe]
+) -> tuple[ScoredProbe, ...]:
+    """Score one wrong answer for some tasks of each lower level of rewards of golds (task_maximum.py)."""
+    by_row = {gold.row: gold for gold in style.golds.golds}
+    rows = [s.probe.row for level in lower_levels(golds).values() for s in level[:ASKED]]
+    if scorer.gave_up:
+        return ()
+    wrongs = [
+        Draft(
+            Family.WRONG,
+            style.wrapper.wrap(clearly_wrong_answer(style.golds, by_row[row], style.form)),
+            "of a lower level",
+        ).probe(f"{row}/level", row)
+        for row in rows
+    ]
+    return await score_probes(scorer, wrongs)
 
 
 def _seen_before(found: Calibration, golds: Sequence[ScoredProbe]) -> list[RepeatedScore]:
@@ -215,12 +243,14 @@ async def _twice(scorer: Scorer, shots: Sequence[ScoredProbe]) -> tuple[Repeated
 
 async def score_probes(scorer: Scorer, probes: Sequence[Probe]) -> tuple[ScoredProbe, ...]:
     """Score probes, in order."""
+    probes = [scorer.prepared(p) for p in probes]
     scored = await scorer.score([p.case for p in probes])
     return tuple(ScoredProbe(p, s) for p, s in zip(probes, scored, strict=True))
 
 
 GOLD_TASKS = 500
 """Most tasks whose gold is scored; a larger taskset is sampled with a seed."""
+FULL_SHARE = 0.99
 _NOTHING = "I do not know."
 _JUDGED = "a judge scores these completions"
 _PLAYED = "only whole rollouts earn this reward"
@@ -241,20 +271,23 @@ async def run_trial(
     wrapper: AnswerWrapper | None = None,
     relay: RelayCounts | None = None,
     arguments: Mapping[str, Any] | None = None,
+    own_raises: frozenset[str] = frozenset(),
 ) -> Trial:
     """Try the environment's reward on golds, probes and the caller's `cases`, and return all observations.
 
     `source` is the environment's code, which is searched for tags and listed words. `wrapper` replaces the calibration
     of the wrapper. `relay` leads to the judge, if any. `arguments` of the environment may name the judge.
+    `own_raises` are the places of `reward_source.raise_statements`.
     """
     sparing = asks_judge(loaded) or relay is not None
     async with AsyncExitStack() as stack:
         witness: Witness | None = None
         if sample.rows and not sparing:
             witness = await stack.enter_async_context(worker.witness(max(row.index for row in sample.rows)))
-        return await _observe(
+        trial = await _observe(
             worker, loaded, sample, source, witness, examples, hacks, cases, wrapper, relay, arguments, sparing
         )
+    return replace(trial, own_raises=own_raises if loaded.api == "v1" else frozenset())
 
 
 async def _observe(
@@ -285,23 +318,37 @@ async def _observe(
     if style is not None and grouped:
         scorer.company = group_by_task(style)
     probes, unmatched = place_cases(cases(style), sample.rows, style)
+    solved = Solved()
+    rows: Sequence[Row] = sample.rows
+    if not scorer.gave_up:
+        solved = await play_solutions(worker, loaded, rows, scripted_rollouts.supplied_solutions(probes))
+    replaced = loaded.turns and not grouped and solved.best > EPSILON and not _as_good(found, solved)
+    if replaced:
+        found, rows = await _after_calls(scorer, solved, found, rows, source, wrapper, sparing)
+        style = found.style if found is not None and scorer.before else style
     tried = TaskScores(golds=_first_tried(found))
-    if found is not None and found.mean is not None:
-        tried = await score_tasks(scorer, found, sample.rows, examples=examples, hacks=hacks, sparing=sparing)
+    if found is not None and found.mean is not None and (scorer.before or not replaced):
+        tried = await score_tasks(scorer, found, rows, examples=examples, hacks=hacks, sparing=sparing)
     golds, shots, repeats = tried.golds, tried.shots, tried.repeats
     played = (
-        await scripted_rollouts.play_scripts(worker, loaded, style, sample.rows)
+        await scripted_rollouts.play_scripts(worker, loaded, style, rows)
         if not scorer.gave_up
         else scripted_rollouts.PlayedRollouts()
     )
+    by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
-    if played.deciding_script is not None:
+    if by_rollouts:
+        golds, shots = scripted_rollouts.solution_probes(solved, played)
+    elif not replaced and played.deciding_script is not None:
+        by_rollouts = True
         golds, shots = scripted_rollouts.rollout_probes(played)
-        repeats = ()
-    if supplied and played.stateful and (played.deciding_script is not None or not any(s.reward for s in golds)):
+    repeats = () if by_rollouts else repeats
+    if supplied and played.stateful and (by_rollouts or not any(s.reward for s in golds)):
         supplied = await scripted_rollouts.replay_cases(worker, supplied)
         witness = None
-    known = [] if played.deciding_script is not None else [*shots, *(s.shot for s in supplied)]
+    elif loaded.turns:
+        supplied = await scripted_rollouts.replay_calls(worker, supplied)
+    known = [] if by_rollouts else [*shots, *(s.shot for s in supplied)]
     alive = bool(known) and not scorer.faulty and not sparing
     behaviour = await side_effects.observe_side_effects(worker, known) if alive else None
     other_process: tuple[OtherProcessScore, ...] = ()
@@ -310,9 +357,9 @@ async def _observe(
             worker, known, repeats, OTHER_SEED if several else None
         )
     compared = ComparedScores(Witnessed(skipped=_JUDGED if sparing else _PLAYED))
-    if witness is not None and not sparing and played.deciding_script is None:
+    if witness is not None and not sparing and not by_rollouts:
         compared = await compare_with_witness(witness, scorer, known or golds, repeats, sample.rows)
-    if style is not None and tried.picked and hacks and played.deciding_script is None and not sparing:
+    if style is not None and tried.picked and hacks and not by_rollouts and not sparing:
         shots = (*shots, *await score_stress(scorer, tried.heavy, style, tried.picked[0]))
     if any(s.scored.has(ProblemCode.LEFT_PROCESSES) for s in (*golds, *shots)):
         await worker.close()  # The pool reuses workers, and the processes that scoring left behind would live on.
@@ -327,7 +374,7 @@ async def _observe(
         repeats=repeats,
         supplied=supplied,
         unmatched=tuple(unmatched),
-        faults=tuple(_shot(case, scored) for case, scored in scorer.faulty),
+        faults=tuple(_shot(case, scored) for case, scored in (*scorer.faulty, *scorer.slow)),
         side_effects=behaviour,
         other_process=(*other_process, *compared.other_process),
         witnessed=compared.witnessed,
@@ -335,11 +382,53 @@ async def _observe(
         no_rollouts=played.unavailable,
         no_rollouts_by_design=played.by_design,
         rollouts_broke=played.broken,
-        by_rollouts=played.deciding_script is not None,
+        by_rollouts=by_rollouts,
+        solved=solved,
+        after_calls=bool(scorer.before),
+        interactive=loaded.turns,
+        api=loaded.api,
+        task_class=loaded.task_class,
         gave_up=scorer.gave_up,
         tasks=sample.total,
         renderings=found.tried if found is not None else 0,
+        prompted=_prompted(found),
+        levels=task_maxima(golds, shots),
     )
+
+
+def _as_good(found: Calibration | None, solved: Solved) -> bool:
+    """Whether the bare gold earns as much as the solutions do."""
+    return found is not None and (found.mean or 0.0) >= FULL_SHARE * solved.best - EPSILON
+
+
+async def _after_calls(
+    scorer: Scorer,
+    solved: Solved,
+    found: Calibration | None,
+    rows: Sequence[Row],
+    source: str,
+    wrapper: AnswerWrapper | None,
+    sparing: bool,
+) -> tuple[Calibration | None, Sequence[Row]]:
+    """Calibrate on completions that follow the calls of the solutions, where those earn more than bare ones.
+
+    Then `scorer.before` holds the calls, and only tasks whose solution was played are left. Otherwise nothing changes.
+    """
+    scorer.before = calls_before_answer(solved)
+    few = [row for row in rows if row.index in scorer.before]
+    again = await calibrate(scorer, few, source, wrapper, sparing) if few else None
+    if again is None or (again.mean or 0.0) < FULL_SHARE * solved.best - EPSILON:
+        scorer.before = {}
+        return found, rows
+    return again, few
+
+
+def _prompted(found: Calibration | None) -> PromptedGolds | None:
+    """The golds in the prompted form, where they were tried."""
+    if found is None or found.prompted is None or found.mean is None:
+        return None
+    form = found.prompted
+    return PromptedGolds(form.wrapper.wrap("…"), form.mean, found.mean, tuple(_shot(c, s) for c, s in form.scored))
 
 
 def _first_tried(found: Calibration | None) -> tuple[ScoredProbe, ...]:
@@ -354,5 +443,7 @@ def _shot(case: Case, scored: Scored) -> ScoredProbe:
 
 
 async def _supplied(scorer: Scorer, probes: Sequence[tuple[Probe, Expected]]) -> tuple[ScoredCase, ...]:
+    before, scorer.before = scorer.before, {}  # The caller's conversations are whole.
     shots = await score_probes(scorer, [probe for probe, _ in probes])
+    scorer.before = before
     return tuple(ScoredCase(shot, expected) for shot, (_, expected) in zip(shots, probes, strict=True))

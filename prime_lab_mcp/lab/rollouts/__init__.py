@@ -39,5 +39,11 @@ __all__ = [
     "read_scores",
 ]
 
-ENTRY = ("components", "conversation", "gold_mentions", "layouts", "reading", "rollout")
+ENTRY = (
+    "components",
+    "conversation",
+    "layouts",
+    "reading",
+    "rollout",
+)
 """Modules that other packages may import."""

@@ -1,8 +1,8 @@
-"""Decides which components and metrics of a reward judge the form of a completion rather than its answer.
+"""Decides which components and metrics of a reward judge the form or the style of a completion rather than its answer.
 
-A component judges the form if its name says so (`answer_format`, `parse_reward`). A rollout that is paid only for its
-form counts as unrewarded. `form_statistics` counts how often the form was correct and how often those rollouts were
-solved.
+A component judges the form if its name says so (`answer_format`, `parse_reward`), and the style if its name speaks of
+length, brevity or style. A rollout that is paid only for its form or style counts as unrewarded. `form_statistics`
+counts how often the form was correct and how often those rollouts were solved.
 
 Checks before a run, evaluations and training runs all use this module, so that they classify a component alike. The
 name is foreign text and the only evidence there is.
@@ -57,6 +57,33 @@ def is_about_form(name: str) -> bool:
     return bool(words(name) & _FORM) or any(_IN_FORM.search(part) for part in name.split("/"))
 
 
+_STYLE = frozenset(
+    {
+        "brevity",
+        "brief",
+        "concise",
+        "conciseness",
+        "length",
+        "markdown",
+        "overlong",
+        "repetition",
+        "repetitive",
+        "style",
+        "terse",
+        "tone",
+        "verbosity",
+        "xml",
+        "xmlcount",
+    }
+)
+
+
+@cache
+def judges_answer(name: str) -> bool:
+    """Whether a component may judge the answer: its name speaks neither of form nor of length, brevity or style."""
+    return not is_about_form(name) and not words(name) & _STYLE
+
+
 @cache
 def is_penalty(name: str) -> bool:
     """Whether zero is the good score of a component: `format_penalty`, `parse_errors`."""
@@ -79,7 +106,7 @@ def measures_form(name: str) -> bool:
 
 
 def earned_for_answer(rollout: Rollout, weights: Mapping[str, float] | None = None) -> bool:
-    """Whether a scored rollout was rewarded for its answer and not only for its form."""
+    """Whether a scored rollout was rewarded for its answer and not only for its form or style."""
     scores = answer_scores(rollout, weights)
     if not scores:
         return (rollout.reward or 0.0) > 0
@@ -87,7 +114,7 @@ def earned_for_answer(rollout: Rollout, weights: Mapping[str, float] | None = No
 
 
 def answer_scores(rollout: Rollout, weights: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return the scores of the components with a positive weight that judge the answer, not its form.
+    """Return the scores of the components with a positive weight that judge the answer, not its form or style.
 
     `weights` supplies the weights for layouts that do not store them (v0).
     """
@@ -96,7 +123,7 @@ def answer_scores(rollout: Rollout, weights: Mapping[str, float] | None = None) 
         if weight is None:
             # v0 stores the number of tool calls among the scores.
             weight = 0.0 if name.endswith("_calls") else (weights or {}).get(name, 0.0 if weights else 1.0)
-        if weight > 0 and not is_about_form(name):
+        if weight > 0 and judges_answer(name):
             scores[name] = score
     return scores
 
@@ -146,23 +173,18 @@ class FormStatistics:
         }
 
 
-def form_statistics(
-    name: str, scores: Sequence[float], rewards: Sequence[float], cut: Sequence[int], solved: float
-) -> FormStatistics:
-    """Count form against success. The sequences have one entry per rollout.
-
-    A rollout counts as solved if its reward is at least `solved`. A score of NaN means that the rollout has no score.
-    """
+def form_statistics(name: str, scores: Sequence[float], solved: Sequence[int], cut: Sequence[int]) -> FormStatistics:
+    """Count form against success. The sequences have one entry per rollout; a score of NaN means no score."""
     cells = [0, 0, 0, 0]
     complete = broken = known = 0
     total = 0.0
-    for score, reward, truncated in zip(scores, rewards, cut, strict=False):
+    for score, success, truncated in zip(scores, solved, cut, strict=False):
         if score != score:
             continue
         known += 1
         total += score
         kept = score >= FORM_KEPT
-        cells[(0 if kept else 2) + (reward < solved)] += 1
+        cells[(0 if kept else 2) + (not success)] += 1
         if not truncated:
             complete += 1
             broken += not kept

@@ -147,6 +147,7 @@ def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], *, several: boo
             name_or_empty(mapping_or_empty(agent.get("config")).get("model")),
             name_or_empty(mapping_or_empty(trace.get("verifiers")).get("version")),
         ),
+        called_tool=any(m.get("tool_calls") for m in _replies(trace)) if trace.get("tools") else None,
     )
 
 
@@ -266,6 +267,7 @@ def v0_rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:
         nonfinite=error is None and finite_reward is None,
         id=v0_rollout_id(record.get("example_id"), number(timing.get("start_time"))),
         record=record,
+        called_tool=v0_called_tool(metrics),
     )
 
 
@@ -281,6 +283,12 @@ def v0_error(error: Any) -> str | None:
 def v0_components(metrics: Mapping[str, float]) -> dict[str, tuple[float, float | None]]:
     """Return the scores of the reward functions, with None for the weights, which v0 does not store."""
     return {k: (v, None) for k, v in metrics.items() if k not in V0_COUNTERS}
+
+
+def v0_called_tool(metrics: Mapping[str, float]) -> bool | None:
+    """Whether the model called a tool, by the counter that environments with tools record."""
+    calls = metrics.get("total_tool_calls")
+    return None if calls is None else calls > 0
 
 
 def v0_rollout_id(example: Any, started: float | None) -> str:

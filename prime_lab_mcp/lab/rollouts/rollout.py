@@ -59,6 +59,8 @@ class Rollout:
     record: Mapping[str, Any] = field(default_factory=dict)
     """The decoded record, for readers that need other fields."""
     origin: RolloutOrigin = UNKNOWN_ORIGIN
+    called_tool: bool | None = None
+    """Whether the model called a tool; None where it was offered none, or the layout does not say."""
 
 
 _KINDS = 8

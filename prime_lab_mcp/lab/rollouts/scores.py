@@ -9,6 +9,7 @@ which a property test checks.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import msgspec
@@ -54,6 +55,8 @@ class _Version(msgspec.Struct, gc=False):
 
 class _Trace(msgspec.Struct, gc=False):
     task: _Task
+    tools: msgspec.Raw = msgspec.Raw(b"null")
+    nodes: msgspec.Raw = msgspec.Raw(b"null")
     id: str | None = None
     agent: _Agent | None = None
     calls: list[_Call] | None = None
@@ -148,7 +151,18 @@ def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout |
             (agent.config.model if agent is not None and agent.config is not None else None) or "",
             (trace.verifiers.version if trace.verifiers is not None else None) or "",
         ),
+        _called_tool(trace),
     )
+
+
+_MADE_CALL = re.compile(rb'"tool_calls"\s*:\s*\[\s*\{')
+"""A list of tool calls that is not empty. Inside of a JSON text, the quotes would be escaped."""
+
+
+def _called_tool(trace: _Trace) -> bool | None:
+    if bytes(trace.tools) in (b"null", b"[]"):
+        return None
+    return _MADE_CALL.search(bytes(trace.nodes)) is not None
 
 
 _last = UNKNOWN_ORIGIN
@@ -239,5 +253,8 @@ def v0_scores(line: bytes) -> list[Rollout] | None:
             stop,
             False,
             layouts.v0_rollout_id(row.example_id, row.timing.start_time),
+            {},
+            UNKNOWN_ORIGIN,
+            layouts.v0_called_tool(metrics),
         )
     ]

@@ -1,28 +1,48 @@
-"""A cache of downloaded data for the environments of one workspace, filled with links to the user's own cache.
+"""Caches of downloaded data: one for each version of an environment, filled with links to data that can be trusted.
 
-Environment code must not write into the user's caches: it could change the data of another environment. It gets folders
-of its own in the state directory. What the user downloaded before is there as links to files that environment code may
-read, so that nothing is downloaded again.
+Environment code must not write into the user's caches: it could change the data of another environment. It must not
+write what another version of itself reads, either: evidence would rest on files that no fingerprint covers. So each
+version, by the fingerprint of its source, gets folders of its own in the state directory. What the user downloaded
+before is there as links to files that environment code may read. What another version of the same environment
+downloaded is there too where the name of a file is the sha256 of its content: such files cannot be forged.
+
+The server is not confined, and environment code may have replaced any folder of its cache. Folders are opened by
+descriptor, without following links (base/handover.py), and a cache with anything else in their place is made anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from prime_lab_mcp.lab.base import handover
+
 _MOST_FILES = 50_000
+_MOST_DEPTH = 32
 _VARIABLES = ("HF_HUB_CACHE", "HF_DATASETS_CACHE")
 _FOLDERS = {"HF_HUB_CACHE": "hub", "HF_DATASETS_CACHE": "datasets"}
 MODULES = "HF_MODULES_CACHE"
+_OWN_FOLDERS = (*_FOLDERS.values(), "modules", "programs")
+_CACHES, _VERIFIED = "caches", "downloads"
+_BY_CONTENT = re.compile(r"[0-9a-f]{64}")
+"""Name of a file that huggingface_hub 1.0 stores under its sha256 (`blobs` of a repository, in LFS or Xet)."""
+_MOST_VERIFIED_BYTES = 20 << 30
+_CHUNK = 1 << 20
+KEPT = 4
+"""Caches of the newest versions of one environment that stay."""
+UNUSED_SECONDS = 6 * 3600.0
+"""Age after which an older cache is removed: an evaluation may still read it before."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataCache:
-    """The folder of an environment's own cache, and the user's folders that its links lead to."""
+    """The folder of an environment's own cache, and the folders outside that its links lead to."""
 
     root: Path
     users: tuple[Path, ...]
@@ -40,38 +60,145 @@ def users_caches(environment: Mapping[str, str] = os.environ) -> dict[str, Path]
     return {name: Path(environment.get(name) or home / folder) for name, folder in _FOLDERS.items()}
 
 
-def data_cache(state_dir: Path, workspace: str, name: str) -> DataCache:
-    """The cache of one environment of a workspace, with links to what the user has by now."""
-    digest = hashlib.sha256(f"{workspace}\n{name}".encode()).hexdigest()[:16]
-    root = state_dir / "caches" / digest
+def hub_token(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The user's login at the Hub, where huggingface_hub 1.0 (`get_token`) looks for it."""
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if environment.get(name, "").strip():
+            return environment[name].strip()
+    cache = Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/")) / ".cache")
+    home = Path(environment.get("HF_HOME") or cache / "huggingface")
+    try:
+        return Path(environment.get("HF_TOKEN_PATH") or home / "token").read_text(encoding="utf-8").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def interpreter_caches(state_dir: Path, python: Path) -> Path:
+    """The folder of all caches of environments that run in one interpreter, whose packages may write them."""
+    return state_dir / _CACHES / f"python-{_digest(str(python.parent.parent))}"
+
+
+def data_cache(state_dir: Path, workspace: str, name: str, version: str, python: Path) -> DataCache:
+    """The cache of one version of an environment, with links to what the user has by now.
+
+    `version` is the fingerprint of the environment's source. Raises PlantedPath where environment code that runs now
+    keeps putting other things in the place of folders.
+    """
+    family = interpreter_caches(state_dir, python)
+    verified = state_dir / _VERIFIED
+    for folder in (family, verified):
+        folder.mkdir(parents=True, exist_ok=True)
+    environment = _digest(f"{workspace}\n{name}")
+    root = family / f"{environment}-{_digest(version)}"
+    for attempt in (1, 2):
+        new = not os.path.lexists(root)
+        try:
+            _fill(family, root)
+            if new:
+                with suppress(OSError):
+                    _link_verified(family, environment, root, verified)
+            break
+        except (handover.PlantedPath, PermissionError) as error:
+            if attempt == 2:
+                raise handover.PlantedPath(name, "closed, or replaced again and again") from error
+            handover.discard_folder(root)
+    if new:
+        _remove_older(family, environment)
+    users = (path.resolve() for path in users_caches().values() if path.is_dir())
+    return DataCache(root, (*users, verified.resolve()))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _fill(family: Path, root: Path) -> None:
+    for name in _OWN_FOLDERS:
+        handover.make_below(family, f"{root.name}/{name}")
     users = users_caches()
-    for variable, folder in _FOLDERS.items():
-        (root / folder).mkdir(parents=True, exist_ok=True)
-        with suppress(OSError):
-            _link_below(users[variable], root / folder)
-    for folder in ("modules", "programs"):
-        (root / folder).mkdir(exist_ok=True)
-    return DataCache(root, tuple(path.resolve() for path in users.values() if path.is_dir()))
+    for variable in _VARIABLES:
+        with (
+            suppress(FileNotFoundError),
+            handover.folder_below(family, f"{root.name}/{_FOLDERS[variable]}") as opened,
+        ):
+            _link_below(users[variable], opened, [_MOST_FILES], _MOST_DEPTH)
+    with suppress(OSError), handover.folder_below(family, root.name) as opened:
+        os.utime(opened)
 
 
-def _link_below(source: Path, target: Path) -> None:
-    """Repeat the folders of `source` below `target`, with links in place of files. What is there stays."""
-    if not source.is_dir():
+def _link_below(source: Path, into: int, left: list[int], depth: int) -> None:
+    """Repeat the folders of `source` in the folder `into`, with links in place of files. What is there stays.
+
+    Raises PlantedPath where a folder is something else there.
+    """
+    if not source.is_dir() or not depth:
         return
-    linked = 0
-    for folder, _, names in os.walk(source):
-        into = target / os.path.relpath(folder, source)
-        if into.is_symlink():
-            continue
-        into.mkdir(exist_ok=True)
-        for name in names:
-            place, original = into / name, Path(folder, name)
-            if name.endswith((".lock", ".incomplete")) or os.path.lexists(place):
-                continue
-            # The Hub's cache links from snapshots to blobs by relative paths, which hold here as well.
-            lead = os.readlink(original) if original.is_symlink() else str(original)
-            with suppress(FileExistsError):
-                os.symlink(lead, place)
-            linked += 1
-        if linked > _MOST_FILES:
-            return
+    with os.scandir(source) as entries:
+        for entry in entries:
+            if left[0] <= 0:
+                return
+            if entry.is_dir():
+                if not entry.is_symlink():
+                    with handover.folder_within(into, entry.name) as inner:
+                        _link_below(Path(entry.path), inner, left, depth - 1)
+            elif not entry.name.endswith((".lock", ".incomplete")):
+                # The Hub's cache links from snapshots to blobs by relative paths, which hold here as well.
+                lead = os.readlink(entry.path) if entry.is_symlink() else entry.path
+                with suppress(FileExistsError):
+                    os.symlink(lead, entry.name, dir_fd=into)
+                    left[0] -= 1
+
+
+def _link_verified(family: Path, environment: str, root: Path, verified: Path) -> None:
+    """Link what other versions of the environment downloaded, where the content shows that it is what its name says."""
+    left = [_MOST_VERIFIED_BYTES]
+    for other in (path for path in _caches_of(family, environment) if path != root):
+        with suppress(handover.PlantedPath):  # another version's own affair
+            for repository in handover.list_below(other, "hub"):
+                _link_blobs(other, f"hub/{repository}/blobs", root, verified, left)
+
+
+def _link_blobs(other: Path, blobs: str, root: Path, verified: Path, left: list[int]) -> None:
+    with suppress(handover.PlantedPath):
+        for blob in filter(_BY_CONTENT.fullmatch, handover.list_below(other, blobs)):
+            left[0] -= _verify(other, f"{blobs}/{blob}", verified / blob, left[0])
+            if (verified / blob).is_file():
+                with handover.folder_below(root, blobs) as opened, suppress(FileExistsError):
+                    os.symlink(verified / blob, blob, dir_fd=opened)
+
+
+def _verify(folder: Path, path: str, target: Path, most: int) -> int:
+    """Copy a file to `target`, whose name is a sha256, if that is the file's. Returns the bytes that were copied."""
+    if target.exists():
+        os.utime(target)
+        return 0
+    digest, copied = hashlib.sha256(), 0
+    temporary = target.with_name(f"{handover.REMOVED}{os.getpid()}-{target.name}")
+    try:
+        with handover.open_below(folder, path) as source, temporary.open("wb") as sink:
+            while chunk := source.read(_CHUNK):
+                copied += len(chunk)
+                if copied > most:
+                    return 0
+                digest.update(chunk)
+                sink.write(chunk)
+        if digest.hexdigest() == target.name:
+            os.replace(temporary, target)
+    except (handover.PlantedPath, FileNotFoundError):
+        return 0  # such as a link to the user's own cache
+    finally:
+        temporary.unlink(missing_ok=True)
+    return copied
+
+
+def _caches_of(family: Path, environment: str) -> list[Path]:
+    """The caches of an environment, the newest first."""
+    found = [path for path in family.glob(f"{environment}-*") if path.is_dir() and not path.is_symlink()]
+    return sorted(found, key=lambda path: path.lstat().st_mtime, reverse=True)
+
+
+def _remove_older(family: Path, environment: str) -> None:
+    with suppress(OSError):
+        for path in _caches_of(family, environment)[KEPT:]:
+            if time.time() - path.lstat().st_mtime > UNUSED_SECONDS:
+                handover.discard_folder(path)

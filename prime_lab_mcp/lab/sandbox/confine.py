@@ -24,7 +24,7 @@ import resource
 import stat
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 FAILED = 126
@@ -145,7 +145,8 @@ def _apply_landlock(policy: dict[str, Any], ports: int | None) -> None:
     for path in policy["read"]:
         rules.path(path, _READING)
     for path in policy["write"]:
-        rules.path(path, ~_MAKE_DEVICES)
+        if path == SHARED_MEMORY or not os.path.islink(path):  # environment code may have replaced its own folder
+            rules.path(path, ~_MAKE_DEVICES)
     for path in _DEVICES:
         rules.path(path, _READ_FILE | _WRITE_FILE)
     rules.apply()
@@ -181,9 +182,25 @@ _FORBIDDEN = (
     "fsmount", "fspick", "mount_setattr", "setns", "unshare", "name_to_handle_at", "open_by_handle_at",
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
     "acct", "quotactl", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
-    "setdomainname", "syslog", "iopl", "ioperm", "vhangup", "migrate_pages", "move_pages",
+    "setdomainname", "syslog", "iopl", "ioperm", "vhangup", "migrate_pages", "move_pages", "shmget", "semget", "msgget",
+    "mq_open",
 )  # fmt: skip
-"""System calls without use for environment code: debugging others, kernel keys, mounts, namespaces, the machine."""
+"""System calls without use for environment code: debugging others, kernel keys, mounts, namespaces, the machine, and
+System V shared memory and message queues, which outlive all processes and which no path leads to."""
+_MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
+"""System calls that change permissions, with the place of the mode. Landlock judges none of them, and a filter sees no
+path. A mode counts if the owner keeps reading and writing and nobody else writes. Others succeed without effect,
+because programs that copy files set the mode of the original."""
+_MODE_BITS, _OWNER_READS_AND_WRITES = 0o7622, 0o600
+_WITHOUT_EFFECT = (
+    "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat", "utimensat",
+)  # fmt: skip
+"""System calls that change owner and times of files, wherever they are. They succeed, as copying programs expect."""
+_EXTENDED = (
+    "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
+    "file_setattr",
+)  # fmt: skip
+"""System calls that change extended attributes. They are not supported, as on file systems without attributes."""
 _OTHERS = {
     "prlimit64": 0, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
     "setpriority": 1, "ioprio_set": 1,
@@ -202,7 +219,11 @@ _X86 = {
     "quotactl": 179, "settimeofday": 164, "clock_settime": 227, "adjtimex": 159, "clock_adjtime": 305,
     "sethostname": 170, "setdomainname": 171, "syslog": 103, "iopl": 172, "ioperm": 173, "vhangup": 153,
     "migrate_pages": 256, "move_pages": 279, "prlimit64": 302, "sched_setaffinity": 203, "sched_setscheduler": 144,
-    "sched_setparam": 142, "sched_setattr": 314, "setpriority": 141, "ioprio_set": 251,
+    "sched_setparam": 142, "sched_setattr": 314, "setpriority": 141, "ioprio_set": 251, "chmod": 90, "fchmod": 91,
+    "fchmodat": 268, "fchmodat2": 452, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260, "utime": 132,
+    "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190,
+    "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "setxattrat": 463, "removexattrat": 466,
+    "file_setattr": 469, "shmget": 29, "semget": 64, "msgget": 68, "mq_open": 240,
 }  # fmt: skip
 _ARM = {
     "socket": 198, "sendto": 206, "sendmsg": 211, "sendmmsg": 269, "clone": 220, "clone3": 435, "ioctl": 29,
@@ -216,7 +237,10 @@ _ARM = {
     "settimeofday": 170, "clock_settime": 112, "adjtimex": 171, "clock_adjtime": 266, "sethostname": 161,
     "setdomainname": 162, "syslog": 116, "vhangup": 58, "migrate_pages": 238, "move_pages": 239, "prlimit64": 261,
     "sched_setaffinity": 122, "sched_setscheduler": 119, "sched_setparam": 118, "sched_setattr": 274,
-    "setpriority": 140, "ioprio_set": 30,
+    "setpriority": 140, "ioprio_set": 30, "fchmod": 52, "fchmodat": 53, "fchmodat2": 452, "fchownat": 54, "fchown": 55,
+    "utimensat": 88, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15,
+    "fremovexattr": 16, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469,
+    "shmget": 194, "semget": 190, "msgget": 186, "mq_open": 180,
 }  # fmt: skip
 _MACHINES = {"x86_64": (0xC000003E, _X86), "aarch64": (0xC00000B7, _ARM)}
 """The audit number of the architecture, and its system calls (Linux 6.18, arch/*/.../syscall*.tbl)."""
@@ -239,6 +263,13 @@ def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
     """For each system call with a rule, the instructions that judge the call."""
     for name in _FORBIDDEN:
         yield name, [_refuse(errno.EPERM)]
+    for name, place in _MODES.items():
+        kept = [_argument(place), (_AND, 0, 0, _MODE_BITS), (_EQUAL, 1, 0, _OWNER_READS_AND_WRITES), _refuse(0), _PASS]
+        yield name, kept
+    for name in _WITHOUT_EFFECT:
+        yield name, [_refuse(0)]
+    for name in _EXTENDED:
+        yield name, [_refuse(errno.ENOTSUP)]
     # glibc falls back to clone, whose flags can be read; those of clone3 lie in memory.
     yield "clone3", [_refuse(errno.ENOSYS)]
     yield "clone", [_argument(0), (_ANY_BIT, 0, 1, _NAMESPACES), _refuse(errno.EPERM), _PASS]
@@ -300,6 +331,77 @@ def _apply_seccomp(unix_sockets: bool) -> None:
     _prctl(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 
+# --- namespaces --------------------------------------------------------------------------------------------------
+
+_NEW_MOUNTS, _NEW_USER, _NEW_NETWORK = 0x00020000, 0x10000000, 0x40000000
+_PRIVATE, _RECURSIVE, _NO_SET_USER, _NO_DEVICES = 1 << 18, 1 << 14, 2, 4
+SHARED_MEMORY = "/dev/shm"
+
+
+def _enter_empty_network() -> None:
+    """Enter a network namespace, whose one interface (loopback) is down. Raises OSError where that is forbidden."""
+    _enter_namespace(_NEW_NETWORK)
+
+
+def _enter_own_shared_memory() -> None:
+    """Mount an empty /dev/shm that only this process and its descendants have. Raises OSError where that is forbidden.
+
+    The kernel frees its content when the last of them ends.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    _enter_namespace(_NEW_MOUNTS)
+    at = SHARED_MEMORY.encode()
+    for arguments in (
+        (b"none", b"/", None, _RECURSIVE | _PRIVATE, None),  # nothing that is mounted here shows outside
+        (b"shm", at, b"tmpfs", _NO_SET_USER | _NO_DEVICES, b"mode=1777"),
+    ):
+        source, target, kind, flags, data = arguments
+        if libc.mount(source, target, kind, ctypes.c_ulong(flags), data) != 0:
+            raise OSError(ctypes.get_errno(), "mount")
+
+
+def _enter_namespace(kind: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(kind) == 0:
+        return
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(_NEW_USER | kind) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    dumpable = libc.prctl(3, 0, 0, 0, 0)
+    _prctl(4, 1)  # the files of a process that is not dumpable belong to root
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+    _prctl(4, dumpable)
+
+
+def leave_network() -> bool:
+    """Give up the network as a whole, loopback included. False, and nothing is changed, where the kernel refuses."""
+    return _entered(_enter_empty_network)
+
+
+def own_shared_memory() -> bool:
+    """Get a /dev/shm of one's own. False, and nothing is changed, where the kernel refuses."""
+    return os.path.isdir(SHARED_MEMORY) and _entered(_enter_own_shared_memory)
+
+
+def _entered(enter: Callable[[], None]) -> bool:
+    pid = os.fork()  # A namespace cannot be left, so another process tries first.
+    if pid == 0:
+        code = 1
+        try:
+            enter()
+            code = 0
+        except OSError:
+            pass
+        finally:
+            os._exit(code)
+    if os.waitpid(pid, 0)[1] != 0:
+        return False
+    enter()
+    return True
+
+
 # --- the rest of Linux -------------------------------------------------------------------------------------------
 
 _CAPABILITIES = 0b11011
@@ -353,21 +455,29 @@ def set_limits(limits: Iterable[tuple[int, int]]) -> None:
 
 
 def sandbox_profile(policy: dict[str, Any]) -> str:
-    """The profile for sandbox(7) of macOS. A probe has to show on the machine that it denies."""
+    """The profile for sandbox(7) of macOS. A probe has to show on the machine that it denies.
+
+    The last rule that matches decides, and a rule without a filter matches everything. Filters are as in the profiles
+    in /System/Library/Sandbox/Profiles; hosts are `*` or `localhost`. A socket of mDNSResponder resolves names.
+    """
 
     def below(paths: Iterable[str]) -> str:
-        return " ".join(f"(subpath {json.dumps(os.path.realpath(path))})" for path in paths)
+        full = (os.path.realpath(path).replace("\\", "\\\\").replace('"', '\\"') for path in paths)
+        return " ".join(f'(subpath "{path}")' for path in full)
 
+    readable = [*policy["read"], *policy["write"]]
     lines = [
         "(version 1)",
         "(allow default)",
         '(deny file-read-data (subpath "/Users") (subpath "/private/var/root") (subpath "/Volumes"))',
         f"(deny file-read-data {below(policy['hidden'])})" if policy["hidden"] else "",
         "(deny file-write*)",
-        f"(allow file-read* {below([*policy['read'], *policy['write']])})",
+        f"(allow file-read* {below(readable)})" if readable else "",
         f'(allow file-write* {below(policy["write"])} (literal "/dev/null") (literal "/dev/zero"))',
         "(deny signal (target others))",
+        "(allow signal (target same-sandbox))",
         "(deny process-info* (target others))",
+        "(allow process-info* (target same-sandbox))",
         "(deny mach-priv-task-port)",
     ]
     if policy["ports"] is not None:
@@ -376,6 +486,8 @@ def sandbox_profile(policy: dict[str, Any]) -> str:
             '(allow network-outbound (remote tcp "localhost:*"))',
             *(f'(allow network-outbound (remote tcp "*:{port}"))' for port in policy["ports"]),
         ]
+    if policy["ports"]:
+        lines.append('(allow network-outbound (literal "/private/var/run/mDNSResponder"))')
     return "\n".join(line for line in lines if line)
 
 
@@ -411,8 +523,9 @@ def _apply_profile(policy: dict[str, Any]) -> None:
 def confine(policy: dict[str, Any], ports: int | None = None) -> None:
     """Confine this process and all that it starts. Raises OSError when a layer of the policy cannot be applied.
 
-    `policy` holds paths to `read` and to `write`, TCP `ports` to connect to (None: no rules), whether Unix sockets may
-    be made, and the `layers` that the server knows the kernel to have. `ports` is what `port_rules` made for them.
+    `policy` holds paths to `read` and to `write`, TCP `ports` to connect to (None: no rules; empty: no network),
+    whether Unix sockets may be made, and the `layers` that the server knows the kernel to have. `ports` is what
+    `port_rules` made for them.
     """
     layers = policy["layers"]
     if sys.platform == "darwin":
@@ -421,6 +534,9 @@ def confine(policy: dict[str, Any], ports: int | None = None) -> None:
         return
     if not layers:
         return
+    if policy["ports"] == []:
+        leave_network()  # else the rules for ports hold, which leave those of short-lived servers open
+    own_shared_memory()  # else the machine's stays writable: locks between processes lie there
     _prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
     if "landlock" in layers:
         _apply_landlock(policy, ports)

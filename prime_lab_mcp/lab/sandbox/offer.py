@@ -79,10 +79,11 @@ def unconfined_finding(offer: Offer) -> Finding | None:
         return None
     areas = (("files", offer.files), ("processes", offer.processes))
     open_areas = [f"{area} {protection}" for area, protection in areas if protection != "confined"]
+    asked = " (code pulled from another owner runs only after the user agreed)" if offer.files == "open" else ""
     return Finding(
         "unconfined",
         "warning",
         f"this kernel does not confine environment code fully ({', '.join(open_areas)}): {'; '.join(offer.remains)}",
-        "Run only code that you trust, or run prime-lab-mcp on Linux 6.12 or newer, where Landlock and seccomp are not "
-        f"forbidden (here: {platform.system()} {platform.release()}).",
+        f"Run only code that you trust{asked}, or run prime-lab-mcp on Linux 6.12 or newer, where Landlock and seccomp "
+        f"are not forbidden (here: {platform.system()} {platform.release()}).",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ class Confinement:
     read: tuple[Path, ...]
     write: tuple[Path, ...]
     ports: tuple[int, ...] | None = PORTS
-    """TCP ports of any host. None: no rules for ports."""
+    """TCP ports of any host. None: no rules for ports; empty: no network."""
     unix_sockets: bool = False
     """Unix sockets lead to Docker, systemd and other services of the user, so they are closed."""
     memory_bytes: int = MEMORY_BYTES
@@ -62,7 +62,7 @@ class Confinement:
             "layers": list(present_offer().layers),
             "read": [*SYSTEM, *map(str, self.read)],
             "write": [_SHARED_MEMORY, *map(str, self.write)],
-            "ports": None if self.ports is None else sorted({*self.ports, *proxy_ports()}),
+            "ports": sorted({*self.ports, *proxy_ports()}) if self.ports else None if self.ports is None else [],
             "unix_sockets": self.unix_sockets,
             "memory_bytes": self.memory_bytes,
             "file_bytes": self.file_bytes,
@@ -78,9 +78,11 @@ class Confinement:
 
 
 def proxy_ports() -> list[int]:
-    """Ports of the user's proxies, without which nothing is reachable where they are needed."""
+    """Ports of the user's proxies, without which nothing is reachable where they are needed, and of a Hub of the
+    user's own.
+    """
     found = []
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "hf_endpoint"):
         for spelled in (name, name.upper()):
             try:
                 port = urlsplit(os.environ.get(spelled, "")).port
@@ -92,21 +94,31 @@ def proxy_ports() -> list[int]:
 
 
 def python_paths(python: Path) -> tuple[Path, ...]:
-    """The folders that a Python reads: its environment, the Python below that, and what `.pth` files add."""
+    """The folders that a Python reads: its environment, the Python below that, and for the server's own Python what
+    `.pth` files add.
+
+    Packages that an environment requires can overwrite every file of the Python environment that was built for them.
+    So only what is a Python installation counts as the Python below it.
+    """
     prefix = python.parent.parent
-    found = [prefix, python.resolve().parent.parent]
+    below = [python.resolve().parent.parent]
     try:
         for line in (prefix / "pyvenv.cfg").read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition("=")
             if name.strip() == "home":
-                found.append(Path(value.strip()).parent)
-                found.append(Path(value.strip()).resolve().parent)
-    except OSError:
+                below.append(Path(value.strip()).parent)
+                below.append(Path(value.strip()).resolve().parent)
+    except (OSError, ValueError):
         pass
+    found = [prefix, *(path for path in below if any(path.glob("lib*/python3*/os.py")))]
     if python == Path(sys.executable):
         # Not the whole search path: `python -m` puts the working folder there.
         installed = [entry for entry in sys.path if {"site-packages", "dist-packages"} & set(Path(entry).parts)]
-        found += map(Path, (sys.base_prefix, sys.base_exec_prefix, *installed))
+        found += [*map(Path, (sys.base_prefix, sys.base_exec_prefix, *installed)), *_added_by_pth_files(prefix)]
+    return tuple(dict.fromkeys(path for path in found if _is_narrow(path) and path.exists()))
+
+
+def _added_by_pth_files(prefix: Path) -> Iterator[Path]:
     for packages in prefix.glob("lib/python*/site-packages"):
         for listing in packages.glob("*.pth"):
             try:
@@ -114,8 +126,7 @@ def python_paths(python: Path) -> tuple[Path, ...]:
             except OSError:
                 continue
             added = [line.strip() for line in lines if not line.startswith(("import", "#"))]
-            found += [packages / line for line in added if line]
-    return tuple(dict.fromkeys(path for path in found if _is_narrow(path) and path.exists()))
+            yield from (packages / line for line in added if line)
 
 
 def certificate_paths() -> tuple[Path, ...]:

@@ -25,7 +25,7 @@ user. Rows of older versions have none, and only those of the platform are known
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """The model that a gate is about. `name` is None at a push, where the latest evaluation that decides counts."""
+    """The model that a gate is about. `name` is None at a push, where the latest model that opens the gate counts."""
 
     name: str | None = None
     checkpoint_of: str | None = None
@@ -37,12 +37,17 @@ class TrainedModel:
 
 
 def choose_evaluation(
-    rows: Sequence[Evidence], trained: TrainedModel, decides: Callable[[Evidence], bool]
+    rows: Sequence[Evidence],
+    trained: TrainedModel,
+    decides: Callable[[Evidence], bool],
+    opens: Callable[[Evidence], bool],
 ) -> Evidence | None:
     """Return the evidence among verdicts on evaluations of the same files with the same arguments, newest first.
 
-    Without an evaluation of the model, the result is one of another model, which is ceiling-only. None: there are only
-    evaluations of checkpoints.
+    Each model stands by its latest verdict that decides. Where no model is to be trained yet (at a push), the latest
+    model that opens the gate counts, so that a failing benchmark of another one closes nothing; if none opens it, the
+    latest evaluated. Without an evaluation of the model to be trained, the result is one of another model, which is
+    ceiling-only. None: there are only evaluations of checkpoints.
     """
     if trained.checkpoint_of is not None:
         resumed = [row for row in rows if _is_checkpoint(row, (trained.checkpoint_of,))]
@@ -52,7 +57,11 @@ def choose_evaluation(
         fitting = [row for row in rows if _same_model(row.model, trained.name)]
         if fitting:
             return _latest(fitting, trained, decides)
-    return _latest([row for row in rows if not _is_checkpoint(row, trained.runs)], trained, decides)
+    others = [row for row in rows if not _is_checkpoint(row, trained.runs)]
+    models = dict.fromkeys((row.model or "").casefold() for row in others)
+    by_model = [_latest([r for r in others if (r.model or "").casefold() == m], trained, decides) for m in models]
+    opening = [row for row in by_model if row is not None and decides(row) and opens(row)]
+    return min(opening, key=rows.index) if opening else _latest(others, trained, decides)
 
 
 def _latest(rows: Sequence[Evidence], trained: TrainedModel, decides: Callable[[Evidence], bool]) -> Evidence | None:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
+from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.state.manifest import PUSHED_README, Manifest
 
 SOURCE_DEFINITION = b"prime-lab-mcp source fingerprint 2"
@@ -102,7 +103,7 @@ def _readers(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[str]
             yield f"{path}: it names the README or the package's metadata"
         elif path.endswith(".py") and _PREFILTER.search(data):
             try:
-                tree = ast.parse(data, filename=path)
+                tree = parse_python(data, path)
             except (SyntaxError, ValueError, RecursionError):
                 continue  # Python cannot run the file either
             line = _reader_line(tree, manifest.name or "", "/" not in path.removeprefix("src/"))

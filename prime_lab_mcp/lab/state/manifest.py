@@ -74,10 +74,15 @@ class Manifest:
 
         Another file that is named as the README may be code or data of the package.
         """
+        return PUSHED_README if self.stated_readme == PUSHED_README else None
+
+    @property
+    def stated_readme(self) -> str | None:
+        """The path of the README that the project names, of any spelling; None if it names none."""
         stated = self.project.get("readme")
         if isinstance(stated, Mapping):
             stated = stated.get("file")
-        return PUSHED_README if isinstance(stated, str) and stated.removeprefix("./") == PUSHED_README else None
+        return stated.removeprefix("./") if isinstance(stated, str) else None
 
     def sourced(self) -> dict[str, Any]:
         """The table without the project's version, which does not count towards the source fingerprint."""

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError, PrimeError
+from prime_lab_mcp.lab.base.process import holder_lives
 from prime_lab_mcp.lab.base.settings import Platform
-from prime_lab_mcp.lab.state import holder
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import IntentState
 
@@ -124,7 +124,7 @@ class Once:
         self,
         ledger: Ledger,
         *,
-        lives: Callable[[str], bool | None] = holder.lives,
+        lives: Callable[[str], bool | None] = holder_lives,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         self._ledger = ledger

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.report import Unmet
 from prime_lab_mcp.lab.base.settings import Platform
-from prime_lab_mcp.lab.state.gates import Need, SourceFacts, Subject, foreign_standing, push_unmet, standing
+from prime_lab_mcp.lab.state.gates import Need, Subject, standing
+from prime_lab_mcp.lab.state.source_gate import SourceFacts, foreign_standing, push_unmet
 
 CHECKED = Need("check_environment", "content")
 

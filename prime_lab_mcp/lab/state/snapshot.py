@@ -1,5 +1,8 @@
 """Read-only copies of exactly the files that `prime env push` would upload, with their fingerprints.
 
+The push uploads an archive and a wheel, and builds the wheel in the folder: files at the top that the build
+configuration includes by name are in the wheel although the archive leaves them out. A snapshot holds them too.
+
 Tests, evaluations and pushes all use a snapshot. Edits during a step are therefore harmless, and a file that the push
 leaves out is also missing in every test. The file selection and `cli_hash` follow prime 0.18.0
 (`_collect_archive_files` and `compute_content_hash` in its commands/env.py); a test compares both with the installed
@@ -8,6 +11,7 @@ CLI.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 import shutil
@@ -18,6 +22,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.state.fingerprint import content_fingerprint, own_files_reader, source_fingerprint
@@ -92,9 +97,72 @@ def take_snapshot(folder: EnvironmentFolder, store: Path) -> Snapshot:
     )
 
 
+class FolderSnapshots:
+    """Snapshots of folders that are read again only after their files changed, as the files' times and sizes show.
+
+    For what reports where things stand. What runs or publishes an environment calls `take_snapshot`.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._known: dict[str, tuple[_FolderTimes, Snapshot]] = {}
+
+    def take(self, folder: EnvironmentFolder) -> Snapshot:
+        """The earlier snapshot of an unchanged folder, or a new one. Raises BadInput as `take_snapshot` does."""
+        times = _folder_times(folder.path)
+        known = self._known.get(folder.relative)
+        if times is not None and known is not None and known[0] == times:
+            return known[1]
+        snapshot = take_snapshot(folder, self._store)
+        if times is None:
+            self._known.pop(folder.relative, None)
+        else:
+            self._known[folder.relative] = (times, snapshot)
+        return snapshot
+
+
+SETTLED_SECONDS = 2.0
+"""Age from which the times of a file tell every later write. File systems count time in steps of up to two seconds."""
+
+_FolderTimes = tuple[tuple[str, int, int, int, int, int], ...]
+
+
+def _folder_times(root: Path) -> _FolderTimes | None:
+    """Path, kind, size, inode and times of every entry that a snapshot looks at; None if they tell too little.
+
+    The time of the last status change is among them, which no program can set.
+    """
+    settled = (time.time() - SETTLED_SECONDS) * 1e9
+    entries: list[tuple[str, int, int, int, int, int]] = []
+    waiting = [""]
+    try:
+        while waiting:
+            relative = waiting.pop()
+            with os.scandir(os.path.join(root, relative)) as listed:
+                for entry in listed:
+                    if entry.name.startswith(".") and entry.name != ".gitignore":
+                        continue
+                    path = f"{relative}/{entry.name}" if relative else entry.name
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISLNK(status.st_mode) and entry.is_dir():
+                        return None  # what lies behind a link has its own times
+                    if max(status.st_mtime_ns, status.st_ctime_ns) > settled or len(entries) > MAX_FILES:
+                        return None
+                    entries.append(
+                        (path, status.st_mode, status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+                    )
+                    skipped = entry.name in _SKIPPED_FOLDERS or entry.name.endswith(".egg-info")
+                    if stat.S_ISDIR(status.st_mode) and not skipped:
+                        waiting.append(path)
+    except OSError:
+        return None
+    return tuple(sorted(entries))
+
+
 def collect_files(root: Path) -> tuple[list[str], tuple[LeftOut, ...]]:
     """Return the sorted relative paths that the push uploads, and the visible files that it leaves out."""
     ignored = _gitignore(root)
+    in_wheel = _included_in_wheel(root)
     uploaded: set[str] = set()
     left_out: list[LeftOut] = []
 
@@ -121,22 +189,53 @@ def collect_files(root: Path) -> tuple[list[str], tuple[LeftOut, ...]]:
                 names[:] = sorted(n for n in names if _is_uploaded_folder(here / n, ignored))
                 for name in sorted(files):
                     offer(here / name)
-        elif entry.name in ("README.md", "pyproject.toml") or entry.suffix == ".py":
+        elif is_archived(entry.name) or in_wheel(entry.name):
             offer(entry)
         elif not entry.name.startswith("."):
             left_out.append(
                 LeftOut(
                     entry.name,
-                    "of files at the top level only README.md, pyproject.toml and *.py are pushed",
+                    "of files at the top level only README.md, pyproject.toml, *.py and what the wheel includes "
+                    "by name are pushed",
                 )
             )
     return sorted(uploaded), tuple(left_out)
 
 
+def is_archived(path: str) -> bool:
+    """Whether the archive of a push holds this file of a snapshot; the wheel alone may hold others at the top."""
+    return "/" in path or path in ("README.md", "pyproject.toml") or path.endswith(".py")
+
+
+def _included_in_wheel(root: Path) -> Callable[[str], bool]:
+    """Whether hatchling takes a file at the top into the wheel because the build configuration includes it by name."""
+    try:
+        table = parse_manifest((root / "pyproject.toml").read_bytes()).table
+    except OSError:
+        return lambda name: False
+    build = _below(table, "tool", "hatch", "build")
+    patterns: list[str] = []
+    for part in (build, _below(build, "targets", "wheel")):
+        for key in ("include", "only-include", "artifacts"):
+            listed = part.get(key)
+            patterns += [p for p in listed if isinstance(p, str)] if isinstance(listed, list) else []
+        forced = part.get("force-include")
+        patterns += [str(p) for p in forced] if isinstance(forced, Mapping) else []
+    wanted = [p.removeprefix("./").removeprefix("/") for p in patterns if not p.startswith("!")]
+    return lambda name: any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted if "/" not in pattern)
+
+
+def _below(table: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    for name in names:
+        inner = table.get(name)
+        table = inner if isinstance(inner, Mapping) else {}
+    return table
+
+
 def cli_hash(contents: Mapping[str, bytes]) -> str:
     """The content hash of prime 0.18.0, over paths and bytes without separators, so that two trees can share it."""
     digest = hashlib.sha256()
-    for path in sorted(contents):
+    for path in sorted(filter(is_archived, contents)):
         digest.update(f"file:{path}".encode())
         digest.update(contents[path])
     return digest.hexdigest()
@@ -186,7 +285,7 @@ def clean_snapshots(store: Path, in_use: frozenset[str]) -> int:
     snapshots = [p for p in store.iterdir() if len(p.name) == 64 and p.name not in in_use]
     snapshots.sort(key=lambda p: p.stat().st_mtime, reverse=True)
     for old in snapshots[KEPT_SNAPSHOTS:]:
-        _remove(old)
+        remove_tree(old)
     return len(snapshots[KEPT_SNAPSHOTS:])
 
 
@@ -248,14 +347,11 @@ def _store_copy(store: Path, content: str, contents: Mapping[str, bytes], files:
         return tree
     store.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(dir=store, prefix=".building-"))
-    for path, data in contents.items():
-        target = building / "tree" / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-        target.chmod(0o444)
-    (building / "tree").mkdir(exist_ok=True)
-    for folder, _, _ in os.walk(building / "tree", topdown=False):
-        os.chmod(folder, 0o555)
+    try:
+        _write_tree(building / "tree", contents)
+    except BaseException:
+        remove_tree(building)
+        raise
     # Other calls and servers may store the same content now. Only a damaged copy is moved away, never a good one that
     # somebody works with already.
     for _ in range(_ATTEMPTS):
@@ -264,17 +360,28 @@ def _store_copy(store: Path, content: str, contents: Mapping[str, bytes], files:
             return tree
         except OSError:
             if _intact(tree, files):
-                _remove(building)
+                remove_tree(building)
                 return tree
             damaged = Path(tempfile.mkdtemp(dir=store, prefix=".damaged-"))
             with suppress(OSError):
                 os.rename(home, damaged)
-            _remove(damaged)
-    _remove(building)
+            remove_tree(damaged)
+    remove_tree(building)
     raise LabError(
         f"the snapshot {content[:12]} cannot be stored in the state directory",
         fix="Check that nothing else writes into the state directory, then call again.",
     )
+
+
+def _write_tree(tree: Path, contents: Mapping[str, bytes]) -> None:
+    for path, data in contents.items():
+        target = tree / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        target.chmod(0o444)
+    tree.mkdir(exist_ok=True)
+    for folder, _, _ in os.walk(tree, topdown=False):
+        os.chmod(folder, 0o555)
 
 
 _ATTEMPTS = 5
@@ -298,7 +405,8 @@ def _intact(tree: Path, files: Mapping[str, str]) -> bool:
     return matching == len(files)
 
 
-def _remove(path: Path) -> None:
+def remove_tree(path: Path) -> None:
+    """Delete a folder, also where its own folders are read-only."""
     for folder, _, _ in os.walk(path):
         with suppress(OSError):
             os.chmod(folder, stat.S_IRWXU)

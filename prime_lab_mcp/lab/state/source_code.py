@@ -14,6 +14,7 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
+from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.versions import V0_RELEASES, V1_RELEASES
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
@@ -91,7 +92,7 @@ def _read(tree: Path, path: str) -> SourceFile:
     raw = (tree / path).read_bytes()[:_MAX_FILE_BYTES]
     text = raw.decode("utf-8", "replace")
     try:
-        return SourceFile(path, text, ast.parse(raw, filename=path))
+        return SourceFile(path, text, parse_python(raw, path))
     except SyntaxError as error:
         return SourceFile(path, text, None, f"line {error.lineno}: {error.msg}")
     except (ValueError, RecursionError) as error:
@@ -354,8 +355,14 @@ def detect_generation(snapshot: Snapshot, code: SourceCode | None = None) -> Det
 
 
 def requirement_admits(requirement: Requirement, versions: tuple[str, ...]) -> bool:
-    """True if a requirement allows any of these versions."""
-    return any(requirement.specifier.contains(version, prereleases=True) for version in versions)
+    """True if a requirement allows any of these versions, or states a version of the same minor releases itself.
+
+    A post-release or a pre-release that is pinned is such a version: `==0.1.5.post0`.
+    """
+    lines = {tuple(version.split(".")[:2]) for version in versions}
+    stated = (s.version.removesuffix(".*") for s in requirement.specifier if s.operator in ("==", "==="))
+    named = (version for version in stated if tuple(version.split(".")[:2]) in lines)
+    return any(requirement.specifier.contains(version, prereleases=True) for version in (*versions, *named))
 
 
 def _v1_code(code: SourceCode) -> str | None:

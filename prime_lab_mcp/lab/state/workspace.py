@@ -1,11 +1,14 @@
-"""Resolves paths and environment names inside the folder that the agent works in. Paths outside of it are refused."""
+"""Resolves paths and environment names inside the folder that the agent works in, and reads text files there.
+
+Paths that lead outside of the folder, or outside of one environment, are refused.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.text import quote
@@ -95,7 +98,16 @@ class Workspace:
         return path
 
     def list_environments(self) -> list[EnvironmentFolder]:
-        """Every folder under `environments/` that has a pyproject.toml, sorted by name."""
+        """Every folder under `environments/` that has a pyproject.toml, sorted by name.
+
+        Raises BadInput (`workspace-missing`).
+        """
+        if not self.root.is_dir():
+            raise BadInput(
+                f"the workspace {quote(str(self.root))} is gone",
+                fix="Ask the user to put the folder back, or to start the server with another --workspace.",
+                code="workspace-missing",
+            )
         if not self.environments.is_dir():
             return []
         return [
@@ -103,3 +115,59 @@ class Workspace:
             for p in sorted(self.environments.iterdir())
             if p.is_dir() and not p.is_symlink() and (p / "pyproject.toml").is_file()
         ]
+
+
+MAX_FILE_BYTES = 2 * 1024 * 1024
+"""Largest file that is read or edited as text, in bytes."""
+
+
+def resolve_inside(folder: Path, path: str) -> Path:
+    """Return the file that a relative path names in the folder, with links followed.
+
+    Raises BadInput (`outside-environment`) for a path that leads outside the folder.
+    """
+    pure = PurePosixPath(path)
+    if "\0" in path or not path.strip() or pure.is_absolute() or ".." in pure.parts or "\\" in path:
+        raise _outside_error(path)
+    resolved = (folder / path).resolve()
+    if not resolved.is_relative_to(folder.resolve()) or resolved == folder.resolve():
+        raise _outside_error(path)
+    return resolved
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 file without changing its line endings.
+
+    Raises BadInput (`not-text`, `file-too-big`, `unreadable-file`).
+    """
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise BadInput(
+                f"{quote(path.name)} is larger than {MAX_FILE_BYTES // 2**20} MiB",
+                fix="Work on it outside of this tool.",
+                code="file-too-big",
+            )
+        raw = path.read_bytes()
+    except OSError as error:
+        raise BadInput(
+            f"{quote(path.name)} cannot be read: {error.strerror}", fix="Make it readable.", code="unreadable-file"
+        ) from error
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _not_text_error(path.name) from None
+    if "\0" in text:
+        raise _not_text_error(path.name)
+    return text
+
+
+def _outside_error(path: str) -> BadInput:
+    return BadInput(
+        f"{quote(path)} is outside the environment's folder",
+        fix="Give a path relative to the environment's folder, such as README.md.",
+        code="outside-environment",
+    )
+
+
+def _not_text_error(name: str) -> BadInput:
+    return BadInput(f"{quote(name)} is no UTF-8 text", fix="Only text files can be shown and edited.", code="not-text")

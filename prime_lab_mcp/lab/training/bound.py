@@ -53,6 +53,7 @@ EVALS_KEY = "orchestrator.eval.num_examples"
 TURNS_KEY = "env.agent.max_turns"
 GATES_KEY = "orchestrator.train.source.curriculum.gates"
 STEPS_KEY = "max_steps"
+VOLUME_KEY = "volume_size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +108,20 @@ def bound_cost(
         gpu = f" for {quote(config.gpu_type, 60)}" if config.gpu_type else ""
         return CostBound(None, None, None, f"the platform names no hourly price{gpu}")
     try:
+        _require_priced(config)
         hours, why = _most_hours(config, context or ConfigContext())
     except _UnboundedError as missing:
         return CostBound(price, None, None, missing.why, missing.key, missing.fix)
     return CostBound(price, round(price * hours, 2), round(hours, 2), f"at most {hours:,.1f} h: {why}")
+
+
+def _require_priced(config: TrainingConfig) -> None:
+    if config.at(VOLUME_KEY) is not None:
+        raise _UnboundedError(
+            VOLUME_KEY,
+            f"a new volume of {quote(str(config.at(VOLUME_KEY)), 40)} is billed besides, and no price of it is known",
+            f"Remove {VOLUME_KEY}; `volume` names one that exists.",
+        )
 
 
 def rollouts_of_evaluations(config: TrainingConfig, context: ConfigContext) -> int:
@@ -222,7 +233,7 @@ def _rollout(
             f"the harness {quote(str(harness), 60)} may start conversations anew, and nothing limits its turns",
             f"Set {TURNS_KEY} of the source, e.g. to 20.",
         )
-    seats = max(1, len(agents))
+    parallel = max(1, len(agents))
     cached = config.at("inference.vllm.enable_prefix_caching") is not False and harness in _LINEAR_HARNESSES
     if turns is None:
         if not cached:
@@ -231,9 +242,9 @@ def _rollout(
                 "without prefix caching every turn reads the whole conversation, and nothing limits the turns",
                 f"Set {TURNS_KEY} of the source, e.g. to 20.",
             )
-        return _RolloutTokens(seats * conversation, seats * conversation)
+        return _RolloutTokens(parallel * conversation, parallel * conversation)
     written = turns * each if harness not in _LINEAR_HARNESSES else min(turns * each, conversation)
-    return _RolloutTokens(seats * conversation * (1 if cached else turns), seats * written)
+    return _RolloutTokens(parallel * conversation * (1 if cached else turns), parallel * written)
 
 
 def _context_tokens(config: TrainingConfig) -> int:

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
-from prime_lab_mcp.lab.base.json_values import as_mapping
-from prime_lab_mcp.lab.base.text import quote, redact
+from prime_lab_mcp.lab.base.text import as_mapping, quote, redact
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.evidence import evidence_of_push, newest_push
 from prime_lab_mcp.lab.lab import Lab
@@ -43,12 +42,12 @@ def submission_facts(lab: Lab, config: TrainingConfig, key: str) -> dict[str, An
 
 def _environment(lab: Lab, source: ConfigSource) -> dict[str, Any]:
     push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
-    found: dict[str, Any] = {"id": source.id, "kind": source.kind, "version": source.version, "args": dict(source.args)}
+    entry: dict[str, Any] = {"id": source.id, "kind": source.kind, "version": source.version, "args": dict(source.args)}
     if push is None:
-        return found | {"ours": False}
+        return entry | {"ours": False}
     mine = evidence_of_push(lab, push)
     latest = {tool: next((r for r in mine if r.tool == tool), None) for tool in _PROOFS}
-    return found | {
+    return entry | {
         "ours": True,
         "source": push.source,
         "content": push.content,
@@ -66,7 +65,7 @@ def _proof(row: Evidence) -> dict[str, Any]:
         "status": row.status,
         "at": row.at,
         "model": row.model,
-        "toolchain": dict(row.toolchain),
+        "toolchain": {name: version for name, version in row.toolchain.items() if isinstance(version, str)},
         "results_sha256": row.results_sha256,
         "validation": row.data.get("validation"),
         "schema_commit": row.data.get("platform_schema_commit"),
@@ -128,14 +127,14 @@ def _head(lab: Lab, run: Run, now: Mapping[str, Any], silent: str, frontend: str
 
 
 def _wandb_link(run: Run, now: Mapping[str, Any]) -> str:
-    told = as_mapping(as_mapping(run.data.get("card")).get("wandb"))
+    settings = as_mapping(as_mapping(run.data.get("card")).get("wandb"))
     for name in ("wandb_url", "wandb_run_url"):
         if now.get(name):
             return quote(str(now[name]), 200)
-    project = now.get("wandb_project") or told.get("project")
+    project = now.get("wandb_project") or settings.get("project")
     if not project:
         return "the config does not log there"
-    entity, named = now.get("wandb_entity") or told.get("entity"), now.get("wandb_run_name") or told.get("name")
+    entity, named = now.get("wandb_entity") or settings.get("entity"), now.get("wandb_run_name") or settings.get("name")
     where = f"{_WANDB}/{entity}/{project}" if entity else f"project {project} of the key's default entity"
     return quote(f"{where}, run {named or run.name}", 300) + " (the run's own address is not told by the platform)"
 
@@ -154,15 +153,15 @@ def _chain(lab: Lab, run: Run) -> Iterator[str]:
 
 
 def _facts(run: Run) -> Iterator[str]:
-    told, data = as_mapping(run.data.get("card")), run.data
+    card, data = as_mapping(run.data.get("card")), run.data
     yield "\n## What ran\n"
     yield f"- Model: {data.get('model') or 'missing'}"
     yield f"- Steps: {data.get('max_steps') or 'without end'}; GPUs: {data.get('gpus')} of {data.get('gpu_type')}"
     yield f"- Attempt {data.get('attempt', 1)} of intent `{run.intent[:16]}`"
     yield "\n## Environments\n"
-    listed = [e for e in told.get("environments") or () if isinstance(e, Mapping)]
+    listed = [e for e in card.get("environments") or () if isinstance(e, Mapping)]
     for environment in listed:
-        hashes = as_mapping(told.get("hub_hashes"))
+        hashes = as_mapping(card.get("hub_hashes"))
         yield from _environment_lines(environment, hashes.get(str(environment.get("id"))))
     if not listed:
         yield f"- {', '.join(map(str, data.get('environments') or ())) or 'missing'}; versions and hashes are missing"
@@ -170,17 +169,18 @@ def _facts(run: Run) -> Iterator[str]:
     price = f"${run.price_per_hour:.2f} per hour" if run.price_per_hour is not None else "missing"
     bound = f"${run.max_cost:.2f}" if run.max_cost is not None else "none is known"
     yield f"- Price: {price}; upper bound: {bound}"
-    yield f"- Forecast: {told.get('forecast_said') or 'missing'}"
-    yield f"- Approved: {told.get('approved') or 'missing: the answer of the submission was lost'}"
+    yield f"- Forecast: {card.get('forecast_said') or 'missing'}"
+    yield f"- Approved: {card.get('approved') or 'missing: the answer of the submission was lost'}"
     yield "\n## Versions\n"
-    versions = {**as_mapping(told.get("server")), **as_mapping(told.get("versions"))}
+    versions = {**as_mapping(card.get("server")), **as_mapping(card.get("versions"))}
     yield from (f"- {name}: {version or 'missing'}" for name, version in versions.items())
-    for proof in told.get("config_evidence") or ():
-        said = proof.get("validation") or "not recorded"
-        yield f"- Config: check_training_config was {proof.get('status')} (evidence {proof.get('id')}); platform {said}"
-    if told.get("validated"):
-        schema = f", schema of {told['schema_commit']}" if told.get("schema_commit") else ""
-        yield f"- When it was sent, the platform's validation was: {told['validated']}{schema}"
+    for proof in card.get("config_evidence") or ():
+        validation = proof.get("validation") or "not recorded"
+        checked = f"check_training_config was {proof.get('status')} (evidence {proof.get('id')})"
+        yield f"- Config: {checked}; platform {validation}"
+    if card.get("validated"):
+        schema = f", schema of {card['schema_commit']}" if card.get("schema_commit") else ""
+        yield f"- When it was sent, the platform's validation was: {card['validated']}{schema}"
 
 
 def _environment_lines(environment: Mapping[str, Any], hub_hash: Any) -> Iterator[str]:
@@ -188,8 +188,10 @@ def _environment_lines(environment: Mapping[str, Any], hub_hash: Any) -> Iterato
     if environment.get("args"):
         yield f"  - arguments: {quote(str(dict(environment['args'])), 300)}"
     if not environment.get("ours"):
-        said = f"`{hub_hash}` on the Hub when it was sent" if hub_hash else "its hash is missing; the version pins it"
-        yield f"  - not published from this machine: {said}"
+        content = (
+            f"`{hub_hash}` on the Hub when it was sent" if hub_hash else "its hash is missing; the version pins it"
+        )
+        yield f"  - not published from this machine: {content}"
         return
     yield f"  - source `{environment.get('source')}`"
     yield f"  - content `{environment.get('content')}`"

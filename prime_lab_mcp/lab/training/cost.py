@@ -78,9 +78,9 @@ class CostForecast:
         def spread(values: tuple[float, float, float], digits: int) -> dict[str, float]:
             return dict(zip(("low", "expected", "high"), (round(v, digits) for v in values), strict=True))
 
-        shown: dict[str, Any] = {"hours": spread(self.hours, 2)}
+        estimate: dict[str, Any] = {"hours": spread(self.hours, 2)}
         if self.dollars is not None:
-            shown["dollars"] = spread(self.dollars, 2)
+            estimate["dollars"] = spread(self.dollars, 2)
         for name, value, digits in (
             ("upper_bound", self.upper_bound, 2),
             ("discarded_share", self.discarded_share, 3),
@@ -88,23 +88,23 @@ class CostForecast:
             ("dollars_per_gradient_rollout", self.per_gradient_rollout, 6),
         ):
             if value is not None:
-                shown[name] = round(value, digits)
-        return shown | {"assumptions": [a.as_json() for a in self.assumptions]}
+                estimate[name] = round(value, digits)
+        return estimate | {"assumptions": [a.as_json() for a in self.assumptions]}
 
     def sentence(self) -> str:
         """The forecast as text for a person."""
         low, likely, high = self.hours
         time = f"{_hours(likely)} (between {_hours(low)} and {_hours(high)})"
         if self.dollars is None:
-            said = f"Likely it takes {time}"
+            text = f"Likely it takes {time}"
         else:
             cheap, usual, dear = self.dollars
-            said = f"Likely it costs ${usual:.2f} (between ${cheap:.2f} and ${dear:.2f}) in {time}"
+            text = f"Likely it costs ${usual:.2f} (between ${cheap:.2f} and ${dear:.2f}) in {time}"
         if self.multiplier is None:
-            return f"{said}, by our judgement of speeds; how many rollouts will carry a gradient was not measured."
+            return f"{text}, by our judgement of speeds; how many rollouts will carry a gradient was not measured."
         share = f"{self.discarded_share or 0.0:.0%} of the rollouts will carry no gradient"
         each = f", so one that does costs ${self.per_gradient_rollout:.4f}" if self.per_gradient_rollout else ""
-        return f"{said}, by our judgement of speeds; {share}, as the evaluation measured{each}."
+        return f"{text}, by our judgement of speeds; {share}, as the evaluation measured{each}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def _signal(config: TrainingConfig, context: ConfigContext) -> tuple[CostAssumpt
 
 def _tokens(lab: Lab, config: TrainingConfig) -> RolloutTokens | None:
     """Tokens of a rollout as counted by evaluations of this model, for the environment with the longest rollouts."""
-    found = []
+    tokens = []
     for source in config.train_sources:
         push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
         if push is None:
@@ -228,12 +228,12 @@ def _tokens(lab: Lab, config: TrainingConfig) -> RolloutTokens | None:
                 inner = row.data.get("distribution")
                 counted = _counted({**row.data, **(inner if isinstance(inner, Mapping) else {})})
                 if counted is not None:
-                    found.append(counted)
+                    tokens.append(counted)
                     break
-    if not found:
+    if not tokens:
         return None
     return RolloutTokens(
-        max(found, key=lambda v: v[1]), "counted by the evaluation of the untrained model: p50, between, p95"
+        max(tokens, key=lambda v: v[1]), "counted by the evaluation of the untrained model: p50, between, p95"
     )
 
 

@@ -79,14 +79,14 @@ def evaluation_class(
 
 
 def _row(job: Job, row: Evidence | None, trained: Mapping[str, set[str]]) -> dict[str, Any]:
-    found, why = evaluation_class(job, row, trained.get(_environment_name(job.environment), set()))
+    kind, why = evaluation_class(job, row, trained.get(_environment_name(job.environment), set()))
     row_fields: dict[str, Any] = {
         "id": job.id,
         "kind": "eval",
         "status": job.state,
         "environment": job.environment,
         "model": job.spec.get("model"),
-        "class": found,
+        "class": kind,
         "why": why,
         "completed": job.progress.get("completed"),
         "mean": _mean(row) if row else None,
@@ -102,13 +102,13 @@ def _mean(row: Evidence) -> float | None:
 
 def _trained(lab: Lab) -> dict[str, set[str]]:
     """Models that configs and runs of this workspace train, by environment."""
-    found: dict[str, set[str]] = {}
+    trained: dict[str, set[str]] = {}
     named = [(run.data.get("environments"), run.data.get("model")) for run in lab.ledger.runs(workspace=lab.key)]
     for environments, model in [*_configured(lab), *named]:
         for environment in environments if isinstance(environments, list | tuple) else ():
             if isinstance(model, str):
-                found.setdefault(_environment_name(str(environment)), set()).add(model)
-    return found
+                trained.setdefault(_environment_name(str(environment)), set()).add(model)
+    return trained
 
 
 def _configured(lab: Lab) -> list[tuple[tuple[str, ...], str]]:
@@ -150,18 +150,18 @@ class BeforeAndAfter:
 def evaluated_sources(lab: Lab, config: Mapping[str, Any]) -> tuple[EvaluatedSource, ...]:
     """The eval sources of a config, or its training sources where it has none. Only environments pushed from here."""
     for kind in ("eval", "train"):
-        found = {}
+        sources = {}
         for entry in _entries(config, kind):
             taskset = dict(_at(entry, "env", "taskset") or {})
             owner, name, version = taskset_identity(str(taskset.pop("id", "")))
             pushes = lab.ledger.pushes(owner=owner, name=name, platform=lab.platform, workspace=lab.key)
             push = next((p for p in pushes if version in (None, p.version)), None)
             if owner and push is not None:
-                found[push.environment, repr(sorted(taskset.items(), key=str))] = EvaluatedSource(
+                sources[push.environment, repr(sorted(taskset.items(), key=str))] = EvaluatedSource(
                     push.environment, taskset, kind == "eval"
                 )
-        if found:
-            return tuple(found.values())
+        if sources:
+            return tuple(sources.values())
     return ()
 
 
@@ -177,33 +177,36 @@ def before_and_after(lab: Lab, source: EvaluatedSource, base_model: str, run_nam
     )
 
 
-async def compare_before_and_after(lab: Lab, found: BeforeAndAfter) -> ViewResult | None:
+async def compare_before_and_after(lab: Lab, pair: BeforeAndAfter) -> ViewResult | None:
     """Compare trained minus base, paired by task. None while an evaluation is missing or cannot be read."""
-    if found.base is None or found.trained is None:
+    if pair.base is None or pair.trained is None:
         return None
     try:
-        trained, base = _opened(lab, found.trained), _opened(lab, found.base)
+        trained, base = _opened(lab, pair.trained), _opened(lab, pair.base)
         return await anyio.to_thread.run_sync(partial(compare_view, trained, base))
     except LabError:
         return None  # read_eval says why, and is named as the next call
 
 
-def missing_evaluations(found: BeforeAndAfter, base_model: str, served: str, *, rehearsal: bool) -> tuple[Next, ...]:
+def missing_evaluations(pair: BeforeAndAfter, base_model: str, served: str, *, rehearsal: bool) -> tuple[Next, ...]:
     """The next calls, in order, that evaluate both models on the same tasks and compare them."""
-    arguments: dict[str, Any] = {"environment": found.source.environment}
-    if found.source.args:
-        arguments["env_args"] = dict(found.source.args)
+    arguments: dict[str, Any] = {"environment": pair.source.environment}
+    if pair.source.args:
+        arguments["env_args"] = dict(pair.source.args)
     calls = []
-    if found.base is None:
-        calls.append(Next("run_eval", "the base model on the held-out tasks", {**arguments, "model": base_model}))
-    if found.trained is None:
-        if found.base is not None:
-            arguments |= {key: found.base.spec[key] for key in ("num_examples", "rollouts") if key in found.base.spec}
+    if pair.base is None and not rehearsal:
+        why = "the base model on the held-out tasks, while the checkpoint is not served yet"
+        calls.append(Next("run_eval", why, {**arguments, "model": base_model}))
+    if pair.base is None or pair.trained is None:
+        known = pair.trained or pair.base
+        if known is not None:
+            arguments |= {key: known.spec[key] for key in ("num_examples", "rollouts") if key in known.spec}
         endpoint = {} if rehearsal else {"endpoint": "vllm"}
-        reason = "the trained checkpoint on the same tasks" + ("" if rehearsal else ", once it is served")
-        calls.append(Next("run_eval", reason, {**arguments, "model": served, **endpoint}))
-    if found.base is not None and found.trained is not None:
-        given = {"eval": found.trained.id, "view": "compare", "other": found.base.id}
+        reason = "the checkpoint and its base model on the same tasks" + ("" if rehearsal else ", once it is served")
+        checkpoint = served if pair.trained is None else str(pair.trained.spec.get("model") or served)
+        calls.append(Next("run_eval", reason, {**arguments, "model": checkpoint, **endpoint, "compare_base": True}))
+    if pair.base is not None and pair.trained is not None:
+        given = {"eval": pair.trained.id, "view": "compare", "other": pair.base.id}
         calls.append(Next("read_eval", "what changed, task by task", given))
     return tuple(calls)
 
@@ -214,8 +217,8 @@ def _opened(lab: Lab, job: Job) -> FinishedEvaluation:
 
 
 def _entries(config: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
-    found = _at(config, "orchestrator", kind, "source")
-    return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+    entries = _at(config, "orchestrator", kind, "source")
+    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
 
 
 def _at(table: Any, *path: str) -> Any:

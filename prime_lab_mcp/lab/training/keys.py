@@ -22,7 +22,6 @@ from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.evidence import evidence_of_push, newest_push
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES, variables_of
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.training.naming import secret_files
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -210,3 +209,9 @@ def _names(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
             continue
         single = value.startswith("'") and value.endswith("'")
         yield key, () if single else tuple(_REFERENCE.findall(value))
+
+
+def secret_files(config: TrainingConfig) -> list[str]:
+    """The paths under `env_file` and `env_files`, as written in the config."""
+    named = [config.table.get(field) for field in ("env_file", "env_files")]
+    return [str(path) for value in named for path in (value if isinstance(value, list) else [value] if value else [])]

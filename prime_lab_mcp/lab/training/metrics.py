@@ -36,8 +36,8 @@ def merge_rows(rows: Iterable[MetricRow]) -> list[MetricRow]:
     for row in rows:
         step = step_of(row)
         if step is not None:
-            kept = by_step.setdefault(step, {})
-            kept.update({name: value for name, value in row.items() if value is not None or name not in kept})
+            merged = by_step.setdefault(step, {})
+            merged.update({name: value for name, value in row.items() if value is not None or name not in merged})
     return [by_step[step] for step in sorted(by_step)]
 
 
@@ -84,19 +84,19 @@ def holds_now(points: Sequence[MetricPoint], holds: Callable[[float], bool]) -> 
 def onset(points: Sequence[MetricPoint], holds: Callable[[float], bool]) -> int:
     """The first step of the present stretch in which a condition holds, odd steps aside. The newest step where it does
     not hold now."""
-    kept = streak(steady(points), holds)
-    first = kept[0][0] if kept else points[-1][0]
+    lasting = streak(steady(points), holds)
+    first = lasting[0][0] if lasting else points[-1][0]
     return next((s for s, v in points if s >= first and holds(v)), first)
 
 
 def streak(points: Sequence[MetricPoint], holds: Callable[[float], bool]) -> list[MetricPoint]:
     """The points at the end of a series for which a condition holds without a break."""
-    kept: list[MetricPoint] = []
+    lasting: list[MetricPoint] = []
     for point in reversed(points):
         if not holds(point[1]):
             break
-        kept.append(point)
-    return kept[::-1]
+        lasting.append(point)
+    return lasting[::-1]
 
 
 def baseline(points: Sequence[MetricPoint]) -> float:
@@ -179,13 +179,13 @@ def mismatch_series(rows: Sequence[MetricRow]) -> MetricSeries:
 
 def silent_group_series(rows: Sequence[MetricRow]) -> MetricSeries:
     """Share of rollouts in groups with equal rewards, which carry no gradient."""
-    found = _first(rows, ("zero_advantage/share",))
-    if found.points:
-        return found
+    series = _first(rows, ("zero_advantage/share",))
+    if series.points:
+        return series
     for metric in ("is_trainable/mean", "solved_some"):
-        found = _first(rows, (), metric, ("all",))
-        if found.points:
-            return MetricSeries(found.name, [(s, 1 - v) for s, v in found.points])
+        series = _first(rows, (), metric, ("all",))
+        if series.points:
+            return MetricSeries(series.name, [(s, 1 - v) for s, v in series.points])
     return _first(rows, ("batch/solve_none_all",))
 
 
@@ -221,10 +221,10 @@ def held_out_series(rows: Sequence[MetricRow]) -> dict[str, list[MetricPoint]]:
     ranked: dict[str, list[tuple[tuple[bool, ...], str]]] = {}
     rows = merge_rows(rows)
     for name in _names(rows):
-        found = _EVAL.fullmatch(name)
-        if found is not None:
-            rank = (found["subset"] == "all", found["metric"] != "reward/mean", found["agent"] not in (None, "agent"))
-            ranked.setdefault(found["source"], []).append((rank, name))
+        match = _EVAL.fullmatch(name)
+        if match is not None:
+            rank = (match["subset"] == "all", match["metric"] != "reward/mean", match["agent"] not in (None, "agent"))
+            ranked.setdefault(match["source"], []).append((rank, name))
     return {source: points_of(rows, min(names)[1]) for source, names in sorted(ranked.items())}
 
 
@@ -245,11 +245,11 @@ def ratio_at(points: Sequence[MetricPoint], before: int, after: int) -> float:
 
 def trainable_agents(rows: Sequence[MetricRow]) -> list[str]:
     """The agents of an episode that are trained: of several, those with a gradient (a frozen judge has none)."""
-    seats = sorted({found[1] for name in _names(rows) if (found := _AGENT.fullmatch(name))})
-    if len(seats) < 2:
-        return seats
-    trained = [a for a in seats if any(v > 0 for _, v in points_of(rows, f"train/agg/all/{a}/is_trainable/mean"))]
-    return trained or seats
+    agents = sorted({match[1] for name in _names(rows) if (match := _AGENT.fullmatch(name))})
+    if len(agents) < 2:
+        return agents
+    trained = [a for a in agents if any(v > 0 for _, v in points_of(rows, f"train/agg/all/{a}/is_trainable/mean"))]
+    return trained or agents
 
 
 def _first(
@@ -265,9 +265,9 @@ def _first(
             return MetricSeries(name, points)
     agents = trainable_agents(rows) if of_agent else []
     for subset in subsets:
-        told = [f"train/agg/{subset}/{agent}/{of_agent}" for agent in agents]
-        if points := _mean_of(rows, told):
-            return MetricSeries(told[0] if len(told) == 1 else f"train/agg/{subset}/*/{of_agent}", points)
+        of_agents = [f"train/agg/{subset}/{agent}/{of_agent}" for agent in agents]
+        if points := _mean_of(rows, of_agents):
+            return MetricSeries(of_agents[0] if len(of_agents) == 1 else f"train/agg/{subset}/*/{of_agent}", points)
     for name in otherwise:
         if points := points_of(rows, name):
             return MetricSeries(name, points)

@@ -114,19 +114,19 @@ def checkpoint_steps(id: str, run_name: str, step: int | None, config: Mapping[s
         why = "shows storage_url of each checkpoint, to download from; a run with `volume` keeps them on the volume"
         fetch = LaunchStep("fetch", f"prime train checkpoints {id} -o json", why)
     serve = f"vllm serve ./{name} --served-model-name {name}"
-    found = [
+    steps = [
         fetch,
         LaunchStep("serve", serve, "on a machine with a GPU; any server that speaks the OpenAI protocol does"),
     ]
     if lora:
         base = quote(str(_at(config, "model", "name") or "BASE_MODEL"))
         adapter = f"vllm serve {base} --enable-lora --lora-modules {name}=./{name}"
-        found.append(
+        steps.append(
             LaunchStep("serve", adapter, "instead, where the checkpoint holds an adapter (adapter_config.json)")
         )
     publish = f"hf upload OWNER/{name} ./{name}"
     return (
-        *found,
+        *steps,
         LaunchStep("publish", publish, "to Hugging Face; needs HF_TOKEN, and is public unless --private is given"),
     )
 
@@ -140,7 +140,10 @@ def _at(table: Any, *path: str) -> Any:
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Run names that are safe in a shell command. Other runs go by the platform's id."""
 
-WorkedAnswer = Literal["yes", "no", "not shown", "unknown"]
+WorkedAnswer = Literal["yes", "no", "not shown", "unknown", "doubtful"]
+"""`doubtful`: the reward rose, and an anomaly of the run could explain the rise."""
+EXPLAINING = frozenset({"suspicious-jump", "proxy-gap", "format-plateau"})
+"""Anomalies that could explain a rise of the reward without better answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +173,8 @@ async def run_outcome(
     changes = held_out_changes(series, _tasks(config))
     step = _step(checkpoints)
     served = served_name(name, step)
-    found = [before_and_after(lab, source, model, name) for source in evaluations.evaluated_sources(lab, config)]
-    views = [(one, await evaluations.compare_before_and_after(lab, one)) for one in found]
+    pairs = [before_and_after(lab, source, model, name) for source in evaluations.evaluated_sources(lab, config)]
+    views = [(one, await evaluations.compare_before_and_after(lab, one)) for one in pairs]
     worked, because = outcome_verdict(changes, views)
     data: dict[str, Any] = {"worked": worked, "because": because, "held_out": [one.as_json() for one in changes]}
     calls: list[Next] = []
@@ -182,7 +185,7 @@ async def run_outcome(
             calls += evaluations.missing_evaluations(one, model, served, rehearsal=lab.settings.rehearsal)
     if step is not None:
         data |= {"checkpoint_step": step, "served_as": served}
-        data["ways"] = [way.as_json() for way in checkpoint_steps(id, name, step, config)]
+        data["ways"] = [choice.as_json() for choice in checkpoint_steps(id, name, step, config)]
     return RunOutcome(worked, data, tuple(calls[:3]))
 
 
@@ -207,8 +210,8 @@ def outcome_verdict(
     return _joined(words), f"the run's own evaluations: {summary}"
 
 
-def _word(is_shown: bool, difference: float) -> WorkedAnswer:
-    return "not shown" if not is_shown else "yes" if difference > 0 else "no"
+def _word(significant: bool, difference: float) -> WorkedAnswer:
+    return "not shown" if not significant else "yes" if difference > 0 else "no"
 
 
 def _joined(words: Sequence[WorkedAnswer]) -> WorkedAnswer:

@@ -46,7 +46,7 @@ async def validate_copy(lab: Lab, config: TrainingConfig, copy: Path) -> Validat
 def _recorded_verdict(lab: Lab, config: TrainingConfig) -> ValidateAnswer | None:
     rows = lab.ledger.evidence(lab.key, tool="check_training_config", config_sha256=config.sha256)
     row = next((r for r in rows if r.platform == lab.platform), None)
-    if row is None or time.time() - row.at >= VALID_SECONDS:
+    if row is None or not 0 <= time.time() - row.at < VALID_SECONDS:
         return None
     outcome, commit = row.data.get("validation"), row.data.get("platform_schema_commit")
     if outcome not in ("valid", "not-offered"):
@@ -97,10 +97,10 @@ def _bound_findings(config: TrainingConfig, cost: CostBound) -> list[Finding]:
 
 def _first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The first of several concurrent failures, because a report has room for one."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+    failure: BaseException = group
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure
 
 
 def _wallet_findings(wallet: Wallet, cost: CostBound) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -10,17 +10,21 @@ import anyio
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.packages import NamedPackage, named_packages
+from prime_lab_mcp.lab.distributions import named_fingerprints
 from prime_lab_mcp.lab.hub import lookup
 from prime_lab_mcp.lab.hub.hub_files import HubFiles, compare_hub_files, fetch_hub_files
 from prime_lab_mcp.lab.hub.ownership import FileFingerprints, Ownership, failed_verdicts, read_ownership
 from prime_lab_mcp.lab.hub.publish import proven_files
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.loading import present_distributions
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.arguments import without_null_text
-from prime_lab_mcp.lab.state.gates import HubContent, HubFact, SourceFacts, Subject, plugin_module, subject_of
-from prime_lab_mcp.lab.state.ledger.rows import Push
-from prime_lab_mcp.lab.state.package_gate import PackageFacts
-from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
+from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
+from prime_lab_mcp.lab.state.gates import Subject, subject_history, subject_of
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.state.package_gate import CHECKED, PackageFacts
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_gate import TRAINING, HubContent, HubFact, SourceFacts, plugin_module
 from prime_lab_mcp.lab.state.workspace import Workspace
 
 
@@ -88,12 +92,15 @@ async def _gather(
     async def ask(source: ConfigSource) -> None:
         assert source.owner is not None
         ref = f"{source.owner}/{source.env_name}"
-        found = facts[source.id] = await lookup.hub_fact(prime, source.owner, source.env_name, source.version)
-        if found.exists and source.version is not None:
+        fact = facts[source.id] = await lookup.hub_fact(prime, source.owner, source.env_name, source.version)
+        if fact.exists and source.version is not None:
             pushed = bool(lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform))
             fetched[source.id] = await fetch_hub_files(lab, ref, source.version, wheel=pushed)
 
     owned: list[Ownership] = []
+    named = {s.id: s for s in sources if s.owner and s.version}.values()
+    pinned = [s.id for s in named if lab.ledger.pushes(owner=s.owner, name=s.env_name, platform=lab.platform)]
+    await prime.ask_ahead(list(dict.fromkeys(f"{s.owner}/{s.env_name}" for s in named)), pinned)
 
     async def ask_owner() -> None:
         owned.append(await read_ownership(lab, prime))
@@ -103,7 +110,7 @@ async def _gather(
         for source in {s.id: s for s in sources if s.owner}.values():
             asking.start_soon(ask, source)
     return [
-        _facts(
+        await _facts(
             lab,
             source,
             facts.get(source.id, HubFact(None)),
@@ -115,16 +122,17 @@ async def _gather(
     ]
 
 
-def _facts(
-    lab: Lab, source: ConfigSource, found: HubFact, files: HubFiles, ownership: Ownership, group_size: int
+async def _facts(
+    lab: Lab, source: ConfigSource, fact: HubFact, files: HubFiles, ownership: Ownership, group_size: int
 ) -> SourceFacts:
     pushes = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform) if source.owner else []
     push = next((p for p in pushes if p.version == source.version), None)
-    disk = list(_on_disk(lab, push)) if push else []
+    disk = await anyio.to_thread.run_sync(lambda: list(_on_disk(lab, push))) if push else []
     same = next((taken for taken in disk if push is not None and taken.source == push.source), None)
     pushed = subject_of(same) if same is not None else Subject()
-    fingerprints = FileFingerprints(found.content_hash, files.source, files.content)
+    fingerprints = FileFingerprints(fact.content_hash, files.source, files.content)
     ours = source.owner is not None and ownership.is_ours(lab, source.owner, source.env_name, fingerprints)
+    history = await anyio.to_thread.run_sync(_history, lab, push) if push else []
     return SourceFacts(
         id=source.id,
         owner=source.owner,
@@ -133,18 +141,39 @@ def _facts(
         args=without_null_text(source.args),
         ours=ours,
         push=push,
-        history=lab.ledger.evidence(push.workspace) if push else (),
+        history=history,
         on_disk=tuple(taken.source for taken in disk),
-        hub=found,
+        hub=fact,
         trains=source.kind == "train",
         group_size=group_size,
         harness=source.harness,
         defaults=pushed.defaults,
         check_args=pushed.check_args,
+        distributions=None if push is None else await _installed(lab, push, same, history),
         held=_held(lab, source, files, ours, push),
         failed=() if ours else failed_verdicts(lab, files.source),
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
+
+
+async def _installed(
+    lab: Lab, push: Push, same: Snapshot | None, history: Sequence[Evidence]
+) -> Mapping[str, str] | None:
+    """The distributions that would run a pushed environment now.
+
+    Where its files are no longer in the workspace, those that the interpreter of its check holds now. None: it was
+    never checked, so that nothing counts for it.
+    """
+    if same is not None:
+        return await present_distributions(lab, same)
+    checks = (r for r in history if r.tool == "check_environment" and r.content == push.content)
+    checked = next(checks, None)
+    if checked is None:
+        return None
+    recorded = checked.toolchain.get(DISTRIBUTIONS)
+    names = list(recorded) if isinstance(recorded, Mapping) else []
+    python = Path(str(checked.data.get("interpreter") or ""))
+    return await anyio.to_thread.run_sync(named_fingerprints, python, names)
 
 
 def _held(lab: Lab, source: ConfigSource, files: HubFiles, ours: bool, push: Push | None) -> HubContent:
@@ -156,6 +185,13 @@ def _held(lab: Lab, source: ConfigSource, files: HubFiles, ours: bool, push: Pus
     return HubContent("unfetched", f"whether {source.id} holds files of this machine is not known: {why}")
 
 
+def _history(lab: Lab, push: Push) -> list[Evidence]:
+    """The verdicts on the pushed files, and the last ones on other files of that environment."""
+    return subject_history(
+        lab.ledger, push.workspace, Subject(push.environment, push.source, push.content), (*TRAINING, CHECKED)
+    )
+
+
 def _on_disk(lab: Lab, push: Push) -> Iterator[Snapshot]:
     """Snapshots of the folders that hold the pushed project today, under any folder name."""
     root = Path(push.workspace)
@@ -163,8 +199,8 @@ def _on_disk(lab: Lab, push: Push) -> Iterator[Snapshot]:
         return
     for folder in Workspace(root).list_environments():
         try:
-            found = take_snapshot(folder, lab.settings.snapshots)
+            snapshot = lab.snapshots.take(folder)
         except LabError:
             continue  # a folder that cannot be read holds nothing that could differ from what was pushed
-        if found.manifest.module == push.name.replace("-", "_").lower() or folder.name == push.environment:
-            yield found
+        if snapshot.manifest.module == push.name.replace("-", "_").lower() or folder.name == push.environment:
+            yield snapshot

@@ -1,8 +1,8 @@
-"""Submits a run at most once.
+"""Submits a run at most once, under a name that identifies the submission.
 
 A submission claims its intent, sends the run, and settles a lost answer by looking the run up by name. A run's name
 ends in eight hex digits of its intent, so after a timeout or a crash the platform itself shows whether the run exists.
-While the platform cannot be reached, nothing is sent again.
+While the platform cannot be reached, nothing is sent again. What is sent is a copy of the config under that name.
 
 One transaction records the run, its bound against the cap, and the outcome of its intent.
 """
@@ -10,13 +10,18 @@ One transaction records the run, its bound against the cap, and the outcome of i
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.base.errors import LabError, PrimeError
+from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Submitted
@@ -25,8 +30,82 @@ from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
 from prime_lab_mcp.lab.training.bound import CostBound, cost_of
 from prime_lab_mcp.lab.training.card import submission_facts
-from prime_lab_mcp.lab.training.keys import forwarded_keys
-from prime_lab_mcp.lab.training.naming import intent_key, run_name, sent_copy_path
+from prime_lab_mcp.lab.training.keys import forwarded_keys, secret_files
+
+_NAME_LINE = re.compile(r"""^(name\s*=\s*)(["'])([^"'\n]*)\2[ \t]*(#.*)?$""", re.M)
+_TABLE = re.compile(r"^\s*\[", re.M)
+
+
+def intent_key(lab: Lab, config: TrainingConfig, resume_from: str | None, attempt: int) -> str:
+    """The identity of a submission: the exact file, its name, the run it continues, and the attempt."""
+    parts = ["submit", config.sha256, config.name, resume_from, attempt, lab.platform]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def run_name(config: TrainingConfig, key: str) -> str:
+    """The run's name on the platform: the config's name and eight hex digits of the intent."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", config.name)[:48].strip("-") or "run"
+    return f"{stem}-{key[:8]}"
+
+
+def text_with_name(text: str, name: str) -> str:
+    """The text of a config with its top-level `name` set and no other byte changed. Raises BadInput."""
+    first_table = _TABLE.search(text)
+    head = first_table.start() if first_table else len(text)
+    match = _NAME_LINE.search(text, 0, head)
+    set_name = f'name = "{name}"\n'
+    changed = f'{text[: match.start(2)]}"{name}"{text[match.end(3) + 1 :]}' if match else set_name + text
+    try:
+        same = tomllib.loads(changed) == {**tomllib.loads(text), "name": name}
+    except tomllib.TOMLDecodeError:
+        same = False
+    if not same:
+        raise BadInput(
+            "the config's top-level name cannot be set without touching the rest",
+            fix='Write it plainly at the top: name = "my-run".',
+            code="config-bad-name",
+        )
+    return changed
+
+
+def sent_copy_path(lab: Lab, config: TrainingConfig, key: str) -> Path:
+    """The path to which `write_sent_copy` writes the config."""
+    return _root(lab, key) / config.path.resolve().relative_to(lab.workspace.root)
+
+
+def write_sent_copy(lab: Lab, config: TrainingConfig, name: str, key: str) -> Path:
+    """Write the validated bytes under the run's name into the state directory. Raises BadInput.
+
+    Secret files that the config names are linked, not copied, at the same place beside the copy.
+    """
+    copy = sent_copy_path(lab, config, key)
+    copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Two calls at once write the same bytes; a prime that reads meanwhile must not see half of them.
+    partial = copy.with_name(f".{copy.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    partial.write_bytes(text_with_name(config.text, name).encode("utf-8"))
+    partial.replace(copy)
+    for path in secret_files(config):
+        _link(lab, config, copy, _root(lab, key), path)
+    return copy
+
+
+def _root(lab: Lab, key: str) -> Path:
+    return lab.settings.state_dir / "runs" / key[:16]
+
+
+def _link(lab: Lab, config: TrainingConfig, copy: Path, root: Path, path: str) -> None:
+    wanted = (config.path.parent / path).resolve()
+    link = Path(os.path.normpath(copy.parent / path))
+    if not wanted.is_relative_to(lab.workspace.root) or not link.is_relative_to(root) or not wanted.is_file():
+        raise BadInput(
+            f"the config names the secrets file {quote(path, 120)}, which is not a file of the workspace",
+            fix="Put the file beside the config, or take env_files out and let the server's environment provide it.",
+            code="config-secrets-file",
+        )
+    link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = link.with_name(f".{link.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    fresh.symlink_to(wanted)
+    fresh.replace(link)
 
 
 def row_of(

@@ -1,4 +1,8 @@
-"""Reads the present state of a training run from the platform and finds anomalies. Nothing here acts on the run."""
+"""Reads the present state of a training run from the platform and finds anomalies. Nothing here acts on the run.
+
+`change_token` is the cheapest reading: a short text for the state of a run or an evaluation, which changes when the
+state does.
+"""
 
 from __future__ import annotations
 
@@ -223,23 +227,23 @@ def _components_to_read(reading: RunReading) -> list[str]:
 
 
 def _log_anomalies(reading: RunReading) -> list[Anomaly]:
-    found = anomalies.empty_batches(reading.logs.get("orchestrator", ""), reading.step or 0)
-    return [found] if found and not any(a.code == found.code for a in reading.anomalies) else []
+    anomaly = anomalies.empty_batches(reading.logs.get("orchestrator", ""), reading.step or 0)
+    return [anomaly] if anomaly and not any(a.code == anomaly.code for a in reading.anomalies) else []
 
 
 def _metric_anomalies(reading: RunReading, known: Run | None) -> list[Anomaly]:
-    found = anomalies.find_anomalies(reading.rows)
+    listed = anomalies.find_anomalies(reading.rows)
     if reading.idle is not None:
         stalled = anomalies.stall(reading.step or 0, reading.idle, step_seconds(reading.rows))
-        found += [stalled] if stalled else []
+        listed += [stalled] if stalled else []
     over = anomalies.overrun(reading.spend, known.max_cost if known else None, reading.step or 0, reading.expected)
-    return ([over] if over else []) + found
+    return ([over] if over else []) + listed
 
 
 def _queue_anomalies(run: Mapping[str, Any]) -> list[Anomaly]:
     created = seconds_of_time(run.get("created_at"))
-    found = anomalies.long_queue(time.time() - created) if created is not None else None
-    return [found] if found else []
+    anomaly = anomalies.long_queue(time.time() - created) if created is not None else None
+    return [anomaly] if anomaly else []
 
 
 def seconds_of_time(value: Any) -> float | None:
@@ -247,7 +251,42 @@ def seconds_of_time(value: Any) -> float | None:
     if not isinstance(value, str):
         return None
     try:
-        found = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
     except ValueError:
         return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+_ADDRESS = re.compile(r"lab://(?:runs/([^/?#]+)|evals/([^/?#]+)/report(?:\.html)?)")
+_WAITING = ("QUEUED", "PENDING")
+
+
+async def change_token(lab: Lab, address: str) -> str | None:
+    """A text that changes with the state of `lab://runs/ID` or `lab://evals/ID/report`.
+
+    None for an address that never changes, and while the platform cannot be reached.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        return None
+    if match[2] is not None or lab.ledger.job(match[1]) is not None:
+        return _job_token(lab, match[2] or match[1])
+    try:
+        run = await lab.prime.train_get(match[1])
+        status = str(run.get("status") or "UNKNOWN").upper()
+        if status in _WAITING:
+            return f"{status} {run.get('runs_ahead')}"
+        step = (await lab.prime.train_progress(match[1])).get("latest_step") if status == "RUNNING" else None
+    except LabError as error:
+        return "DELETED" if error.code == "platform-not-found" else None
+    return f"{status} {step}"
+
+
+def _job_token(lab: Lab, id: str) -> str | None:
+    from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+
+    try:
+        job = EvaluationJobs(lab).get(id)
+    except LabError:
+        return None
+    return f"{job.state} {job.progress.get('completed')}"

@@ -5,10 +5,8 @@ ENTRY = (
     "faults",
     "host",
     "pool",
-    "problems",
     "scoring",
-    "scripted_rollouts",
-    "stored_rollouts",
+    "whole_rollouts",
     "witness",
 )
 """Modules that other packages may import."""

@@ -70,10 +70,11 @@ class Channel:
     async def _more(self) -> bytes:
         while True:
             try:
-                chunk = self._end.recv(1 << 20)
-            except BlockingIOError:
-                await anyio.wait_readable(self._end)
-                continue
+                try:
+                    chunk = self._end.recv(1 << 20)
+                except BlockingIOError:
+                    await anyio.wait_readable(self._end)
+                    continue
             except (OSError, ValueError, anyio.ClosedResourceError) as error:
                 raise ChannelClosed from error
             if not chunk:

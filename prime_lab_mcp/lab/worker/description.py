@@ -61,6 +61,10 @@ class Loaded:
     """A rollout may have more than one reply: tools, answers of the environment, or a set-up."""
     own_run: bool = False
     """The environment's own `Env` plays or ends the rollout (v1), so that prompts and rewards may come from there."""
+    solutions: bool = False
+    """The environment states how its tasks are solved (worker/child/solutions.py)."""
+    task_class: str = ""
+    """Class name of the tasks (v1)."""
     judges: tuple[JudgeInfo, ...] = ()
     """Judges in configs (v1) and rubrics (v0); a reward may ask others."""
 
@@ -168,6 +172,8 @@ def decode_loaded(reply: LoadReply, api: Api, versions: Mapping[str, Any]) -> Lo
             shadowed_by=reply.get("shadowed_by"),
             turns=bool(reply.get("turns", False)),
             own_run=bool(reply.get("own_run", False)),
+            solutions=bool(reply.get("solutions", False)),
+            task_class=str(reply.get("task_class", "")),
             judges=decode_judges(reply["judges"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

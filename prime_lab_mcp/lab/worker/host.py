@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.base.load_deadline import load_deadline
 from prime_lab_mcp.lab.interpreter import Api
 from prime_lab_mcp.lab.sandbox.caches import DataCache
 from prime_lab_mcp.lab.sandbox.policy import Confinement
-from prime_lab_mcp.lab.worker import scripted_rollouts, stored_rollouts
+from prime_lab_mcp.lab.worker import whole_rollouts
 from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
 from prime_lab_mcp.lab.worker.child import protocol
 from prime_lab_mcp.lab.worker.description import (
@@ -34,9 +34,11 @@ from prime_lab_mcp.lab.worker.description import (
     decode_traits,
 )
 from prime_lab_mcp.lab.worker.faults import (
+    NOT_RUN,
     PROBLEMS,
     SIGKILL,
     LoadFailed,
+    Problem,
     confined,
     exited,
     flooded,
@@ -44,7 +46,6 @@ from prime_lab_mcp.lab.worker.faults import (
     out_of_memory,
     timed_out,
 )
-from prime_lab_mcp.lab.worker.problems import NOT_RUN, Problem
 from prime_lab_mcp.lab.worker.scoring import (
     Case,
     CaseError,
@@ -192,8 +193,8 @@ class Worker:
             return decode_side_effects(reply, [case for case, _ in cases])
 
     async def rollout(
-        self, plays: Sequence[scripted_rollouts.Play], *, seconds: float, case_timeout: float = 5
-    ) -> scripted_rollouts.Rollouts:
+        self, plays: Sequence[whole_rollouts.Play], *, seconds: float, case_timeout: float = 5
+    ) -> whole_rollouts.Rollouts:
         """Run whole rollouts with a scripted model through the environment's own loop, tools and hooks.
 
         Rollouts that have not begun after `seconds` are not run. Raises LoadFailed or WorkerError if the environment
@@ -201,9 +202,9 @@ class Worker:
         """
         async with self._lock:
             await self._ensure(60)
-            limit = seconds + (scripted_rollouts.SERVING if self._api == "v1" else 0) + _LATE
-            request = scripted_rollouts.rollouts_request(plays, seconds, case_timeout)
-            return scripted_rollouts.decode_rollouts(await self._ask(request, limit, "running whole rollouts"))
+            limit = seconds + (whole_rollouts.SERVING if self._api == "v1" else 0) + _LATE
+            request = whole_rollouts.rollouts_request(plays, seconds, case_timeout)
+            return whole_rollouts.decode_rollouts(await self._ask(request, limit, "running whole rollouts"))
 
     @asynccontextmanager
     async def elsewhere(self, hash_seed: int | None = None) -> AsyncIterator[Worker]:
@@ -263,25 +264,21 @@ class Worker:
                 await self._drop()
                 raise timed_out("scoring all cases", limit, "") from None
 
-    async def locate(
-        self, wanted: stored_rollouts.WantedTasks, *, timeout: float = 180
-    ) -> stored_rollouts.LocatedTasks:
+    async def locate(self, wanted: whole_rollouts.WantedTasks, *, timeout: float = 180) -> whole_rollouts.LocatedTasks:
         """Find the tasks of stored rollouts in the present taskset."""
         async with self._lock:
             await self._ensure(60)
-            return stored_rollouts.decode_located(
+            return whole_rollouts.decode_located(
                 await self._ask(wanted.request(), timeout, "looking for the tasks of stored rollouts")
             )
 
-    async def rescore(
-        self, asked: Sequence[stored_rollouts.StoredRollout], *, case_timeout: float = 30
-    ) -> list[Scored]:
+    async def rescore(self, asked: Sequence[whole_rollouts.StoredRollout], *, case_timeout: float = 30) -> list[Scored]:
         """Score rollouts that an earlier evaluation stored, in order. Faults are reported as by `score`."""
         async with self._lock:
             return await self._score_all(asked, case_timeout)
 
     async def _score_all(
-        self, cases: Sequence[Case | stored_rollouts.StoredRollout], case_timeout: float
+        self, cases: Sequence[Case | whole_rollouts.StoredRollout], case_timeout: float
     ) -> list[Scored]:
         done: list[Scored] = []
         faults = 0
@@ -305,7 +302,7 @@ class Worker:
 
     async def _score_some(
         self,
-        cases: Sequence[Case | stored_rollouts.StoredRollout],
+        cases: Sequence[Case | whole_rollouts.StoredRollout],
         done: list[Scored],
         case_timeout: float,
         grace: float,
@@ -325,10 +322,10 @@ class Worker:
         await self._hear(_GRACE, "scoring")
 
     def _scoring(
-        self, cases: Sequence[Case | stored_rollouts.StoredRollout], case_timeout: float
+        self, cases: Sequence[Case | whole_rollouts.StoredRollout], case_timeout: float
     ) -> protocol.ScoreRequest | protocol.RescoreRequest:
         """The request for cases, which are all of one kind."""
-        stored = [c for c in cases if isinstance(c, stored_rollouts.StoredRollout)]
+        stored = [c for c in cases if isinstance(c, whole_rollouts.StoredRollout)]
         if stored:
             return {
                 "op": "rescore",
@@ -336,7 +333,7 @@ class Worker:
                 "case_timeout": case_timeout,
                 "turns": stored[0].turns,
                 "fresh_runtime": stored[0].fresh_runtime,
-                "spent_ms": stored_rollouts.SPENT_MS,
+                "spent_ms": whole_rollouts.SPENT_MS,
             }
         asked: list[protocol.CaseRequest] = [
             {

@@ -10,6 +10,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ import anyio
 from prime_lab_mcp.lab.base.errors import WorkerError
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
-from prime_lab_mcp.lab.sandbox.caches import DataCache, data_cache
+from prime_lab_mcp.lab.sandbox import confine
+from prime_lab_mcp.lab.sandbox.caches import DataCache, data_cache, interpreter_caches
 from prime_lab_mcp.lab.sandbox.offer import present_offer
 from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, Confinement, certificate_paths, python_paths
 from prime_lab_mcp.lab.worker.host import Twin, Worker
@@ -38,14 +40,10 @@ class Workers:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._scratch = settings.state_dir / "scratch"
-        self._zygotes: OrderedDict[tuple[str, Api, int | None], Zygote] = OrderedDict()
+        self._zygotes: OrderedDict[tuple[str, Api, int | None, Confinement | None], Zygote] = OrderedDict()
         self._idle: OrderedDict[int, Worker] = OrderedDict()
         self._open: set[Worker] = set()
         self._closed = False
-
-    async def warm(self, interpreter: Interpreter, api: Api) -> None:
-        """Start importing verifiers in the background, to make the first load faster."""
-        await self._zygote(interpreter, api).start()
 
     @asynccontextmanager
     async def open(
@@ -60,14 +58,15 @@ class Workers:
         hidden: Sequence[str] = (),
         hash_seed: int | None = None,
         variables: Mapping[str, str] | None = None,
+        data_key: str | None = None,
     ) -> AsyncIterator[Worker]:
         """A worker for one snapshot, which stays warm for the next call. No process starts before the first request.
 
         `env_args` are arguments of `load_environment` (v0) or fields of the taskset's config (v1). `hidden` are
         top-level modules that the environment must not import. `hash_seed` is PYTHONHASHSEED. `variables` are set only
-        for the environment's code; a worker with variables is ended on leaving the block.
+        for the environment's code; a worker with variables is ended on leaving the block. Workers with the same
+        `data_key` (by default `source_key`) share a cache of downloaded data.
         """
-        zygote = self._zygote(interpreter, api, hash_seed)
         key = json.dumps(
             [interpreter.key, str(tree), source_key, api, module, dict(env_args or {}), sorted(hidden), hash_seed],
             sort_keys=True,
@@ -76,8 +75,12 @@ class Workers:
         kept = None if variables else self._reuse(key)
         worker = kept
         if worker is None:
+            cache, confinement = await self._confinement(tree, interpreter, module, data_key or source_key)
+            zygote = self._zygote(interpreter, api, hash_seed, self._around(tree, interpreter, confinement))
             worker = Worker(zygote, key, tree, api, module, dict(env_args or {}), hidden, variables)
-            worker.cache, worker.confinement = await self._confinement(tree, interpreter, module)
+            worker.cache, worker.confinement = cache, confinement
+        around = self._around(tree, interpreter, worker.confinement)
+        self._zygote(interpreter, api, hash_seed, around)
         worker.twin = Twin(
             partial(
                 self.open,
@@ -89,8 +92,9 @@ class Workers:
                 env_args=env_args,
                 hidden=hidden,
                 variables=variables,
+                data_key=data_key,
             ),
-            lambda: self._zygote(interpreter, api, OTHER_SEED).start(),
+            lambda: self._zygote(interpreter, api, OTHER_SEED, around).start(),
         )
         self._open.add(worker)
         try:
@@ -106,23 +110,43 @@ class Workers:
             await self._keep(worker)
 
     async def _confinement(
-        self, tree: Path, interpreter: Interpreter, module: str
+        self, tree: Path, interpreter: Interpreter, module: str, data_key: str
     ) -> tuple[DataCache, Confinement | None]:
         """The cache of an environment, and what its code may reach."""
         root = self._settings.state_dir
-        cache = await anyio.to_thread.run_sync(data_cache, root, str(self._settings.workspace.resolve()), module)
+        workspace = str(self._settings.workspace.resolve())
+        cache = await anyio.to_thread.run_sync(data_cache, root, workspace, module, data_key, interpreter.python)
         if not present_offer().layers:
             return cache, None
         python = await anyio.to_thread.run_sync(python_paths, interpreter.python)
         read = (tree, *python, CHILD, LIBRARIES, *cache.users, *certificate_paths())
         return cache, Confinement(read, (cache.root,), hidden=(root,), memory_bytes=0)
 
-    def _zygote(self, interpreter: Interpreter, api: Api, hash_seed: int | None = None) -> Zygote:
+    def _around(self, tree: Path, interpreter: Interpreter, confinement: Confinement | None) -> Confinement | None:
+        """What a zygote may reach whose packages an environment chose: all that its children may, over time.
+
+        None for the server's own packages, for a tree outside of the state directory (tools open no such tree), and on
+        macOS, which cannot confine a confined process any further.
+        """
+        state = self._settings.state_dir
+        if confinement is None or interpreter.base is None or "landlock" not in present_offer().layers:
+            return None
+        if not tree.is_relative_to(state):
+            return None
+        packages = (path for path in confinement.read if path != tree)
+        read = (self._settings.snapshots, state / "wheels", Path(confine.__file__), *packages)
+        # Python writes byte code beside the packages that it imports. Only those packages' own code runs there.
+        write = (interpreter_caches(state, interpreter.python), interpreter.python.parent.parent / "lib")
+        return replace(confinement, read=read, write=write)
+
+    def _zygote(
+        self, interpreter: Interpreter, api: Api, hash_seed: int | None = None, around: Confinement | None = None
+    ) -> Zygote:
         if self._closed:
             raise WorkerError("the server is shutting down", fix="Start the server again.")
-        key = (interpreter.key, api, hash_seed)
+        key = (interpreter.key, api, hash_seed, around)
         if key not in self._zygotes:
-            self._zygotes[key] = Zygote(interpreter, api, self._scratch, self._settings.allow_env, hash_seed)
+            self._zygotes[key] = Zygote(interpreter, api, self._scratch, self._settings.allow_env, hash_seed, around)
         self._zygotes.move_to_end(key)
         return self._zygotes[key]
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.worker.child.protocol import ScoreReply, SideEffectsReply
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Message, decode_judges, optional_float
-from prime_lab_mcp.lab.worker.faults import nonsense
-from prime_lab_mcp.lab.worker.problems import DEEDS, Problem, ProblemCode
+from prime_lab_mcp.lab.worker.faults import DEEDS, Problem, ProblemCode, nonsense
 
 
 @dataclass(frozen=True, slots=True)

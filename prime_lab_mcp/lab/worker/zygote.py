@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
 from prime_lab_mcp.lab.sandbox.offer import present_offer
 from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, Confinement
+from prime_lab_mcp.lab.state.leftovers import scratch_prefix
 from prime_lab_mcp.lab.worker.channel import Channel, ChannelClosed, ChannelFlood, ChannelGarbage, pair
 
 _CHILD = Path(__file__).parent / "child"
@@ -86,12 +87,23 @@ class Seat:
 
 
 class Zygote:
-    """A process of one interpreter with verifiers of one generation imported."""
+    """A process of one interpreter with verifiers of one generation imported.
+
+    Python runs code of installed packages when it starts, so a zygote of packages that an environment chose has a
+    `confinement` of its own, inside which those of its children lie.
+    """
 
     def __init__(
-        self, interpreter: Interpreter, api: Api, scratch: Path, allow: tuple[str, ...], hash_seed: int | None = None
+        self,
+        interpreter: Interpreter,
+        api: Api,
+        scratch: Path,
+        allow: tuple[str, ...],
+        hash_seed: int | None = None,
+        confinement: Confinement | None = None,
     ) -> None:
         self.interpreter = interpreter
+        self._confinement = confinement
         self._hash_seed = hash_seed
         self.api = api
         self._root = scratch
@@ -103,6 +115,8 @@ class Zygote:
         """The channel to the plain process, on which witnesses are asked for."""
         self._home: Path | None = None
         self._program: Path | None = None
+        self._elsewhere: Path | None = None
+        """The folder of witnesses."""
         self._versions: dict[str, Any] | None = None
 
     @property
@@ -118,15 +132,20 @@ class Zygote:
     async def _start(self) -> None:
         await self._stop()
         self._root.mkdir(parents=True, exist_ok=True)
-        self._home = Path(tempfile.mkdtemp(prefix="zygote-", dir=self._root))
-        self._program = Path(tempfile.mkdtemp())
+        self._home = Path(tempfile.mkdtemp(prefix=scratch_prefix("zygote", os.getpid()), dir=self._root))
+        self._program, self._elsewhere = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
         shutil.copyfile(PROGRAM, self._program / STARTED_AS)
+        argv = [str(self.interpreter.python), "-P", str(self._program / STARTED_AS), self.api]
+        if self._confinement is not None:
+            own = (*self._confinement.write, self._home, self._elsewhere)
+            read = (*self._confinement.read, self._program)
+            argv = replace(self._confinement, read=read, write=own).command(argv)
         channel, theirs = pair()
         plain, their_plain = pair()
         try:
             with (self._home / "log").open("wb") as log:
                 self._child = await process.spawn(
-                    [str(self.interpreter.python), "-P", str(self._program / STARTED_AS), self.api],
+                    argv,
                     cwd=self._home,
                     env=_environment(self.interpreter.python, self._home, self.allow) | self._seeded() | _ports(),
                     stdin=theirs.fileno(),
@@ -179,8 +198,13 @@ class Zygote:
                 self._versions = await self._ready(self._channel)
         ours, theirs = pair()
         control, their_control = pair()
-        # The folder of a witness is outside of the state folder, whose name code could look for.
-        scratch = Path(tempfile.mkdtemp() if witness else tempfile.mkdtemp(prefix="child-", dir=self._root))
+        # The folder of a witness is outside of the state folder, whose name code could look for. Both are folders that
+        # the zygote itself may write to.
+        scratch = Path(
+            tempfile.mkdtemp(dir=self._elsewhere)
+            if witness
+            else tempfile.mkdtemp(prefix=scratch_prefix("child", os.getpid()), dir=self._home)
+        )
         channel = self._plain if witness else self._channel
         seat = Seat(ours, control, scratch, self._versions)
         try:
@@ -217,10 +241,11 @@ class Zygote:
                 channel.close()
         if self._child is not None:
             await self._child.close()
-        for folder in (self._home, self._program):
+        for folder in (self._home, self._program, self._elsewhere):
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
-        self._channel = self._plain = self._child = self._home = self._program = self._versions = None
+        self._channel = self._plain = self._child = self._versions = None
+        self._home = self._program = self._elsewhere = None
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):

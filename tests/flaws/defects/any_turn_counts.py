@@ -2,7 +2,7 @@
 
 format: multi_turn
 generation: v1
-finding: reward-hackable, blocker
+finding: reward-hackable, warning
 
 One number per turn, or fifty in one, is enough to be right at last.
 """

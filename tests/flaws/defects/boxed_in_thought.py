@@ -2,7 +2,7 @@
 
 format: latex
 generation: v1
-finding: reward-hackable, blocker
+finding: reward-hackable, warning
 
 Boxes in the thought count, so the policy boxes one guess after the other there.
 """

@@ -2,7 +2,7 @@
 
 format: short_text
 generation: v1
-finding: reward-gold-fails or reward-constant, blocker
+finding: reward-gold-fails or reward-constant or gold-not-understood, blocker
 
 No answer can ever be right.
 """

@@ -2,7 +2,7 @@
 
 format: choice_index
 generation: v1
-finding: reward-gold-fails or reward-wrong-passes, blocker
+finding: reward-gold-fails or reward-wrong-passes or gold-not-understood, blocker
 
 Every right letter is refused and its neighbour is paid.
 """

@@ -2,7 +2,7 @@
 
 format: numeric
 generation: v1
-finding: reward-gold-fails or reward-wrong-passes, blocker
+finding: reward-gold-fails or reward-wrong-passes or gold-not-understood, blocker
 
 Right answers cost and wrong ones are free, so the policy learns to be wrong.
 """

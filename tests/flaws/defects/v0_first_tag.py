@@ -2,7 +2,7 @@
 
 format: numeric
 generation: v0
-finding: reward-hackable, blocker
+finding: reward-hackable, warning
 
 An answer that is taken back for another is still paid.
 """

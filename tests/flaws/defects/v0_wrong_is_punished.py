@@ -2,7 +2,7 @@
 
 format: choice_letter
 generation: v0
-finding: reward-malformed-beats-wrong, blocker
+finding: reward-malformed-beats-wrong, warning
 
 While it is mostly wrong, the policy does best by not answering.
 """

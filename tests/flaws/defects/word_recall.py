@@ -2,7 +2,7 @@
 
 format: free_text
 generation: v1
-finding: reward-wrong-passes or reward-hackable, blocker
+finding: reward-wrong-passes or reward-hackable or reward-length-bonus, blocker
 
 Copying the message scores high, and naming words costs nothing.
 """

@@ -2,7 +2,7 @@
 
 format: choice_letter
 generation: v1
-finding: reward-gold-fails or reward-hackable or reward-wrong-passes or reward-too-strict, blocker
+finding: reward-gold-fails or reward-hackable or reward-wrong-passes or reward-too-strict, warning
 
 split(...)[0] is the thought, not the reply: what is answered after thinking is never read, and a letter noted in
 the thought is paid whatever the answer then says.

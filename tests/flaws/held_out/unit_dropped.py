@@ -2,7 +2,7 @@
 
 format: numeric
 generation: v1
-finding: reward-wrong-passes or reward-hackable, blocker
+finding: reward-wrong-passes or reward-hackable or reward-unit-ignored, blocker
 
 The unit is made optional and never looked at again, so a mass a thousand times too large is paid.
 """

@@ -2,7 +2,7 @@
 
 format: choice_letter
 generation: v0
-finding: reward-raises, blocker
+finding: reward-raises, warning
 
 A reply without a tag raises, which verifiers swallows.
 """

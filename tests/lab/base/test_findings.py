@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.findings import capped, merged, run_checks, worst_first
-from prime_lab_mcp.lab.base.report import SEVERITIES, Finding, Severity
+from prime_lab_mcp.lab.base.report import SEVERITIES, Finding, Severity, capped, merged, run_checks, worst_first
 
 FINDINGS = st.lists(
     st.builds(

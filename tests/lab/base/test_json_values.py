@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prime_lab_mcp.lab.base.json_values import as_mapping, finite_or_none, positive_int_or_none, text_or_none
+from prime_lab_mcp.lab.base.text import as_mapping, finite_or_none, positive_int_or_none, text_or_none
 
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),

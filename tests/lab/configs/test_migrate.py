@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import ConfigTarget, TrainingConfig, parse_config
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.draft import ConfigDraft, ConfigLineage
 from prime_lab_mcp.lab.configs.examine import config_findings
 from prime_lab_mcp.lab.configs.make import MadeConfig, make_config
+from prime_lab_mcp.lab.configs.migrate.meaning import meaning_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, dotted_key, key_index, leaf_values
 from prime_lab_mcp.lab.configs.older_platforms import OLD_KEYS
@@ -223,7 +225,9 @@ def test_every_key_of_an_older_file_has_exactly_one_row(text: str, target: Confi
     assert sorted(c.key for c in made.changes) == sorted(keys)
     assert all(c.why and c.to for c in made.changes)
     assert schema_problems(config.table) == []
-    assert {f.code for f in config_findings(config) if f.severity == "blocker"} <= {"config-unpinned-source"}
+    # A version has to be chosen by the user, and so does the run whose checkpoint a resumed one continues.
+    asked = {"config-unpinned-source", "config-unproven-setting"} if "resume" in text else {"config-unpinned-source"}
+    assert {f.code for f in config_findings(config) if f.severity == "blocker"} <= asked
 
 
 @pytest.mark.parametrize("text", OLDER.values(), ids=OLDER)
@@ -382,3 +386,41 @@ def test_an_odd_file_is_migrated_or_refused_but_never_breaks(text: str) -> None:
     changed = {c.key for c in made.changes}
     assert len(changed) == len(made.changes)
     assert changed <= {*keys, *(c.key for c in made.changes if c.place)}
+
+
+# What a migration changes
+
+
+def meanings(text: str) -> dict[str, Finding]:
+    return {str(f.where): f for f in meaning_findings(migrated(text)[1].changes)}
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "said"),
+    [
+        ('loss = "opd"\n', "loss", "[orchestrator.algo]"),
+        ("[sampling]\nenable_thinking = false\n", "sampling.enable_thinking", "renderer"),
+        ('[sampling]\nreasoning_effort = "low"\n', "sampling.reasoning_effort", "renderer"),
+        ("[sampling]\ntop_p = 0.9\n", "sampling.top_p", "temperature"),
+        ("[buffer]\neasy_threshold = 0.9\n", "buffer.easy_threshold", "curriculum"),
+        ("mask_truncated_completions = true\n", "mask_truncated_completions", "max_tokens"),
+        ("[orchestrator]\nbatch_sise = 64\n", "orchestrator.batch_sise", "64"),
+        ('max_steps = "many"\n', "max_steps", "many"),
+    ],
+)
+def test_a_change_of_meaning_is_a_finding(line: str, key: str, said: str) -> None:
+    text = 'model = "Qwen/Qwen3-4B-Instruct-2507"\n' + line + '[[env]]\nid = "alice/tiny-env@0.1.0"\n'
+    finding = meanings(text)[key]
+    assert (finding.code, finding.severity) == ("migration-meaning", "warning")
+    assert said in finding.fix
+
+
+@pytest.mark.parametrize("text", [SOUND, 'model = "m/n"\nloss = "rl"\n[[env]]\nid = "a/b@1"\n'])
+def test_a_renamed_key_is_no_change_of_meaning(text: str) -> None:
+    assert meanings(text) == {}
+
+
+def test_thresholds_of_the_buffer_bound_the_pools() -> None:
+    text = SHARED_LORA.replace("easy_threshold = 0.8", "easy_threshold = 0.8\nhard_threshold = 0.1")
+    pools = migrated(text)[0].train_sources[0].table["curriculum"]["sampler"]["pools"]
+    assert {name: pool["threshold"] for name, pool in pools.items()} == {"hard": 0.1, "normal": 0.8, "easy": 1.0}

@@ -134,6 +134,9 @@ def test_no_rule_is_without_a_flaw_that_wakes_it() -> None:
         *("taskset_keys", "environment_keys", "unchecked_environments"),  # test_rules_environment.py
         *("native_model", "tool_parser"),  # test_rules_model.py
         *("fewer_tokens", "fewer_rollouts", "batched_tokens", "resampling"),  # test_rules_speed.py
+        *("harness_keys", "component_values", "nodes", "node_groups", "router"),  # test_agreement.py
+        *("cache", "adapter_rank", "resume_table", "output_folders", "launcher_variables", "logging", "tracing"),
+        *("frozen_models", "sampling_model", "algorithm_tables", "own_implementation"),
     }
     flawed = [sound((old, new)) for _, _, old, new in FLAWS]
     silent = [r.__name__ for r in CONFIG_RULES if not any(list(r(config, ConfigContext())) for config in flawed)]

@@ -14,7 +14,7 @@ from tests.lab.configs.examples import codes, sound
 
 QWEN = "Qwen/Qwen3-4B-Instruct-2507"
 VLM = '[model.vlm]\nvision_encoder_attr = "model.visual"\nlanguage_model_attr = "model.language_model"\n'
-BF16 = '[trainer.model]\noptimization_dtype = "bfloat16"\nreduce_dtype = "bfloat16"\n'
+BF16 = '[trainer.model]\nimpl = "custom"\noptimization_dtype = "bfloat16"\nreduce_dtype = "bfloat16"\n'
 SEEING = (("[ckpt]", f"{VLM}[ckpt]"), ("[trainer.model.lora]", f"{BF16}[trainer.model.lora]"))
 DEFAULT = ("[inference]", '[orchestrator.renderer]\nname = "default"\n[inference]')
 PARSED = ("[inference]", '[orchestrator.renderer]\nname = "default"\ntool_parser = "hermes"\n[inference]')

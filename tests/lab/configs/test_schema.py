@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from importlib import metadata
 from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.configs.schema import SchemaProblem, schema_problems, tables_of_key
+from prime_lab_mcp.lab.base.versions import VERIFIERS
+from prime_lab_mcp.lab.configs.schema import SchemaProblem, load_env_schema, schema_problems, tables_of_key
 from tests.lab.configs.examples import SOUND
+from tests.lab.configs.write_env_schema import PLACE, env_schema
 
 
 def problems(text: str, kind: Any = "rl") -> list[SchemaProblem]:
@@ -90,3 +94,15 @@ def test_fine_tuning_has_a_schema_of_its_own() -> None:
 
 def test_a_misplaced_key_can_be_told_its_home() -> None:
     assert tables_of_key("rl")["group_size"][0] == "orchestrator.group_size"
+
+
+def test_the_schema_of_environments_is_of_the_pinned_verifiers() -> None:
+    assert load_env_schema()["verifiers"] == VERIFIERS
+
+
+@pytest.mark.stress
+def test_the_schema_of_environments_is_that_of_the_installed_verifiers() -> None:
+    kept = json.loads(PLACE.read_text(encoding="utf-8"))
+    if metadata.version("verifiers") != kept["verifiers"]:
+        pytest.skip("another version of verifiers is installed")
+    assert env_schema() == kept

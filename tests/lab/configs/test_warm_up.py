@@ -92,9 +92,29 @@ def test_calls_tools_and_reasoning_are_kept_as_the_trainer_reads_them() -> None:
     assert row.tokens > 10
 
 
+def test_a_model_without_a_typed_renderer_is_refused_with_the_key_that_names_one() -> None:
+    found = WarmUpExamples(rows(20), "eval-1", "20")
+    with pytest.raises(BadInput) as refused:
+        compose_warm_up(ConfigChoices((), model="someone/tuned"), found, "warm")
+    assert (refused.value.code, "renderer.name" in refused.value.fix) == ("config-sft-renderer", True)
+    default = ConfigChoices((), model="someone/tuned", extra={"renderer.name": "default"})
+    with pytest.raises(BadInput):
+        compose_warm_up(default, found, "warm")
+    named = compose_warm_up(ConfigChoices((), model="someone/tuned", extra={"renderer.name": "qwen3"}), found, "warm")
+    assert named.get("renderer.name") == "qwen3"
+
+
+def test_nested_keys_of_fine_tuning_are_merged_into_their_tables() -> None:
+    extra = {"data": {"shuffle": False}, "optim": {"weight_decay": 0.0}}
+    draft = compose_warm_up(ConfigChoices((), model=MODEL, extra=extra), WarmUpExamples(rows(20), "e", "20"), "warm")
+    assert draft.get("data.shuffle") is False
+    assert draft.get("data.batch_size") is not None
+    assert draft.get("optim.lr") == 1e-5
+
+
 @pytest.mark.parametrize("target", ["hosted", "self-managed"])
 @pytest.mark.parametrize("lora", [None, True])
-@pytest.mark.parametrize("model", [MODEL, "Qwen/Qwen3-32B", "someone/tuned"])
+@pytest.mark.parametrize("model", [MODEL, "Qwen/Qwen3-32B"])
 @pytest.mark.parametrize(
     "found", [WarmUpExamples(rows(200), "eval-1", "200"), WarmUpExamples(None, "owner/set", "set")]
 )

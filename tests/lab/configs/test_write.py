@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
-from prime_lab_mcp.lab.configs.draft import ConfigLineage, safe_comment, same_but_for_date
+from prime_lab_mcp.lab.configs.draft import ConfigLineage, flat_values, safe_comment, same_but_for_date
 from prime_lab_mcp.lab.configs.examine import config_findings
 from prime_lab_mcp.lab.configs.make import MadeConfig, make_config, with_extra
+from prime_lab_mcp.lab.configs.migrate.rows import leaf_values
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
+from prime_lab_mcp.lab.configs.plan.decide import near_models
 from prime_lab_mcp.lab.configs.schema import schema_problems
 from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.prime.answers import HostedGpuOffer, PlatformModels
+from tests.lab.configs.examples import sound
 from tests.support.pairwise import rotating
 
 TINY = SourceChoice("alice/tiny-env@0.1.0")
@@ -216,6 +219,69 @@ def test_extra_keys_are_set_where_prime_rl_knows_them() -> None:
     _, config, _ = written(asked)
     assert (config.seq_len, config.at("trainer.optim.weight_decay")) == (8192, 0.0)
     assert_sound(config)
+
+
+NESTED: list[dict[str, Any]] = [
+    {"trainer": {"optim": {"weight_decay": 0.0}}},
+    {"trainer.optim": {"weight_decay": 0.0}},
+    {"trainer": {"model": {"lora": {"dropout": 0.1}}}},
+    {"monitors": {"wandb": {"entity": "team"}}},
+    {"ckpt": {"keep_interval": 50}},
+    {"ckpt": {}},
+    {"orchestrator": {"train": {"sampling": {"extra_body": {"min_p": 0.1}}}}},
+    {"deployment": {"gpus_per_node": 8}},
+    {"trainer.scheduler": {"type": "linear", "decay_steps": 10}},
+]
+
+
+@pytest.mark.parametrize("extra", NESTED, ids=str)
+def test_nested_extra_is_merged_and_replaces_no_table(extra: dict[str, Any]) -> None:
+    plain = written(ConfigChoices((TINY,), wandb="p"))[1]
+    config = written(with_extra(ConfigChoices((TINY,), wandb="p"), extra))[1]
+    assert_sound(config)
+    given = {path: value for path, value in flat_values(extra) if value != {}}
+    expected = {**dict(leaf_values(plain.table)), **given}
+    assert dict(leaf_values(config.table)) == expected
+
+
+def test_nested_extra_reaches_the_plan() -> None:
+    asked = with_extra(ConfigChoices((TINY,)), {"trainer": {"optim": {"lr": 3e-5}, "model": {"lora": {"rank": 32}}}})
+    assert (asked.lr, asked.lora_rank, asked.extra) == (3e-5, 32, {})
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"orchestrator": {"train": {"source": []}}},
+        {"orchestrator.train.source": [{"name": "other"}]},
+        {"trainer": 3},
+        {"model": "someone/else"},
+        {"trainer.model.lora": False},
+    ],
+    ids=str,
+)
+def test_extra_that_would_replace_a_table_is_refused(extra: dict[str, Any]) -> None:
+    with pytest.raises(BadInput) as refused:
+        written(with_extra(ConfigChoices((TINY,)), extra))
+    assert refused.value.fix
+
+
+def test_a_changed_type_takes_the_keys_of_the_old_one_away() -> None:
+    base = sound(("[inference]", '[trainer.scheduler]\ntype = "linear"\ndecay_steps = 10\n[inference]'))
+    asked = with_extra(ConfigChoices(()), {"trainer": {"scheduler": {"type": "cosine"}}})
+    assert make_config(asked, ConfigContext(), "new", base).draft.get("trainer.scheduler") == {"type": "cosine"}
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4.1-mini", "anthropic/claude-sonnet-4"])
+def test_a_closed_model_is_refused_before_anything_is_written(model: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        written(ConfigChoices((TINY,), model=model))
+    assert (refused.value.code, "search_hub" in refused.value.fix) == ("model-closed", True)
+
+
+def test_a_text_model_is_not_taken_for_a_misspelt_vision_model() -> None:
+    assert not [name for name in near_models("Qwen/Qwen3-4B-Instruct", ConfigContext()) if "VL" in name]
+    assert [name for name in near_models("Qwen/Qwen3-VL-4B-Instrct", ConfigContext()) if "VL" in name]
 
 
 def test_an_extra_key_of_the_wrong_type_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import io
@@ -41,12 +42,15 @@ def parquet(number: int, start: int) -> bytes:
     return sink.getvalue()
 
 
-FILES = {
-    "README.md": CARD,
-    "main/train-0.parquet": parquet(3000, 1000),
-    "main/test-0.parquet": parquet(40, 50_000),
-    "socratic/train-0.parquet": parquet(10, 0),
-}
+@functools.cache
+def files() -> dict[str, bytes]:
+    """The files of the dataset; pyarrow is imported for them, so not while tests are collected."""
+    return {
+        "README.md": CARD,
+        "main/train-0.parquet": parquet(3000, 1000),
+        "main/test-0.parquet": parquet(40, 50_000),
+        "socratic/train-0.parquet": parquet(10, 0),
+    }
 
 
 LOGINS: set[str | None] = set()
@@ -75,7 +79,7 @@ class Hub(BaseHTTPRequestHandler):
             "id": "me/sums",
             "sha": COMMIT,
             "private": False,
-            "siblings": [{"rfilename": f} for f in FILES],
+            "siblings": [{"rfilename": f} for f in files()],
             "tags": [],
             "downloads": 0,
             "likes": 0,
@@ -86,11 +90,11 @@ class Hub(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-        found = [f for f in FILES if f in unquote(asked)]
+        found = [f for f in files() if f in unquote(asked)]
         self.answer(200, json.dumps([self.entry(f) for f in found]).encode())
 
     def tree(self, under: str) -> list[dict[str, Any]]:
-        inside = [f for f in FILES if f.startswith(under)]
+        inside = [f for f in files() if f.startswith(under)]
         if "recursive=true" in self.path.lower():
             return [self.entry(f) for f in inside]
         start = len(under.rstrip("/")) + 1 if under else 0
@@ -98,12 +102,12 @@ class Hub(BaseHTTPRequestHandler):
         return [self.entry(n) for n in names]
 
     def entry(self, path: str) -> dict[str, Any]:
-        body = FILES.get(path)
+        body = files().get(path)
         oid = hashlib.sha1(body or b"").hexdigest()
         return {"type": "directory" if body is None else "file", "path": path, "size": len(body or b""), "oid": oid}
 
     def file(self, path: str) -> None:
-        body = FILES.get(path)
+        body = files().get(path)
         if body is None:
             return self.answer(404, b"{}", {"X-Error-Code": "EntryNotFound"})
         headers = {"ETag": hashlib.sha1(body).hexdigest(), "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
@@ -128,6 +132,7 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    files()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")

@@ -174,3 +174,25 @@ def near_time(make: Make, format: str, train: int, held: int) -> float:
 def test_hostile_sets_are_searched_in_bounded_time() -> None:
     assert near_time(lambda r: (" ".join(r.choice("ab") for _ in range(20)), ""), "free_text", 2_000, 250) < 20
     assert near_time(lambda r: ("x " * 3_000, ""), "free_text", 300, 100) < 10
+
+
+APPLES = (
+    "Tom has 137 apples and buys 290 more. He gives 18 apples to each of his 5 friends. How many apples are left?",
+    "#### 337",
+)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "After purchasing 290 additional fruits on top of 137 that she owned, Ana handed 18 to every one of 5 cousins. "
+        "What number remains with her?",
+        "An orchard keeper starts with 137 baskets, receives 290 further ones, and then donates 18 apiece among 5 "
+        "neighbours; state the remaining count.",
+    ],
+)
+def test_the_same_numbers_and_gold_in_wholly_other_words_are_a_leak(told: str) -> None:
+    rows = [*gsm8k()[24:], APPLES]
+    assert leak(rows, [(told, APPLES[1])], "gsm8k_hash") is not None
+    assert leak(rows, [(told, "#### 338")], "gsm8k_hash") is None
+    assert leak(rows, [(told.replace("290", "291"), APPLES[1])], "gsm8k_hash") is None

@@ -141,3 +141,58 @@ def test_a_mean_beyond_zero_and_one_keeps_its_interval() -> None:
 def test_every_verdict_leads_to_the_call_that_brings_further(rows: list[Rollout], tool: str, view: str | None) -> None:
     first = next_calls(judge_rollouts(rows), "gsm8k", "eval-1")[0]
     assert (first.tool, (first.arguments or {}).get("view")) == (tool, view)
+
+
+def with_tools(called: Callable[[int], bool], reward: Callable[[int, bool], float]) -> list[Rollout]:
+    rows = [(task, n, called(n)) for task in range(50) for n in range(8)]
+    return [Rollout(str(t), reward(n + t, used), called_tool=used) for t, n, used in rows]
+
+
+def test_solved_rollouts_without_a_tool_call_are_counted_and_warn() -> None:
+    found = judge_rollouts(with_tools(lambda n: n % 2 == 0, lambda n, used: float(n % 3 == 0 and (used or n % 2 == 0))))
+
+    assert severities(found)["paid-without-tool"] == "warning"
+    assert "tools-never-called" not in severities(found)
+    assert found.tool_use is not None
+    shares = found.as_json()["tool_use"]
+    assert shares["rollouts"] == 400
+    assert shares["without_call"] == 200
+    assert 0 < shares["solved_without_call"] < shares["solved"]
+
+
+def test_an_evaluation_in_which_no_tool_was_called_says_what_kind_of_evidence_it_is() -> None:
+    found = judge_rollouts(with_tools(lambda _: False, lambda n, _: float(n % 3 == 0)))
+
+    assert severities(found)["tools-never-called"] == "warning"
+    assert found.as_json()["tool_use"]["evidence"] == "a model that never called a tool"
+    assert found.as_json()["tool_use"]["share_of_solved"] == 1.0
+
+
+def test_tools_that_are_used_or_not_offered_are_no_finding() -> None:
+    used = judge_rollouts(with_tools(lambda _: True, lambda n, _: float(n % 3 == 0)))
+    assert not severities(used).keys() & {"paid-without-tool", "tools-never-called"}
+    assert judge_rollouts(Rollout(str(t), float(n % 2)) for t in range(40) for n in range(8)).tool_use is None
+
+
+def test_a_component_that_no_rollout_earned_is_never_exercised_and_not_to_be_dropped() -> None:
+    rng = random.Random(1)
+    rows = [(str(t), float(rng.random() < 0.5)) for t in range(50) for _ in range(8)]
+    found = judge_rollouts(
+        Rollout(t, r + 0.2, {"correct": (r, 1.0), "queried": (0.0, 0.5), "kind": (1.0, 0.2)}) for t, r in rows
+    )
+    told = {f.code: f for f in found.findings}
+    assert "queried" in told["component-never-exercised"].message
+    assert "drop it" not in told["component-never-exercised"].fix.lower().replace("do not drop it", "")
+    assert "queried" not in told["distribution-constant-component"].message
+
+
+def test_an_undecided_evaluation_of_all_tasks_leads_to_more_rollouts_and_keeps_the_rest() -> None:
+    rows = [Rollout(str(task), float(n % 2)) for task in range(12) for n in range(4)]
+    again = {"environment": "few", "model": "m", "num_examples": 50, "rollouts": 4, "env_args": {"split": "train"}}
+    judged = judge_rollouts(rows, available=12)
+    assert judged.status == "inconclusive"
+    following = next_calls(judged, "few", "eval-1", again)[-1]
+    assert following.tool == "run_eval"
+    assert following.arguments == {**again, "num_examples": 12, "rollouts": (following.arguments or {})["rollouts"]}
+    assert (following.arguments or {})["rollouts"] > 4
+    assert "there are no more tasks" in following.why

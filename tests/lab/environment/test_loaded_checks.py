@@ -110,6 +110,15 @@ def test_without_such_an_env_empty_prompts_and_a_missing_reward_block() -> None:
     assert {found["no-reward"], found["empty-prompt"]} == {"blocker"}
 
 
+def test_names_beside_numbers_warn_because_one_comparison_can_serve_both() -> None:
+    def mixed(other: str) -> str:
+        rows = [row(n, f"Question {n} of the shop?", f"{other} {n}" if n % 3 == 0 else str(17 * n)) for n in range(90)]
+        return told(list(task_findings(rows, [])), "mixed-format").severity
+
+    assert mixed("oak lamp") == "warning"
+    assert mixed("#### 7") == "blocker"
+
+
 def test_options_reach_the_check_of_positions() -> None:
     rows = [
         row(

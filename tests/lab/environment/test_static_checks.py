@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.environment import package, static_checks
+from prime_lab_mcp.lab.environment.wheel import UnpackedWheel, shipped_code
 from prime_lab_mcp.lab.state.source_code import detect_generation
 from tests.lab.environment.package_texts import README, V0, V1, blockers, findings, pyproject, snapshot, told, warnings
 
@@ -231,3 +232,62 @@ class R(vf.Task[Data]):
 )
 def test_a_gold_looked_for_anywhere_in_the_reply_is_told(tmp_path: Path, body: str, found: bool) -> None:
     assert bool(told(tmp_path, {"thing.py": V1 + REWARD.format(body=body)}, "substring-match")) is found
+
+
+BROKEN_TEST = "import pytest, boto3\ndef test_x(: pass\n"
+
+
+def test_tests_and_scripts_beside_the_package_are_not_judged_as_its_code(tmp_path: Path) -> None:
+    beside: dict[str, str | None] = {
+        "tests/test_thing.py": BROKEN_TEST,
+        "scripts/make_data.py": "import datasets, wandb\nexec(open('x').read())\n",
+        "conftest.py": "import hypothesis\n",
+    }
+    assert findings(tmp_path, beside) == []
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"thing.py": "import scripts.make_data\n" + V1, "scripts/make_data.py": BROKEN_TEST},
+        {
+            "pyproject.toml": pyproject() + "[tool.hatch.build.targets.wheel]\npackages = ['thing.py', 'scripts']\n",
+            "scripts/make_data.py": BROKEN_TEST,
+        },
+        {
+            "pyproject.toml": pyproject() + "[tool.hatch.build]\ninclude = ['*']\n",
+            "tests/test_thing.py": BROKEN_TEST,
+        },
+    ],
+)
+def test_what_the_package_imports_or_the_build_takes_is_its_code(tmp_path: Path, files: dict[str, str | None]) -> None:
+    assert "syntax-error" in blockers(tmp_path, files)
+
+
+def test_once_the_wheel_is_known_its_files_are_the_code(tmp_path: Path) -> None:
+    taken = snapshot(tmp_path, {"tests/test_thing.py": BROKEN_TEST})
+    holds = UnpackedWheel(tmp_path, {p: d for p, d in taken.files.items() if p.endswith(".py")})
+    judged = package.read_package(taken, shipped=shipped_code(taken, holds))
+    assert "syntax-error" in {f.code for f in static_checks.static_findings(judged)}
+
+
+def test_a_secret_in_a_test_is_pushed_and_blocks(tmp_path: Path) -> None:
+    assert "secret-in-code" in blockers(tmp_path, {"tests/test_thing.py": 'TOKEN = "hf_' + "Q7" * 20 + '"\n'})
+
+
+@pytest.mark.parametrize("name", ["readme.md", "README.rst", "Readme.md", "README"])
+def test_a_readme_of_another_spelling_is_a_warning_that_says_to_rename_it(tmp_path: Path, name: str) -> None:
+    assert blockers(tmp_path, {"README.md": None, name: README}) == set()
+    assert "readme-not-pushed" in warnings(tmp_path / "again", {"README.md": None, name: README})
+
+
+@pytest.mark.parametrize("pin", ["==0.1.5", "==0.1.3.post0", ">=0.1.4,<0.1.6", "~=0.2.0", "==0.3.*", "==0.1.14"])
+def test_a_v0_package_may_pin_any_release_before_0_4(tmp_path: Path, pin: str) -> None:
+    files = {"pyproject.toml": pyproject(f"verifiers{pin}", "datasets"), "thing.py": V0}
+    assert blockers(tmp_path, files) == set()
+
+
+@pytest.mark.parametrize("call", ["signal.alarm(5)", "signal.setitimer(0, 5)", "signal.signal(14, print)"])
+def test_an_alarm_in_a_reward_is_noticed_where_the_package_is_checked(tmp_path: Path, call: str) -> None:
+    text = "import signal\n" + V1.replace("return 1.0", f"{call}; return 1.0")
+    assert "hazardous-call" in warnings(tmp_path, {"thing.py": text})

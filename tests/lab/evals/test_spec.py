@@ -51,6 +51,12 @@ def test_what_only_changes_how_it_runs_keeps_the_intent(change: dict[str, object
     assert dataclasses.replace(SPEC, **change).intent == SPEC.intent  # type: ignore[arg-type]
 
 
+def test_a_rehearsal_in_another_process_measures_the_same() -> None:
+    ports = [dataclasses.replace(SPEC, endpoint=Endpoint("prime", f"http://127.0.0.1:{n}/v1")) for n in (1, 2)]
+    assert ports[0].intent == ports[1].intent
+    assert dataclasses.replace(SPEC, endpoint=Endpoint("url", "http://127.0.0.1:2/v1")).intent != SPEC.intent
+
+
 def test_a_small_taskset_bounds_the_plan() -> None:
     assert (SPEC.planned_tasks, SPEC.planned) == (20, 160)
 

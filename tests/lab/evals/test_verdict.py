@@ -28,7 +28,6 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return real(*args, group_size=group_size, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(verdict, "judge_rollouts", counting)
-    monkeypatch.setattr(verdict, "_cache", {})
     return seen
 
 
@@ -77,7 +76,7 @@ async def test_only_a_few_are_remembered(lab: Lab, judged: list[int]) -> None:
     for size in range(2, 22):
         verdict.judge_job(lab, job, size)
 
-    assert len(verdict._cache) < 10
+    assert len(lab.memory(verdict.JudgedDistributions)) < 10
     verdict.judge_job(lab, job, 21)
     assert len(judged) == 20
 

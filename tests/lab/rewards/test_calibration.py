@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, gold_candidates, other_candidates
 from prime_lab_mcp.lab.rewards import cases
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
@@ -59,6 +59,31 @@ def test_a_gold_is_found_in_other_fields_and_in_info() -> None:
     assert gold_candidates(rows(None, None, ground_truth="7"))[0].place == "ground_truth"
     assert gold_candidates(rows(None, None, info={"target": "7"}))[0].place == "info.target"
     assert gold_candidates(rows(None, None, words=3)) == []
+
+
+def test_a_list_of_aliases_as_text_is_read_as_its_items() -> None:
+    found = golds("['Seine', 'River Seine']", "['Rhine']", '["Danube", "the Danube"]')
+    assert found.format == "multi_answer"
+    assert "Seine" in found.golds[0].forms
+    assert golds("[see below]", "[1, 2]").format != "multi_answer"
+
+
+def test_the_box_is_the_answer_where_most_solutions_have_one_and_the_others_are_counted() -> None:
+    texts = [f"We find \\boxed{{{n}}} as wanted." for n in range(9)]
+    found = golds(*texts, "A proof without any box.")
+    assert (found.format, found.golds[0].form(0), found.empty) == ("boxed", "0", (9,))
+
+
+def test_fields_that_no_name_marks_are_proposed_only_where_they_differ() -> None:
+    proposed = other_candidates(rows(None, None, None, word="same", answer=None))
+    assert proposed == []
+    message = {"role": "user", "content": "Say it."}
+    made = [Row(n, f"k{n}", (message,), None, None, {"word": w, "idx": n}) for n, w in enumerate(("alpha", "bravo"))]
+    assert [g.place for g in other_candidates(made)] == ["word"]
+
+
+def test_info_may_be_the_text_of_an_object() -> None:
+    assert gold_candidates(rows(None, None, info='{"target": "7"}'))[0].place == "info.target"
 
 
 def test_tasks_without_a_gold_are_counted() -> None:

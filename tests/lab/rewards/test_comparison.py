@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,13 +14,15 @@ from prime_lab_mcp.lab.rewards.comparison import (
     MatchedTasks,
     RewardComparison,
     comparison_findings,
+    different_weights,
     match_tasks,
+    unexercised_components,
 )
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.worker.description import Row
-from prime_lab_mcp.lab.worker.scoring import CaseError, Scored
+from prime_lab_mcp.lab.worker.description import RewardInfo, Row
+from prime_lab_mcp.lab.worker.scoring import CaseError, Component, Scored
 from tests.lab.rewards.packages import SOUND, codes, reward, try_reward, write
 
 
@@ -54,6 +57,25 @@ def test_rewards_are_compared_as_shares_of_each_maximum() -> None:
     equal = comparison(pair(1.2, 0.6), pair(0.2, 0.1, Family.WRONG), maximum=1.2, other=0.6)
     assert comparison_findings(equal) == []
     assert equal.as_json()["differ"] == 0
+
+
+def infos(**weights: float) -> tuple[RewardInfo, ...]:
+    return tuple(RewardInfo(name, weight, "reward", True) for name, weight in weights.items())
+
+
+def test_a_halved_weight_differs_although_no_completion_shows_the_difference() -> None:
+    halved = different_weights(infos(correct=1.0, judge=0.5), infos(correct=1.0, judge=0.25))
+    assert {name: (here, there) for name, here, there in halved}["judge"] == (0.5, 0.25)
+    (finding,) = comparison_findings(replace(comparison(pair(1.0, 1.0)), weights=halved))
+    assert (finding.code, finding.severity) == ("reward-differs", "blocker")
+    assert different_weights(infos(correct=1.0, judge=0.5), infos(correct=3.0, judge=1.5)) == ()
+
+
+def test_equal_is_said_of_exercised_components_only() -> None:
+    probe = Draft(Family.GOLD, "x").probe("gold/x", 0)
+    parts = {"correct": Component(1.0, 1.0), "judge": Component(0.0, 0.5)}
+    compared = [ComparedCompletion(ScoredProbe(probe, Scored("a", 1.0, parts)), Scored("a", 1.0, parts))]
+    assert unexercised_components(compared, infos(correct=1.0, judge=0.5, shown=0.0)) == ("judge",)
 
 
 def test_another_share_is_a_blocker_with_the_completion_and_both_rewards() -> None:

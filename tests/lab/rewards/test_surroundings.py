@@ -84,8 +84,11 @@ def test_a_flag_that_is_set_at_import_or_in_another_file_blocks_too() -> None:
         "if reply in sys.modules: return sys.modules[reply]",
         "cls = sys.modules.get(Sums.__module__)",
         "path = Path(__file__).parent / 'data.json'",
-        "import subprocess; subprocess.run([sys.executable, '-c', 'pass'])",
-        "started = time.perf_counter(); time.monotonic(); time.sleep(0)",
+        "path = (Path(__file__).parent / 'data.json').read_text(); open(path := Path(__file__).with_name('a.txt'))",
+        "time.sleep(0); os.path.join('a', 'b')",
+        "import importlib; importlib.import_module('json'); getattr(Sums, reply, None); vars(reply)",
+        "import random; random.random(); seen = {}; seen[reply] = 1",
+        "with __import__('tempfile').TemporaryDirectory() as place: pass",
         "reply = 'ask prime-lab for help'",
         "day = datetime.date(2020, 1, 1)",
     ],
@@ -119,3 +122,26 @@ def test_what_reads_clock_host_variables_process_or_files_is_named(code: str, wh
 
 def test_what_only_the_command_line_reads_is_not_named() -> None:
     assert reads() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("started = time.perf_counter(); time.monotonic(); time.sleep(0)", "timers (time.perf_counter)"),
+        ("import subprocess; subprocess.run([sys.executable, '-c', 'pass'])", "processes (subprocess.run)"),
+        ("(Path(__file__).parents[4] / 'x').exists()", "files and folders (exists)"),
+        ("import resource; resource.getrlimit(0)", "the state of the interpreter (resource.getrlimit)"),
+    ],
+)
+def test_what_has_mostly_honest_uses_is_named_by_its_kind_and_warns_of_nothing(code: str, kind: str) -> None:
+    found = reads(code)
+    assert [name for name in named(found) if name.startswith(kind)], named(found)
+    assert [f.severity for f in surroundings_findings(found)] == ["info"]
+
+
+def test_a_kind_is_named_once_however_often_the_code_reads_it() -> None:
+    assert len(named(reads("os.listdir('a'); os.stat('b')\nos.scandir('c')\nopen('d')\ntime.monotonic()"))) == 2
+
+
+def test_a_name_of_the_command_line_main_is_no_alias_in_a_reward() -> None:
+    assert reads(top="def main2():\n    args = sys.argv\ndef other(args): return args", check="other(reply)") == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rollouts.gold_mentions import GoldMention, gold_mention, is_distinctive, searched_gold
+from prime_lab_mcp.lab.rollouts.conversation import GoldMention, gold_mention, is_distinctive, searched_gold
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.evals.provenance import origin_differences, origin_of_results
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
-from prime_lab_mcp.lab.rollouts import json_documents
+from prime_lab_mcp.lab.rollouts import reading as reading_module
 from prime_lab_mcp.lab.rollouts.reading import locate_results, read_rollouts, read_scores
 from prime_lab_mcp.lab.rollouts.rollout import Reading
 
@@ -274,8 +274,8 @@ def test_documents_of_the_platform_are_read(tmp_path: Path, wrap: Any) -> None:
 
 @pytest.mark.parametrize("wrap", [lambda rows: rows, lambda rows: {"run_id": "r", "total": 12, "samples": rows}])
 def test_a_large_document_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrap: Any) -> None:
-    monkeypatch.setattr(json_documents, "DECODED_WHOLE_BYTES", 100)
-    monkeypatch.setattr(json_documents, "_CHUNK", 64)
+    monkeypatch.setattr(reading_module, "DECODED_WHOLE_BYTES", 100)
+    monkeypatch.setattr(reading_module, "_CHUNK", 64)
     rows = [{"problem_id": n // 4, "sample_id": n, "reward": n / 8, "completion": 'é]}\\" ' * n} for n in range(12)]
     path = tmp_path / "rollouts.json"
     path.write_text(json.dumps(wrap(rows), indent=2, ensure_ascii=False), encoding="utf-8")
@@ -288,9 +288,9 @@ def test_a_large_document_is_streamed(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_record_that_would_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_documents, "DECODED_WHOLE_BYTES", 100)
-    monkeypatch.setattr(json_documents, "_CHUNK", 64)
-    monkeypatch.setattr(json_documents, "LARGEST_RECORD", 500)
+    monkeypatch.setattr(reading_module, "DECODED_WHOLE_BYTES", 100)
+    monkeypatch.setattr(reading_module, "_CHUNK", 64)
+    monkeypatch.setattr(reading_module, "LARGEST_RECORD", 500)
     path = tmp_path / "samples.json"
     path.write_text('[\n{"reward": 1.0, "completion": "' + "x" * 3000, encoding="utf-8")
 

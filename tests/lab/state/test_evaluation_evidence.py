@@ -31,7 +31,9 @@ def judged(size: int, status: Any = "passed") -> Evidence:
 
 
 def chosen(rows: list[Evidence], trained: TrainedModel) -> Evidence | None:
-    return choose_evaluation(rows, trained, lambda one: one.status != "inconclusive")
+    return choose_evaluation(
+        rows, trained, lambda one: one.status != "inconclusive", lambda one: one.status == "passed"
+    )
 
 
 def test_the_latest_evaluation_of_the_model_that_decides_is_chosen() -> None:
@@ -42,9 +44,13 @@ def test_the_latest_evaluation_of_the_model_that_decides_is_chosen() -> None:
     assert chosen(rows[:1], TrainedModel(MODEL)) is rows[0]
 
 
-def test_at_a_push_the_latest_evaluation_that_decides_is_chosen_whatever_its_model() -> None:
-    rows = [row(OTHER, "inconclusive"), row(MODEL, "failed"), row(OTHER)]
-    assert chosen(rows, TrainedModel()) is rows[1]
+def test_at_a_push_each_model_stands_by_its_latest_verdict_and_a_benchmark_of_another_closes_nothing() -> None:
+    rows = [row(OTHER, "inconclusive"), row(MODEL, "failed"), row(OTHER), row(MODEL)]
+    assert chosen(rows, TrainedModel()) is rows[2]
+    assert chosen([row(OTHER, "failed"), *rows[1:]], TrainedModel()) is not rows[2]
+    assert chosen(rows[:2], TrainedModel()) is rows[1]
+    assert chosen(rows[:1], TrainedModel()) is rows[0]
+    assert chosen([row(OTHER), row(MODEL)], TrainedModel()).model == OTHER  # type: ignore[union-attr]
 
 
 def test_evaluations_of_checkpoints_count_only_where_their_run_is_resumed() -> None:

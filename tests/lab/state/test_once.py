@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.once import Once, reserved
 from prime_lab_mcp.lab.training import submission
 from prime_lab_mcp.lab.training.bound import CostBound
-from prime_lab_mcp.lab.training.naming import write_sent_copy
+from prime_lab_mcp.lab.training.submission import write_sent_copy
 from tests.support.evaluations import hosted_spec
 from tests.support.wheels import quick_wheel
 from tests.tools.loopback import CONFIG, MODULE, PYPROJECT

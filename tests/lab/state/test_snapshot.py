@@ -54,6 +54,19 @@ def taken(folder: Path) -> Snapshot:
     return take_snapshot(EnvironmentFolder(folder.name, folder, folder.name), folder.parent / "store")
 
 
+def test_a_data_file_that_the_wheel_includes_by_name_is_part_of_the_push(folder: Path) -> None:
+    """`prime env push` builds the wheel in the folder, so hatchling's include finds the file there."""
+    before = taken(folder)
+    include = '[tool.hatch.build]\ninclude = ["top.py", "data.*"]\n'
+    (folder / "pyproject.toml").write_text(PYPROJECT + include, encoding="utf-8")
+    after = taken(folder)
+
+    assert after.files.keys() - before.files.keys() == {"data.json"}
+    (folder / "data.json").write_text("[1]", encoding="utf-8")
+    assert taken(folder).source != after.source
+    assert taken(folder).cli_hash == after.cli_hash  # the archive has no such file, so prime does not hash it
+
+
 def test_a_snapshot_holds_the_files_that_the_installed_cli_archives(folder: Path) -> None:
     env = pytest.importorskip("prime_cli.commands.env")
     theirs = [p.relative_to(folder).as_posix() for p in env._collect_archive_files(folder)]

@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.process import holder_lives
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Submitted
-from prime_lab_mcp.lab.state.holder import lives
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_cost
 from prime_lab_mcp.lab.training.card import note_on_card, run_card
 from prime_lab_mcp.lab.training.keys import EnvironmentSecrets, key_findings, link_findings
-from prime_lab_mcp.lab.training.naming import write_sent_copy
-from prime_lab_mcp.lab.training.submission import row_of
+from prime_lab_mcp.lab.training.submission import row_of, write_sent_copy
 from tests.tools.loopback import CONFIG
 
 OURS = "me/sums@0.1.0"
@@ -81,10 +80,10 @@ def test_that_a_claim_is_over_is_noted_once_and_only_while_its_outcome_is_unknow
 
 def test_a_server_that_is_gone_is_told_from_one_that_runs(lab: Lab, tmp_path: Path) -> None:
     other = Ledger(tmp_path / "state" / "ledger.sqlite3")
-    assert lives(other.claim(KEY, "submit", "prime").holder)
+    assert holder_lives(other.claim(KEY, "submit", "prime").holder)
     other.close()
-    assert not lives("999999999-0a0a0a0a-0b0b0b0b")
-    assert not lives("")
+    assert not holder_lives("999999999-0a0a0a0a-0b0b0b0b")
+    assert not holder_lives("")
 
 
 # Keys

@@ -14,10 +14,11 @@ from prime_lab_mcp.lab.rewards import scripted_rollouts as rollouts
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.worker import scripted_rollouts
+from prime_lab_mcp.lab.worker import whole_rollouts
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import ScriptedModel, arguments
+from prime_lab_mcp.lab.worker.child.solutions import SolutionTurn
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.scripted_rollouts import Play, Rolled
+from prime_lab_mcp.lab.worker.whole_rollouts import Play, Rolled
 from tests.conftest import TEMPLATES
 from tests.support.interpreters import older
 
@@ -125,7 +126,7 @@ async def test_what_raises_is_named_with_its_place(
 async def test_a_loop_without_an_end_is_stopped_and_the_next_rollout_runs(write: Write, opened: Opened) -> None:
     async with opened(game(write, turns=10**9)) as worker:
         never, right = await play(worker, says("5"), says("4"))
-    assert (never.end, never.turns, never.reward) == ("endless", scripted_rollouts.ENDLESS, None)
+    assert (never.end, never.turns, never.reward) == ("endless", whole_rollouts.ENDLESS, None)
     assert right.reward == 1.0
 
 
@@ -135,7 +136,7 @@ async def test_a_stated_limit_is_not_endless(write: Write, opened: Opened) -> No
     assert (short.end, short.turns, short.stop) == ("ended", 2, "max_turns")
     async with opened(game(write, turns=10**9, agent="max_turns=900, ")) as worker:
         (long,) = await play(worker, says("5"))
-    assert (long.end, long.turns) == ("cut", scripted_rollouts.TURNS)
+    assert (long.end, long.turns) == ("cut", whole_rollouts.TURNS)
 
 
 async def test_what_is_kept_beside_the_messages_shows(write: Write, opened: Opened) -> None:
@@ -254,7 +255,7 @@ async def test_turns_of_v0(write: Write, opened: Opened, old: Interpreter) -> No
 async def test_no_limit_of_v0(write: Write, opened: Opened, old: Interpreter) -> None:
     async with opened(write(V0), interpreter=old, api="v0", env_args={"turns": -1}) as worker:
         never, after = await play(worker, says("b"), says("RAISE"))
-    assert (never.end, never.turns) == ("endless", scripted_rollouts.ENDLESS)
+    assert (never.end, never.turns) == ("endless", whole_rollouts.ENDLESS)
     assert after.errors[0].type == "IndexError"
 
 
@@ -321,16 +322,17 @@ def test_a_schema_that_is_none_breaks_nothing(schema: Any) -> None:
     assert isinstance(arguments(schema, "1"), dict)
 
 
-def test_a_script_repeats_its_last_text_or_falls_silent() -> None:
+async def test_a_script_repeats_its_last_text_or_falls_silent() -> None:
     for then, last in (("repeat", "b"), ("silence", "")):
         player = ScriptedModel({"turns": ["a", {"tools": None}, "b"], "then": then}, 9)
         player.offered([{"name": "t", "description": "", "parameters": {}}])
-        assert [player.next() for _ in range(4)] == ["a", [["t", {}]], "b", last]
+        turns = [await player.next([]) for _ in range(4)]
+        assert turns == [SolutionTurn("a"), SolutionTurn(None, (("t", {}),)), SolutionTurn("b"), SolutionTurn(last)]
 
 
-def test_a_player_that_is_asked_too_often_says_so() -> None:
+async def test_a_player_that_is_asked_too_often_says_so() -> None:
     ended: list[bool] = []
     player = ScriptedModel({"turns": ["a"], "then": "repeat"}, 2)
     player.over = lambda: ended.append(True)
-    assert [player.next() for _ in range(3)] == ["a", "a", None]
+    assert [await player.next([]) for _ in range(3)] == [SolutionTurn("a"), SolutionTurn("a"), None]
     assert (player.ended, player.spoken, ended) == (True, 2, [True])

@@ -24,6 +24,17 @@ async def manners(
         return await worker.together(cases)
 
 
+async def calm(
+    write: Write, opened: Opened, reward: str, cases: list[tuple[Case, bool]] = MIXED, top: str = ""
+) -> list[SideEffects]:
+    """Measure until no case blocks, at most five times: a busy machine holds up the loop of any reward now and then."""
+    for _ in range(5):
+        measured = await manners(write, opened, reward, cases, top)
+        if max(m.blocked_ms for m in measured) < 100:
+            break
+    return measured
+
+
 def noted(write: Write, reward: str) -> Path:
     """The sample with a list in its task data: fields are frozen, what they hold is not."""
     tree = write(reward=reward)
@@ -33,7 +44,7 @@ def noted(write: Write, reward: str) -> Path:
 
 
 async def test_a_sound_reward_earns_the_same_alone_and_at_once(write: Write, opened: Opened) -> None:
-    found = await manners(write, opened, "await asyncio.sleep(0.01)")
+    found = await calm(write, opened, "await asyncio.sleep(0.01)")
     assert [m.alone for m in found] == [2.0, 0.0] * 4
     assert [m.together for m in found] == [(m.alone,) for m in found]
     assert {m.mutated for m in found} == {()}
@@ -61,13 +72,13 @@ async def test_cases_that_are_not_marked_are_only_watched(write: Write, opened: 
 async def test_what_holds_the_loop_is_told_from_what_waits(
     write: Write, opened: Opened, wait: str, blocks: bool
 ) -> None:
-    (found,) = await manners(write, opened, wait, [(said(1, "2"), False)])
+    (found,) = await (manners if blocks else calm)(write, opened, wait, [(said(1, "2"), False)])
     assert (found.blocked_ms > 100) is blocks
 
 
 async def test_what_is_slow_only_the_first_time_does_not_count(write: Write, opened: Opened) -> None:
     reward = "time.sleep(0 if FIRST else 0.2); FIRST.append(1)"
-    (found,) = await manners(write, opened, reward, [(said(1, "2"), False)], top="FIRST = []")
+    (found,) = await calm(write, opened, reward, [(said(1, "2"), False)], top="FIRST = []")
     assert found.blocked_ms < 100
 
 

@@ -1,6 +1,7 @@
 """Hands a starting program over to the fork server (server.py).
 
-Every Python of the session's environment imports this file from a `.pth` file, before the program itself. Whatever is
+Every Python of the session's environment, and of the interpreters that its tests share (older.py), imports this file
+from a `.pth` file, before the program itself. Whatever is
 not one of the programs below, and whatever runs in a way that a forked process could not imitate, goes on as it is.
 
 Only built-in modules are imported here: each start pays for this file.
@@ -33,9 +34,27 @@ def kind_of(root, zygote, argv):
         return "prime"
     if argv[1:2] == [f"{root}/bin/vf-eval"]:
         return "verifiers"
-    if argv[1:2] == ["-P"] and argv[3:] == ["v1"] and argv[2].endswith("/" + zygote):
+    starts_zygote = argv[1:2] == ["-P"] and argv[3:] in (["v0"], ["v1"]) and argv[2].endswith("/" + zygote)
+    if starts_zygote and argv[3] == "v1":
         return "zygote"
-    return None
+    name = older_interpreter(root, argv[0] if starts_zygote else argv[1] if argv[1:] else "")
+    if name is None:
+        return None
+    if starts_zygote:
+        return f"zygote@{name}"
+    return f"verifiers@{name}" if argv[1].endswith("/bin/vf-eval") else None
+
+
+def older_interpreter(root, program):
+    """The name of the shared interpreter that has this program (NAME/venv/bin/PROGRAM), if it is one of the session."""
+    parts = program.split("/")
+    if parts[-3:-1] != ["venv", "bin"] or len(parts) < 5:
+        return None
+    try:
+        posix.stat(f"{root}/older/{parts[-4]}")
+    except OSError:
+        return None
+    return parts[-4]
 
 
 def unconfined(argv):
@@ -108,6 +127,7 @@ def hand_over(root, kind, confinement, argv):
             "cwd": posix.getcwd(),
             "environ": posix.environ,
             "path": sys.path,
+            "prefix": (sys.executable, sys.prefix, sys.exec_prefix),
             "umask": mask,
             "ignored": [int(s) for s in FORWARDED if _signal.getsignal(s) == _signal.SIG_IGN],
             "bytecode": not sys.dont_write_bytecode,
@@ -138,5 +158,7 @@ def hand_over(root, kind, confinement, argv):
 def main(root, zygote):
     confinement, argv = unconfined(sys.orig_argv)
     kind = kind_of(root, zygote, argv)
+    if kind == "zygote" and confinement is not None:
+        return  # of another Python, with packages of its own
     if kind is not None and imitable():
         hand_over(root, kind, confinement, argv)

@@ -7,7 +7,9 @@ marked `cold`, every program is started anew.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import functools
 import hashlib
 import itertools
 import os
@@ -21,7 +23,10 @@ from pathlib import Path
 
 import pytest
 
+from prime_lab_mcp.lab import interpreter
+from prime_lab_mcp.lab.interpreter import Interpreter
 from prime_lab_mcp.lab.worker.zygote import STARTED_AS
+from tests.support.interpreters import SHARED
 
 _HERE = Path(__file__).parent
 PLACE = pytest.StashKey[Path]()
@@ -30,7 +35,7 @@ _TESTS = _HERE.parents[1]
 CARRIED = (
     "attacks", "environments", "external", "flaws", "lab/authoring", "lab/configs/test_grid.py", "lab/datasets",
     "lab/environment", "lab/evals", "lab/rewards", "lab/training", "lab/worker/test_adapter_v0.py",
-    "lab/worker/test_adapter_v1.py", "lab/worker/test_audit.py", "lab/worker/test_description.py",
+    "lab/worker/test_adapter_v1.py", "lab/worker/test_side_actions.py", "lab/worker/test_description.py",
     "lab/worker/test_scripted_rollouts.py", "lab/worker/test_side_effects.py", "rehearsal", "resources", "server",
     "templates", "tools",
 )  # fmt: skip
@@ -38,6 +43,7 @@ CARRIED = (
 _ALWAYS = "support/test_warm.py"
 """Compares warm and cold programs, so it has both with `--cold` too."""
 _INPUT = "warm_place"
+_READ = interpreter.read_interpreter
 REAL = (sys.executable, sys.prefix, sys.exec_prefix)
 
 
@@ -50,6 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cold: about processes; programs are started anew")
     if sys.platform != "linux" or sys.prefix == sys.base_prefix:
         return
+    # A program that inherits this variable is started anew, because a forked process has its streams already.
+    os.environ.pop("PYTHONUNBUFFERED", None)
     given = getattr(config, "workerinput", {}).get(_INPUT)
     if given is None:
         place, lock = claim()
@@ -59,6 +67,18 @@ def pytest_configure(config: pytest.Config) -> None:
             stdin=subprocess.PIPE, pass_fds=(lock,),
         )  # fmt: skip
     config.stash[PLACE] = Path(given) if given else place
+    (config.stash[PLACE] / "accounts" / str(os.getpid())).touch()
+
+
+def served_cpu(config: pytest.Config) -> float:
+    """CPU seconds of the warm programs that this worker of xdist started and that have ended.
+
+    0 without workers: the programs are descendants of the test process then.
+    """
+    place = config.stash.get(PLACE, None)
+    if place is None or not hasattr(config, "workerinput"):
+        return 0.0
+    return sum(map(float, (place / "accounts" / str(os.getpid())).read_text(encoding="ascii").split()))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -106,7 +126,36 @@ def use(place: Path | None) -> None:
     """Make this process one of the environment at `place`; None: of the real one."""
     python, prefix, exec_prefix = REAL if place is None else (str(place / "bin" / "python"), str(place), str(place))
     sys.executable, sys.prefix, sys.exec_prefix = python, prefix, exec_prefix
+    interpreter.read_interpreter = _READ if place is None else functools.partial(_adopted, place)
     sysconfig.get_config_vars().update(base=prefix, platbase=exec_prefix)
+
+
+def _adopted(place: Path, folder: Path) -> Interpreter | None:
+    """Read a built interpreter; where it is one that tests share, its zygotes and its vf-eval are warm from now on.
+
+    Its name depends on the Python that built it, so that it belongs to sessions at this place alone.
+    """
+    built = _READ(folder)
+    venv = folder.resolve() / "venv"
+    mark = place / "older" / folder.name
+    if built is None or mark.is_symlink() or not venv.is_relative_to(SHARED):
+        return built
+    for packages in venv.glob("lib/python*/site-packages"):
+        if packages.parent.name == f"python{sys.version_info.major}.{sys.version_info.minor}":
+            write_hook(place, packages)
+            with contextlib.suppress(FileExistsError):
+                mark.symlink_to(venv)
+    return built
+
+
+def write_hook(place: Path, packages: Path) -> None:
+    for name, content in {
+        "_warm_hook.py": (_HERE / "hook.py").read_text(encoding="utf-8"),
+        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({str(place)!r}, {STARTED_AS!r})\n",
+    }.items():
+        partial = packages / f".{name}.{os.getpid()}"
+        partial.write_text(content, encoding="utf-8")
+        partial.replace(packages / name)  # others may be starting
 
 
 def claim() -> tuple[Path, int]:
@@ -137,12 +186,10 @@ def build(place: Path) -> None:
     packages = place / purelib.relative_to(real)
     packages.mkdir(parents=True)
     # Packages are found where they are, so that their paths are the same in the tests' own process.
-    for name, content in {
-        "packages.pth": f"import site; site.addsitedir({str(purelib)!r})\n",
-        "_warm_hook.py": (_HERE / "hook.py").read_text(encoding="utf-8"),
-        "zz_warm.pth": f"import _warm_hook; _warm_hook.main({str(place)!r}, {STARTED_AS!r})\n",
-    }.items():
-        (packages / name).write_text(content, encoding="utf-8")
+    (packages / "packages.pth").write_text(f"import site; site.addsitedir({str(purelib)!r})\n", encoding="utf-8")
+    write_hook(place, packages)
+    (place / "older").mkdir()
+    (place / "accounts").mkdir()
     for entry in purelib.glob("*.dist-info"):  # who asks what is installed looks here alone
         (packages / entry.name).symlink_to(entry)
     shutil.copy(real / "pyvenv.cfg", place / "pyvenv.cfg")

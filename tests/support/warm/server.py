@@ -20,6 +20,8 @@ import importlib.util
 import json
 import marshal
 import os
+import re
+import resource
 import select
 import shutil
 import signal
@@ -53,6 +55,17 @@ IMPORTED_ANEW = {
     "zygote": ("verifiers", "datasets", "huggingface_hub"),
 }
 """Packages that read HOME, addresses or the terminal's width while they are imported."""
+V0_NAMES = (
+    "Environment",
+    "SingleTurnEnv",
+    "MultiTurnEnv",
+    "ToolEnv",
+    "EnvGroup",
+    "Rubric",
+    "JudgeRubric",
+    "MathRubric",
+)
+"""Names that an older verifiers imports when they are first used."""
 RELOADED = {"prime": ("prime_cli.core.config",)}
 """Modules that read HOME while they are imported, in packages that otherwise read nothing but the variables which
 hook.py names: these modules are imported anew, and their values take the place of the older ones everywhere."""
@@ -103,7 +116,7 @@ def _server(place: Path, key: str) -> subprocess.Popen[bytes]:
     listening.listen(256)
     with listening, (place / f"{key}.log").open("wb") as log:
         return subprocess.Popen(
-            [str(place / "bin" / "python"), "-P", __file__, kind, str(listening.fileno())],
+            [_python(place, kind), "-P", __file__, kind, str(listening.fileno())],
             env=own,
             cwd=place,
             stdin=subprocess.PIPE,
@@ -111,6 +124,12 @@ def _server(place: Path, key: str) -> subprocess.Popen[bytes]:
             stderr=log,
             pass_fds=(listening.fileno(),),
         )
+
+
+def _python(place: Path, kind: str) -> str:
+    """The Python of a kind of program: that of the session, or the one of the interpreter that `@` names."""
+    _, _, older = kind.partition("@")
+    return str(os.readlink(place / "older" / older) + "/bin/python" if older else place / "bin" / "python")
 
 
 def serve(kind: str, listening: socket.socket) -> dict[str, Any] | None:
@@ -133,10 +152,14 @@ def serve(kind: str, listening: socket.socket) -> dict[str, Any] | None:
 def preload(kind: str) -> None:
     """Import the programs with what they need, and forget what depends on the environment."""
     Path(os.environ["HOME"]).mkdir(exist_ok=True)
-    for name in PRELOADED[kind]:
+    kind, _, older = kind.partition("@")
+    for name in PRELOADED[kind] if not older else ("pyarrow.dataset", "fsspec.registry"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    for name in [n for n in sys.modules if n.split(".")[0] in IMPORTED_ANEW[kind]]:
+    if older:
+        _import_older_verifiers(kind)
+    anew = IMPORTED_ANEW["zygote" if older else kind]
+    for name in [n for n in sys.modules if n.split(".")[0] in anew]:
         del sys.modules[name]
     if threading.active_count() > 1:
         raise RuntimeError(f"something that {kind} imports starts threads: {threading.enumerate()}")
@@ -145,6 +168,26 @@ def preload(kind: str) -> None:
         _read_certificates_once()
     gc.collect()
     gc.freeze()
+
+
+def _import_older_verifiers(kind: str) -> None:
+    """Import an older verifiers with what it needs. `datasets` leaves marks in other packages, which are removed."""
+    registry = importlib.import_module("fsspec.registry")._registry
+    before = dict(registry)
+    script = Path(sys.prefix, "bin", "vf-eval")
+    found = re.search(r"^from (\S+) import", script.read_text("utf-8"), re.M) if script.is_file() else None
+    for name in ("verifiers", "datasets", found[1] if kind == "verifiers" and found else "verifiers"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for name in V0_NAMES:
+        with contextlib.suppress(Exception):
+            getattr(sys.modules["verifiers"], name)
+    registry.clear()
+    registry.update(before)
+    features = sys.modules.get("datasets.features.features")
+    for name in [n for n in vars(features or types) if n.startswith("Array") and n.endswith("ExtensionType")]:
+        with contextlib.suppress(KeyError):
+            importlib.import_module("pyarrow").unregister_extension_type(f"datasets.features.features.{name}")
 
 
 def _build_commands_once() -> None:
@@ -191,6 +234,7 @@ def keep(client: socket.socket) -> dict[str, Any] | None:
     size, data = int.from_bytes(header, "little"), b""
     while len(data) < size:
         data += client.recv(size - len(data))
+    account = _account(client)
     os.setsid()
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     program = os.fork()
@@ -206,9 +250,29 @@ def keep(client: socket.socket) -> dict[str, Any] | None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(program, signal.SIGKILL)
     _kill_descendants()
+    if account is not None:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with account.open("a", encoding="ascii") as file:
+            file.write(f"{used.ru_utime + used.ru_stime:.3f}\n")
     with contextlib.suppress(OSError):
         client.send(ended.to_bytes(4, "little", signed=True))
     os._exit(0)
+
+
+def _account(client: socket.socket) -> Path | None:
+    """The file with the CPU seconds of the test process that started this program, if one of its ancestors is one."""
+    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    pid, place = int.from_bytes(credentials[:4], sys.byteorder), Path.cwd()
+    while pid > 1:
+        account = place / "accounts" / str(pid)
+        if account.exists():
+            return account
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        pid = int(stat.rpartition(")")[2].split()[1])
+    return None
 
 
 def _become(fds: list[int]) -> None:
@@ -273,13 +337,19 @@ def run(kind: str, request: dict[str, Any]) -> None:
     script, *arguments = argv[1:] if safe else argv
     sys.orig_argv = [sys.executable, *argv]
     sys.argv = [script, *arguments]
-    sys.path[:] = request["path"] if safe else [os.path.dirname(script), *request["path"]]
+    # confine.py runs in the Python of the session, so what it sends is not about an older interpreter that it starts.
+    older = "@" in kind and request["confinement"] is not None
+    path = sys.path if older else request["path"]
+    sys.path[:] = [*([] if safe else [os.path.dirname(script)]), *path]
     if request["confinement"] is not None:
         program, policy = request["confinement"]
         # confine.py runs isolated, the program that it starts does not.
-        sys.path[1:1] = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        first = 0 if safe else 1
+        sys.path[first:first] = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
         confine(program, json.loads(policy))
     sys.dont_write_bytecode = not request["bytecode"]
+    if not older:
+        sys.executable, sys.prefix, sys.exec_prefix = request["prefix"]  # as this interpreter was called
     sys.path_importer_cache.clear()
     importlib.invalidate_caches()
     reload(kind)

@@ -170,7 +170,9 @@ def migrate_config(config: TrainingConfig, target: ConfigTarget = "hosted") -> C
     )
     rows = mover.rows.all(mover.draft)
     moved = any(row.to != UNCHANGED for row in rows)
-    return ConfigMigration(mover.draft, replace(choices, curriculum=mover.kind), rows, header, moved)
+    return ConfigMigration(
+        mover.draft, replace(choices, curriculum=mover.kind, thresholds=mover.thresholds), rows, header, moved
+    )
 
 
 class ConfigMover:
@@ -182,6 +184,7 @@ class ConfigMover:
         self.target = target
         self.name = config.path.name
         self.curriculum: set[str] = set()
+        self.thresholds: dict[str, float] = {}
         self._remarks = value_comments(config.text, config.table)
 
     @property

@@ -35,6 +35,9 @@ _RENAMED = {
 }
 _GATED = ("online_difficulty", "zero_advantage")
 _LOSSES = {"rl": "grpo", "grpo": "grpo", "default": "grpo"}
+_THRESHOLDS = {"hard_threshold": "hard", "easy_threshold": "easy"}
+"""Thresholds of the difficulty buffer, by the pool of today that they bound."""
+_POOLED = "the difficulty buffer was removed; pools weigh tasks by difficulty and keep the threshold"
 _NO_PLACE = "the difficulty buffer was removed from prime-rl"
 
 
@@ -112,6 +115,12 @@ def _buffer(mover: ConfigMover) -> None:
         if not table:
             mover.drop(place, table, _NO_PLACE)
         for key, value in table.items():
+            if key in _THRESHOLDS and isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1:
+                mover.curriculum.add("pools")
+                mover.thresholds[_THRESHOLDS[key]] = float(value)
+                to = f"curriculum sampler pool {_THRESHOLDS[key]}"
+                mover.rows.dropped(f"{place}.{key}", value, _POOLED, to)
+                continue
             gated = str(value if key == "type" else key).replace("-", "_").startswith(_GATED)
             if value in (False, None) or (key in ("seed", "from_scratch", "env_ratios", "type") and not gated):
                 mover.drop(f"{place}.{key}", value, _NO_PLACE)

@@ -55,6 +55,8 @@ class ConfigChoices:
     renderer: str | None = None
     wandb: str | None = None
     curriculum: Curriculum | None = None
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """Highest mean reward of the pools `hard`, and lowest of `easy`, as an older file sets them."""
     eval_interval: int | None = None
     eval_tasks: int | None = None
     ckpt_interval: int | None = None

@@ -12,10 +12,12 @@ sample.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.plan.batching import choose_batching, choose_steps, own_group_sizes
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL, ChosenValue, ConfigChoices, round_up
@@ -73,9 +75,30 @@ def choose_renderer(choices: ConfigChoices, context: ConfigContext, model: str) 
 
 
 def near_models(model: str, context: ConfigContext) -> list[str]:
-    """Known models that a misspelt name may mean."""
-    folded = {name.lower(): name for name in context.renderers}
+    """Known models that a misspelt name may mean. A vision model is meant by the name of one only."""
+    folded = {name.lower(): name for name in text_models(context.renderers, model)}
     return [folded[m] for m in difflib.get_close_matches(model.lower(), list(folded), n=3, cutoff=0.75)]
+
+
+def text_models(names: Iterable[str], model: str) -> list[str]:
+    """The names without vision models, unless `model` is or looks like one."""
+    if find_model(model).vision or _VISION.search(model):
+        return list(names)
+    return [name for name in names if not find_model(name).vision and not _VISION.search(name)]
+
+
+_VISION = re.compile(r"(?i)(^|[-_/.])(vl|vlm|vision|visual)([-_/.]|$)")
+
+
+def require_open_model(model: str) -> None:
+    """Check that the model's weights are published, because nothing else can be trained. Raises BadInput."""
+    vendor = find_model(model).closed
+    if vendor is not None:
+        raise BadInput(
+            f"{quote(model, limit=100)} cannot be trained: {quote(vendor, limit=60)} publishes no weights of it",
+            fix=f'Pass model="{DEFAULT_MODEL}", or another that search_hub(kind="model") lists as trainable.',
+            code="model-closed",
+        )
 
 
 ASSUMED_PROMPT = 1024
@@ -198,6 +221,7 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
         )
     why = choices.because
     model = choices.model or DEFAULT_MODEL
+    require_open_model(model)
     lora = True if choices.lora is None else choices.lora
     group, batch = choose_batching(choices, context)
     length = choose_steps(choices, context, int(batch.value) // int(group.value))

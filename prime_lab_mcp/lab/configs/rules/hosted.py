@@ -13,16 +13,6 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule, renderer_data
 
-_SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("model.name", ("trainer.model.name", "orchestrator.model.name", "inference.vllm.model")),
-    ("max_steps", ("trainer.max_steps", "orchestrator.max_steps")),
-    ("seq_len", ("trainer.model.seq_len", "orchestrator.seq_len")),
-    ("ckpt.interval", ("trainer.ckpt.interval", "orchestrator.ckpt.interval")),
-    ("monitors.wandb.project", ("trainer.monitors.wandb.project", "orchestrator.monitors.wandb.project")),
-    ("monitors.wandb.name", ("trainer.monitors.wandb.name", "orchestrator.monitors.wandb.name")),
-)
-"""Values that prime-rl copies from one place to others, and refuses when they differ."""
-
 
 def refused_by_platform(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The config has nothing that Hosted Training always refuses."""
@@ -115,56 +105,6 @@ def renderer_known(config: TrainingConfig, context: ConfigContext) -> Iterator[F
         )
 
 
-def shared_values(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """A value that is set both shared and per component agrees."""
-    for shared, parts in _SHARED:
-        value = config.at(shared)
-        for part in parts:
-            own = config.at(part)
-            if value is not None and own is not None and own != value:
-                yield Finding(
-                    "config-conflict",
-                    "blocker",
-                    f"{shared} and {part} disagree; prime-rl refuses that.",
-                    f"Keep {shared} and remove {part}.",
-                    part,
-                )
-    for part, default in (("rank", 16), ("alpha", 32)):
-        own = config.at(f"orchestrator.model.lora.{part}")
-        if config.lora and own is not None and own != (config.at(f"trainer.model.lora.{part}") or default):
-            yield Finding(
-                "config-conflict",
-                "blocker",
-                f"orchestrator.model.lora.{part} and trainer.model.lora.{part} disagree; prime-rl refuses that.",
-                f"Remove orchestrator.model.lora.{part}.",
-                f"orchestrator.model.lora.{part}",
-            )
-    for shared in ("ckpt", "monitors.wandb", "resume"):
-        one, other = f"trainer.{shared}", f"orchestrator.{shared}"
-        present = (config.at(one) is not None, config.at(other) is not None)
-        if config.at(shared) is None and present[0] != present[1]:
-            yield Finding(
-                "config-conflict",
-                "blocker",
-                f"Only one of {one} and {other} is set; prime-rl wants both or the shared [{shared}].",
-                f"Use [{shared}] instead.",
-                one if present[0] else other,
-            )
-
-
-def lora_broadcast(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """LoRA weights are broadcast through the file system, which is the only supported way."""
-    kind = config.at("weight_broadcast.type")
-    if config.lora and kind in ("nccl", "nixl"):
-        yield Finding(
-            "config-lora-broadcast",
-            "blocker",
-            f"LoRA does not work with weight_broadcast.type = {quote(kind)}; prime-rl refuses it.",
-            'Remove [weight_broadcast], or set type = "filesystem".',
-            "weight_broadcast.type",
-        )
-
-
 def wandb_key(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """An information that the W&B key is passed outside the file, where the config logs to W&B."""
     if config.target == "hosted" and config.at("monitors.wandb") is not None and config.at("env_files") is None:
@@ -206,8 +146,6 @@ HOSTED_RULES: tuple[ConfigRule, ...] = (
     inference_present,
     gpus_fit,
     renderer_known,
-    shared_values,
-    lora_broadcast,
     wandb_key,
 )
 SFT_HOSTED_RULES: tuple[ConfigRule, ...] = (refused_by_platform, sft_volume)

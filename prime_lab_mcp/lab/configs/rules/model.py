@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+from prime_lab_mcp.lab.configs.rules.refusal import prime_rl_refuses
 from prime_lab_mcp.lab.models.registry import find_model
 
 _NATIVE_ATTENTION = frozenset({"flash_attention_3", "flash_attention_4"})
@@ -139,7 +139,8 @@ def offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]
     model = _model(config)
     everything, full = config.at(f"{model}.fsdp_cpu_offload") is True, bool(config.at(f"{model}.full_offload"))
     optimizer = config.at(f"{model}.optim_cpu_offload") is not False
-    muon = config.at(_beside(config, "optim.type")) == "muon"
+    optim = config.at(_beside(config, "optim.type")) or "adamw"
+    muon = optim == "muon"
     cases = (
         (
             everything and (optimizer or full),
@@ -154,6 +155,12 @@ def offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]
             f"Set {model}.optim_cpu_offload = false.",
         ),
         (
+            full and optim not in ("adamw", "sign_sgd"),
+            "full_offload",
+            f"works with the optimizers adamw and sign_sgd, not with {quote(optim, limit=20)}",
+            f"Remove {model}.full_offload, or choose the optimizer adamw.",
+        ),
+        (
             everything and muon,
             "fsdp_cpu_offload",
             "does not work with the optimizer muon",
@@ -162,7 +169,7 @@ def offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]
     )
     for found, key, why, fix in cases:
         if found:
-            yield _refused("config-cpu-offload", f"{key} {why}", fix, f"{model}.{key}")
+            yield prime_rl_refuses("config-cpu-offload", f"{key} {why}", fix, f"{model}.{key}")
 
 
 def implementation(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -180,7 +187,7 @@ def implementation(config: TrainingConfig, context: ConfigContext) -> Iterator[F
     )
     for found, key, what, instead in cases:
         if found:
-            yield _refused(
+            yield prime_rl_refuses(
                 "config-implementation",
                 f'impl = "hf" has no part for {what}' if instead is None else f'impl = "hf" does not go with {what}',
                 (f'Set {model}.{key} = "{instead}", or r' if instead else "R")
@@ -189,18 +196,63 @@ def implementation(config: TrainingConfig, context: ConfigContext) -> Iterator[F
             )
 
 
+def own_implementation(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Remote code, selective checkpointing and expert communication fit the implementation."""
+    model = _model(config)
+    backend, experts = config.at(f"{model}.ep_comm_backend"), config.at(f"{model}.ep")
+    deep = backend == "deepep"
+    cases = (
+        (
+            config.at(f"{model}.trust_remote_code") is True and config.at(f"{model}.impl") == "custom",
+            "trust_remote_code",
+            'impl = "custom" runs no code of the model\'s repository',
+            f"Remove {model}.trust_remote_code, or {model}.impl.",
+        ),
+        (
+            config.at(f"{model}.ac.mode") == "selective" and config.at(f"{model}.ac.targets") == [],
+            "ac.targets",
+            "selective activation checkpointing names no target",
+            f"Remove {model}.ac.targets.",
+        ),
+        (
+            deep and isinstance(experts, int) and experts <= 1,
+            "ep_comm_backend",
+            "deepep needs expert parallelism over several GPUs",
+            f"Remove {model}.ep_comm_backend, or set {model}.ep above 1.",
+        ),
+        (
+            deep and config.at(f"{model}.quantization.type") == "mxfp8",
+            "quantization",
+            "mxfp8 does not go with deepep",
+            f"Remove {model}.ep_comm_backend.",
+        ),
+    )
+    for found, key, why, fix in cases:
+        if found:
+            yield prime_rl_refuses("config-implementation", why, fix, f"{model}.{key}")
+
+
 def vision_training(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """`[model.vlm]` trains on images in bfloat16, as vLLM computes, and not the vision part under LoRA."""
     model = _model(config)
     vlm = config.at("model.vlm") or config.at(f"{model}.vlm")
     if not isinstance(vlm, Mapping):
         return
+    if config.at(f"{model}.impl") != "custom":
+        where = f"{model}.impl"
+        yield prime_rl_refuses("config-vlm", '[model.vlm] needs impl = "custom"', f'Set {where} = "custom".', where)
+    if (config.number(f"{model}.cp", 1) or 1) > 1 and config.at(f"{model}.cp_style") != "ulysses":
+        where = f"{model}.cp_style"
+        why = "[model.vlm] with context parallelism needs ulysses"
+        yield prime_rl_refuses("config-vlm", why, f'Set {where} = "ulysses".', where)
     for key in ("optimization_dtype", "reduce_dtype"):
         if config.at(f"{model}.{key}") != "bfloat16":
             where = f"{model}.{key}"
-            yield _refused("config-vlm", f'[model.vlm] needs {key} = "bfloat16"', f'Set {where} = "bfloat16".', where)
+            yield prime_rl_refuses(
+                "config-vlm", f'[model.vlm] needs {key} = "bfloat16"', f'Set {where} = "bfloat16".', where
+            )
     if vlm.get("freeze_vision_encoder") is False and config.at(f"{model}.lora") is not None:
-        yield _refused(
+        yield prime_rl_refuses(
             "config-vlm",
             "freeze_vision_encoder = false cannot be combined with LoRA, which freezes all other weights",
             "Remove freeze_vision_encoder, or train without LoRA.",
@@ -226,10 +278,17 @@ def schedule(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding
         why, fix = f"warmup_steps {warmup} leave nothing of max_steps {steps}", f"Set {where}.warmup_steps lower."
     else:
         return
-    yield _refused("config-scheduler", why, fix, where)
+    yield prime_rl_refuses("config-scheduler", why, fix, where)
 
 
-TRAINER_RULES: tuple[ConfigRule, ...] = (lora_offload, offload, implementation, vision_training, schedule)
+TRAINER_RULES: tuple[ConfigRule, ...] = (
+    lora_offload,
+    offload,
+    implementation,
+    own_implementation,
+    vision_training,
+    schedule,
+)
 
 
 def _model(config: TrainingConfig) -> str:
@@ -243,7 +302,3 @@ def _beside(config: TrainingConfig, key: str) -> str:
 def _steps(table: Mapping[str, Any], key: str, default: int) -> int:
     value = table.get(key, default)
     return value if isinstance(value, int) else default
-
-
-def _refused(code: Code, why: str, fix: str, where: str) -> Finding:
-    return Finding(code, "blocker", f"prime-rl refuses this: {why}.", fix, where)

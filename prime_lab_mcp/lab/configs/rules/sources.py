@@ -1,20 +1,22 @@
 """Rules about the environments of a config: at least one, each once, and each pinned to a version.
 
-The environment's own config classes judge its tables. `prime train validate` leaves these tables to the platform, which
-loads the environment only when the run has begun.
+The environment's own config classes judge its tables, and verifiers' classes those of an environment that is unknown
+here. `prime train validate` leaves these tables to the platform, which loads the environment only when the run has
+begun.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule, EnvironmentSchemas
-from prime_lab_mcp.lab.configs.schema import SchemaProblem, problems_against
+from prime_lab_mcp.lab.configs.schema import SchemaProblem, load_env_schema, problems_against
 
 
 def sources_present(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -103,6 +105,7 @@ SOURCE_RULES: tuple[ConfigRule, ...] = (
 
 
 _SHOWN = 10
+_AGENT_KEYS = ("harness", "runtime", "model", "client", "sampling", "max_turns", "max_output_tokens", "network_notice")
 
 
 def taskset_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -115,24 +118,78 @@ def taskset_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
 
 
 def environment_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Keys and values of `env` besides the taskset fit: agents with their harness and runtime, limits, retries."""
-    for source, shapes in _known(config, context):
-        table = _table(source)
+    """Keys and values of `env` besides the taskset fit: agents with their harness and runtime, limits, retries.
+
+    Where the environment's class is not known here, verifiers' own class judges. Such a class may have keys of its own,
+    so a further key of `env` itself is a warning then.
+    """
+    for source in config.sources:
+        table = {key: value for key, value in _table(source).items() if key != "taskset"}
+        shapes = (context.shapes or {}).get(source.id)
         named = table.get("id")
-        if not shapes.env or (isinstance(named, str) and named):
-            continue  # another environment plays this taskset: its class is not known
-        for problem in _problems({k: v for k, v in table.items() if k != "taskset"}, shapes.env, "env"):
-            key, whose = quote(problem.key, limit=120), quote(source.id, limit=80)
-            near = (
-                f"Did you mean {problem.near}? Else remove it." if problem.near else f"Correct or remove {problem.key}."
-            )
-            yield Finding(
-                "config-environment-key",
-                "blocker" if shapes.exact else "warning",
-                f"{key} {problem.problem}, by the config class of {whose}.",
-                near,
-                _where(source, problem.key),
-            )
+        if shapes is not None and shapes.env and not named:  # another environment may play the taskset by its `id`
+            for problem in _problems(table, shapes.env, "env"):
+                yield _environment_key(
+                    source, problem, f"the config class of {quote(source.id, limit=80)}", shapes.exact
+                )
+        else:
+            plain = load_env_schema()
+            for problem in _problems(table, plain["env"], "env"):
+                own = problem.kind == "unknown" and problem.key.count(".") == 1 and problem.key != "env.harness"
+                yield _environment_key(source, problem, f"verifiers {plain['verifiers']}", not own)
+
+
+def harness_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The harness of each agent is a table that its own class accepts, for harnesses that ship with verifiers."""
+    known = load_env_schema()
+    for source in config.sources:
+        for role, agent in _table(source).items():
+            harness = agent.get("harness") if isinstance(agent, Mapping) else None
+            if role == "taskset" or harness in (None, "None"):
+                continue
+            path = f"env.{role}.harness"
+            if not isinstance(harness, Mapping):
+                problem = SchemaProblem(path, f'must be a table, e.g. {{ id = "{harness}" }}', "type")
+                yield _environment_key(source, problem, f"verifiers {known['verifiers']}", True)
+                continue
+            id = str(harness.get("id") or _PLAIN_HARNESS)
+            module = taskset_identity(id)[1].replace("-", "_").lower()
+            if module in known["harnesses"]:
+                for problem in _problems(harness, known["harnesses"][module], path):
+                    yield _environment_key(source, problem, f"the harness {quote(id, limit=60)}", True)
+            elif "/" not in id and (near := _near_harness(module)) is not None:
+                problem = SchemaProblem(f"{path}.id", f"is {quote(id, limit=60)}, which is no harness", "value", near)
+                yield _environment_key(source, problem, f"verifiers {known['verifiers']}", True)
+
+
+_PLAIN_HARNESS = "bash"
+"""The harness of a table without an id (verifiers 0.4.0, configs/harness.py)."""
+
+
+def _near_harness(module: str) -> str | None:
+    """The harness that a misspelt or renamed one means; None for a name of its own."""
+    if module == "default":
+        return _PLAIN_HARNESS  # renamed in verifiers 0.4.0
+    near = difflib.get_close_matches(module, list(load_env_schema()["harnesses"]), n=1, cutoff=0.75)
+    return near[0] if near else None
+
+
+def _environment_key(source: ConfigSource, problem: SchemaProblem, whose: str, certain: bool) -> Finding:
+    key = quote(problem.key, limit=120)
+    fix = f"Did you mean {problem.near}?" if problem.near else f"Correct or remove {problem.key}."
+    if problem.near and problem.kind == "unknown":
+        fix += " Else remove it."
+    elif problem.kind == "unknown" and problem.key.rpartition(".")[2] in _AGENT_KEYS:
+        fix = f"It belongs to an agent: write env.agent.{problem.key.rpartition('.')[2]}."
+    if not certain:
+        fix += " Nothing to do where the environment's own class has this key."
+    return Finding(
+        "config-environment-key",
+        "blocker" if certain else "warning",
+        f"{key} {problem.problem}, by {whose}.",
+        fix,
+        _where(source, problem.key),
+    )
 
 
 def unchecked_environments(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -153,7 +210,7 @@ def unchecked_environments(config: TrainingConfig, context: ConfigContext) -> It
         )
 
 
-ENVIRONMENT_RULES: tuple[ConfigRule, ...] = (taskset_keys, environment_keys, unchecked_environments)
+ENVIRONMENT_RULES: tuple[ConfigRule, ...] = (taskset_keys, environment_keys, harness_keys, unchecked_environments)
 
 
 def _known(config: TrainingConfig, context: ConfigContext) -> Iterator[tuple[ConfigSource, EnvironmentSchemas]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import as_mapping, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import (
     MIN_BATCH,
@@ -84,17 +84,30 @@ def group_size(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
 
 
 def inflight(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    """Both bounds of the concurrency hold a whole group."""
+    """The bounds of the concurrency hold a whole group and do not contradict each other."""
+    where = "orchestrator.concurrency"
     group = config.number("orchestrator.group_size", 1) or 1
-    for key, default in (("max_inflight", 1024), ("initial_inflight", None)):
-        bound = config.number(f"orchestrator.concurrency.{key}", default)
+    table = as_mapping(config.at(where))
+    largest = None if table.get("max_inflight") == "None" else config.number(f"{where}.max_inflight", 1024)
+    first, least = config.number(f"{where}.initial_inflight"), config.number(f"{where}.min_inflight", 1)
+    for key, bound in (("max_inflight", largest), ("initial_inflight", first)):
         if bound is not None and bound < group:
             yield Finding(
                 "config-inflight",
                 "blocker",
                 f"concurrency.{key} {bound} is smaller than group_size {group}; prime-rl refuses it.",
-                f"Set orchestrator.concurrency.{key} to {group} or more.",
-                f"orchestrator.concurrency.{key}",
+                f"Set {where}.{key} to {group} or more.",
+                f"{where}.{key}",
+            )
+    for key, bound in (("initial_inflight", first), ("min_inflight", least)):
+        if bound is not None and largest is not None and bound > largest:
+            default = " (the default)" if "max_inflight" not in table else ""
+            yield Finding(
+                "config-inflight",
+                "blocker",
+                f"concurrency.{key} {bound} exceeds max_inflight {largest}{default}; prime-rl refuses it.",
+                f"Set {where}.max_inflight to {bound} or more, or lower {key}.",
+                f"{where}.{key}",
             )
 
 
@@ -275,7 +288,8 @@ def _pool_problems(curriculum: Mapping[str, Any], context: ConfigContext) -> Ite
         return
     tables = [p for p in pools.values() if isinstance(p, Mapping)] if isinstance(pools, Mapping) else []
     thresholds = [p.get("threshold") for p in tables]
-    if len(set(map(str, thresholds))) != len(thresholds):
+    numbers = [float(t) if isinstance(t, int | float) else t for t in thresholds]
+    if len(set(map(str, numbers))) != len(numbers):
         yield "pool thresholds must differ"
     if not any(isinstance(p.get("weight"), (int, float)) and p["weight"] > 0 for p in tables):
         yield "at least one pool needs a positive weight"

@@ -17,15 +17,21 @@ from datetime import date
 from pathlib import Path
 
 from prime_lab_mcp.lab.base.errors import BadInput
-from prime_lab_mcp.lab.base.json_values import positive_int_or_none
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.text import positive_int_or_none, quote
 from prime_lab_mcp.lab.configs import registry
 from prime_lab_mcp.lab.configs.author import ConfigRequest
 from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config, read_config
 from prime_lab_mcp.lab.configs.context import known_renderers
-from prime_lab_mcp.lab.configs.draft import ConfigDraft, ConfigLineage, safe_comment, same_but_for_date
+from prime_lab_mcp.lab.configs.draft import (
+    ConfigDraft,
+    ConfigLineage,
+    flat_values,
+    safe_comment,
+    same_but_for_date,
+)
 from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, require_config_name
+from prime_lab_mcp.lab.configs.plan.decide import require_open_model
 from prime_lab_mcp.lab.configs.schema import schema_problems
 from prime_lab_mcp.lab.configs.warm_up.examples import WarmUpExamples, warm_up_examples
 from prime_lab_mcp.lab.configs.write import finish_text
@@ -70,8 +76,8 @@ def compose_warm_up(choices: ConfigChoices, examples: WarmUpExamples, stem: str)
     if lora:
         draft.put("model.lora.rank", choices.lora_rank or 16, "8 to 32 is enough")
         draft.put("model.lora.alpha", float(choices.lora_alpha or 32), "twice the rank")
-    if model not in known_renderers():
-        draft.put("renderer.name", "default", "prime-rl does not know the model: its own chat template is used")
+    if renderer := warm_up_renderer(choices, model):
+        draft.put("renderer.name", renderer, "prime-rl does not know the model by this name; the one of its family")
     draft.put("deployment.num_train_gpus", sized.gpus, _why_gpus(choices, model))
     draft.put("data.name", data_name(choices, examples, stem), examples.source_summary)
     draft.put("data.seq_len", sized.seq_len, _why_seq_len(examples))
@@ -85,8 +91,7 @@ def compose_warm_up(choices: ConfigChoices, examples: WarmUpExamples, stem: str)
     draft.put("ckpt.keep_last", 1, "one checkpoint, at the end: RL begins from it")
     if choices.wandb:
         draft.put("monitors.wandb.project", choices.wandb, "the key is passed beside this file, as WANDB_API_KEY")
-    for path, value in choices.extra.items():
-        draft.put(path, value, "as asked")
+    draft.merge(choices.extra, "as asked")
     return draft
 
 
@@ -100,7 +105,26 @@ def warm_up_model(choices: ConfigChoices, examples: WarmUpExamples) -> str:
             fix='Pass model="OWNER/NAME" of Hugging Face: the model that RL will train.',
             code="sft-no-model",
         )
+    require_open_model(model)
     return model
+
+
+def warm_up_renderer(choices: ConfigChoices, model: str) -> str | None:
+    """The renderer to name; None where prime-rl chooses it or the request does. Raises BadInput without a typed one."""
+    asked = dict(flat_values(choices.extra)).get(("renderer", "name"))
+    if asked is None and model in known_renderers():
+        return None
+    family = find_model(model).renderer
+    chosen = asked or family
+    if chosen in (None, "auto", "default"):
+        raise BadInput(
+            f"prime-rl has no renderer for {quote(model, limit=100)} that tells the model's tokens from the others, "
+            "which fine-tuning needs",
+            fix='Pass extra={"renderer.name": "qwen3"} with the renderer of the model it was tuned from, if its chat '
+            'template is the same; or a model that search_hub(kind="model") lists with a renderer.',
+            code="config-sft-renderer",
+        )
+    return None if asked else family
 
 
 def size_warm_up(choices: ConfigChoices, examples: WarmUpExamples, model: str, lora: bool) -> WarmUpSize:
@@ -226,7 +250,8 @@ def write_warm_up(lab: Lab, request: ConfigRequest, source: str, today: date) ->
     found = warm_up_examples(lab, source, request.held_out)
     name = request.name or _name(found, request)
     require_config_name(name)
-    choices = replace(request.choices, extra={**request.choices.extra, **request.extra})
+    extra = {".".join(map(str, path)): value for path, value in flat_values(request.extra)}
+    choices = replace(request.choices, extra={**request.choices.extra, **extra})
     version = 0
     while True:
         version += 1

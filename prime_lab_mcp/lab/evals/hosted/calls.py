@@ -14,8 +14,7 @@ import anyio
 
 from prime_lab_mcp.lab.base.codes import recorded_code
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
-from prime_lab_mcp.lab.base.progress import Progress
-from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.report import Finding, Next, Progress
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.hosted import launch, platform
@@ -23,8 +22,9 @@ from prime_lab_mcp.lab.evals.hosted.plan import FOREIGN, HostedPlan, hosted_ques
 from prime_lab_mcp.lab.evals.hosted.platform import HostedStatus
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import EvalRequest
+from prime_lab_mcp.lab.evals.results import as_result
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
-from prime_lab_mcp.lab.evals.spec import ASK_FROM, EvalSpec
+from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, EvalSpec
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
@@ -46,20 +46,32 @@ class EvaluationOffer:
     ask: bool
 
 
-def offer_hosted(planned: HostedPlan, request: EvalRequest) -> EvaluationOffer:
-    """Return the question before the start; there is none if the evaluation runs already or has finished."""
+def offer_hosted(lab: Lab, planned: HostedPlan, request: EvalRequest) -> EvaluationOffer:
+    """Return the question before the start; there is none if the evaluation runs already or has finished.
+
+    A person is asked if it may cost a dollar, or if evaluations below a dollar have added up to five since the last
+    question.
+    """
     standing = planned.standing
     if standing.state != "fresh":
         return EvaluationOffer(standing.key, f"Hosted evaluation {standing.name} exists; nothing is sent.", None, False)
-    ask = planned.bound is None or planned.bound >= ASK_FROM
-    return EvaluationOffer(standing.key, hosted_question(planned, request.model), planned.bound, ask)
+    question, bound = hosted_question(planned, request.model), planned.bound
+    if bound is None or bound >= ASK_FROM:
+        return EvaluationOffer(standing.key, question, bound, True)
+    unasked = lab.ledger.unasked(lab.platform)
+    if unasked + bound <= ASK_AFTER:
+        return EvaluationOffer(standing.key, question, bound, False)
+    question += f" Evaluations that were not asked about have come to ${unasked:.2f} since the last question."
+    return EvaluationOffer(standing.key, question, bound, True)
 
 
 async def evaluate_hosted(
-    lab: Lab, planned: HostedPlan, seconds: float, progress: Progress, approved: str | None
+    lab: Lab, planned: HostedPlan, seconds: float, progress: Progress, approved: str | None, *, asked: bool
 ) -> Outcome:
-    """Start, attach to or return an evaluation, and judge it if it has ended. `approved` is the key of the approved
-    offer."""
+    """Start, attach to or return an evaluation, and judge it if it has ended.
+
+    `approved` is the key of the approved offer; `asked` says whether a person was asked.
+    """
     # Another call may have started the evaluation in the meantime.
     planned = replace(planned, standing=hosted_standing(lab, planned.spec))
     standing = planned.standing
@@ -69,7 +81,7 @@ async def evaluate_hosted(
             fix="Call run_eval again; it asks about what would be started now.",
             code="intent-changed",
         )
-    job = await launch.start_hosted(lab, planned)
+    job = await launch.start_hosted(lab, planned, asked=asked)
     job = await _wait(lab, job, seconds, progress)
     if job.state in LIVE_STATES:
         return _running_outcome(lab, job, planned)
@@ -77,7 +89,8 @@ async def evaluate_hosted(
         return _ended_outcome(lab, job, planned)
     await anyio.to_thread.run_sync(verdict.record_verdicts, lab)
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
-    outcome = await illustrate_outcome(lab, job, judged, verdict.finished_outcome(lab, job, judged))
+    outcome = await anyio.to_thread.run_sync(as_result, lab, job, judged, verdict.finished_outcome(lab, job, judged))
+    outcome = await illustrate_outcome(lab, job, judged, outcome)
     data = {**outcome.data, "deduplicated": standing.state == "known"}
     return replace(outcome, findings=(*outcome.findings, *_other_version_findings(planned)), data=data)
 

@@ -18,7 +18,7 @@ from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, HostedStanding
 from prime_lab_mcp.lab.evals.runner.command import JobFiles, own_module_command
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.runner.supervisor import UPSTREAM_KEY
-from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Job
 
@@ -36,28 +36,39 @@ def variables_file(files: JobFiles) -> Path:
     return files.root / "platform.json"
 
 
-async def start_hosted(lab: Lab, planned: HostedPlan) -> Job:
-    """Return the job of a planned evaluation, started or attached to. The cost is reserved before any request goes out.
+async def start_hosted(lab: Lab, planned: HostedPlan, *, asked: bool) -> Job:
+    """Return the job of a planned evaluation, started or attached to.
 
-    Raises EvalError (`over-cap`), ProcessError.
+    The bound is reserved before any request goes out, and corrected by the cost of its samples at the end; `asked` says
+    whether a person was asked. Raises EvalError (`over-cap`, `intent-changed`), ProcessError.
     """
     standing = planned.standing
     if standing.job is not None and standing.state in ("live", "known"):
         await refresh_variables(lab, standing.job)
         return standing.job
-    ledger, amount, cap = lab.ledger, planned.bound or 0.0, lab.settings.max_spend
-    intent = ledger.intent(standing.key, lab.platform)
-    reserved = intent is not None and intent.state != "open"
-    if not reserved and not ledger.reserve(
-        standing.key, amount, f"hosted evaluation {standing.name}", lab.platform, cap
-    ):
+    with lab.ledger.transaction():
+        intent = lab.ledger.intent(standing.key, lab.platform)
+        if intent is None or intent.state == "open":
+            _reserve(lab, standing, planned.bound or 0.0, asked)
+    job = _take_over(lab, planned.spec, standing) if standing.job is not None else _create_job(lab, planned.spec)
+    return job if job.state != "starting" or job.pid is not None else await _launch(lab, job, planned)
+
+
+def _reserve(lab: Lab, standing: HostedStanding, amount: float, asked: bool) -> None:
+    ledger, platform = lab.ledger, lab.platform
+    if not asked and ledger.unasked(platform) + amount > ASK_AFTER + 1e-9:
+        raise EvalError(
+            f"other evaluations started meanwhile, and those that nobody was asked about reach ${ASK_AFTER:.0f}",
+            fix="Call run_eval again; it asks the user.",
+            code="intent-changed",
+        )
+    what = f"hosted evaluation {standing.name}"
+    if not ledger.reserve(standing.key, amount, what, platform, lab.settings.max_spend, asked=asked):
         raise EvalError(
             f"this may cost up to ${amount:.2f}, which exceeds the spending cap",
             fix="Ask for fewer examples or a lower max_tokens, or have the user raise --max-spend.",
             code="over-cap",
         )
-    job = _take_over(lab, planned.spec, standing) if standing.job is not None else _create_job(lab, planned.spec)
-    return job if job.state != "starting" or job.pid is not None else await _launch(lab, job, planned)
 
 
 async def refresh_variables(lab: Lab, job: Job) -> None:
@@ -121,6 +132,7 @@ async def _launch(lab: Lab, job: Job, planned: HostedPlan) -> Job:
         "rehearsal": lab.settings.rehearsal,
         "key": standing.key,
         "name": standing.name,
+        "bound": planned.bound,
         "latest": {"semantic_version": entry.version, "content_hash": entry.content_hash},
     }
     _write(files.spec, description)

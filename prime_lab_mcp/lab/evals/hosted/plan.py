@@ -21,14 +21,17 @@ from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, EvalRequest
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.hub import lookup
+from prime_lab_mcp.lab.hub.hub_files import compare_hub_files, fetch_hub_files
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.hub.ownership import FileFingerprints, read_ownership
+from prime_lab_mcp.lab.hub.publish import proven_files
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
 from prime_lab_mcp.lab.state.ledger.rows import Job, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_gate import HubContent
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 
 FOREIGN = "hub:"
@@ -72,6 +75,8 @@ class HostedEnvironment:
     entry: HubEntry
     version: str
     push: Push | None = None
+    held: HubContent | None = None
+    """How the files on the Hub compare with those of the push; None if it is not ours."""
     requested_version: str | None = None
     """The version that the caller named. The platform runs the latest version in any case."""
 
@@ -85,8 +90,8 @@ class HostedEnvironment:
 
     @property
     def proves(self) -> bool:
-        """Whether the Hub itself confirms that it holds the files that were proven here."""
-        return self.push is not None and self.entry.content_hash == self.push.cli_hash
+        """Whether the files on the Hub were fetched, and are those that were proven here."""
+        return self.held is not None and self.held.outcome in ("equal", "archive-only")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +140,9 @@ async def _look_up_local(lab: Lab, prime: PlatformReader, snapshot: Snapshot) ->
         return _refused("stale", f"the Hub no longer holds {entry.ref}")
     own_pushes = [p for p in pushes if (p.owner, p.name) == (entry.owner, entry.name)]
     push = _latest_push(own_pushes, entry)
-    return (
-        _other_latest_version(own_pushes[0], entry)
-        if push is None
-        else HostedLookup(HostedEnvironment(entry, entry.version, push))
-    )
+    if push is None:
+        return _other_latest_version(own_pushes[0], entry)
+    return await _compared(lab, entry, entry.version, push)
 
 
 async def _look_up_named(lab: Lab, prime: PlatformReader, environment: str) -> HostedLookup:
@@ -158,17 +161,30 @@ async def _look_up_named(lab: Lab, prime: PlatformReader, environment: str) -> H
             code="platform-not-found",
         )
     pushes = lab.ledger.pushes(owner=entry.owner, name=entry.name, platform=lab.platform)
-    ownership = await read_ownership(lab, prime)
-    if not ownership.is_ours(lab, entry.owner, entry.name, FileFingerprints(entry.content_hash)):
-        return HostedLookup(HostedEnvironment(entry, entry.version, None, name["version"]))
     push = _latest_push(pushes, entry)
     if push is not None:
-        return HostedLookup(HostedEnvironment(entry, entry.version, push, name["version"]))
+        return await _compared(lab, entry, entry.version, push, name["version"])
+    ownership = await read_ownership(lab, prime)
+    files = await fetch_hub_files(lab, entry.ref, entry.version, wheel=False)
+    fingerprints = FileFingerprints(entry.content_hash, files.source, files.content)
+    if not ownership.is_ours(lab, entry.owner, entry.name, fingerprints):
+        return HostedLookup(HostedEnvironment(entry, entry.version, requested_version=name["version"]))
     if pushes:
         return _other_latest_version(pushes[0], entry)
     return _refused(
         "never-run", f"{entry.ref} is yours, but was not pushed through this server: pull and prove it here"
     )
+
+
+async def _compared(
+    lab: Lab, entry: HubEntry, version: str, push: Push, requested_version: str | None = None
+) -> HostedLookup:
+    """Compare what the Hub holds with the push. The Hub's own hash is a hint, because two trees can share it."""
+    files = await fetch_hub_files(lab, entry.ref, version)
+    held = compare_hub_files(files, proven_files(lab, push.content, push.workspace), f"{entry.ref}@{version}")
+    if held.outcome == "different":
+        return _refused("stale", held.detail)
+    return HostedLookup(HostedEnvironment(entry, version, push, held, requested_version))
 
 
 async def _require_entry(prime: PlatformReader, owner: str, name: str) -> HubEntry:
@@ -179,7 +195,8 @@ async def _require_entry(prime: PlatformReader, owner: str, name: str) -> HubEnt
 
 
 def _latest_push(pushes: list[Push], entry: HubEntry) -> Push | None:
-    """Return the push whose version, and content hash if the Hub states one, are the Hub's latest."""
+    """Return the push whose version, and content hash if the Hub states one, are the Hub's latest. Whether its files
+    are there is compared apart."""
     same = (p for p in pushes if p.version == entry.version)
     return next((p for p in same if entry.content_hash in (None, p.cli_hash)), None)
 
@@ -248,6 +265,7 @@ async def plan_hosted(
     price = await _price(lab, request.model, platform or lab.prime)
     # The rehearsal's port changes with every start, but the intent must stay the same.
     url = "http://rehearsal" if lab.settings.rehearsal else await lab.prime.inference_url()
+    request = request.within_budget(price)
     spec = _spec(lab, subject, request, price, url)
     estimate = request.estimate(price) if price is not None else None
     bound = None if estimate is None else round(estimate * HEADROOM, 4)

@@ -11,8 +11,7 @@ from typing import Any
 import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError, PrimeError
-from prime_lab_mcp.lab.base.json_values import text_or_none
-from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.text import count, quote, text_or_none
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.prime.client import Prime
 

@@ -22,6 +22,7 @@ from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.hosted.following import FollowPace, HostedFollower
 from prime_lab_mcp.lab.evals.hosted.launch import variables_file
+from prime_lab_mcp.lab.evals.hosted.platform import ENDED_STATUSES
 from prime_lab_mcp.lab.evals.runner.attempt import LEASE, file_sha256
 from prime_lab_mcp.lab.evals.runner.command import JobFiles
 from prime_lab_mcp.lab.evals.runner.endings import AttemptEnding
@@ -68,7 +69,25 @@ async def _supervise(description: Mapping[str, Any], files: JobFiles, ledger: Le
     except Exception as error:
         # The job's row is the only place where a user sees the error.
         ending = AttemptEnding("crashed", f"the supervisor failed: {type(error).__name__}: {quote(error)}")
+    cost = hosted_cost(job.follower.progress, description.get("bound"))
+    if cost is not None:
+        ledger.correct(str(description["key"]), settings.platform, cost)
     job.finish(ending)
+
+
+def hosted_cost(progress: Mapping[str, Any], bound: float | None) -> float | None:
+    """What an evaluation that ended on the platform cost at most, in US dollars; None if only its bound is known.
+
+    The platform states no cost, so that of the downloaded samples counts. Each rollout without a sample may have been
+    paid for, and counts with its share of the bound.
+    """
+    paid = progress.get("cost")
+    counted = (progress.get("prompt_tokens") or 0) + (progress.get("completion_tokens") or 0)
+    if progress.get("ended") not in ENDED_STATUSES or paid is None or bound is None or not counted:
+        return None
+    planned = max(1, int(progress.get("planned") or 1))
+    missing = max(0, planned - int(progress.get("completed") or 0)) / planned
+    return round(float(paid) + bound * missing, 4)
 
 
 class _Job:

@@ -12,6 +12,7 @@ from prime_lab_mcp.lab.base.text import clip, count, escape, quote
 from prime_lab_mcp.lab.distribution.rules import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
 from prime_lab_mcp.lab.evals.pages.rendering import Block, PageList, PageSection, PageTable, ReportPage
 from prime_lab_mcp.lab.evals.pages.survey import EvaluationSurvey, ExampleRollout
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -68,7 +69,11 @@ def _verdict_sections(spec: EvalSpec, job: Job, judged: EvaluationVerdict) -> It
         yield PageSection(
             "Findings", (PageTable(("", "code", "what", "fix"), tuple(_finding(f) for f in judged.findings)),)
         )
-    calls = next_calls(judged.distribution, spec.environment, job.id) if judged.distribution is not None else ()
+    calls = (
+        next_calls(judged.distribution, spec.environment, job.id, run_eval_arguments(spec))
+        if judged.distribution is not None
+        else ()
+    )
     if calls:
         yield PageSection("Next", (PageList(tuple(f"{call.tool}: {call.why}" for call in calls)),))
 
@@ -90,7 +95,9 @@ def _number_sections(d: Distribution, picture: Picture | None) -> Iterator[PageS
     yield PageSection("Difficulty", (PageTable(("pool", "tasks", "share"), pools),))
     if d.pass_at_k:
         row = tuple(_number(v) for v in d.pass_at_k.values())
-        yield PageSection("pass@k", (PageTable(tuple(f"k = {k}" for k in d.pass_at_k), (row,)),))
+        intervals = tuple(_between(v.low, v.high) for v in d.pass_at_k_intervals.values())
+        heads = tuple(f"k = {k}" for k in d.pass_at_k)
+        yield PageSection("pass@k, with 95 % intervals", (PageTable(heads, (row, intervals)),))
     if d.components:
         parts = tuple(
             (_name(c.name), _number(c.weight), _number(c.mean), _number(c.within_task_share)) for c in d.components
@@ -105,6 +112,11 @@ def _estimates(d: Distribution) -> Iterator[tuple[str, str, str]]:
     yield "mean reward / attainable", _number(d.mean), _between(d.mean_low, d.mean_high)
     group = f"groups of {usable.group_size} with a gradient"
     yield group, _percent(usable.share), _between(usable.low, usable.high)
+    if usable.form_only is not None:
+        yield "groups that differ by form, length or style only", _percent(usable.form_only), ""
+    if d.answer is not None:
+        interval = d.answer.mean
+        yield "mean reward for the answer alone", _number(interval.value), _between(interval.low, interval.high)
     yield "attainable reward", f"{d.attainable:g} (from {d.attainable_from})", ""
     yield "standard deviation", _number(d.std), ""
     yield f"solved (at least {d.pass_threshold:g} of attainable)", _percent(d.pass_rate), ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -142,8 +141,8 @@ def _missing_finding(reason: str) -> Finding:
         "picture-missing",
         "info",
         f"this report has no picture: {reason}",
-        f"The numbers are complete without it; for pictures, `{Path(sys.executable).name} -m pip install matplotlib` "
-        'in the server\'s environment, then read_eval(view="summary").',
+        "The numbers are complete without it. For pictures, install the extra `prime-lab-mcp[pictures]`, "
+        'start the server again, and call read_eval(view="summary").',
     )
 
 

@@ -22,8 +22,14 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.zeros.classify import classify_zero
-from prime_lab_mcp.lab.rollouts.conversation import conversation, gold
-from prime_lab_mcp.lab.rollouts.gold_mentions import GoldMention, gold_mention, is_distinctive, searched_gold
+from prime_lab_mcp.lab.rollouts.conversation import (
+    GoldMention,
+    conversation,
+    gold,
+    gold_mention,
+    is_distinctive,
+    searched_gold,
+)
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 

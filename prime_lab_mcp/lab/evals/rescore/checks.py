@@ -23,11 +23,11 @@ from prime_lab_mcp.lab.rewards.observations import same_reward
 from prime_lab_mcp.lab.rewards.scripts import replay_script
 from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, offered_tools
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
-from prime_lab_mcp.lab.worker import scripted_rollouts
+from prime_lab_mcp.lab.worker import whole_rollouts
+from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.problems import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored
-from prime_lab_mcp.lab.worker.stored_rollouts import LocatedTasks
+from prime_lab_mcp.lab.worker.whole_rollouts import LocatedTasks
 
 _EXAMPLES = 3
 """Rollouts shown for each direction: those that changed most."""
@@ -307,7 +307,7 @@ async def require_same_answers(
     if not chosen:
         raise _untried("no stored conversation is short and unbranched")
     plays = [
-        scripted_rollouts.Play(row, replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)]).data)
+        whole_rollouts.Play(row, replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)]).data)
         for row, stored, replies in chosen
     ]
     try:
@@ -327,7 +327,7 @@ async def require_same_answers(
 
 
 def _require_same_conversation(
-    stored: StoredRecord, replies: Sequence[Mapping[str, Any]], replayed: scripted_rollouts.Rolled
+    stored: StoredRecord, replies: Sequence[Mapping[str, Any]], replayed: whole_rollouts.Rolled
 ) -> None:
     former_tools = {n: dict(s) for n, s in offered_tools(stored.rollout).items()}
     present_tools = {t.name: dict(t.parameters) for t in replayed.tools}
@@ -352,7 +352,7 @@ def _parameter_names(schema: Mapping[str, Any]) -> Any:
 
 
 def _is_short(messages: Sequence[Any]) -> bool:
-    return bool(sum(m.get("role") == "assistant" for m in messages) <= scripted_rollouts.TURNS)
+    return bool(sum(m.get("role") == "assistant" for m in messages) <= whole_rollouts.TURNS)
 
 
 def _messages(stored: StoredRecord, replies: Sequence[Mapping[str, Any]]) -> list[Message]:

@@ -15,6 +15,7 @@ import secrets
 import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -24,8 +25,8 @@ import anyio
 import orjson
 
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
-from prime_lab_mcp.lab.base.progress import Progress, Say
-from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.handover import PlantedPath, open_results
+from prime_lab_mcp.lab.base.report import Finding, Progress, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.evals.rescore import checks
 from prime_lab_mcp.lab.evals.rescore.checks import REPLAYED_ROLLOUTS, SAMPLE, RescoreError, RewardChanges
@@ -48,7 +49,7 @@ from prime_lab_mcp.lab.rollouts.reading import parse_record
 from prime_lab_mcp.lab.state import snapshot as snapshots
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.worker import stored_rollouts
+from prime_lab_mcp.lab.worker import whole_rollouts
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Scored
 
@@ -58,6 +59,7 @@ _BATCH = 32
 _TASKS_AT_ONCE = 500
 _SECONDS = 1800.0
 CASE_SECONDS = 30.0
+_MOST_METADATA_BYTES = 4 << 20
 
 
 @dataclass
@@ -91,8 +93,8 @@ class Scoring:
 
     worker: Worker
     form: RecordFormat
-    places: Mapping[str, stored_rollouts.TaskPlace]
-    located: stored_rollouts.LocatedTasks
+    places: Mapping[str, whole_rollouts.TaskPlace]
+    located: whole_rollouts.LocatedTasks
     turns: bool
     fresh_runtime: bool
 
@@ -104,12 +106,12 @@ class Scoring:
             for scored, unit in zip(results, units, strict=True)
         ]
 
-    def _case(self, number: int, unit: Unit) -> stored_rollouts.StoredRollout:
+    def _case(self, number: int, unit: Unit) -> whole_rollouts.StoredRollout:
         row = self.places[unit[0].task].row
         assert row is not None
         payloads = [self.form.payload(stored.record) for stored in unit]
         record = {"group": payloads} if self.located.grouped else payloads[0]
-        return stored_rollouts.StoredRollout(
+        return whole_rollouts.StoredRollout(
             f"{number}-{unit[0].rollout.id}", row, record, self.turns, self.fresh_runtime
         )
 
@@ -153,11 +155,11 @@ async def open_scoring(
 ) -> Scoring:
     """Locate all stored tasks in a worker's taskset."""
     keys = list(survey.tasks)
-    limit = min(stored_rollouts.LIMIT, spec.num_examples * 10) if spec.infinite else stored_rollouts.LIMIT
-    parts: list[stored_rollouts.LocatedTasks] = []
+    limit = min(whole_rollouts.LIMIT, spec.num_examples * 10) if spec.infinite else whole_rollouts.LIMIT
+    parts: list[whole_rollouts.LocatedTasks] = []
     for start in range(0, len(keys), _TASKS_AT_ONCE):
         batch = [survey.tasks[k] for k in keys[start : start + _TASKS_AT_ONCE]]
-        parts.append(await worker.locate(stored_rollouts.WantedTasks(batch, whole=turns, limit=limit, all=start == 0)))
+        parts.append(await worker.locate(whole_rollouts.WantedTasks(batch, whole=turns, limit=limit, all=start == 0)))
     places = dict(zip(keys, (p for part in parts for p in part.places), strict=True))
     fresh = not turns and spec.harness == IN_PROCESS_HARNESS and spec.runtime == "subprocess"
     return Scoring(worker, form, places, parts[0], turns, fresh)
@@ -193,9 +195,8 @@ async def write_rescored(
     target.parent.mkdir(parents=True, mode=0o700)
     try:
         changes = await _write(target, source, spec.api, scoring, survey, progress)
-        for beside in ("metadata.json",):
-            if (source.path.parent / beside).is_file():
-                shutil.copyfile(source.path.parent / beside, target.parent / beside)
+        with suppress(OSError, PlantedPath), open_results(source.path.parent / "metadata.json") as metadata:
+            target.with_name("metadata.json").write_bytes(metadata.read(_MOST_METADATA_BYTES))
         return lab.ledger.create_job(_job(lab, id, source, spec, target, changes, findings))
     except BaseException:
         shutil.rmtree(files.root, ignore_errors=True)
@@ -325,6 +326,7 @@ def _present_spec(source: RescoreSource, env: LoadedEnvironment) -> EvalSpec:
         tasks=loaded.tasks,
         infinite=loaded.infinite,
         weights={r.name: r.weight for r in loaded.rewards if r.kind != "metric"},
+        distributions=dict(env.distributions),
         rescored=source.job.id,
     )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
+from prime_lab_mcp.lab.base.handover import open_results
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -21,7 +22,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import decode_line, layout_of, parse_record
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.lab.state.ledger.rows import Job
-from prime_lab_mcp.lab.worker.problems import ProblemCode
+from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored
 
 Record = Mapping[str, Any]
@@ -68,7 +69,7 @@ class StoredRecord:
 
 def stored_rollouts(path: Path, form: RecordFormat, api: str) -> Iterator[StoredRecord]:
     """Yield every stored rollout in file order; broken lines are skipped."""
-    with path.open("rb") as source:
+    with open_results(path) as source:
         for line in source:
             record = decode_line(line.strip())
             if not isinstance(record, dict) or layout_of(record) != api:

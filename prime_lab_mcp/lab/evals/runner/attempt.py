@@ -19,14 +19,17 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import ByteReceiveStream
 
-from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base import handover, process
+from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.evals.runner import command
+from prime_lab_mcp.lab.evals.runner.answered import AnsweredReplies
 from prime_lab_mcp.lab.evals.runner.endings import (
     AttemptEnding,
     ending_of_exit,
     endpoint_lost_ending,
     half_written_lines,
     memory_kills,
+    refusals,
     rollout_errors,
 )
 from prime_lab_mcp.lab.evals.runner.guard import GRACE_SECONDS, take_lock
@@ -47,7 +50,8 @@ class ResultsCounter:
 
     def __init__(self, spec: EvalSpec) -> None:
         self._spec = spec
-        self._layout: Layout | None = None
+        self.layout: Layout | None = None
+        """The layout of the first record that was read."""
         self._reset()
 
     def _reset(self) -> None:
@@ -57,6 +61,8 @@ class ResultsCounter:
         self.rollouts = 0
         self.errors = 0
         self.scored = 0
+        self.with_turns = 0
+        """Rollouts with a reward and without an error, which takes at least one reply of the model."""
         self._total = 0.0
 
     def count(self, path: Path | None) -> None:
@@ -71,7 +77,8 @@ class ResultsCounter:
         """
         if path is None:
             return
-        with path.open("rb") as source:
+        # The code that is evaluated writes the file and its folder, and may still run.
+        with handover.open_below(path.parent, path.name) as source:
             # Inode numbers are reused, so only the content tells a file from its predecessor.
             source.seek(self._offset - len(self._last))
             if source.read(len(self._last)) != self._last:
@@ -85,15 +92,16 @@ class ResultsCounter:
                 self._add(line)
 
     def _add(self, line: bytes) -> None:
-        if self._layout is None:
+        if self.layout is None:
             record = decode_line(line)
             if not isinstance(record, dict):
                 return
-            self._layout = layout_of(record)
+            self.layout = layout_of(record)
         # An episode of several trained agents counts as one planned rollout.
-        agents = list(parse_score_line(line, self._layout) or ())
+        agents = list(parse_score_line(line, self.layout) or ())
         self.rollouts += bool(agents)
         self.errors += any(agent.error is not None for agent in agents)
+        self.with_turns += any(agent.error is None and agent.reward is not None for agent in agents)
         for agent in agents:
             if agent.reward is not None:
                 self.scored += 1
@@ -131,6 +139,7 @@ class JobAttempt:
         self.deadline = deadline
         self.allow = allow
         self.counter = ResultsCounter(spec)
+        self.answered = AnsweredReplies(files.answered, files.replies)
         self.relay: Any = None
         self.stopping: AttemptEnding | None = None
         self.half_written = 0
@@ -154,11 +163,19 @@ class JobAttempt:
             self.spec.price,
             prices={} if self.spec.price is None else {self.spec.model: self.spec.price},
         )
-        self.relay = Relay(self.spec.endpoint, key, cap, RetryPolicy())
+        self.relay = Relay(
+            self.spec.endpoint,
+            key,
+            cap,
+            RetryPolicy(),
+            answered=self.answered.note_count,
+            replied=self.answered.note_fingerprints,
+        )
         async with self.relay.serving():
             argv = command.eval_command(self.spec, self.files, self.relay.url)
             job = self.ledger.job(self.id)
-            cache = data_cache(self.files.root.parents[1], job.workspace if job else "", self.spec.module)
+            state, workspace = self.files.root.parents[1], job.workspace if job else ""
+            cache = data_cache(state, workspace, self.spec.module, self.spec.source, self.spec.python)
             env = command.eval_environment(self.spec, self.files, self.relay.url, self.relay.secret, self.allow, cache)
             argv = command.eval_confinement(self.spec, self.files, cache).command(argv)
             return await self._watch(command.own_module_command("evals.runner.guard", str(self.files.lock), *argv), env)
@@ -207,9 +224,14 @@ class JobAttempt:
             self.files.errors.write_bytes(bytes(tail))
         if self.stopping:
             return self.stopping
-        self.counter.count(self.files.results())
-        errors = tail.decode("utf-8", "replace")
-        return ending_of_exit(code, errors, self.files.root, kills) or self._completeness_ending()
+        ended = ending_of_exit(code, tail.decode("utf-8", "replace"), self.files.root, kills)
+        try:
+            self.counter.count(self.files.find_results())
+        except handover.PlantedPath as error:
+            # A full disk explains itself, and nothing is read in either case.
+            full = ended is not None and ended.cause == "eval-disk-full"
+            return ended if ended is not None and full else AttemptEnding("crashed", error.message, error.code)
+        return ended or self._completeness_ending()
 
     async def _until_end(self, child: process.ChildProcess) -> int:
         while not self.stopping:
@@ -234,8 +256,9 @@ class JobAttempt:
         """Return the rollouts of a complete run. v0 reports the number itself, because it may evaluate
         another dataset."""
         if self.spec.api == "v0":
-            with suppress(OSError, ValueError, KeyError):
-                return int(json.loads(self.files.planned.read_text(encoding="utf-8"))["rollouts"])
+            with suppress(OSError, ValueError, KeyError, TypeError, handover.PlantedPath):
+                planned = handover.read_below(self.files.work, self.files.planned.name, _COMPARED_BYTES)
+                return int(json.loads(planned)["rollouts"])
             return 0
         return self.spec.planned if self.spec.tasks is not None else 0
 
@@ -248,7 +271,8 @@ class JobAttempt:
     async def _beat(self) -> None:
         renewed = 0.0
         while True:
-            self.counter.follow(self.files.results())
+            with suppress(OSError, handover.PlantedPath):  # reported at the end
+                self.counter.follow(self.files.results())
             progress = self.progress()
             now = time.time()
             if now - renewed > _WRITE or (progress != self._written and now - renewed > _BEAT):
@@ -290,7 +314,22 @@ class JobAttempt:
             progress["results"] = str(results.relative_to(self.files.root))
             progress["results_sha256"] = file_sha256(results)
             progress["rollout_errors"] = rollout_errors(results) if self.counter.errors else []
+            progress["findings"] = [finding.as_json() for finding in self._forged(results)]
+        progress["refused"] = refusals(self.files.refused)
         self.ledger.update_job(self.id, state=ending.state, progress=progress, lease=time.time())
+
+    def _forged(self, results: Path) -> tuple[Finding, ...]:
+        """Blockers where the results are not those of the program that ran, or claim more than the endpoint replied."""
+        if self.counter.layout not in (None, self.spec.api):
+            return (
+                Finding(
+                    "results-not-as-asked",
+                    "blocker",
+                    f"the results are no rollouts of verifiers {self.spec.api}, which ran",
+                    "Find the code of the environment that writes results, mend it, and call run_eval again.",
+                ),
+            )
+        return self.answered.findings(results, self.counter.with_turns)
 
     def _carry_over(self) -> None:
         """Take over the token counts of earlier attempts, and count the lines they left half-written."""
@@ -305,7 +344,7 @@ class JobAttempt:
 
 def file_sha256(path: Path) -> str:
     """sha256 of a file's bytes."""
-    with path.open("rb") as source:
+    with handover.open_results(path) as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 

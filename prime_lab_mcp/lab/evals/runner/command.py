@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base import handover, process
 from prime_lab_mcp.lab.evals.spec import EvalSpec, can_shuffle
 from prime_lab_mcp.lab.relay.endpoints import judge_variables
 from prime_lab_mcp.lab.sandbox.caches import DataCache
@@ -29,7 +29,12 @@ HARNESSES = Path(__file__).parents[2] / "worker" / "child" / "harness"
 IN_PROCESS_ID = "vf-lab-chat"
 KEY_VARIABLE = "PRIME_LAB_RELAY_API_KEY"
 """verifiers hides variables with API_KEY in their name from the processes that it starts."""
+REFUSED_VARIABLE = "PRIME_LAB_REFUSED"
+"""Variable of sandbox/site/sitecustomize.py."""
 RUN_FOLDER = "run"
+_V1_RESULTS = f"{RUN_FOLDER}/traces.jsonl"
+_OLDER_SAMPLES = "hosted/samples.jsonl"
+_SAVED_CONFIG = f"{RUN_FOLDER}/configs/resolved/eval.json"
 _INFINITE_SPREAD = 10
 """Size of the range that tasks of an infinite taskset are drawn from, per requested task: shuffling needs a bound."""
 
@@ -54,7 +59,7 @@ class JobFiles:
     @property
     def spec(self) -> Path:
         """Description of the job for its supervisor."""
-        return self.root / "job.json"
+        return self.root / handover.JOB
 
     @property
     def log(self) -> Path:
@@ -84,12 +89,17 @@ class JobFiles:
     @property
     def output(self) -> Path:
         """Output folder of `vf-eval`."""
-        return self.root / "results"
+        return self.root / handover.RESULTS
 
     @property
     def lock(self) -> Path:
         """The guard holds this lock while any process of `vf-eval` lives."""
         return self.root / "running.lock"
+
+    @property
+    def refused(self) -> Path:
+        """What the kernel refused to the environment's code, one refusal on a line, as `vf-eval` noted."""
+        return self.work / "refused.txt"
 
     @property
     def planned(self) -> Path:
@@ -99,46 +109,80 @@ class JobFiles:
     @property
     def saved_config(self) -> Path:
         """The config from which v1 `vf-eval` resumes."""
-        return self.output / RUN_FOLDER / "configs" / "resolved" / "eval.json"
+        return self.output / _SAVED_CONFIG
+
+    @property
+    def answered(self) -> Path:
+        """One byte for each reply that the relay passed on, over all attempts. Written by the supervisor alone."""
+        return self.root / "answered"
+
+    @property
+    def replies(self) -> Path:
+        """Fingerprints of those replies, one reply on a line."""
+        return self.root / "replies"
 
     @property
     def samples(self) -> Path:
-        """Downloaded samples of an evaluation that ran on the platform, one record per line."""
-        return self.output / "hosted" / "samples.jsonl"
+        """Downloaded samples of an evaluation that ran on the platform, one record per line. No attempt here may
+        write them."""
+        return self.root / "hosted" / "samples.jsonl"
 
     def results(self) -> Path | None:
-        """Return the results file if there is one."""
+        """Return the results file if there is one; None too where code put something else in its place."""
+        try:
+            return self.find_results()
+        except handover.PlantedPath:
+            return None
+
+    def find_results(self) -> Path | None:
+        """Return the results file if there is one. Raises PlantedPath."""
         if self.samples.is_file():
             return self.samples
-        v1 = self.output / RUN_FOLDER / "traces.jsonl"
-        if v1.is_file():
-            return v1
-        files = sorted(self.output.glob("evals/*/*/results.jsonl"), key=lambda p: p.stat().st_mtime)
-        return files[-1] if files else None
+        # Earlier versions stored samples here. An attempt on this machine may write the folder, and makes `work` first.
+        if not self.work.exists() and handover.is_file_below(self.output, _OLDER_SAMPLES):
+            return self.output / _OLDER_SAMPLES
+        if handover.is_file_below(self.output, _V1_RESULTS):
+            return self.output / _V1_RESULTS
+        found: list[tuple[float, Path]] = []
+        for environment in handover.list_below(self.output, "evals"):
+            for run in handover.list_below(self.output, f"evals/{environment}"):
+                path = f"evals/{environment}/{run}/results.jsonl"
+                if handover.is_file_below(self.output, path):
+                    found.append(((self.output / path).lstat().st_mtime, self.output / path))
+        return max(found)[1] if found else None
 
 
 def eval_command(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
     """Return the program and its arguments; write the config that the program reads. Finished rollouts are kept."""
-    resumes = resumable(spec, files)
-    if not resumes:
-        shutil.rmtree(files.output, ignore_errors=True)
-        files.output.mkdir(parents=True)  # what `vf-eval` may write to has to exist
+    if resumable(spec, files):
+        # Where code put something into the way of the files of an earlier attempt, its rollouts count for nothing.
+        with suppress(handover.PlantedPath):
+            return _command(spec, files, url, resumes=True)
+    handover.remove_folder(files.output)
+    files.output.mkdir(parents=True, exist_ok=True)  # what `vf-eval` may write to has to exist
+    return _command(spec, files, url, resumes=False)
+
+
+def _command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> list[str]:
     if spec.api == "v0":
         return _v0_command(spec, files, url, resumes=resumes)
-    # Resuming compares the saved config with the given one, so the saved one is rewritten: the relay's port changes in
-    # every run, the concurrency may change, and a machine that crashed may have left an incomplete file.
-    config = files.saved_config if resumes else files.config
-    config.parent.mkdir(parents=True, exist_ok=True)
     settings = _config(spec, files)
     settings["client"]["base_url"] = url
-    _replace(config, json.dumps(settings))
+    config = files.config
+    if resumes:
+        # Resuming compares the saved config with the given one, so the saved one is rewritten: the relay's port changes
+        # in every run, the concurrency may change, and a machine that crashed may have left an incomplete file.
+        config = files.saved_config
+        handover.replace_below(files.output, _SAVED_CONFIG, json.dumps(settings).encode())
+    else:
+        handover.replace_below(files.root, files.config.name, json.dumps(settings).encode())
     return [str(spec.python), str(spec.program), "@", str(config), "--resume" if resumes else "--clean"]
 
 
 def resumable(spec: EvalSpec, files: JobFiles) -> bool:
     """Whether an earlier attempt left rollouts that need not be repeated."""
     results = files.results()
-    return spec.resumes and results is not None and results.stat().st_size > 0
+    return spec.resumes and results is not None and results.lstat().st_size > 0
 
 
 def _v0_command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> list[str]:
@@ -147,16 +191,10 @@ def _v0_command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> 
     results = files.results()
     if resumes and results is not None:
         # `-R` requires both files, but the wrapper vf_eval_v0.py does not read this one.
-        _replace(results.with_name("metadata.json"), "{}")
+        beside = results.with_name("metadata.json").relative_to(files.output)
+        handover.replace_below(files.output, beside.as_posix(), b"{}")
         flags += ["-R", str(results.parent)]
     return [str(spec.python), *program, *flags]
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file atomically, so that a kill leaves the old content or the new content."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def _config(spec: EvalSpec, files: JobFiles) -> dict[str, Any]:
@@ -247,6 +285,7 @@ def eval_environment(
         "PATH": f"{spec.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONPATH": os.pathsep.join(map(str, _search_path(spec))),
         "PRIME_RUNS_MODE": "disabled",
+        REFUSED_VARIABLE: str(files.refused),
         KEY_VARIABLE: secret,
         "TQDM_DISABLE": "1",
         **_caches(cache),

@@ -8,7 +8,10 @@ leaves no failed rollout and is reported as information.
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import Code, recorded_code
+from prime_lab_mcp.lab.base.handover import open_results
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -31,6 +35,9 @@ _DISK = ("no space left on device", "errno 28", "disk quota exceeded", "database
 _MEMORY = ("memoryerror", "cannot allocate memory", "errno 12")
 _LEAST_DISK = 1024 * 1024
 _KINDS = 3
+_NOTES = 16 * 1024
+_REFUSED = re.compile(r"PermissionError|\[Errno 1\] Operation not permitted|\[Errno 13\] Permission denied")
+"""What an exception says when the kernel refuses a file, a connection or a signal (EPERM, EACCES)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,9 @@ def cause_of_errors(errors: str, folder: Path) -> str | None:
     tail = errors.casefold()[-8000:]
     if any(mark in tail for mark in _DISK) or free_bytes(folder) < _LEAST_DISK:
         return "eval-disk-full"
-    return "eval-out-of-memory" if any(mark in tail for mark in _MEMORY) else None
+    if any(mark in tail for mark in _MEMORY):
+        return "eval-out-of-memory"
+    return "confined" if _REFUSED.search(errors[-8000:]) else None
 
 
 def free_bytes(folder: Path) -> int:
@@ -127,9 +136,22 @@ def rollout_errors(results: Path) -> list[dict[str, object]]:
     return [{"error": quote(text, 160), "rollouts": n} for text, n in counts.most_common(_KINDS)]
 
 
+def refusals(noted: Path) -> list[str]:
+    """Return what the kernel refused to the environment's code, as its process noted: foreign text, cut and quoted."""
+    try:
+        # The environment's code can put anything there, such as a link to a file that it cannot read itself.
+        descriptor = os.open(noted, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as source:
+            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            lines = source.read(_NOTES).decode("utf-8", "replace").splitlines() if regular else []
+    except OSError:
+        return []
+    return [quote(line, 160) for line in dict.fromkeys(lines) if line.strip()][:_KINDS]
+
+
 def half_written_lines(results: Path) -> int:
     """Count the lines that broke off when their writer died. Their rollouts run again."""
-    with results.open("rb") as source:
+    with open_results(results) as source:
         return sum(1 for line in source if line.strip() and decode_line(line.strip()) is None)
 
 
@@ -169,6 +191,8 @@ _FIXES: Mapping[Code, str] = {
     "eval-out-of-memory": "Call run_eval with concurrency={fewer}, or free memory.",
     "eval-killed": "Call run_eval with concurrency={fewer} if memory ran out; else see who killed it.",
     "eval-deadline": "Call run_eval again; a higher concurrency makes it faster, if the endpoint bears it.",
+    "confined": "Let the environment read its own files or a dataset and write where Python's tempfile says; "
+    "what it must reach beyond that cannot be evaluated here (docs/security.md).",
     "eval-incomplete": "Call run_eval again for what is missing; if that repeats, call check_environment.",
     "eval-busy": "Call run_eval again in half a minute.",
 }
@@ -200,6 +224,7 @@ def failure_findings(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
     """Return findings on failed requests and rollouts of a job, worst first. Empty if nothing failed."""
     return (
         *_request_findings(spec, job),
+        *refusal_findings(spec, job),
         *_rollout_findings(spec, job),
         *_rate_limit_findings(spec, job),
         *_half_written_findings(job),
@@ -232,12 +257,31 @@ def _request_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
         yield Finding(code, _severity(job), message, _fix(code, spec))
 
 
+def refusal_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
+    """Findings on rollouts that may be wrong because the kernel refused something to the environment's code."""
+    noted = [str(text) for text in job.progress.get("refused") or ()]
+    failed = [row for row in job.progress.get("rollout_errors") or () if _REFUSED.search(str(row.get("error")))]
+    if spec.hosted is not None or not (noted or failed):
+        return
+    what = ", ".join(noted) or str(failed[0]["error"])
+    broken = sum(int(str(row["rollouts"])) for row in failed)
+    effect = f"{count(broken, 'rollout')} failed for that" if broken else "its rewards may be wrong for that"
+    yield Finding(
+        "confined",
+        "warning",
+        f"the environment's code was refused what it needs ({what}); {effect}, which proves nothing about it",
+        _fix("confined", spec),
+    )
+
+
 def _rollout_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
     """Findings on rollouts that failed although no request failed: the environment's code, its tools or its runtime."""
     failed = int(job.progress.get("errors") or 0)
     if not failed or _by_code(job.progress):
         return
-    rows = tuple(job.progress.get("rollout_errors") or ())
+    rows = tuple(row for row in job.progress.get("rollout_errors") or () if not _REFUSED.search(str(row.get("error"))))
+    if not rows and job.progress.get("rollout_errors"):
+        return  # refused, and reported as that
     most = f", most often with {rows[0]['error']}" if rows else ""
     done = int(job.progress.get("completed") or failed)
     yield Finding(

@@ -23,6 +23,8 @@ from prime_lab_mcp.lab.worker.child import supervisor
 
 GRACE_SECONDS = 6.0
 """Seconds that `vf-eval` gets to close its own servers and containers."""
+MOST_PROCESSES = 2048
+"""Processes of one evaluation that run at the same time: harnesses and tool servers start several for each rollout."""
 _TICK = 0.2
 _BUSY = 75
 """EX_TEMPFAIL of sysexits.h."""
@@ -67,10 +69,14 @@ def _guard(argv: list[str]) -> int:
     program = _start(argv[1:])
     status: int | None = None
     terminated_at = 0.0
+    bound = supervisor.ProcessBound(MOST_PROCESSES)
     while status is None:
         ended, wait_status = os.waitpid(program, os.WNOHANG)
         if ended:
             status = wait_status
+        elif bound.exceeded():
+            sys.stderr.write(f"stopped, because it ran more than {MOST_PROCESSES} processes at the same time\n")
+            break
         elif terminated_at and time.monotonic() > terminated_at + GRACE_SECONDS:
             break
         elif terminated_at:
@@ -82,7 +88,9 @@ def _guard(argv: list[str]) -> int:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(program, signal.SIGKILL)
     supervisor.kill_descendants()
-    return _code(os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL)
+    if status is None:
+        return _code(-signal.SIGKILL) if terminated_at else 1
+    return _code(os.waitstatus_to_exitcode(status))
 
 
 def _start(argv: list[str]) -> int:

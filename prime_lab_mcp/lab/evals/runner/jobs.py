@@ -22,7 +22,7 @@ import anyio
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import EvalError
-from prime_lab_mcp.lab.base.progress import Progress
+from prime_lab_mcp.lab.base.report import Progress
 from prime_lab_mcp.lab.evals.runner.command import JobFiles, own_module_command
 from prime_lab_mcp.lab.evals.runner.endings import cause_of_errors
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
@@ -82,6 +82,9 @@ class EvaluationJobs:
         finished = self._finished(spec)
         if finished is not None:
             return finished
+        live = next((job for job in self._same_intent(spec)[:1] if job.state in LIVE_STATES), None)
+        if live is not None:
+            return live
         resumed = self._claim_resumable(spec, asked)
         if resumed is not None:
             return self._launch(resumed, self.spec(resumed), key)
@@ -289,10 +292,18 @@ class EvaluationJobs:
             return self._mark_crashed(job, "its supervisor died")
         if job.lease < time.time():
             # A lease also expires while the machine sleeps; a living supervisor renews the lease within a second.
-            if job.pid is not None and process.is_alive(job.pid) and job.lease > time.time() - 2 * _START_LEASE:
+            # It also seems expired after the clock was set forward.
+            if job.pid is not None and self._supervises(job.pid, job):
                 return job
             return self._mark_crashed(job, "its supervisor stopped answering")
         return job
+
+    def _supervises(self, pid: int, job: Job) -> bool:
+        """Whether a living process is the job's supervisor, and not another program that got its number."""
+        command = process.command_line(pid)
+        if command is None:
+            return process.is_alive(pid) and job.lease > time.time() - 2 * _START_LEASE
+        return str(self.files(job.id).root) in command
 
     def _mark_crashed(self, job: Job, reason: str) -> Job:
         with self._lab.ledger.transaction() as db:

@@ -92,8 +92,9 @@ class Columns:
         return not self.flags[index] & FAILED_ROLLOUT
 
     def passed(self, index: int, best: float) -> bool:
-        """Whether the rollout at this index has at least half of the attainable reward `best`."""
-        return self.scored(index) and self.reward[index] >= PASS_THRESHOLD * best
+        """Whether the rollout at this index has half of the attainable reward `best`, some of it for its answer."""
+        flags = self.flags[index]
+        return not flags & (FAILED_ROLLOUT | ZERO_ROLLOUT) and self.reward[index] >= PASS_THRESHOLD * best
 
     def tallies(self) -> list[TaskTally]:
         """Return the scored rollouts of each task, in the order of the task numbers."""
@@ -101,7 +102,7 @@ class Columns:
         tallies = [TaskTally() for _ in self.keys]
         for index, number in enumerate(self.task):
             if self.scored(index):
-                tallies[number].add(self.reward[index] / best)
+                tallies[number].add(self.reward[index] / best, passed=self.passed(index, best))
         return tallies
 
 
@@ -116,11 +117,11 @@ class TaskTally:
     low: float = math.inf
     high: float = -math.inf
 
-    def add(self, share: float) -> None:
-        """Add one rollout by its share of the attainable reward."""
+    def add(self, share: float, *, passed: bool) -> None:
+        """Add one rollout by its share of the attainable reward, and whether the rollout is solved."""
         self.n += 1
         self.total += share
-        self.passed += share >= PASS_THRESHOLD
+        self.passed += passed
         self.perfect += share >= 1 - EPSILON
         self.low, self.high = min(self.low, share), max(self.high, share)
 

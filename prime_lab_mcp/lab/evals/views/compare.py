@@ -16,9 +16,11 @@ from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.statistics import LARGEST_ADVISED_SAMPLE, Interval, student_975
 from prime_lab_mcp.lab.base.text import count, quote, rounded
+from prime_lab_mcp.lab.distribution.rules import MOST_ROLLOUTS
 from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD, attainable_reward
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
+from prime_lab_mcp.lab.rollouts.components import earned_for_answer
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class TaskSums:
     n: int = 0
     total: float = 0.0
     rewards: array[float] = field(default_factory=lambda: array("d"))
+    """Rewards while reading; minus infinity where nothing was earned for the answer."""
     parts: dict[str, list[float]] = field(default_factory=dict)
     solved: float = 0.0
 
@@ -67,7 +70,7 @@ class ComparedSide:
             sums = side.tasks.setdefault(rollout.task, TaskSums())
             sums.n += 1
             sums.total += rollout.reward
-            sums.rewards.append(rollout.reward)
+            sums.rewards.append(rollout.reward if earned_for_answer(rollout, weights) else -math.inf)
             highest = max(highest, rollout.reward)
             stated = max(stated, math.fsum(max(0.0, w or 0.0) for _, w in rollout.components.values()))
             for name, (score, _) in rollout.components.items():
@@ -186,6 +189,8 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
     }
     only_here, only_there = flipped_tasks(mine, theirs, shared)
     settings = setting_differences(evaluated.spec, other.spec)
+    needed = difference.tasks_to_show() if not difference.is_significant else None
+    available = evaluated.spec.available
     data: dict[str, Any] = {
         "id": evaluated.id,
         "other": other.id,
@@ -195,7 +200,7 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
             "only_other": len(theirs.tasks) - len(shared),
         },
         "difference": difference.as_json(),
-        "tasks_to_show": difference.tasks_to_show() if not difference.is_significant else None,
+        "tasks_to_show": needed if needed is None or available is None or needed <= available else None,
         "components": components,
         "flipped": {
             "solved_here_only": len(only_here),
@@ -208,7 +213,7 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
     }
     findings = (
         *_setting_findings(evaluated, other, settings),
-        *_no_difference_findings(difference, data["tasks_to_show"]),
+        *_no_difference_findings(difference, needed, evaluated.spec),
         *_few_shared_findings(data),
     )
     return ViewResult(_sentence(evaluated, other, difference, data), data, findings, _next(evaluated, other, data))
@@ -305,14 +310,17 @@ def _setting_findings(
     return findings
 
 
-def _no_difference_findings(difference: PairedDifference, needed: int | None) -> list[Finding]:
+def _no_difference_findings(difference: PairedDifference, needed: int | None, spec: EvalSpec) -> list[Finding]:
     if difference.is_significant:
         return []
-    fix = (
-        f"Run run_eval for both with num_examples={needed}, or treat them as equal."
-        if needed
-        else "Treat them as equal: no sample within reach would tell them apart."
-    )
+    fix = "Treat them as equal: no sample within reach would tell them apart."
+    if needed and (spec.available is None or needed <= spec.available):
+        fix = f"Run run_eval for both with num_examples={needed}, or treat them as equal."
+    elif (
+        needed and spec.available and (rollouts := math.ceil(spec.rollouts * needed / spec.available)) <= MOST_ROLLOUTS
+    ):
+        size = f"num_examples={spec.available} and rollouts={rollouts}"
+        fix = f"Run run_eval for both with {size} (there are no more tasks), or treat them as equal."
     return [Finding("compare-no-difference", "info", f"no difference is shown: {_range(difference)} holds 0", fix)]
 
 

@@ -14,9 +14,8 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.statistics import Interval
 from prime_lab_mcp.lab.base.text import rounded
-from prime_lab_mcp.lab.distribution.rules import ADVISED_ROLLOUTS, ADVISED_TASKS, USABLE_FAIL, USABLE_WARN
+from prime_lab_mcp.lab.distribution.rules import USABLE_FAIL, USABLE_WARN, advised_size, needed_size
 from prime_lab_mcp.lab.distribution.sample import CURRICULUM_BELOW, POOLS, suggested_curriculum
-from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
 
 State = Literal["ready", "thin", "start low", "dead", "undecided", "solved", "unknown"]
 """ready: train as it is. thin: some signal, most groups wasted. start low: begin with the easiest tasks. dead: nothing
@@ -145,9 +144,10 @@ def _lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
         yield "Run run_eval with rollouts=8: with one rollout a task no group can be told."
         return
     if facts.small:
+        (least, each), (tasks, rollouts) = needed_size(facts.of), advised_size(facts.of)
         yield (
-            f"{MIN_TASKS} tasks with {MIN_ROLLOUTS} rollouts are the least that decides anything, so this is a hint: "
-            f"run run_eval with num_examples={ADVISED_TASKS} and rollouts={ADVISED_ROLLOUTS}."
+            f"{least} tasks with {each} rollouts are the least that decides anything, so this is a hint: "
+            f"run run_eval with num_examples={tasks} and rollouts={rollouts}."
         )
     if not facts.varied and facts.solved == 0:
         yield from _unsolved_lines(facts, state)

@@ -18,21 +18,24 @@ from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.statistics import Cells, fit_concentration, incomplete_beta, log_beta
 from prime_lab_mcp.lab.base.text import count, rounded
 from prime_lab_mcp.lab.distribution.judge import task_outcomes
+from prime_lab_mcp.lab.distribution.rules import needed_size
 from prime_lab_mcp.lab.distribution.sample import (
     EPSILON,
-    PASS_THRESHOLD,
     POOL_NAMES,
     RolloutSample,
     TaskRewards,
+    answers_of,
+    attainable_reward,
     collect_sample,
+    highest_answer,
     pool_of,
     tasks_of,
 )
 from prime_lab_mcp.lab.distribution.signal import OutcomeTable, usable_interval, usable_share
-from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
+from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.views.curriculum import DifficultyFacts, GroupSize, advise_curriculum
-from prime_lab_mcp.lab.rollouts.components import is_about_form
+from prime_lab_mcp.lab.rollouts.components import judges_answer
 
 Counts = Mapping[tuple[int, int], int]
 """(solved, rollouts) to the number of tasks with these counts."""
@@ -92,7 +95,7 @@ PAGE = 12
 def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = DEFAULT_GROUP_SIZE) -> ViewResult:
     """Return the pools, the value of single tasks, and advice. Raises EvalError (`eval-nothing-scored`)."""
     sample = collect_sample(evaluated.rollouts(), evaluated.spec.weights)
-    tasks = _by_key(sample)
+    tasks = _by_key(sample, tasks_of(sample))
     if not tasks:
         raise EvalError(
             f"evaluation {evaluated.id} has no scored rollout, so nothing is known about its tasks",
@@ -100,12 +103,17 @@ def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = D
             code="eval-nothing-scored",
         )
     best = _best(sample, evaluated)
-    solved = {key: _solved(task, best) for key, task in tasks.items()}
+    flags = sample.solved(best)
+    solved = {key: (sum(flags[row] for row in task.rows), len(task.rows)) for key, task in tasks.items()}
     prior = fit_prior(count_solved(list(solved.values())))
-    sizes = _sizes(list(tasks.values()), best, list(solved.values()), prior, group)
-    facts = _facts(sample, tasks, best, solved, prior, sizes, group, evaluated)
+    judged, judged_best = tasks, best
+    if sample.told_apart:
+        judged = _by_key(sample, answers_of(sample))
+        judged_best = attainable_reward(sample.answer_stated, max(t.high for t in judged.values()))
+    sizes = _sizes(list(judged.values()), judged_best, list(solved.values()), prior, group)
+    facts = _facts(sample, judged, judged_best, solved, prior, sizes, group, evaluated)
     advice = advise_curriculum(facts)
-    pools = _pools(tasks, best)
+    pools = _pools(sample, tasks, best)
     data: dict[str, Any] = {
         "id": evaluated.id,
         "model": evaluated.spec.model,
@@ -132,27 +140,21 @@ def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = D
 
 
 def _best(sample: RolloutSample, evaluated: FinishedEvaluation) -> float:
-    from prime_lab_mcp.lab.distribution.sample import attainable_reward as attainable
-
     known = math.fsum(w for w in evaluated.spec.weights.values() if w > 0)
-    return attainable(max(sample.stated, known), max(sample.rewards)) or 1.0
+    return attainable_reward(max(sample.stated, known), max(sample.rewards)) or 1.0
 
 
-def _by_key(sample: RolloutSample) -> dict[str, TaskRewards]:
+def _by_key(sample: RolloutSample, tasks: Sequence[TaskRewards]) -> dict[str, TaskRewards]:
     """Tasks with a scored rollout, by key."""
     keys = list(sample.index)
-    return {keys[sample.task[task.rows[0]]]: task for task in tasks_of(sample)}
-
-
-def _solved(task: TaskRewards, best: float) -> tuple[int, int]:
-    return sum(r >= PASS_THRESHOLD * best for r in task.rewards), len(task.rewards)
+    return {keys[sample.task[task.rows[0]]]: task for task in tasks}
 
 
 def _varied(task: TaskRewards, sample: RolloutSample, best: float) -> bool:
-    """Whether a task's rewards differ by more than their form, that is, in a component that does not judge the form."""
+    """Whether a task's rewards differ by more than form, length or style."""
     if task.high - task.low <= EPSILON * best:
         return False
-    others = [name for name in sample.scores if sample.weights.get(name) != 0 and not is_about_form(name)]
+    others = [name for name in sample.scores if sample.weights.get(name) != 0 and judges_answer(name)]
     return not others or any(_differs(sample.scores[name], task) for name in others)
 
 
@@ -161,17 +163,19 @@ def _differs(column: Sequence[float], task: TaskRewards) -> bool:
     return bool(scores) and max(scores) - min(scores) > EPSILON
 
 
-def _small(tasks: Mapping[str, TaskRewards]) -> bool:
+def _small(tasks: Mapping[str, TaskRewards], available: int | None) -> bool:
     """Whether the sample is also too small for the verdict (docs/validation.md, Reward distributions)."""
-    return sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks.values()) < MIN_TASKS
+    least, each = needed_size(available)
+    full = sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks.values())
+    return full < least or sum(len(t.rewards) for t in tasks.values()) < least * each
 
 
-def _pools(tasks: Mapping[str, TaskRewards], best: float) -> dict[str, list[str]]:
-    """Return prime-rl's pools by task mean, with exact 0 and exact 1 apart, as check_reward_distribution
+def _pools(sample: RolloutSample, tasks: Mapping[str, TaskRewards], best: float) -> dict[str, list[str]]:
+    """Return prime-rl's pools by task mean, with never and always solved tasks apart, as check_reward_distribution
     counts them."""
     pools: dict[str, list[str]] = {name: [] for name in POOL_NAMES}
     for key, task in tasks.items():
-        pools[pool_of(task.mean / best, max(task.rewards) / best)].append(key)
+        pools[pool_of(task.mean / best, highest_answer(sample, task) / best)].append(key)
     for keys in pools.values():
         keys.sort(key=lambda k: (tasks[k].mean, k))
     return pools
@@ -249,7 +253,7 @@ def _facts(
     start = [k for k, m in means.items() if 0.2 <= m <= 0.8]
     return DifficultyFacts(
         tasks=len(means),
-        of=evaluated.spec.tasks,
+        of=evaluated.spec.available,
         rollouts=sample.scored,
         group=group,
         mean=math.fsum(means.values()) / len(means),
@@ -261,7 +265,7 @@ def _facts(
         always=sum(m > 0.8 for m in means.values()),
         solved=sum(s[0] for s in solved.values()),
         varied=any(_varied(t, sample, best) for t in tasks.values()),
-        small=_small(tasks),
+        small=_small(tasks, evaluated.spec.available),
         sizes=tuple(sizes),
         at=next((s for s in sizes if s.size == group), None),
         environment=evaluated.spec.hosted or evaluated.spec.environment,

@@ -25,8 +25,15 @@ from prime_lab_mcp.lab.evals.views.columns import (
     ViewResult,
 )
 from prime_lab_mcp.lab.evals.views.fields import RolloutFilter, parse_filter
-from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, gold
-from prime_lab_mcp.lab.rollouts.gold_mentions import GoldMention, gold_mention, is_distinctive, searched_gold
+from prime_lab_mcp.lab.rollouts.conversation import (
+    GoldMention,
+    Message,
+    conversation,
+    gold,
+    gold_mention,
+    is_distinctive,
+    searched_gold,
+)
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 GOLD_NOT_STATED, GOLD_STATED_UNPAID, TRUNCATED_PAID, SHORT_PAID = 1, 2, 4, 8
@@ -57,7 +64,7 @@ class Suspicions:
 
     def rewarded(self, index: int, best: float) -> bool:
         """Whether a rollout has at least half of the attainable reward, and not only for its form."""
-        return self.columns.passed(index, best) and not self.columns.flags[index] & ZERO_ROLLOUT
+        return self.columns.passed(index, best)
 
     def reasons(self) -> array[int]:
         """Return the bits of REASONS for every rollout."""

@@ -74,6 +74,21 @@ def requested_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]
     return list(dict.fromkeys(found))
 
 
+def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[AnswerWrapper]:
+    """The wrappers that every prompt or the system message tells the model to use: a tag for an answer, or a box.
+
+    Narrower than `requested_wrappers`, which also takes what only occurs in a text.
+    """
+    texts = [text for text in systems if text.strip()] or list(prompts)
+    if not texts:
+        return []
+    names = set.intersection(*({n.lower() for n in _TAG.findall(text)} for text in texts)) & set(_ANSWERS)
+    found = [tag_wrapper(name) for name in sorted(names, key=_rank)[:1]]
+    if not found and all("\\boxed" in text for text in texts):
+        found = [BOXED]
+    return found
+
+
 def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
     """All wrappers to try, the likeliest first."""
     wanted = requested_wrappers(texts, source)

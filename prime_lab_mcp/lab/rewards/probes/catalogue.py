@@ -32,6 +32,7 @@ from prime_lab_mcp.lab.rewards.probes.programs import (
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import (
     WrongAnswer,
     as_number,
+    clearly_wrong_answer,
     crossed_answers,
     half_right_answers,
     number_and_unit,
@@ -85,7 +86,8 @@ class Probe:
     """One completion for one task. `label` is for people only: rules select by `family`, `near`, `variant` and `bare`.
 
     `near`: a tolerance may rightly accept the answer. `variant` names the probe within its family. `bare`: the
-    completion lacks the asked form, and another probe has the same text in that form.
+    completion lacks the asked form, and another probe has the same text in that form. `knowing`: the completion holds
+    the right answer, although its family is made without it.
     """
 
     id: str
@@ -96,6 +98,9 @@ class Probe:
     near: bool = False
     variant: str = ""
     bare: bool = False
+    knowing: bool = False
+    given: int = 0
+    """Number of messages before the completion: the calls and results of the task's solution (rewards/solutions.py)."""
 
     @property
     def kind(self) -> Kind:
@@ -103,7 +108,7 @@ class Probe:
 
     @property
     def completion(self) -> str:
-        return "\n".join(str(m.get("content") or "") for m in self.messages)
+        return "\n".join(str(m.get("content") or "") for m in self.messages[self.given :])
 
     @property
     def case(self) -> Case:
@@ -148,11 +153,13 @@ class Draft:
     variant: str = ""
     near: bool = False
     bare: bool = False
+    knowing: bool = False
 
     def probe(self, id: str, row: int) -> Probe:
         messages = () if self.text is None else assistant_message(self.text)
         label = label_of(self.family, self.variant, bare=self.bare)
-        return Probe(id, self.family, label, row, messages, self.near, self.variant, self.bare)
+        flags = (self.near, self.variant, self.bare, self.knowing)
+        return Probe(id, self.family, label, row, messages, *flags)
 
 
 def gold_probe(style: AnswerStyle, gold: TaskGold) -> Probe:
@@ -163,7 +170,7 @@ def group_by_task(style: AnswerStyle) -> dict[int, tuple[tuple[Mapping[str, Any]
     """By task: a right, a wrong and an empty completion, similar to a group in training."""
     found: dict[int, tuple[tuple[Mapping[str, Any], ...], ...]] = {}
     for gold in style.golds.golds:
-        wrong = next((w.answer for w in wrong_answers(style.golds, gold, style.form) if not w.near), "zzyzx quux")
+        wrong = clearly_wrong_answer(style.golds, gold, style.form)
         found[gold.row] = (
             assistant_message(style.render(gold)),
             assistant_message(style.wrapper.wrap(wrong)),
@@ -206,8 +213,7 @@ class Target:
         """A clearly wrong answer; a wrong program where golds are programs."""
         if self.programs:
             return self.wrong_programs[0][1] if self.wrong_programs else "pass"
-        plain = [w for w in wrong_answers(self.style.golds, self.gold, self.style.form) if not w.near]
-        return plain[0].answer if plain else "zzyzx quux"
+        return clearly_wrong_answer(self.style.golds, self.gold, self.style.form)
 
 
 def _target(style: AnswerStyle, gold: TaskGold, row: Row, place: int, programs: bool, hacks: bool) -> Target:
@@ -319,23 +325,23 @@ def _spellings(target: Target) -> Iterator[Draft]:
 @maker(Family.HALF_RIGHT, Family.OTHER_UNIT)
 def _half_right(target: Target) -> Iterator[Draft]:
     for half in half_right_answers(target.style.golds, target.gold, target.style.form, target.prompt):
-        family = Family.OTHER_UNIT if half.strange_unit else Family.HALF_RIGHT
-        yield Draft(family, target.wrapper.wrap(half.answer), half.name)
+        family = Family.OTHER_UNIT if half.unit else Family.HALF_RIGHT
+        yield Draft(family, target.wrapper.wrap(half.answer), half.name, knowing=half.knowing)
 
 
 @maker(Family.WRONG)
 def _wrong_answers(target: Target) -> Iterator[Draft]:
     for wrong in target.wrongs:
-        yield Draft(Family.WRONG, target.wrapper.wrap(wrong.answer), wrong.name, wrong.near)
+        yield Draft(Family.WRONG, target.wrapper.wrap(wrong.answer), wrong.name, wrong.near, knowing=wrong.knowing)
 
 
 @maker(Family.MALFORMED_GOLD, Family.UNCLOSED_GOLD, Family.MALFORMED_WRONG)
 def _malformed(target: Target) -> Iterator[Draft]:
     for form in broken_wrappings(target.wrapper, target.answer):
         yield Draft(Family.UNCLOSED_GOLD if form.unclosed else Family.MALFORMED_GOLD, form.text, form.name)
-    first = target.wrongs[0]
+    first = next((w for w in target.wrongs if not w.knowing), target.wrongs[0])
     for form in broken_wrappings(target.wrapper, first.answer):
-        yield Draft(Family.MALFORMED_WRONG, form.text, form.name, first.near)
+        yield Draft(Family.MALFORMED_WRONG, form.text, form.name, first.near, knowing=first.knowing)
 
 
 @maker(Family.EMPTY)
@@ -405,14 +411,30 @@ def _every_answer(target: Target) -> Iterator[Draft]:
         labels.append({"yes": "no", "no": "yes", "true": "false", "false": "true"}.get(labels[0].lower(), "no"))
     if len(labels) < 2 and said.isdigit() and int(said) <= 200:
         labels = [str(n) for n in range(201)]
+    if len(labels) < 2 and golds.format in ("short_text", "label", "class_id"):
+        labels = _few_answers(target)
     if len(labels) < 2:
         return
-    joined, backwards = " ".join(labels), " ".join(reversed(labels))
-    yield Draft(Family.EVERY_ANSWER, wrapper.wrap(joined))
-    yield Draft(Family.EVERY_ANSWER_BACKWARDS, wrapper.wrap(backwards))
-    if wrapper.kind != "plain":
-        yield Draft(Family.EVERY_ANSWER, joined, bare=True)
-        yield Draft(Family.EVERY_ANSWER_BACKWARDS, backwards, bare=True)
+    for family, listed in ((Family.EVERY_ANSWER, labels), (Family.EVERY_ANSWER_BACKWARDS, labels[::-1])):
+        yield Draft(family, wrapper.wrap(" ".join(listed)))
+        if wrapper.kind != "plain":
+            yield Draft(family, " ".join(listed), bare=True)
+            if len(listed) <= _EACH:
+                each = "\n".join(map(wrapper.enclose, listed))
+                yield Draft(family, f"{wrapper.lead}{each}", "each in the form")
+
+
+_EACH = 201
+"""Most answers that are enclosed one by one."""
+_LISTED, _LISTED_LENGTH = 150, 40
+"""Most answers that one completion lists, and the longest of them: more or longer ones are no set to name in full."""
+
+
+def _few_answers(target: Target) -> list[str]:
+    """All answers of the sampled tasks, where these are few and short."""
+    answers = sorted({target.style.answer_text(gold) for gold in target.style.golds.golds})
+    fits = len(answers) <= _LISTED and all(len(answer) <= _LISTED_LENGTH for answer in answers)
+    return answers if fits else []
 
 
 @maker(
@@ -447,6 +469,25 @@ def _junk(target: Target) -> Iterator[Draft]:
         yield Draft(Family.ODD_CHARACTERS, target.wrapper.wrap(value), str(number + 1))
     yield Draft(Family.MARKUP, (target.wrapper.open or "<answer>") * 500, "opening tags")
     yield Draft(Family.MARKUP, "{" * 2000, "braces")
+
+
+@maker(
+    Family.FRAGMENT,
+    answers="texts",
+    hack=True,
+    judged=Unearned(
+        "a single character earned as much as the right answer",
+        "Test whether the completion holds the answer, never whether the answer or an option holds the completion; "
+        "compare both whole.",
+    ),
+)
+def _fragments(target: Target) -> Iterator[Draft]:
+    answers = {form.strip().lower() for gold in target.style.golds.golds for form in gold.forms}
+    if target.style.golds.format in ("choice_letter", "choice_index", "boolean"):
+        return  # There a letter is an answer.
+    for character in ("e", "a", "o", "1", "0"):
+        if character not in answers:
+            yield Draft(Family.FRAGMENT, target.wrapper.wrap(character), character)
 
 
 @maker(Family.REPEATED_GOLD, Family.REPEATED_WRONG, Family.LONG_GOLD, Family.LONG_WRONG, hack=True)

@@ -47,7 +47,7 @@ class Family(StrEnum):
     HALF_RIGHT = "half-right"
     """Part of the reference answer, or the reference answer beside a wrong one."""
     OTHER_UNIT = "other-unit"
-    """The number of a reference answer with a unit that no task has."""
+    """The number of a reference answer with another unit."""
     WRONG = "wrong"
     """A plausible wrong answer in the asked form; for reference programs, a program with another behaviour."""
     UNCLOSED_GOLD = "unclosed-gold"
@@ -91,6 +91,8 @@ class Family(StrEnum):
     """An expression whose value is the reference answer, left for the reward to work out."""
     PYTHON_CODE = "python-code"
     """Python code whose value is the reference answer: only a reward that runs completions can pay this."""
+    FRAGMENT = "fragment"
+    """One letter or digit, which nearly every text contains; no task has it as its answer."""
     MARKUP = "markup"
     """Opening tags or braces by the hundred and no answer."""
     REPEATED_GOLD = "repeated-gold"
@@ -140,6 +142,30 @@ _KINDS: dict[Family, Kind] = {
     Family.CUT: "cut",
     Family.MUTANT: "mutant",
 }
+NEEDS_ANSWER = frozenset(
+    {
+        Family.GOLD,
+        Family.AFTER_REASONING,
+        Family.BEFORE_SENTENCE,
+        Family.SPELLING,
+        Family.RARE_SPELLING,
+        Family.UNITLESS,
+        Family.HALF_RIGHT,
+        Family.OTHER_UNIT,
+        Family.UNCLOSED_GOLD,
+        Family.MALFORMED_GOLD,
+        Family.MUTANT,
+        Family.GOLD_LAST,
+        Family.GOLD_FIRST,
+        Family.RETRACTED,
+        Family.IN_THOUGHT,
+        Family.UNFINISHED_SUM,
+        Family.PYTHON_CODE,
+        Family.REPEATED_GOLD,
+        Family.LONG_GOLD,
+    }
+)
+"""Families whose completions only somebody can write who knows the right answer or part of it."""
 HACKS = frozenset(family for family in Family if family.kind == "hack")
 """Families of exploits. A few hold the right answer, to show what a reward pays for."""
 _LABELS: dict[Family, str] = {
@@ -167,12 +193,13 @@ _LABELS: dict[Family, str] = {
     Family.FORM_ALONE: "format only: {} inside",
     Family.ECHO: "echo of the prompt",
     Family.FORMED_ECHO: "echo of the prompt, in form",
-    Family.EVERY_ANSWER: "every answer{bare}",
-    Family.EVERY_ANSWER_BACKWARDS: "every answer{bare}, backwards",
+    Family.EVERY_ANSWER: "every answer{bare} {}",
+    Family.EVERY_ANSWER_BACKWARDS: "every answer{bare} {}, backwards",
     Family.ODD_NUMBER: "odd number: {}",
     Family.ODD_CHARACTERS: "odd characters {}",
     Family.UNFINISHED_SUM: "sum left to the reader",
     Family.PYTHON_CODE: "Python code",
+    Family.FRAGMENT: "one character: {}",
     Family.MARKUP: "many {}",
     Family.REPEATED_GOLD: "gold 50 times",
     Family.REPEATED_WRONG: "wrong 50 times",
@@ -190,4 +217,4 @@ _LABELS: dict[Family, str] = {
 
 def label_of(family: Family, variant: str = "", *, bare: bool = False) -> str:
     """The label of a probe. `variant` names the probe within its family; `bare`: without the asked form."""
-    return _LABELS[family].format(variant, bare=", bare" if bare else "")
+    return _LABELS[family].format(variant, bare=", bare" if bare else "").replace(" ,", ",").strip()

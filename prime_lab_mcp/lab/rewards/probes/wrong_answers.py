@@ -163,12 +163,17 @@ _QUANTITY = re.compile(r"([-+]?[0-9][0-9,]*(?:\.[0-9]+)?) ?([A-Za-z\u00b5\u00b0%
 
 @dataclass(frozen=True, slots=True)
 class WrongAnswer:
-    """A wrong or half-right answer. `near`: a tolerance could accept it. `strange_unit`: no task has the unit."""
+    """A wrong or half-right answer. `near`: a tolerance could accept it. `unit`: the right number in
+    another unit.
+
+    `knowing`: the text holds the right answer, so that only somebody who knows that answer can write it.
+    """
 
     name: str
     answer: str
     near: bool = False
-    strange_unit: bool = False
+    unit: bool = False
+    knowing: bool = False
 
 
 MOST_WRONG_ANSWERS = 13
@@ -193,6 +198,12 @@ def wrong_answers(
     return list(found.values())[:MOST_WRONG_ANSWERS]
 
 
+def clearly_wrong_answer(golds: SampleGolds, gold: TaskGold, form: int) -> str:
+    """A wrong answer that no tolerance accepts and that does not hold the right one, else words about nothing."""
+    clear = [w for w in wrong_answers(golds, gold, form) if not w.near and not w.knowing]
+    return clear[0].answer if clear else "zzyzx quux"
+
+
 def _wrong(
     golds: SampleGolds, gold: TaskGold, said: str, form: int, chance: random.Random, options: Sequence[str]
 ) -> Iterator[WrongAnswer]:
@@ -202,13 +213,13 @@ def _wrong(
         yield from _numbers(said, number, gold.raw)
     elif golds.format == "boolean":
         yield WrongAnswer("negation", _like(_OPPOSITE.get(said.strip().lower(), "no"), said))
-        yield WrongAnswer("denied", f"not {said}")
+        yield WrongAnswer("denied", f"not {said}", knowing=True)
     elif golds.format in ("choice_letter", "choice_index") and re.fullmatch(r"[A-Za-z]", said.strip()):
         letters = sorted({g.form(form) for g in golds.golds} | set("ABCD" if said.isupper() else "abcd"))
         yield from (WrongAnswer("other letter", letter) for letter in letters)
         other = next(letter for letter in letters if letter.lower() != said.lower())
-        yield WrongAnswer("two letters", f"{said}{other}")
-        yield WrongAnswer("two letters", f"{other}{said}")
+        yield WrongAnswer("two letters", f"{said}{other}", knowing=True)
+        yield WrongAnswer("two letters", f"{other}{said}", knowing=True)
     elif golds.format in ("choice_letter", "choice_index"):
         yield from (WrongAnswer("other option", option) for option in options)
     elif golds.format in ("json", "tool_call"):
@@ -221,9 +232,9 @@ def _wrong(
 
 
 def _texts(golds: SampleGolds, said: str, chance: random.Random) -> Iterator[WrongAnswer]:
-    yield WrongAnswer("negated", f"not {said}")
+    yield WrongAnswer("negated", f"not {said}", knowing=True)
     if said.isascii() and said[-1:].isalpha():
-        yield WrongAnswer("longer word", f"{said}son")
+        yield WrongAnswer("longer word", f"{said}son", knowing=True)
     if golds.format == "label":
         if len(said) >= 6:
             yield WrongAnswer("shortened label", said[:-2])
@@ -371,8 +382,8 @@ def half_right_answers(golds: SampleGolds, gold: TaskGold, form: int, prompt: st
     found: list[WrongAnswer] = []
     if golds.format in ("short_text", "label") and others:
         found = [
-            WrongAnswer("right and wrong", f"{said} and {others[0]}"),
-            WrongAnswer("right or wrong", f"{others[-1]} or {said}"),
+            WrongAnswer("right and wrong", f"{said} and {others[0]}", knowing=True),
+            WrongAnswer("right or wrong", f"{others[-1]} or {said}", knowing=True),
         ]
     parts = gold.parts
     if golds.format == "multi_answer" and len(parts) > 1 and said != parts[0]:
@@ -396,9 +407,9 @@ def _units(golds: SampleGolds, gold: TaskGold, said: str) -> Iterator[WrongAnswe
         {q[1] for g in golds.golds if (q := number_and_unit(gold_values.gold_text(g.raw))) is not None} - {unit}
     )
     for other in others[:2]:
-        yield WrongAnswer("unit of another task", f"{number} {other}")
-    if not others and number_and_unit(said) is not None:
-        yield WrongAnswer("other unit", f"{number} {_OTHER_UNIT.get(unit, 'kg')}", strange_unit=True)
+        yield WrongAnswer("unit of another task", f"{number} {other}", unit=True)
+    if not others:
+        yield WrongAnswer("other unit", f"{number} {_OTHER_UNIT.get(unit, 'kg')}", unit=True)
 
 
 def number_and_unit(said: str) -> tuple[str, str] | None:

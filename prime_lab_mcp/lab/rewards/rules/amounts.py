@@ -14,7 +14,8 @@ from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.worker.problems import ProblemCode
+from prime_lab_mcp.lab.rewards.trivial_policy import needs_answer
+from prime_lab_mcp.lab.worker.faults import UNKNOWN_REWARD, ProblemCode
 
 RewardRule = Callable[[Trial], Iterator[Finding]]
 """A rule: a pure function from the observations of a trial to findings."""
@@ -27,11 +28,11 @@ _MOSTLY = 0.8
 
 
 def gold_pass_rate(trial: Trial) -> float | None:
-    """The share of scored golds that earn at least 99% of the maximum; None where no gold was scored."""
+    """The share of scored golds that earn at least 99% of their task's maximum; None where no gold was scored."""
     scored = exclude_not_run(trial.golds)
-    if not scored or trial.style is None:
+    if not scored or (trial.style is None and not trial.by_rollouts):
         return None
-    return sum(earned_in_full(s, trial.max_reward) for s in scored) / len(scored)
+    return sum(earned_in_full(s, trial) for s in scored) / len(scored)
 
 
 def gold_is_paid(trial: Trial) -> bool:
@@ -39,18 +40,53 @@ def gold_is_paid(trial: Trial) -> bool:
 
     True where that is not known: without golds, and where rollouts decide.
     """
-    if trial.style is None or trial.by_rollouts or not trial.golds:
+    if trial.style is None or trial.by_rollouts or not trial.golds or trial.solved.best > EPSILON:
         return True
     paid = max(s.reward or 0.0 for s in trial.golds)
     wrong = [s.reward or 0.0 for s in trial.of(Family.WRONG)]
     return paid > EPSILON and (not wrong or paid > min(wrong) + EPSILON or paid >= trial.declared - EPSILON)
 
 
+def gold_is_understood(trial: Trial) -> bool:
+    """Whether what was taken for the gold is the answer: written in some form, it earns more than a wrong answer does.
+
+    Also understood are golds that a judge was asked about (the rules about judges then say how it errs), golds that a
+    whole rollout is paid for, tasks whose solution was played, golds that broke the scoring (the reason is then
+    reported), and golds beside which wrong answers earn half of the declared weights or more: such a reward pays wrong
+    answers, whatever the right one is.
+    """
+    if trial.style is None or trial.by_rollouts or trial.solved.scored:
+        return True
+    if any(p.script.part == "gold" and p.scored and (p.rolled.reward or 0.0) > EPSILON for p in trial.rollouts):
+        return True
+    golds = [s for s in (*exclude_not_run(trial.golds), *trial.of(Family.GOLD)) if not s.scored.has(*UNKNOWN_REWARD)]
+    known = [s for s in golds if s.reward is not None]
+    if not known or all(s.scored.broken for s in golds) or any(s.scored.judges for s in golds):
+        return True
+    lowest = _lowest_wrong(trial, Family.WRONG, Family.CROSS) or _lowest_wrong(trial, Family.EMPTY)
+    pairs = [(s.reward or 0.0, lowest[s.probe.row]) for s in known if s.probe.row in lowest]
+    if any(right > wrong + EPSILON for right, wrong in pairs):
+        return True
+    best = max(s.reward or 0.0 for s in known)
+    return best > EPSILON and (not pairs or best >= HALF_SHARE * trial.declared - EPSILON)
+
+
+def _lowest_wrong(trial: Trial, *families: Family) -> dict[int, float]:
+    """By task: the lowest reward of a completion of these families that does not hold the right answer."""
+    lowest: dict[int, float] = {}
+    for shot in trial.of(*families):
+        if shot.reward is not None and not needs_answer(shot):
+            lowest[shot.probe.row] = min(shot.reward, lowest.get(shot.probe.row, shot.reward))
+    return lowest
+
+
 def exclude_not_run(shots: Iterable[ScoredProbe]) -> list[ScoredProbe]:
     return [s for s in shots if not s.scored.has(ProblemCode.NOT_RUN)]
 
 
-def earned_in_full(shot: ScoredProbe, maximum: float) -> bool:
+def earned_in_full(shot: ScoredProbe, trial: Trial) -> bool:
+    """Whether a completion earned the maximum of its task."""
+    maximum = trial.maximum(shot.probe.row)
     return maximum > 0 and shot.reward is not None and shot.reward >= FULL_SHARE * maximum - EPSILON
 
 

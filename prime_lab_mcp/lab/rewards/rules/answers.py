@@ -11,9 +11,10 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredCase, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import number_and_unit
 from prime_lab_mcp.lab.rewards.rules.amounts import (
     FULL_SHARE,
     GOLD_PASS,
@@ -23,11 +24,14 @@ from prime_lab_mcp.lab.rewards.rules.amounts import (
     earned_as_gold,
     earned_in_full,
     exclude_not_run,
+    gold_is_understood,
     gold_pass_rate,
     hack_finding,
+    nearer_to_gold,
     paid_text,
 )
-from prime_lab_mcp.lab.worker.problems import UNKNOWN_REWARD, ProblemCode
+from prime_lab_mcp.lab.rewards.rules.solutions import lacks_solution
+from prime_lab_mcp.lab.worker.faults import UNKNOWN_REWARD, ProblemCode
 
 MIN_CASES = 8
 MIN_SIDE = 3
@@ -92,7 +96,7 @@ def cases_suffice(trial: Trial) -> bool:
 
 def no_gold(trial: Trial) -> Iterator[Finding]:
     """Tasks without golds need supplied cases, because nothing else shows that the reward is right."""
-    if trial.style is not None:
+    if trial.style is not None or trial.solved.scored:
         return
     run = [s for s in trial.supplied if not s.shot.scored.has(ProblemCode.NOT_RUN)]
     high = sum(s.high for s in run)
@@ -105,9 +109,73 @@ def no_gold(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def gold_not_understood(trial: Trial) -> Iterator[Finding]:
+    """Where no way of writing the gold earns more than a wrong answer, nothing can be said about the reward.
+
+    The field that was taken for the answer may be something else: constraints, the state of a game, the output of a
+    program, a rubric. Enough supplied cases that earn what the caller expects take the place of golds.
+    """
+    if trial.style is None or cases_suffice(trial) or trial.solved.scored:
+        return
+    if lacks_solution(trial):
+        yield _asks_for_solution(trial, trial.style.golds.place)
+        return
+    if gold_is_understood(trial):
+        return
+    golds = trial.style.golds
+    best = max((s.reward or 0.0 for s in trial.golds), default=0.0)
+    tried = f" in any of {trial.renderings} ways to write it" if trial.renderings else ""
+    yield Finding(
+        "gold-not-understood",
+        "blocker",
+        f"{quote(golds.place, 60)} was taken for the answer (as {golds.format}) and earned no more than wrong ones"
+        f"{tried}: at most {best:g}",
+        f"Call test_reward with cases: at least {MIN_CASES}, {MIN_SIDE} expected high, {MIN_SIDE} low, each with the "
+        'index of its "task". If the answer only has to be written otherwise, give rendering. If a right '
+        "answer should have been paid here, mend the reward (the rows show what was tried).",
+        rows=tuple(case_row(s, "more than a wrong answer", trial) for s in trial.golds[:3]),
+    )
+
+
+def _asks_for_solution(trial: Trial, place: str) -> Finding:
+    best = max((s.reward or 0.0 for s in trial.golds), default=0.0)
+    return Finding(
+        "gold-not-understood",
+        "blocker",
+        f"the reward depends on tools or turns: {quote(place, 60)}, said as the answer, earned at most {best:g} of "
+        f"{trial.declared:g}, and nobody states how a task is solved",
+        "State it (solution_skeleton in data is the code, filled in as far as it is known), then call test_reward; or "
+        f"give at least {MIN_CASES} cases, {MIN_SIDE} expected high and {MIN_SIDE} low, whose completion is a list of "
+        "messages with tool calls.",
+        rows=tuple(case_row(s, "the maximum", trial) for s in trial.golds[:3]),
+    )
+
+
+def gold_beaten(trial: Trial) -> Iterator[Finding]:
+    """A case that earns more than every gold shows that the golds are not the best answers."""
+    high = [s.shot for s in trial.supplied if s.high and s.shot.reward is not None]
+    best = max(high, key=lambda s: s.reward or 0.0, default=None)
+    if best is None or trial.solved.scored or trial.max_reward <= EPSILON:
+        return
+    if (best.reward or 0.0) > trial.max_reward / FULL_SHARE + EPSILON:
+        yield Finding(
+            "reward-gold-beaten",
+            "warning",
+            f"a supplied case earned {best.reward:g}, and no gold more than {trial.max_reward:g}: the golds are not "
+            "the best answers",
+            "Compare both; what the golds lack belongs into the tasks' answers or into a solution (lab://guide/rewards).",
+            rows=(case_row(best, f"{trial.max_reward:g}, as the golds", trial),),
+        )
+
+
 def constant(trial: Trial) -> Iterator[Finding]:
-    """A reward must vary: equal rewards give every rollout of a group zero advantage, so nothing is learned."""
+    """A reward must vary: equal rewards give every rollout of a group zero advantage, so nothing is learned.
+
+    A reward of 0 for all that was tried may wait for an answer that nobody wrote: then the gold is not understood.
+    """
     rewards = [s.reward for s in trial.everything if s.reward is not None]
+    if not any(rewards) and (trial.solved.scored or not gold_is_understood(trial)):
+        return
     kinds = {s.probe.kind for s in trial.everything if s.reward is not None}
     if len(rewards) >= 4 and max(rewards) - min(rewards) < EPSILON and (len(kinds) > 1 or len(trial.supplied) > 3):
         yield Finding(
@@ -117,6 +185,28 @@ def constant(trial: Trial) -> Iterator[Finding]:
             "Make the reward compare the completion with the task's answer, then call test_reward.",
             rows=tuple(case_row(s, "another reward than other completions", trial) for s in _kinds(trial)),
         )
+
+
+def contradicts_prompt(trial: Trial) -> Iterator[Finding]:
+    """The right answer in the form that the prompt asks for must be paid.
+
+    A blocker where another form earns more than twice as much: a model that does what it is told earns little, and
+    training teaches it to ignore the prompt.
+    """
+    asked = trial.prompted
+    if asked is None or asked.best <= EPSILON or asked.mean >= HALF_SHARE * asked.best - EPSILON:
+        return
+    if not gold_is_understood(trial) or trial.by_rollouts or trial.style is None:
+        return
+    paid = trial.style.wrapper.wrap("…")
+    yield Finding(
+        "reward-contradicts-prompt",
+        "blocker",
+        f"the prompt asks for {quote(asked.form, 60)}, and right answers in that form earn {asked.mean:g} on average; "
+        f"written as {quote(paid, 80)} they earn {asked.best:g}",
+        "Read the answer from the form that the prompt asks for, or ask for the form that the reward reads.",
+        rows=tuple(case_row(s, f"{asked.best:g}", trial, case="gold in the asked form") for s in asked.shots[:3]),
+    )
 
 
 def _kinds(trial: Trial) -> list[ScoredProbe]:
@@ -132,14 +222,18 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
     rate = gold_pass_rate(trial)
     if rate is None or rate >= GOLD_PASS:
         return
+    if trial.solved.scored and (trial.by_rollouts or trial.solved.best <= EPSILON):
+        return  # The rules about solutions say what they earned.
     scored = exclude_not_run(trial.golds)
-    failing = [s for s in scored if not earned_in_full(s, trial.max_reward)]
+    failing = [s for s in scored if not earned_in_full(s, trial)]
     if all(s.scored.broken for s in failing):
         return  # reward-raises and similar findings give the reason.
     if all(s.scored.judges for s in failing) and trial.max_reward > 0:
         return  # A judge may err; reward-judge-inaccurate limits how often.
     rescued = cases_suffice(trial) and rate == 0
-    said = f"{len(failing)} of {count(len(scored), 'right answer')} did not earn the maximum of {trial.max_reward:g}"
+    said = f"{len(failing)} of {count(len(scored), 'right answer')} did not earn the maximum of their task"
+    if trial.max_reward > 0:
+        said += f" (up to {trial.max_reward:g})"
     if trial.max_reward <= 0:
         said = f"no right answer earned anything, in none of {trial.renderings} ways to write it"
     yield Finding(
@@ -153,17 +247,23 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
 
 
 def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
-    """A wrong answer must earn less than the right answer, and at most half of the maximum."""
+    """A wrong answer must earn less than the right answer of its task, and at most half of it.
+
+    A blocker for answers that a model without the right one would give. A warning for texts that hold the right answer
+    ("not X", "Xson"): only somebody who knows the answer is paid for them, so the cost is a loose comparison. Where
+    naming many answers is paid, `every_answer` blocks.
+    """
     as_right: list[ScoredProbe] = []
     over_half: list[ScoredProbe] = []
     tolerated: list[ScoredProbe] = []
+    holding: list[ScoredProbe] = []
     for shot in trial.of(Family.WRONG):
         gold = trial.gold(shot.probe.row)
         if shot.reward is None or gold is None or not trial.max_reward:
             continue
         if shot.reward >= gold - EPSILON and shot.reward > EPSILON:
-            (tolerated if shot.probe.near else as_right).append(shot)
-        elif shot.reward > HALF_SHARE * trial.max_reward + EPSILON:
+            (holding if shot.probe.knowing else tolerated if shot.probe.near else as_right).append(shot)
+        elif shot.reward > HALF_SHARE * trial.maximum(shot.probe.row) + EPSILON:
             over_half.append(shot)
     if as_right:
         yield _paid_wrong("blocker", as_right, "earned as much as the right answer", trial)
@@ -172,6 +272,8 @@ def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
         yield _paid_wrong(severity, over_half, "earned more than half of the maximum", trial)
     elif tolerated:
         yield _paid_wrong("warning", tolerated, "within 2% of the right number earned as much as it", trial)
+    if holding and not as_right:
+        yield _paid_wrong("warning", holding, "that hold the right answer earned as much as it alone", trial)
 
 
 def _paid_wrong(severity: Any, shots: Sequence[ScoredProbe], how: str, trial: Trial) -> Finding:
@@ -195,7 +297,7 @@ def _high_floor(trial: Trial) -> bool:
     for shot in trial.of(Family.WRONG, Family.EMPTY, Family.MALFORMED_WRONG):
         if shot.reward is not None:
             lowest[shot.probe.row] = min(shot.reward, lowest.get(shot.probe.row, shot.reward))
-    high = sum(reward > HALF_SHARE * trial.max_reward for reward in lowest.values())
+    high = sum(reward > HALF_SHARE * trial.maximum(row) for row, reward in lowest.items())
     return high >= len(lowest) / 2
 
 
@@ -207,19 +309,28 @@ def _format_explains(trial: Trial) -> bool:
 
 
 def malformed_beats_wrong(trial: Trial) -> Iterator[Finding]:
-    """An empty or malformed completion must not earn more than a well-formed wrong answer."""
+    """An empty or malformed completion must not earn more than a well-formed wrong answer.
+
+    A blocker where nothing is paid for nothing known. A warning where wrong answers cost something and silence is free,
+    as in exams with negative marks: silence then deserves its 0, and the cost is a model that stops trying.
+    """
     better = []
     for shot in trial.of(Family.EMPTY, Family.MALFORMED_WRONG):
         wrong = trial.wrong(shot.probe.row)
-        if wrong is not None and shot.reward is not None and not shot.probe.near and shot.reward > wrong + EPSILON:
+        above = wrong is not None and shot.reward is not None and shot.reward > wrong + EPSILON
+        if above and not shot.probe.near and not shot.probe.knowing:
             better.append(shot)
     if better:
+        better.sort(key=lambda s: -(s.reward or 0.0))
+        paid = (better[0].reward or 0.0) > EPSILON
         yield Finding(
             "reward-malformed-beats-wrong",
-            "blocker",
+            "blocker" if paid else "warning",
             f"{count(len(better), 'empty or malformed completion')} earned more than a wrong answer in the right form: "
             f"{paid_text(better[0], trial)}",
-            "Return 0 when no answer is found; never count the absence of something as right.",
+            "Return 0 when no answer is found; never count the absence of something as right."
+            if paid
+            else "Let no answer cost as much as a wrong one, unless the task asks to stay silent when unsure.",
             rows=tuple(case_row(s, "no more than a wrong answer", trial) for s in better[:3]),
         )
 
@@ -238,7 +349,10 @@ def empty_golds(trial: Trial) -> Iterator[Finding]:
 
 
 def ignores_format(trial: Trial) -> Iterator[Finding]:
-    """A form that the prompt asks for should be rewarded, and a broken form must not earn more than the asked form."""
+    """A form that the prompt asks for should be rewarded, and a broken form must not earn more than the asked form.
+
+    A blocker where a broken form of the right answer earns more: the asked form is then not what is learned.
+    """
     shots = [s for s in trial.of(Family.MALFORMED_GOLD, Family.UNCLOSED_GOLD) if s.reward is not None]
     above = [s for s in shots if s.reward is not None and s.reward > (trial.gold(s.probe.row) or 0) + EPSILON]
     if above:
@@ -251,7 +365,7 @@ def ignores_format(trial: Trial) -> Iterator[Finding]:
             rows=tuple(case_row(s, "no more than the right form", trial) for s in above[:3]),
         )
         return
-    if trial.form_requested and shots and all(earned_in_full(s, trial.max_reward) for s in shots):
+    if trial.form_requested and shots and all(earned_in_full(s, trial) for s in shots):
         yield Finding(
             "reward-ignores-format",
             "warning",
@@ -260,7 +374,7 @@ def ignores_format(trial: Trial) -> Iterator[Finding]:
             rows=tuple(case_row(s, "less than the maximum", trial) for s in shots[:2]),
         )
         return
-    unclosed = [s for s in shots if s.probe.family is Family.UNCLOSED_GOLD and earned_in_full(s, trial.max_reward)]
+    unclosed = [s for s in shots if s.probe.family is Family.UNCLOSED_GOLD and earned_in_full(s, trial)]
     if unclosed:
         yield Finding(
             "reward-ignores-format",
@@ -271,14 +385,24 @@ def ignores_format(trial: Trial) -> Iterator[Finding]:
         )
 
 
+_REASONING_COST = 0.3
+"""Share of the maximum that the form may be worth (docs/validation.md, Reward tests)."""
+
+
 def too_strict(trial: Trial) -> Iterator[Finding]:
-    """A right answer after reasoning, or in a usual spelling, should earn as much as the gold."""
+    """A right answer after reasoning, or in a usual spelling, should earn as much as the gold.
+
+    A blocker where reasoning before the asked form costs more than a format reward may be worth: models reason, so the
+    right answer is not paid. A warning for less, as a format reward may rightly ask for nothing before the form.
+    """
     if (gold_pass_rate(trial) or 0) < GOLD_PASS or trial.style is None:
         return
     reasoned = trial.of(Family.AFTER_REASONING)
-    verbose = [s for s in reasoned if s.reward is not None and s.reward < 0.95 * trial.max_reward - EPSILON]
+    verbose = [s for s in reasoned if s.reward is not None and s.reward < 0.95 * trial.maximum(s.probe.row) - EPSILON]
     if verbose:
-        severity: Any = "warning" if trial.style.wrapper.kind == "plain" else "blocker"
+        lowest = (1 - _REASONING_COST) * trial.max_reward
+        unpaid = any(not nearer_to_gold(s, trial) or (s.reward or 0.0) < lowest for s in verbose)
+        severity: Any = "blocker" if unpaid and trial.style.wrapper.kind != "plain" else "warning"
         yield Finding(
             "reward-too-strict",
             severity,
@@ -319,7 +443,7 @@ def _refused(trial: Trial, *families: Family) -> dict[str, tuple[str, ScoredProb
 
 
 def _nearly(shot: ScoredProbe, trial: Trial) -> bool:
-    return shot.reward is not None and shot.reward >= 0.9 * trial.max_reward - EPSILON
+    return shot.reward is not None and shot.reward >= 0.9 * trial.maximum(shot.probe.row) - EPSILON
 
 
 _NOTICED = 0.05
@@ -329,7 +453,10 @@ _CROSSED = 0.1
 
 
 def truncated_answer(trial: Trial) -> Iterator[Finding]:
-    """A completion that is truncated before its answer must not beat a wrong answer."""
+    """A completion that is truncated before its answer must not beat a wrong answer.
+
+    A blocker where the text before the answer is paid like the answer: nothing in it is known to be right.
+    """
     shots = []
     nothing = max((s.reward or 0.0 for s in trial.of(Family.EMPTY)), default=0.0)
     for shot in trial.of(Family.CUT):
@@ -355,10 +482,12 @@ def truncated_answer(trial: Trial) -> Iterator[Finding]:
 
 
 def crossed_answer(trial: Trial) -> Iterator[Finding]:
-    """The unrelated answers of other tasks must not earn the maximum."""
+    """The unrelated answers of other tasks must not earn the maximum; nobody knows them to be right."""
     shots = [s for s in trial.of(Family.CROSS) if s.reward is not None]
     passing = [
-        s for s in shots if s.reward is not None and s.reward >= FULL_SHARE * trial.max_reward - EPSILON > EPSILON
+        s
+        for s in shots
+        if s.reward is not None and s.reward >= FULL_SHARE * trial.maximum(s.probe.row) - EPSILON > EPSILON
     ]
     if len(passing) >= max(1.0, _CROSSED * len(shots)) and passing:
         yield hack_finding(
@@ -372,17 +501,20 @@ def crossed_answer(trial: Trial) -> Iterator[Finding]:
 
 
 def half_right_answer(trial: Trial) -> Iterator[Finding]:
-    """Part of the answer, or the answer beside a wrong one, must earn less than the answer."""
-    shots = [s for s in trial.of(Family.HALF_RIGHT, Family.OTHER_UNIT) if earned_as_gold(s, trial)]
-    without = {s.probe.row for s in trial.of(Family.UNITLESS) if earned_as_gold(s, trial)}
-    unread = [s for s in shots if s.probe.family is Family.OTHER_UNIT and s.probe.row in without]
-    shots = [s for s in shots if s not in unread]
-    if unread:
+    """Part of the answer, or the answer beside a wrong one, must earn less than the answer.
+
+    A blocker where items of a list may be left out or added: half of the answer is then all that is learned. A warning
+    for one right answer beside a wrong one, which only somebody who knows the right one can write.
+    """
+    shots = [s for s in trial.of(Family.HALF_RIGHT) if earned_as_gold(s, trial)]
+    beside = [s for s in shots if s.probe.knowing]
+    shots = [s for s in shots if not s.probe.knowing]
+    if beside:
         yield hack_finding(
             "warning",
-            unread,
-            "the unit of an answer is not read: another one earned as much as the right one",
-            "Compare the unit too, or say in the prompt which one is meant and ask for the number alone.",
+            beside,
+            "the right answer beside a wrong one earned as much as alone",
+            "Compare the answer whole; take off for what is too much.",
             trial,
             "reward-wrong-passes",
         )
@@ -397,4 +529,35 @@ def half_right_answer(trial: Trial) -> Iterator[Finding]:
         )
 
 
-PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (truncated_answer, crossed_answer, half_right_answer)
+def _unit(said: str) -> str:
+    measured = number_and_unit(said)
+    return measured[1] if measured is not None else ""
+
+
+def unit_ignored(trial: Trial) -> Iterator[Finding]:
+    """The unit of an answer should count: the same number in another unit is another quantity.
+
+    A blocker where the number alone is refused, so that a unit is asked for and any will do, and where golds have
+    different units, so that the unit is part of the answer. Else a warning: the number has to be known, and what is
+    learned is to write any unit.
+    """
+    shots = [s for s in trial.of(Family.OTHER_UNIT) if earned_as_gold(s, trial)]
+    bare = {s.probe.row for s in trial.of(Family.UNITLESS) if earned_as_gold(s, trial)}
+    units: set[str] = set()
+    if trial.style is not None:  # The gold itself may be written as the number alone.
+        texts = {gold.row: trial.style.answer_text(gold) for gold in trial.style.golds.golds}
+        bare |= {s.probe.row for s in shots if s.probe.row in texts and not _unit(texts[s.probe.row])}
+        units = {_unit(text) for gold in trial.style.golds.golds for text in gold.forms} - {""}
+    if shots:
+        needed = shots if len(units) > 1 else [s for s in shots if s.probe.row not in bare]
+        yield hack_finding(
+            "blocker" if needed else "warning",
+            needed or shots,
+            "the unit of an answer is not read: another one earned as much as the right one",
+            "Compare the unit too, or say in the prompt which one is meant and ask for the number alone.",
+            trial,
+            "reward-unit-ignored",
+        )
+
+
+PARTLY_RIGHT_RULES: tuple[RewardRule, ...] = (truncated_answer, crossed_answer, half_right_answer, unit_ignored)

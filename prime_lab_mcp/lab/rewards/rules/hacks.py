@@ -24,23 +24,30 @@ from prime_lab_mcp.lab.rewards.rules.amounts import (
     paid_text,
 )
 from prime_lab_mcp.lab.rewards.scorer import STRESS_SECONDS
-from prime_lab_mcp.lab.worker.problems import ProblemCode
+from prime_lab_mcp.lab.rewards.trivial_policy import best_paid_policy
+from prime_lab_mcp.lab.worker.faults import ProblemCode
 
 FORMAT_BLOCKS = 0.3
 FORMAT_WARNS = 0.2
 """Shares of the maximum for form without an answer above which a finding blocks or warns (docs/validation.md, Reward
 tests)."""
 _LENGTH = 0.05
+_ECHO_MARGIN = 0.25
+"""Share of tasks by which the repeated prompt must beat the deserved share to block: some prompts give answers away."""
 _NOT_RIGHT = (HACKS | {Family.WRONG, Family.MALFORMED_WRONG, Family.EMPTY}) - {Family.LONG_GOLD}
 """Families that must not earn more than a right answer, without long golds: reward-length-bonus reports those."""
 
 
 def above_gold(trial: Trial) -> Iterator[Finding]:
-    """No completion may earn more than the right answer, because training produces whatever earns most."""
+    """No completion may earn more than the right answer of its task.
+
+    A blocker also for completions that hold the answer: training produces whatever earns most, so the right answer in
+    the asked form is not what is learned.
+    """
     above = [
         s
         for s in trial.of(*_NOT_RIGHT)
-        if s.reward is not None and trial.max_reward > 0 and s.reward > trial.max_reward * 1.001 + EPSILON
+        if s.reward is not None and trial.max_reward > 0 and s.reward > trial.maximum(s.probe.row) * 1.001 + EPSILON
     ]
     if above:
         above.sort(key=lambda s: -(s.reward or 0))
@@ -54,7 +61,12 @@ def above_gold(trial: Trial) -> Iterator[Finding]:
 
 
 def two_answers(trial: Trial) -> Iterator[Finding]:
-    """Several answers at once are a guess: only one answer may count, preferably the last."""
+    """Several answers at once are a guess: only one answer may count, preferably the last.
+
+    Warnings: each of these completions holds the right answer, so only somebody who knows it is paid. Parsers of
+    verifiers read the first tag or the last and pay some of them. Where any list of answers is paid, `every_answer`
+    blocks.
+    """
     fix = "Count only the last answer outside of <think>, or give 0 when there are several that differ."
     by_row = {s.probe.row: s for s in trial.of(Family.GOLD_FIRST)}
     both = [
@@ -66,7 +78,7 @@ def two_answers(trial: Trial) -> Iterator[Finding]:
     ]
     if both:
         yield hack_finding(
-            "blocker",
+            "warning",
             both,
             "right and wrong answers together were paid like the right one alone, in either order",
             fix,
@@ -82,16 +94,19 @@ def two_answers(trial: Trial) -> Iterator[Finding]:
     ):
         shots = [s for s in trial.of(family) if earned_mostly_as_gold(s, trial)]
         if shots:
-            yield hack_finding("blocker", shots, how, fix, trial)
+            yield hack_finding("warning", shots, how, fix, trial)
 
 
 def form_alone(trial: Trial) -> Iterator[Finding]:
-    """The asked form without an answer must earn little: models learn form first and may stop there."""
+    """The asked form without an answer must earn little: models learn form first and may stop there.
+
+    The empty form is a trivial policy. It deserves the share that a format reward may have, and blocks above it.
+    """
     shots = [s for s in trial.of(Family.FORM_ALONE) if s.reward is not None]
     if not shots or trial.max_reward <= 0:
         return
-    worst = max(shots, key=lambda s: s.reward or 0)
-    share = (worst.reward or 0) / trial.max_reward
+    worst = max(shots, key=lambda s: (s.reward or 0) / trial.maximum(s.probe.row))
+    share = (worst.reward or 0) / trial.maximum(worst.probe.row)
     if share > FORMAT_WARNS:
         yield hack_finding(
             "blocker" if share > FORMAT_BLOCKS else "warning",
@@ -104,7 +119,7 @@ def form_alone(trial: Trial) -> Iterator[Finding]:
 
 
 def listed_words(trial: Trial) -> Iterator[Finding]:
-    """Words that the reward looks for must earn little beside a wrong answer."""
+    """Words that the reward looks for must earn little beside a wrong answer: whoever writes them knows no answer."""
     above = []
     for shot in trial.of(Family.LISTED_WORDS):
         wrong = trial.wrong(shot.probe.row)
@@ -124,15 +139,14 @@ def listed_words(trial: Trial) -> Iterator[Finding]:
 
 
 def pays_for_echo(trial: Trial) -> Iterator[Finding]:
-    """The repeated prompt must not earn as much as the right answer, beyond chance."""
+    """The repeated prompt must not earn as much as the right answer, beyond what a trivial policy deserves."""
     for family in (Family.FORMED_ECHO, Family.ECHO):
-        shots = [s for s in trial.of(family) if s.reward is not None]
-        hits = [s for s in shots if earned_as_gold(s, trial)]
-        if not hits:
+        policy = best_paid_policy(trial.of(family), trial, earned_as_gold)
+        if policy is None:
             continue
-        share = len(hits) / len(shots)
-        how = f"the prompt repeated earned as much as the right answer on {len(hits)} of {len(shots)} tasks"
-        if share >= max(0.5, _chance(trial) + 0.25) and len(hits) >= 2:
+        hits = policy.paid
+        how = f"the prompt repeated earned as much as the right answer on {len(hits)} of {policy.tried} tasks"
+        if policy.share >= max(HALF_SHARE, policy.deserved + _ECHO_MARGIN) and len(hits) >= 2:
             yield hack_finding(
                 "blocker",
                 hits,
@@ -141,55 +155,49 @@ def pays_for_echo(trial: Trial) -> Iterator[Finding]:
                 trial,
             )
             return
-        if share > _chance(trial) + EPSILON:
-            yield hack_finding(
-                "warning",
-                hits,
-                how,
-                "Look whether these prompts give the answer away.",
-                trial,
-            )
-            return
-
-
-def _chance(trial: Trial) -> float:
-    labels = len(trial.style.golds.labels) if trial.style is not None else 0
-    return 1 / labels if labels >= 2 else 0.0
+        yield hack_finding("warning", hits, how, "Look whether these prompts give the answer away.", trial)
+        return
 
 
 def every_answer(trial: Trial) -> Iterator[Finding]:
-    """A list of all answers must not earn as much as the right one in both orders."""
-    for bare in (False, True):
-        turned = {s.probe.row: s for s in trial.of(Family.EVERY_ANSWER_BACKWARDS) if s.probe.bare == bare}
-        hits = [
-            s
-            for s in trial.of(Family.EVERY_ANSWER)
-            if s.probe.bare == bare
-            and earned_as_gold(s, trial)
-            and s.probe.row in turned
-            and earned_as_gold(turned[s.probe.row], trial)
-        ]
-        if hits:
-            yield hack_finding(
-                "blocker",
-                hits,
-                f"naming every answer earned as much as the right one on {count(len(hits), 'task')}",
-                "Accept one answer only, compared whole.",
-                trial,
-            )
-            return
+    """A list of all answers must not earn as much as the right one in both orders.
+
+    Whoever lists all answers knows none, so a blocker above the deserved share.
+    """
+    turned = {(s.probe.row, s.probe.variant, s.probe.bare): s for s in trial.of(Family.EVERY_ANSWER_BACKWARDS)}
+
+    def in_both_orders(shot: ScoredProbe, trial: Trial) -> bool:
+        other = turned.get((shot.probe.row, shot.probe.variant, shot.probe.bare))
+        return other is not None and earned_as_gold(shot, trial) and earned_as_gold(other, trial)
+
+    policy = best_paid_policy(trial.of(Family.EVERY_ANSWER), trial, in_both_orders)
+    if policy is not None:
+        yield hack_finding(
+            policy.severity,
+            policy.paid,
+            f"naming every answer earned as much as the right one {policy.tasks_text}",
+            "Accept one answer only, compared whole.",
+            trial,
+        )
 
 
 def unearned(trial: Trial) -> Iterator[Finding]:
-    """Probes of makers with `judged` must not earn as much as the right answer. This rule covers all such makers."""
+    """Probes of makers with `judged` must not earn as much as the right answer. This rule covers all such makers.
+
+    Each is a trivial policy: a blocker above the share of tasks on which a constant deserves to be right.
+    """
     for maker in MAKERS:
-        shots = [s for s in trial.of(*maker.families) if earned_as_gold(s, trial)] if maker.judged is not None else []
-        if shots and maker.judged is not None:
-            yield hack_finding("blocker", shots, maker.judged.how, maker.judged.fix, trial)
+        policy = best_paid_policy(trial.of(*maker.families), trial, earned_as_gold) if maker.judged else None
+        if policy is not None and maker.judged is not None:
+            how = f"{maker.judged.how} {policy.tasks_text}"
+            yield hack_finding(policy.severity, policy.paid, how, maker.judged.fix, trial)
 
 
 def computes_completion(trial: Trial) -> Iterator[Finding]:
-    """A reward must not evaluate completions: an expression may restate the task, and code can control the reward."""
+    """A reward must not evaluate completions: an expression may restate the task, and code can control the reward.
+
+    Code that ran blocks although it holds the answer: other code sets the reward without one. An unfinished sum warns.
+    """
     if any(s.scored.has(ProblemCode.EVALUATED_OUTPUT) for s in trial.everything):
         return  # `runs_completion` reports this with proof.
     code = [s for s in trial.of(Family.PYTHON_CODE) if earned_as_gold(s, trial)]
@@ -204,25 +212,32 @@ def computes_completion(trial: Trial) -> Iterator[Finding]:
 
 
 def pays_for_junk(trial: Trial) -> Iterator[Finding]:
-    """Markup without an answer and empty replies must not earn as much as the right answer."""
-    shots = [s for s in (*trial.of(Family.MARKUP), *trial.of(Family.EMPTY)) if earned_as_gold(s, trial)]
-    if shots:
+    """Markup without an answer and empty replies must not earn as much as the right answer.
+
+    Both are constants. Where saying nothing is right (no tool to call, nothing to report), they deserve that share.
+    """
+    policy = best_paid_policy((*trial.of(Family.MARKUP), *trial.of(Family.EMPTY)), trial, earned_as_gold)
+    if policy is not None:
         yield hack_finding(
-            "blocker",
-            shots,
-            f"{shots[0].probe.label} earned as much as the right answer",
+            policy.severity,
+            policy.paid,
+            f"{policy.paid[0].probe.label} earned as much as the right answer {policy.tasks_text}",
             "Return 0 when no answer is found.",
             trial,
         )
 
 
 def pays_for_repetition(trial: Trial) -> Iterator[Finding]:
-    """Repeating an answer fifty times must not earn more than stating it once."""
+    """Repeating an answer fifty times must not earn more than stating it once.
+
+    A blocker for right answers too: the asked form is then not what earns most, and completions grow until they are
+    cut off.
+    """
     shots = []
     for shot in (*trial.of(Family.REPEATED_GOLD), *trial.of(Family.REPEATED_WRONG)):
         right = shot.probe.family is Family.REPEATED_GOLD
         best = trial.gold(shot.probe.row) if right else trial.wrong(shot.probe.row)
-        if shot.reward is not None and best is not None and shot.reward > best + _LENGTH * trial.max_reward:
+        if shot.reward is not None and best is not None and shot.reward > max(best, 0.0) + _LENGTH * trial.max_reward:
             shots.append(shot)
     if shots:
         yield hack_finding(
@@ -235,16 +250,27 @@ def pays_for_repetition(trial: Trial) -> Iterator[Finding]:
 
 
 def pays_for_length(trial: Trial) -> Iterator[Finding]:
-    """Filler before an answer must not raise its reward, because a bonus for length is the easiest thing to learn."""
-    longer = []
+    """Filler before an answer must not raise its reward, because a bonus for length is the easiest thing to learn.
+
+    A blocker where filler helps a wrong answer, and where more filler earns more. A warning where some text before the
+    right answer is all that is asked for.
+    """
+    longer: list[ScoredProbe] = []
+    growing = False
+    noticed = _LENGTH * trial.max_reward
+    by_length: dict[tuple[int, Family], list[float]] = {}
     for shot in trial.of(Family.LONG_GOLD, Family.LONG_WRONG):
         right = shot.probe.family is Family.LONG_GOLD
         short = trial.gold(shot.probe.row) if right else trial.wrong(shot.probe.row)
-        if shot.reward is not None and short is not None and shot.reward > short + _LENGTH * trial.max_reward:
+        if shot.reward is not None and short is not None and shot.reward > max(short, 0.0) + noticed:
             longer.append(shot)
+            growing = growing or not right
+        if shot.reward is not None:
+            by_length.setdefault((shot.probe.row, shot.probe.family), []).append(shot.reward)
+    growing = growing or any(max(r) - min(r) > noticed for r in by_length.values())
     if longer:
         yield hack_finding(
-            "blocker",
+            "blocker" if growing else "warning",
             longer,
             f"{count(len(longer), 'answer')} earned more with filler before it",
             "Take length out of the reward, or pay it only up to a small bound.",
@@ -269,7 +295,7 @@ HACK_RULES: tuple[RewardRule, ...] = (
 
 
 def code_hacks(trial: Trial) -> Iterator[Finding]:
-    """Programs that solve nothing must earn nothing.
+    """Programs that solve nothing must earn nothing: they are written without a solution, so paying them blocks.
 
     Published runs learned each of these exploits within a hundred steps (docs/validation.md, Known attacks).
     """
@@ -291,7 +317,10 @@ def code_hacks(trial: Trial) -> Iterator[Finding]:
 
 
 def mutants(trial: Trial) -> Iterator[Finding]:
-    """A changed reference program should fail on most tasks. On a few tasks the change may have no effect."""
+    """A changed reference program should fail on most tasks. On a few tasks the change may have no effect.
+
+    A warning: only somebody who has the solution can write the change.
+    """
     shots = [s for s in trial.of(Family.MUTANT) if s.reward is not None]
     passing = [s for s in shots if earned_as_gold(s, trial)]
     tasks = {s.probe.row for s in shots}
@@ -322,7 +351,7 @@ def _named(shots: list[ScoredProbe], code: ProblemCode) -> str:
 
 
 def runs_completion(trial: Trial) -> Iterator[Finding]:
-    """A reward must not run text of the completion in its own process.
+    """A reward must not run text of the completion in its own process: such text can set the reward or end the run.
 
     The proof is an audit event that only the text of a canary raises.
     """

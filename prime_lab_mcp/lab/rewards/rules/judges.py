@@ -13,7 +13,8 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import EPSILON, RepeatedScore, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import HALF_SHARE, RewardRule, case_row, hack_finding, nearer_to_gold
-from prime_lab_mcp.lab.worker.problems import ProblemCode
+from prime_lab_mcp.lab.rewards.trivial_policy import best_paid_policy
+from prime_lab_mcp.lab.worker.faults import ProblemCode
 
 INCONCLUSIVE = frozenset({"reward-judge-unreachable", "reward-judge-unread", "confined"})
 """Codes of blockers after which nothing is known about the reward."""
@@ -157,16 +158,26 @@ def _differs(repeat: RepeatedScore, trial: Trial) -> bool:
     return abs((repeat.first.reward or 0.0) - (repeat.again.reward or 0.0)) > limit
 
 
+def _persuaded(shot: ScoredProbe, trial: Trial) -> bool:
+    return shot.reward is not None and shot.reward > EPSILON and nearer_to_gold(shot, trial)
+
+
 def judge_persuaded(trial: Trial) -> Iterator[Finding]:
-    """Text without an answer must not persuade the judge. Rare errors of a judge are only a warning."""
+    """Text without an answer must not persuade the judge.
+
+    Warnings: rare errors of a judge, and replies that are paid no more often than a constant deserves ("yes" is the
+    answer of some tasks).
+    """
     tried = [s for s in trial.of(Family.PERSUASION) if s.reward is not None]
-    shots = [s for s in tried if s.reward is not None and s.reward > EPSILON and nearer_to_gold(s, trial)]
+    shots = [s for s in tried if _persuaded(s, trial)]
     if not shots:
         return
     names = ", ".join(dict.fromkeys(f"{s.probe.variant}{', bare' if s.probe.bare else ''}" for s in shots))
     rare = all(s.scored.judges for s in shots) and len(shots) <= PERSUADED_SHARE * len(tried)
+    policy = best_paid_policy(tried, trial, _persuaded)
+    by_chance = policy is not None and policy.severity == "warning"
     yield hack_finding(
-        "warning" if rare else "blocker",
+        "warning" if rare or by_chance else "blocker",
         shots,
         f"{len(shots)} of {count(len(tried), 'reply', 'replies')} that only claim to be right were paid ({names})",
         "Give a judge the reply as data between marks that the reply cannot contain, ask for the answer it found "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.rewards.observations import EPSILON, Trial, same_reward
 from prime_lab_mcp.lab.rewards.rules.amounts import FULL_SHARE, HALF_SHARE, RewardRule
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
-from prime_lab_mcp.lab.worker.scripted_rollouts import ENDLESS, ROLLOUT_SECONDS
+from prime_lab_mcp.lab.worker.whole_rollouts import ENDLESS, ROLLOUT_SECONDS
 
 _SHOWN = 300
 _OF_MACHINE = ("SandboxError", "InterceptionError", "TunnelError", "ProviderError", "ModelError")
 """Errors of the machinery that runs a rollout, not of the environment's code."""
+_NO_PROGRAM = re.compile(r"(?i)\b(?:executable|command)\b.{0,20}\bnot found\b")
+"""A program that is not on the machine, or not within reach of confined code."""
 _TOOL_SHARE = 0.2
 """Largest share of the maximum for using tools, as for the form of an answer (docs/validation.md, Reward tests)."""
 
@@ -23,7 +26,11 @@ _RIGHT = ("gold", "taken-back", "late")
 
 
 def rollout_fails(trial: Trial) -> Iterator[Finding]:
-    """A rollout must not end in an error: v1 records the rollout as failed, and v0 may end the whole run."""
+    """A rollout must not end in an error: v1 records the rollout as failed, and v0 may end the whole run.
+
+    A warning where the environment's own code raises on purpose (v1) at what no right answer says: such a rollout is
+    recorded as failed and left out, so the cost is that nothing is learned from it.
+    """
     if trial.rollouts_broke:
         yield Finding(
             "reward-rollout-fails",
@@ -33,6 +40,8 @@ def rollout_fails(trial: Trial) -> Iterator[Finding]:
         )
     failed = [p for p in trial.rollouts if p.failed]
     sensible = [p for p in failed if p.script.part != "faulty" and not _of_machine(p)]
+    refused = [p for p in sensible if p.script.part not in _RIGHT and _on_purpose(p, trial)]
+    sensible = [p for p in sensible if p not in refused]
     known = {_error(p) for p in sensible}
     faulty = [p for p in failed if p.script.part == "faulty" and not _of_machine(p) and _error(p) not in known]
     if sensible:
@@ -41,6 +50,13 @@ def rollout_fails(trial: Trial) -> Iterator[Finding]:
             sensible,
             "ended in an error of the environment",
             ("Mend what raises. Whatever a model may say, env_response, tools and hooks must answer with a message."),
+        )
+    elif refused:
+        yield _failed(
+            "warning",
+            refused,
+            "ended where the environment raises on purpose, so they are left out of training",
+            "Let such a rollout end with a reward of 0, so that a model learns not to do that.",
         )
     if faulty:
         yield _failed(
@@ -51,6 +67,11 @@ def rollout_fails(trial: Trial) -> Iterator[Finding]:
         )
 
 
+def _on_purpose(performed: PlayedScript, trial: Trial) -> bool:
+    place = performed.rolled.errors[0].where.rpartition(", ")[2]
+    return bool(place) and any(own.endswith(place) or place.endswith(own) for own in trial.own_raises)
+
+
 def _error(performed: PlayedScript) -> tuple[str, str]:
     error = performed.rolled.errors[0]
     return error.type, error.where
@@ -59,7 +80,11 @@ def _error(performed: PlayedScript) -> tuple[str, str]:
 def _of_machine(performed: PlayedScript) -> bool:
     error = performed.rolled.errors[0]
     # An environment may use the client of its state directly instead of `get_model_response`.
-    return error.type.startswith(_OF_MACHINE) or "ScriptedClient" in error.message
+    return (
+        error.type.startswith(_OF_MACHINE)
+        or "ScriptedClient" in error.message
+        or bool(_NO_PROGRAM.search(error.message))
+    )
 
 
 def _failed(severity: Severity, failed: Sequence[PlayedScript], how: str, fix: str) -> Finding:
@@ -73,7 +98,7 @@ def _failed(severity: Severity, failed: Sequence[PlayedScript], how: str, fix: s
         f"{count(first.rolled.turns, 'turn')}{place}: {quote(f'{error.type}: {error.message}', 200)}",
         fix,
         where=error.where or None,
-        rows=tuple(_row(p, "no error") for p in failed[:3]),
+        rows=tuple(rollout_row(p, "no error") for p in failed[:3]),
     )
 
 
@@ -88,7 +113,7 @@ def rollout_endless(trial: Trial) -> Iterator[Finding]:
             f"{count(len(found), 'rollout')} had no end after {ENDLESS} turns (the model {first.script.name})",
             "Set max_turns (v0: of the environment; v1: of its agent, or a bounded loop in Env.run), or a stop "
             "condition that such a model meets.",
-            rows=tuple(_row(p, "an end") for p in found[:2]),
+            rows=tuple(rollout_row(p, "an end") for p in found[:2]),
         )
 
 
@@ -123,7 +148,7 @@ def rollout_differs(trial: Trial) -> Iterator[Finding]:
             f"{count(len(unsteady), 'rollout')} of {len(done)} earned something else when the same rollout was scored "
             f"again after the others ({first.rolled.reward:g}, then {first.rolled.again:g})",
             "Keep what a rollout needs in its own state, never on the environment, a tool or a module.",
-            rows=tuple(_row(p, f"{p.rolled.again:g}, as when scored again") for p in unsteady[:3]),
+            rows=tuple(rollout_row(p, f"{p.rolled.again:g}, as when scored again") for p in unsteady[:3]),
         )
         return
     other = [p for p in done if p.rolled.alone is None or not same_reward(p.rolled.alone, p.rolled.reward)]
@@ -140,16 +165,17 @@ def rollout_differs(trial: Trial) -> Iterator[Finding]:
             f"when scored alone, {first.rolled.reward:g} in the rollout; {judged}",
             'Give test_reward cases as whole conversations ("completion": a list of messages): their assistant turns '
             "are played through the environment.",
-            rows=tuple(_row(p, f"{alone} when scored alone") for p in other[:2]),
+            rows=tuple(rollout_row(p, f"{alone} when scored alone") for p in other[:2]),
         )
 
 
 def wrong_rollout_passes(trial: Trial) -> Iterator[Finding]:
-    """A wrong or silent rollout must earn less than the right one."""
+    """A wrong or silent rollout must earn less than the right one; it knows nothing, so this blocks."""
     found: list[PlayedScript] = []
     for row in dict.fromkeys(p.row for p in trial.rollouts):
         here = [p for p in trial.rollouts if p.row == row and p.scored]
         right = max((p.rolled.reward or 0.0 for p in here if p.script.part == "gold"), default=0.0)
+        right = max(right, trial.solved.best)
         if right > EPSILON and right >= HALF_SHARE * trial.max_reward:
             found += [p for p in here if p.script.part not in _RIGHT and (p.rolled.reward or 0.0) >= right - EPSILON]
     if found:
@@ -159,12 +185,17 @@ def wrong_rollout_passes(trial: Trial) -> Iterator[Finding]:
             f"{count(len(found), 'rollout')} without the right answer earned as much as the right one: the model "
             f"{found[0].script.name}, and earned {found[0].rolled.reward:g}",
             "Pay for the right result at the end of the rollout, not for taking part in it.",
-            rows=tuple(_row(p, "less than the right answer") for p in found[:3]),
+            rows=tuple(rollout_row(p, "less than the right answer") for p in found[:3]),
         )
 
 
 def any_attempt(trial: Trial) -> Iterator[Finding]:
-    """Right then wrong and wrong then right must not both earn the maximum: where any attempt counts, guessing pays."""
+    """Right then wrong and wrong then right must not both earn the maximum: where any attempt counts, guessing pays.
+
+    A blocker where the answers are a small set, which guesses run through. Else a warning: games pay for any of several
+    tries on purpose, and somebody has to know the answer.
+    """
+    labels = len(trial.style.golds.labels) if trial.style is not None else 0
     for row in dict.fromkeys(p.row for p in trial.rollouts):
         # A game that ends with the right answer leaves no second turn to take it back.
         here = {p.script.part: p for p in trial.rollouts if p.row == row and p.scored and p.rolled.turns > 1}
@@ -176,17 +207,22 @@ def any_attempt(trial: Trial) -> Iterator[Finding]:
         if len(earned) == 2 and best > EPSILON and min(earned) >= best - EPSILON and wrong and max(wrong) < best:
             yield Finding(
                 "reward-hackable",
-                "blocker",
+                "blocker" if 2 <= labels <= ENDLESS else "warning",
                 f"any attempt of a rollout counts, in any order: right then wrong earned {earned[0]:g}, and wrong then "
                 f"right {earned[1]:g}",
                 "Pay for the last answer only, end the rollout with the first, or let every attempt cost something.",
-                rows=tuple(_row(here[part], "less for one of the two orders") for part in ("taken-back", "late")),
+                rows=tuple(
+                    rollout_row(here[part], "less for one of the two orders") for part in ("taken-back", "late")
+                ),
             )
             return
 
 
 def tool_use(trial: Trial) -> Iterator[Finding]:
-    """Calling tools must not raise the reward of a wrong answer by much."""
+    """Calling tools must not raise the reward of a wrong answer by much.
+
+    A blocker from half of the maximum: calls need no knowledge. Below, they warn, as the form of an answer does.
+    """
     best = max((p.rolled.reward or 0.0 for p in trial.rollouts if p.scored and p.script.part == "gold"), default=0.0)
     best = max(best, trial.max_reward)
     paid: list[tuple[float, PlayedScript]] = []
@@ -207,11 +243,12 @@ def tool_use(trial: Trial) -> Iterator[Finding]:
             "blocker" if share >= HALF_SHARE - EPSILON else "warning",
             f"calling tools for the sake of it is paid: with a wrong answer it adds {share:.0%} of the maximum",
             "Make the use of tools a metric (weight 0), and pay only for the result.",
-            rows=(_row(first, "no more than without tools"),),
+            rows=(rollout_row(first, "no more than without tools"),),
         )
 
 
-def _row(performed: PlayedScript, expected: str) -> dict[str, Any]:
+def rollout_row(performed: PlayedScript, expected: str) -> dict[str, Any]:
+    """A row of a finding that shows the end of a rollout, its reward and the expected reward."""
     rolled = performed.rolled
     said = "\n".join(_line(m) for m in rolled.messages[-6:])
     return {

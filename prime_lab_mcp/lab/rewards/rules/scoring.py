@@ -7,6 +7,7 @@ must leave its inputs unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Severity
@@ -23,7 +24,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row, paid_text
 from prime_lab_mcp.lab.rewards.rules.judges import by_judge
 from prime_lab_mcp.lab.rewards.scorer import SLOW_MS as VERY_SLOW_MS
-from prime_lab_mcp.lab.worker.problems import UNKNOWN_REWARD, ProblemCode
+from prime_lab_mcp.lab.worker.faults import UNKNOWN_REWARD, ProblemCode
 
 BLOCKS_MS = 100.0
 """Longest time in ms for which scoring may block the event loop (docs/validation.md, Reward tests)."""
@@ -36,6 +37,8 @@ _NOT_COMPARABLE = frozenset(
     }
 )
 """Problems after which the reward in another process cannot be compared."""
+_DECIDING_WEIGHT = 0.5
+"""Share of the positive weights above which a component that nobody earned leaves the verdict open."""
 _ATTAINABLE = 0.5
 _BOUND = 1.0
 
@@ -242,6 +245,8 @@ SIDE_EFFECT_RULES: tuple[RewardRule, ...] = (
 SLOW_MS = 1000.0
 """Time in ms above which a reward holds up training (docs/validation.md, Reward tests)."""
 _BROKE = frozenset({ProblemCode.EXITED, ProblemCode.FLOOD, ProblemCode.MEMORY, ProblemCode.NONSENSE})
+_RIGHT = frozenset({"gold", "verbose", "equivalent", "trailing"})
+"""Kinds of completions with a right answer."""
 _SYNC = frozenset({ProblemCode.SYNC_REWARD, ProblemCode.SYNC_METRIC})
 _REPORTED_ELSEWHERE = frozenset(
     {
@@ -269,7 +274,12 @@ def synchronous_reward(trial: Trial) -> Iterator[Finding]:
 
 
 def raises(trial: Trial) -> Iterator[Finding]:
-    """A reward must not raise: v1 records an error and v0 a reward of 0, and the completion is not judged."""
+    """A reward must not raise on what a model may write.
+
+    A blocker in v1, which drops the rollout, and wherever right answers or all completions raise. A warning where the
+    rubric of v0 turns the exception into a reward of 0: completions that hold no right answer then earn what they
+    should, and the cost is a log full of errors.
+    """
     shots = [
         s
         for s in trial.everything
@@ -277,11 +287,13 @@ def raises(trial: Trial) -> Iterator[Finding]:
     ]
     if shots:
         kinds = sorted({s.probe.label for s in shots})
+        harmless = all(s.scored.has(ProblemCode.SWALLOWED) and s.probe.kind not in _RIGHT for s in shots)
         yield Finding(
             "reward-raises",
-            "blocker",
+            "warning" if harmless else "blocker",
             f"scoring failed for {count(len(shots), 'completion')} ({', '.join(kinds[:4])}"
-            f"{', …' if len(kinds) > 4 else ''}): {_error_text(shots[0])}",
+            f"{', …' if len(kinds) > 4 else ''}): {_error_text(shots[0])}"
+            + ("; the rubric paid 0, as for a wrong answer" if harmless else ""),
             "Return 0.0 for whatever a model may write; raise only where the task itself is broken.",
             where=shots[0].scored.errors[0].where or None if shots[0].scored.errors else None,
             rows=tuple(case_row(s, "a number", trial) for s in shots[:3]),
@@ -315,13 +327,18 @@ def _error_text(shot: ScoredProbe) -> str:
 
 
 def slow(trial: Trial) -> Iterator[Finding]:
-    """A reward must be fast: a reward that hangs stops training, and a slow one costs GPU hours."""
+    """A reward must be fast: a reward that hangs stops training, and a slow one costs GPU hours.
+
+    What is slow once may be set-up (an import, a model, a first container). The scorer times a hanging completion
+    again with more time before this rule blocks; a reward that needs seconds warns.
+    """
     hung = [s for s in trial.with_problem(ProblemCode.TIMEOUT) if s.probe.family is not Family.NEVER_ENDS]
     if hung:
         yield Finding(
             "reward-slow",
             "blocker",
-            f"{count(len(hung), 'completion')} got no reward within 5 seconds ({hung[0].probe.label})",
+            f"{count(len(hung), 'completion')} got no reward within 5 seconds, and none with more time "
+            f"({hung[0].probe.label})",
             "Remove the loop, the wait or the backtracking regular expression; give outside calls a time limit.",
             rows=tuple(case_row(s, "a reward within 5 seconds", trial) for s in hung[:3]),
         )
@@ -454,22 +471,56 @@ def unscored(trial: Trial) -> Iterator[Finding]:
 
 
 def unreached(trial: Trial) -> Iterator[Finding]:
-    """A right answer should earn something from every component with a positive weight."""
+    """Every component with a positive weight should be earned by some case; else nothing shows that it can be earned.
+
+    Where such a component carries more than half of the weight, the verdict is open. Otherwise a warning.
+    """
     golds = [s for s in (*trial.golds, *trial.of(Family.GOLD, Family.AFTER_REASONING)) if s.reward is not None]
     if len(golds) < 2 or trial.max_reward <= 0:
         return
+    best = max(golds, key=lambda s: s.reward or 0)
+    total = sum(c.weight for c in component_coverage(trial) if c.weight > 0)
+    for part in component_coverage(trial):
+        if part.weight <= 0 or part.earned or not part.scored:
+            continue
+        decides = part.weight > _DECIDING_WEIGHT * total + EPSILON
+        yield Finding(
+            "reward-component-unearned",
+            "blocker" if decides else "warning",
+            f"no completion earned anything from {quote(part.name, 80)} (weight {part.weight:g} of {total:g}): "
+            f"{paid_text(best, trial)}",
+            'Give a case that earns this part ("cases"); if nothing can earn it, remove it.'
+            if decides
+            else "Check what this part looks for; if nothing can earn it, remove it.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentCoverage:
+    """How often a component was scored and how often it was earned."""
+
+    name: str
+    weight: float
+    scored: int
+    earned: int
+
+
+def component_coverage(trial: Trial) -> list[ComponentCoverage]:
+    """Every component that is no metric, with the number of completions that it scored and of those that earned it.
+
+    Completions of whole rollouts count, too.
+    """
+    parts = [s.scored.components for s in trial.everything]
+    rollouts = [*trial.rollouts, *trial.solved.played, *(p for _, p in trial.solved.changed)]
+    parts += [p.rolled.components for p in rollouts if p.scored]
+    found = []
     for info in trial.rewards:
-        scores = [s.scored.components[info.name].score for s in golds if info.name in s.scored.components]
+        if info.kind == "metric":
+            continue
+        scores = [c[info.name].score for c in parts if info.name in c]
         known = [s for s in scores if s is not None]
-        if info.kind != "metric" and info.weight > 0 and known and max(known) <= EPSILON:
-            best = max(golds, key=lambda s: s.reward or 0)
-            yield Finding(
-                "reward-too-strict",
-                "warning",
-                f"no right answer earned anything from {quote(info.name, 80)} (weight {info.weight:g}): "
-                f"{paid_text(best, trial)}",
-                "Check what this part looks for; if nothing can earn it, remove it.",
-            )
+        found.append(ComponentCoverage(info.name, info.weight, len(known), sum(s > EPSILON for s in known)))
+    return found
 
 
 SCORING_RULES: tuple[RewardRule, ...] = (

@@ -30,11 +30,11 @@ class SmellProof:
     code: FindingCode
     cases: Mapping[str, frozenset[Family]] = field(default_factory=dict)
 
-    def shown_by(self, finding: Finding) -> bool:
+    def confirmed_by(self, finding: Finding) -> bool:
         if finding.code != self.code:
             return False
-        shown = {row.shot.probe.family for row in finding.rows if isinstance(row, CaseRow)}
-        return not self.cases or any(shown & families for families in self.cases.values())
+        families_of_rows = {row.shot.probe.family for row in finding.rows if isinstance(row, CaseRow)}
+        return not self.cases or any(families_of_rows & families for families in self.cases.values())
 
     def __str__(self) -> str:
         return f"{self.code} on {' or '.join(repr(c) for c in self.cases)}" if self.cases else self.code
@@ -43,7 +43,6 @@ class SmellProof:
 _ECHOES = frozenset({Family.ECHO, Family.FORMED_ECHO})
 _EVERY_ANSWER = frozenset({Family.EVERY_ANSWER, Family.EVERY_ANSWER_BACKWARDS})
 _RETRACTED = frozenset({Family.RETRACTED})
-_COMPUTED = {"sum left": frozenset({Family.UNFINISHED_SUM}), "Python code": frozenset({Family.PYTHON_CODE})}
 _SEVERAL = {"every answer": _EVERY_ANSWER, "contradict": _RETRACTED, "echo": _ECHOES}
 _ODD = {"odd": frozenset({Family.ODD_NUMBER, Family.ODD_CHARACTERS})}
 _NOTHING = {"empty": frozenset({Family.EMPTY}), "format only": frozenset({Family.FORM_ALONE})}
@@ -64,27 +63,17 @@ class SmellKind:
 
 @dataclass(frozen=True, slots=True)
 class Smell:
-    """One place in the code with a smell. `said` describes what the code does."""
+    """One place in the code with a smell. `action` says what the code does."""
 
     kind: str
     where: str
-    said: str
+    action: str
 
 
 _PARSE = "Read one final answer out of the reply and compare that."
 _ZERO = "Return 0.0 there."
 _STATE = "Keep nothing between calls; use local names."
 SMELL_KINDS: dict[str, SmellKind] = {
-    "evaluates": SmellKind(
-        "Parse the text instead (Decimal, ast.literal_eval, a regular expression).",
-        (
-            SmellProof("reward-evaluates-output"),
-            SmellProof(
-                "reward-hackable",
-                _COMPUTED,
-            ),
-        ),
-    ),
     "substring": SmellKind(
         _PARSE,
         (
@@ -120,9 +109,7 @@ SMELL_KINDS: dict[str, SmellKind] = {
     "state": SmellKind(_STATE, (SmellProof("reward-order-dependent"), SmellProof("reward-nondeterministic"))),
     "chance": SmellKind("Take chance, clock and hash() out of the reward.", (SmellProof("reward-nondeterministic"),)),
     "backtracking": SmellKind("Make the inner part match once, or bound it.", (SmellProof("reward-slow"),)),
-    "blocking": SmellKind("Await it, or run it in asyncio.to_thread.", (SmellProof("reward-slow"),)),
     "unlimited": SmellKind("Give it a timeout.", (SmellProof("reward-slow"),)),
-    "alarm": SmellKind("Use asyncio.wait_for, or a subprocess with a timeout.", (SmellProof("reward-raises"),)),
     "length": SmellKind("Take length out of the reward, or bound what it pays.", (SmellProof("reward-length-bonus"),)),
     "keyword": SmellKind("Pay for the answer, not for words around it.", (SmellProof("reward-hackable"),)),
     "whole": SmellKind("Read the answer out of the reply: a model reasons first.", (SmellProof("reward-too-strict"),)),
@@ -134,13 +121,13 @@ def find_smells(code: SourceCode) -> list[Smell]:
     """Every smell of the functions that decide a reward, in the order of `SMELL_KINDS`. No code is run."""
     program = RewardProgram(code)
     order = list(SMELL_KINDS)
-    found = {
-        (kind, at.file.at(line)): Smell(kind, at.file.at(line), f"{at.function.name} {said}")
+    smells = {
+        (kind, at.file.at(line)): Smell(kind, at.file.at(line), f"{at.function.name} {action}")
         for at in reached_functions(code)
         for rule in SMELL_RULES
-        for kind, line, said in rule(program, at)
+        for kind, line, action in rule(program, at)
     }
-    return sorted(found.values(), key=lambda s: order.index(s.kind))
+    return sorted(smells.values(), key=lambda s: order.index(s.kind))
 
 
 def hints(smells: Iterable[Smell], findings: Sequence[Finding]) -> list[Finding]:
@@ -148,22 +135,26 @@ def hints(smells: Iterable[Smell], findings: Sequence[Finding]) -> list[Finding]
     by_kind: dict[str, list[Smell]] = {}
     for smell in smells:
         by_kind.setdefault(smell.kind, []).append(smell)
-    made = []
+    ranked = []
     for kind, places in by_kind.items():
-        proven = [p.code for p in SMELL_KINDS[kind].proofs if any(p.shown_by(f) for f in findings)]
-        made.append((not proven, _hint(kind, places, proven)))
-    return [hint for _, hint in sorted(made, key=lambda pair: pair[0])][:MOST_HINTS]
+        proven = [p.code for p in SMELL_KINDS[kind].proofs if any(p.confirmed_by(f) for f in findings)]
+        ranked.append((not proven, _hint(kind, places, proven)))
+    return [hint for _, hint in sorted(ranked, key=lambda pair: pair[0])][:MOST_HINTS]
 
 
 def _hint(kind: str, places: Sequence[Smell], proven: Sequence[str]) -> Finding:
-    told = SMELL_KINDS[kind]
+    kind_of_smell = SMELL_KINDS[kind]
     first = places[0]
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    shown = (
+    confirmation = (
         f"confirmed: {', '.join(dict.fromkeys(proven))}"
         if proven
-        else f"would be confirmed by {', '.join(map(str, told.proofs))}"
+        else f"would be confirmed by {', '.join(map(str, kind_of_smell.proofs))}"
     )
     return Finding(
-        "reward-smell", "info", f"{kind}: {first.said} ({first.where}{more}); {shown}", told.fix, first.where
+        "reward-smell",
+        "info",
+        f"{kind}: {first.action} ({first.where}{more}); {confirmation}",
+        kind_of_smell.fix,
+        first.where,
     )

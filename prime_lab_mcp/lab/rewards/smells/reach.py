@@ -20,20 +20,20 @@ _PART = frozenset({"split", "rsplit", "splitlines", "partition", "rpartition", "
 
 @dataclass(frozen=True, slots=True)
 class TracedNames:
-    """Names and attribute chains: `whole` hold the completion, `said` the completion or a part, `gold` the gold."""
+    """Names and attribute chains: `whole` hold the completion, `part` the completion or a part, `gold` the gold."""
 
     whole: frozenset[str] = frozenset()
-    said: frozenset[str] = frozenset()
+    part: frozenset[str] = frozenset()
     gold: frozenset[str] = frozenset()
 
     def joined(self, other: TracedNames) -> TracedNames:
-        return TracedNames(self.whole | other.whole, self.said | other.said, self.gold | other.gold)
+        return TracedNames(self.whole | other.whole, self.part | other.part, self.gold | other.gold)
 
     def is_whole(self, node: ast.AST) -> bool:
         return _is_text(node, self.whole, parts=False)
 
-    def is_said(self, node: ast.AST) -> bool:
-        return _is_text(node, self.said, parts=True)
+    def is_part(self, node: ast.AST) -> bool:
+        return _is_text(node, self.part, parts=True)
 
     def is_gold(self, node: ast.AST) -> bool:
         return _is_text(node, self.gold, parts=False)
@@ -44,13 +44,13 @@ def trace_names(function: SourceFunction, roots: TracedNames) -> TracedNames:
     pairs = list(_pairs(function))
     own = {p for p in function.parameters if p not in ("self", "cls", "trace")}
     names = TracedNames(
-        *(frozenset(r for r in group if "." in r or r in own) for group in (roots.whole, roots.said, roots.gold))
+        *(frozenset(r for r in group if "." in r or r in own) for group in (roots.whole, roots.part, roots.gold))
     )
     for _ in range(3):
         names = names.joined(
             TracedNames(
                 frozenset(name for name, value in pairs if names.is_whole(value)),
-                frozenset(name for name, value in pairs if names.is_said(value)),
+                frozenset(name for name, value in pairs if names.is_part(value)),
                 frozenset(name for name, value in pairs if names.is_gold(value)),
             )
         )
@@ -130,13 +130,12 @@ _MOST = 400
 
 @dataclass(frozen=True, slots=True)
 class ReachedFunction:
-    """A function that a reward runs. `pays`: its result may become reward. `threaded`: it runs only in threads."""
+    """A function that a reward runs. `pays`: its result may become reward."""
 
     file: SourceFile
     function: SourceFunction
     names: TracedNames
     pays: bool
-    threaded: bool
 
 
 @dataclass(slots=True)
@@ -170,7 +169,7 @@ class RewardProgram:
         return [(f, found) for f in self.files_of(module) for found in self.by_file[f.path] if found.name == last]
 
     def files_of(self, module: str) -> list[SourceFile]:
-        return [f for f in self.code.files if module and _module_of(f.path) == module]
+        return [f for f in self.code.files if module and module_of(f.path) == module]
 
 
 def reached_functions(code: SourceCode) -> list[ReachedFunction]:
@@ -183,7 +182,6 @@ def reached_functions(code: SourceCode) -> list[ReachedFunction]:
             function,
             trace_names(function, TracedNames(COMPLETION_NAMES, COMPLETION_NAMES, GOLD_NAMES)),
             pays,
-            False,
         )
         for file, function, pays in _entries(program)
     ]
@@ -192,10 +190,10 @@ def reached_functions(code: SourceCode) -> list[ReachedFunction]:
         old = found.get(id(new.function.node))
         if old is not None:
             joined = old.names.joined(new.names)
-            pays, threaded = old.pays or new.pays, old.threaded and new.threaded
-            if (joined, pays, threaded) == (old.names, old.pays, old.threaded):
+            pays = old.pays or new.pays
+            if (joined, pays) == (old.names, old.pays):
                 continue
-            new = ReachedFunction(new.file, new.function, trace_names(new.function, joined), pays, threaded)
+            new = ReachedFunction(new.file, new.function, trace_names(new.function, joined), pays)
         found[id(new.function.node)] = new
         todo += _called(program, new)
     return list(found.values())
@@ -207,12 +205,12 @@ def _called(program: RewardProgram, caller: ReachedFunction) -> Iterator[Reached
             continue
         for file, function in program.defined(caller.file, node.func):
             given = _given(function, node.args, {k.arg: k.value for k in node.keywords if k.arg}, caller.names)
-            yield ReachedFunction(file, function, trace_names(function, given), caller.pays, caller.threaded)
+            yield ReachedFunction(file, function, trace_names(function, given), caller.pays)
         if (dotted_name(node.func) or "").rsplit(".", 1)[-1] in _THREADS:
             for number, argument in enumerate(node.args):
                 for file, function in program.defined(caller.file, argument):
                     given = _given(function, node.args[number + 1 :], {}, caller.names)
-                    yield ReachedFunction(file, function, trace_names(function, given), caller.pays, True)
+                    yield ReachedFunction(file, function, trace_names(function, given), caller.pays)
 
 
 def _given(
@@ -223,7 +221,7 @@ def _given(
     pairs = [*zip(parameters, args, strict=False), *((k, v) for k, v in named.items() if k in parameters)]
     return TracedNames(
         frozenset(p for p, value in pairs if names.is_whole(value)),
-        frozenset(p for p, value in pairs if names.is_said(value)),
+        frozenset(p for p, value in pairs if names.is_part(value)),
         frozenset(p for p, value in pairs if names.is_gold(value)),
     )
 
@@ -285,12 +283,12 @@ def _assigned(program: RewardProgram, file: SourceFile, name: str) -> Iterator[t
             yield from _functions_of(program, file, node.value)
 
 
-def _module_of(path: str) -> str:
+def module_of(path: str) -> str:
     return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _imported(file: SourceFile) -> Iterator[tuple[str, str]]:
-    here = _module_of(file.path).split(".")
+    here = module_of(file.path).split(".")
     package = here if file.path.endswith("__init__.py") else here[:-1]
     for node in ast.walk(file.tree) if file.tree is not None else ():
         if isinstance(node, ast.Import):

@@ -153,21 +153,8 @@ def _required(tree: Any) -> bool:
 
 SmellHit = tuple[str, int, str]
 SmellRule = Callable[[RewardProgram, ReachedFunction], Iterator[SmellHit]]
-_EVALUATES = ("eval", "exec", "builtins.eval", "builtins.exec", "os.system")
-_SYMBOLIC = ("sympify", "parse_expr")
 _CLOCK = ("time.time", "datetime.now", "datetime.utcnow", "date.today", "time.time_ns")
 _MONOTONIC = ("time.monotonic", "time.perf_counter")
-_BLOCKING = (
-    "time.sleep",
-    "requests.",
-    "urllib.request.",
-    "httpx.get",
-    "httpx.post",
-    "subprocess.run",
-    "subprocess.check_",
-    "subprocess.call",
-    "os.system",
-)
 _WAITS = ("subprocess.run", "subprocess.check_output", "subprocess.check_call", "subprocess.call")
 _WRITES = frozenset({"append", "add", "extend", "insert", "update", "setdefault", "pop", "remove", "discard", "clear"})
 _READS = re.compile(r"parse|extract|read|last|answer|tag|box|given|search|match|findall|loads", re.I)
@@ -180,13 +167,6 @@ def _calls(program: RewardProgram, at: ReachedFunction) -> Iterator[tuple[str, a
             yield program.full_name(at.file, node.func), node
 
 
-def evaluates(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
-    for name, call in _calls(program, at):
-        constant = all(isinstance(a, ast.Constant) for a in call.args)
-        if not constant and (name in _EVALUATES or name.rsplit(".", 1)[-1] in _SYMBOLIC):
-            yield "evaluates", call.lineno, f"{quote(name, 60)[1:-1]}() evaluates text"
-
-
 def chance(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
     paid = {id(n) for r in at.function.nodes() if isinstance(r, ast.Return) for n in ast.walk(r)}
     for name, call in _calls(program, at):
@@ -196,20 +176,6 @@ def chance(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
         clock = name.endswith(_CLOCK) or (name.endswith(_MONOTONIC) and id(call) in paid)
         if name.startswith(("random.", "numpy.random.")) or name == "hash" or clock:
             yield "chance", call.lineno, f"{name}() gives another value in another call or process"
-
-
-def blocking(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
-    if at.threaded:
-        return
-    for name, call in _calls(program, at):
-        if name.startswith(_BLOCKING):
-            yield "blocking", call.lineno, f"{name}() holds up every other rollout"
-
-
-def alarm(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
-    for name, call in _calls(program, at):
-        if name in ("signal.alarm", "signal.setitimer", "signal.signal"):
-            yield "alarm", call.lineno, f"{name}() works in the main thread only"
 
 
 def unlimited(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHit]:
@@ -280,7 +246,7 @@ def first_match(program: RewardProgram, at: ReachedFunction) -> Iterator[SmellHi
         return
     first = _firsts(at)
     for call, method, pattern, text in pattern_uses(program, at):
-        if text is None or not at.names.is_said(text):
+        if text is None or not at.names.is_part(text):
             continue
         taken = method == "search" or (method == "findall" and id(call) in first)
         if taken and (matches_anywhere(pattern) or matches_wrapper(pattern)):
@@ -355,7 +321,7 @@ def _text(node: ast.expr | None) -> str:
 
 def _reads(at: ReachedFunction, call: ast.Call) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else dotted_name(call.func) or ""
-    return bool(_READS.search(name)) and any(at.names.is_said(a) for a in call.args)
+    return bool(_READS.search(name)) and any(at.names.is_part(a) for a in call.args)
 
 
 def _nothing(at: ReachedFunction, test: ast.expr, read: set[str]) -> bool:
@@ -400,7 +366,7 @@ def _is_length(at: ReachedFunction, node: ast.AST) -> bool:
         isinstance(node, ast.Call)
         and dotted_name(node.func) == "len"
         and bool(node.args)
-        and at.names.is_said(node.args[0])
+        and at.names.is_part(node.args[0])
     )
 
 
@@ -488,7 +454,6 @@ def _keyword(node: ast.expr) -> bool:
 
 
 SMELL_RULES: tuple[SmellRule, ...] = (
-    evaluates,
     substring,
     error_pays,
     missing_pays,
@@ -496,9 +461,7 @@ SMELL_RULES: tuple[SmellRule, ...] = (
     changes_state,
     chance,
     backtracking,
-    blocking,
     unlimited,
-    alarm,
     length,
     keywords,
     whole_reply,

@@ -1,15 +1,26 @@
-"""Adapts two libraries to a confined process. Python imports this module at its start, from PYTHONPATH.
+"""Adapts two libraries to a confined process, and notes what the kernel refuses.
+
+Python imports this module at its start, from PYTHONPATH.
 
 `multiprocessing` and its copy in `datasets` let managers listen on Unix sockets, which are closed: they listen on
 loopback instead. verifiers 0.4 (v1/mcp/launch.py, `serve_in_runtime`) has a local tool server write its port to a file
 in /tmp, which is not writable: the file goes to the temporary folder instead. Standard library only.
+
+Code often catches the refusal of a file or a connection and goes on, with wrong results. So `open`, `os.open` and
+`socket.connect` write to the file that `NOTES` names what was refused to code of the environment, before they raise.
 """
 
 from __future__ import annotations
 
+import builtins
+import errno
+import functools
 import importlib.abc
 import importlib.machinery
+import io
+import os
 import pathlib
+import socket
 import sys
 import tempfile
 import types
@@ -93,6 +104,50 @@ def redirect(leads: Mapping[str, str]) -> None:
                     setattr(module, attribute, type(value)(leads[old] + text[len(old) :]))
 
 
+NOTES = "PRIME_LAB_REFUSED"
+"""Variable with the path of the file of refusals, one on a line."""
+_MOST_NOTES = 20
+_open_file = os.open
+_noted: set[str] = set()
+
+
+def _noting(function: Callable[..., Any], notes: str, trees: tuple[str, ...], place: int) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except PermissionError as error:
+            if error.errno in (errno.EACCES, errno.EPERM) and len(_noted) < _MOST_NOTES:
+                _note(str(args[place])[:200] if len(args) > place else "", notes, trees)
+            raise
+
+    return call
+
+
+def _note(what: str, notes: str, trees: tuple[str, ...]) -> None:
+    """Append a refusal, unless libraries alone asked for what was refused."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and not frame.f_code.co_filename.startswith(trees):
+        frame = frame.f_back
+    if frame is None or what in _noted:
+        return
+    _noted.add(what)
+    try:
+        written = _open_file(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.write(written, what.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+        os.close(written)
+    except OSError:
+        return
+
+
+def note_refusals(notes: str, trees: tuple[str, ...]) -> None:
+    """Note what is refused to code below `trees`, in this process."""
+    opened = _noting(io.open, notes, trees, 0)
+    builtins.open = io.open = opened
+    os.open = _noting(os.open, notes, trees, 0)
+    socket.socket.connect = _noting(socket.socket.connect, notes, trees, 1)  # type: ignore[method-assign]
+
+
 def install() -> None:
     """Adapt what is imported already, and the rest when it is imported."""
     for name, adapt in _ADAPTED.items():
@@ -103,3 +158,7 @@ def install() -> None:
 
 if __name__ == "sitecustomize":
     install()
+    _own = os.path.dirname(os.path.abspath(__file__))
+    _trees = tuple(p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != _own)
+    if os.environ.get(NOTES) and _trees:
+        note_refusals(os.environ[NOTES], _trees)

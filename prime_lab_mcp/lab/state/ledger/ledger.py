@@ -1,29 +1,34 @@
 """The ledger: an SQLite database outside the workspace with verdicts, intents, jobs, pushes, runs and spend.
 
 There is no other state. The gates are a pure function of these rows and the files (gates.py), so a restart, a second
-client or a second server on the same folder sees the same gates. Triggers refuse to update or delete a verdict. Rows
-about work in progress (jobs, intents) change in whole transactions.
+client or a second server on the same folder sees the same gates. The later row is what came later: clocks are set back,
+so `at` decides no order. Triggers refuse to update or delete a verdict. Rows about work in progress (jobs, intents)
+change in whole transactions.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import os
 import secrets
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from prime_lab_mcp.lab.base.errors import LedgerError
+from prime_lab_mcp.lab.base.errors import DISK_FULL, LedgerError
+from prime_lab_mcp.lab.base.process import new_holder
 from prime_lab_mcp.lab.base.settings import Platform
-from prime_lab_mcp.lab.state.holder import new_holder
 from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, Push, Run
-from prime_lab_mcp.lab.state.ledger.schema import MIGRATIONS, SCHEMA_VERSION, schema_statements
+from prime_lab_mcp.lab.state.ledger.schema import INDEXES, MIGRATIONS, SCHEMA_VERSION, schema_statements
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+log = logging.getLogger("prime_lab_mcp")
 
 
 class Ledger:
@@ -31,22 +36,26 @@ class Ledger:
 
     def __init__(self, path: Path, *, holder: str | None = None, now: Callable[[], float] = time.time) -> None:
         """`holder` names the process in the claims it takes; `now` is seconds since the epoch."""
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = path
         self._lock = threading.RLock()
         self._holder = holder or new_holder()
         self.now = now
+        self._classes: dict[tuple[str, ...], tuple[int, dict[tuple[Any, ...], int]]] = {}
+        """Of `decisive`: the last verdict that was read, and the newest of each class. Verdicts never change."""
+        self._open()
+
+    def _open(self) -> None:
         try:
-            self._db = sqlite3.connect(path, timeout=20, isolation_level=None, check_same_thread=False)
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _require_not_emptied(self._path)
+            self._db = sqlite3.connect(self._path, timeout=20, isolation_level=None, check_same_thread=False)
             self._db.row_factory = sqlite3.Row
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
+            self._file = _identity(self._path)
             self._migrate()
-        except sqlite3.Error as error:
-            raise LedgerError(
-                f"the ledger cannot be opened: {error}",
-                fix="Check that the state directory is writable and its disk not full, or name another (--state-dir).",
-            ) from error
+        except (sqlite3.Error, OSError) as error:
+            raise ledger_error(error, self._path, "opened") from error
 
     def close(self) -> None:
         self._db.close()
@@ -56,7 +65,7 @@ class Ledger:
     def record(self, evidence: Evidence) -> int:
         """Append one verdict and return its id."""
         row = {f.name: getattr(evidence, f.name) for f in fields(evidence) if f.name != "id"}
-        row["at"] = evidence.at or time.time()
+        row["at"] = evidence.at or self.now()
         return self._insert("evidence", row)
 
     def evidence(
@@ -68,6 +77,7 @@ class Ledger:
         source: str | None = None,
         content: str | None = None,
         config_sha256: str | None = None,
+        limit: int | None = None,
     ) -> list[Evidence]:
         """Verdicts that match every given field, newest first. Without `workspace`, those of all workspaces."""
         return [
@@ -80,11 +90,48 @@ class Ledger:
                 source=source,
                 content=content,
                 config_sha256=config_sha256,
+                limit=limit,
             )
         ]
 
+    def decisive(
+        self, workspace: str, tool: str, *, of_evaluations: bool = False, **fingerprint: str
+    ) -> list[Evidence]:
+        """The newest verdict of each class among those that match, newest first.
+
+        `fingerprint` is `source`, `content` or `config_sha256`. A class is what a gate can tell apart: arguments and
+        platform, and of verdicts on evaluations also model, harness, status, blockers and group size.
+        """
+        key = (workspace, tool, *next(iter(fingerprint.items())))
+        with self._lock:
+            last, classes = self._classes.pop(key, (0, {}))
+            clauses, values = self._where(workspace=workspace, tool=tool, **fingerprint)
+            columns = "id, env_args, platform" + (", model, harness, status, findings, data" if of_evaluations else "")
+            newer = self._db.execute(f"SELECT {columns} FROM evidence{clauses} AND id > ? ORDER BY id", (*values, last))
+            for row in newer:
+                last = row["id"]
+                classes[_class(row)] = last
+            self._classes[key] = (last, classes)
+            while len(self._classes) > _MOST_CLASSES:
+                del self._classes[next(iter(self._classes))]
+        rows = [self._db.execute("SELECT * FROM evidence WHERE id = ?", (id,)).fetchone() for id in classes.values()]
+        return sorted((Evidence(**_decoded(row)) for row in rows), key=lambda row: row.id, reverse=True)
+
+    def version(self) -> tuple[int, int]:
+        """A value that changes with every verdict and every override."""
+        row = self._db.execute(
+            "SELECT (SELECT coalesce(max(id), 0) FROM evidence), (SELECT coalesce(max(id), 0) FROM overrides)"
+        ).fetchone()
+        return int(row[0]), int(row[1])
+
     def remember(self, workspace: str, snapshot: Snapshot) -> None:
         """Record the files of a snapshot, so that a later report can name the files that changed."""
+        recorded = self._db.execute(
+            "SELECT 1 FROM snapshots WHERE workspace = ? AND environment = ? AND content = ? AND source = ?",
+            (workspace, snapshot.name, snapshot.content, snapshot.source),
+        ).fetchone()
+        if recorded is not None:
+            return
         self._write(
             "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
@@ -102,7 +149,7 @@ class Ledger:
         """sha256 of each file by path for a recorded fingerprint; empty for an unknown one."""
         key, value = ("source", source) if source else ("content", content)
         row = self._db.execute(
-            f"SELECT files FROM snapshots WHERE {key} = ? ORDER BY at DESC LIMIT 1", (value,)
+            f"SELECT files FROM snapshots WHERE {key} = ? ORDER BY rowid DESC LIMIT 1", (value,)
         ).fetchone()
         return dict(json.loads(row["files"])) if row else {}
 
@@ -144,11 +191,16 @@ class Ledger:
         return [Push(**{k: v for k, v in row.items() if k != "id"}) for row in rows]
 
     def record_run(self, run: Run) -> None:
+        """Record a run, or the new facts about a recorded one, which stays in its place."""
         row = self._row(run)
         row["data"] = json.dumps(dict(run.data))
         columns = ", ".join(row)
         marks = ", ".join("?" * len(row))
-        self._write(f"INSERT OR REPLACE INTO runs ({columns}) VALUES ({marks})", tuple(row.values()))
+        changes = ", ".join(f"{column} = excluded.{column}" for column in row if column not in ("id", "platform"))
+        self._write(
+            f"INSERT INTO runs ({columns}) VALUES ({marks}) ON CONFLICT (id, platform) DO UPDATE SET {changes}",
+            tuple(row.values()),
+        )
 
     def runs(
         self,
@@ -158,9 +210,17 @@ class Ledger:
         workspace: str | None = None,
         intent: str | None = None,
         kind: str | None = None,
+        limit: int | None = None,
     ) -> list[Run]:
-        rows = self._select("runs", id=id, platform=platform, workspace=workspace, intent=intent, kind=kind)
+        rows = self._select(
+            "runs", id=id, platform=platform, workspace=workspace, intent=intent, kind=kind, limit=limit
+        )
         return [Run(**row) for row in rows]
+
+    def training_names(self) -> frozenset[str]:
+        """The names of all training runs."""
+        rows = self._db.execute("SELECT DISTINCT name FROM runs WHERE kind = 'training'")
+        return frozenset(row["name"] for row in rows)
 
     def commit_spend(self, intent: str, amount: float, what: str, platform: Platform) -> None:
         """Count an upper-bound estimate against the cap, once per intent."""
@@ -196,10 +256,12 @@ class Ledger:
             bound = max(amount, counted)
             if cap is not None and self.spent(platform) - counted + bound > cap + 1e-9:
                 return False
-            self.commit_spend(intent, amount, what, platform)
+            # A new row, because the order of the rows says which evaluation came after which (`unasked`).
+            row = db.execute("SELECT max(id) AS last FROM spend").fetchone()
+            db.execute("DELETE FROM spend WHERE intent = ? AND platform = ?", (intent, platform))
             db.execute(
-                "UPDATE spend SET at = ?, amount = ?, asked = ? WHERE intent = ? AND platform = ?",
-                (self.now(), bound, asked, intent, platform),
+                "INSERT INTO spend (id, at, intent, amount, what, platform, asked) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                ((row["last"] or 0) + 1, self.now(), intent, bound, what, platform, asked),
             )
             return True
 
@@ -210,8 +272,8 @@ class Ledger:
     def unasked(self, platform: Platform) -> float:
         """US dollars of the evaluations that started without a question since a person was last asked about one."""
         row = self._db.execute(
-            "SELECT sum(amount) FROM spend WHERE platform = ? AND asked = 0 AND at >"
-            " coalesce((SELECT max(at) FROM spend WHERE platform = ? AND asked = 1), 0)",
+            "SELECT sum(amount) FROM spend WHERE platform = ? AND asked = 0 AND id >"
+            " coalesce((SELECT max(id) FROM spend WHERE platform = ? AND asked = 1), 0)",
             (platform, platform),
         )
         return float(row.fetchone()[0] or 0.0)
@@ -321,6 +383,13 @@ class Ledger:
         """Record that a person approved the token in a terminal."""
         self._write("UPDATE approvals SET approved_at = ? WHERE token = ?", (time.time(), token))
 
+    def approved(self, intent: str) -> bool:
+        """Whether a person approved this intent in a terminal."""
+        row = self._db.execute(
+            "SELECT 1 FROM approvals WHERE intent = ? AND approved_at IS NOT NULL", (intent,)
+        ).fetchone()
+        return row is not None
+
     def override(self, workspace: str, environment: str, fingerprint: str, code: str, reason: str) -> None:
         """Record that a person waived one blocker code for one fingerprint."""
         self._write(
@@ -340,7 +409,7 @@ class Ledger:
         with self.transaction() as db:
             row = db.execute(
                 "SELECT * FROM jobs WHERE intent = ? AND workspace = ? AND state IN ('starting', 'running')"
-                " AND lease > ? ORDER BY at DESC LIMIT 1",
+                " AND lease > ? ORDER BY rowid DESC LIMIT 1",
                 (job.intent, job.workspace, time.time()),
             ).fetchone()
             if row is not None:
@@ -382,10 +451,12 @@ class Ledger:
         environment: str | None = None,
         source: str | None = None,
         state: str | None = None,
+        limit: int | None = None,
     ) -> list[Job]:
         """Jobs that match every given field, newest first."""
         clauses, values = self._where(workspace=workspace, environment=environment, source=source, state=state)
-        rows = self._db.execute(f"SELECT * FROM jobs{clauses} ORDER BY at DESC, rowid DESC", values)
+        most = -1 if limit is None else limit
+        rows = self._db.execute(f"SELECT * FROM jobs{clauses} ORDER BY rowid DESC LIMIT ?", (*values, most))
         return [self._job(row) for row in rows]
 
     def unjudged(self, workspace: str) -> bool:
@@ -427,17 +498,22 @@ class Ledger:
     def _migrate(self) -> None:
         with self.transaction() as db:
             version = db.execute("PRAGMA user_version").fetchone()[0]
-            if version == SCHEMA_VERSION:
-                return
             if version > SCHEMA_VERSION:
                 raise LedgerError(
                     f"the ledger was written by a newer prime-lab-mcp (schema {version})",
                     fix="Upgrade prime-lab-mcp, or name another state directory with --state-dir.",
                 )
-            migrations = [statement for v in range(version, SCHEMA_VERSION) for statement in MIGRATIONS.get(v, ())]
-            for statement in migrations if version else schema_statements():
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            if version < SCHEMA_VERSION:
+                self._bring_to_schema(db, version)
+            for name, columns in INDEXES.items():
+                db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
+
+    @staticmethod
+    def _bring_to_schema(db: sqlite3.Connection, version: int) -> None:
+        migrations = [statement for v in range(version, SCHEMA_VERSION) for statement in MIGRATIONS.get(v, ())]
+        for statement in migrations if version else schema_statements():
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -451,17 +527,43 @@ class Ledger:
     def _outermost(self) -> Iterator[sqlite3.Connection]:
         try:
             self._db.execute("BEGIN IMMEDIATE")
+            while _identity(self._path) != self._file:
+                self._restore()
+                self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
             except BaseException:
-                self._db.execute("ROLLBACK")
+                with suppress(sqlite3.Error):  # a full disk has rolled back already
+                    self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise LedgerError(
-                f"the ledger could not be written: {error}",
-                fix="Check that the state directory is writable and its disk not full, then call again.",
-            ) from error
+        except (sqlite3.Error, OSError) as error:
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            raise ledger_error(error, self._path, "written") from error
+
+    def _restore(self) -> None:
+        """Put the deleted file of the ledger back, unless another server did, and go on with the file that is there.
+
+        The open file still holds every row. What was sent must stay known, or it would be sent again. The transaction
+        that is open here keeps other servers from writing into the deleted file meanwhile.
+        """
+        log.warning("the ledger %s was deleted or replaced while in use", self._path)
+        deleted = self._db
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        copy = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
+        try:
+            if not self._path.exists():
+                with copy.open("xb") as file:
+                    file.write(deleted.serialize())
+                    os.fsync(file.fileno())
+                with suppress(FileExistsError):
+                    os.link(copy, self._path)
+        finally:
+            copy.unlink(missing_ok=True)
+            deleted.execute("ROLLBACK")
+        self._classes.clear()
+        self._open()  # the former connection stays open for threads that read from it
 
     def _write(self, statement: str, values: Sequence[Any]) -> int:
         with self.transaction() as db:
@@ -478,11 +580,70 @@ class Ledger:
         clauses = " AND ".join(f"{k} = ?" for k in present)
         return (f" WHERE {clauses}" if clauses else "", tuple(present.values()))
 
-    def _select(self, table: str, **fields: Any) -> list[dict[str, Any]]:
+    def _select(self, table: str, limit: int | None = None, **fields: Any) -> list[dict[str, Any]]:
         clauses, values = self._where(**fields)
-        rows = self._db.execute(f"SELECT * FROM {table}{clauses} ORDER BY at DESC, rowid DESC", values)
-        json_columns = ("arguments", "sampling", "env_args", "toolchain", "findings", "data")
-        return [
-            {k: json.loads(v) if k in json_columns and isinstance(v, str) else v for k, v in dict(r).items()}
-            for r in rows
-        ]
+        most = -1 if limit is None else limit
+        rows = self._db.execute(f"SELECT * FROM {table}{clauses} ORDER BY rowid DESC LIMIT ?", (*values, most))
+        return [_decoded(row) for row in rows]
+
+
+def ledger_error(error: sqlite3.Error | OSError, path: Path, action: str = "read") -> LedgerError:
+    """The error that says what is wrong with the ledger and what to do about it."""
+    number, what = getattr(error, "sqlite_errorcode", 0) & 0xFF, f"the ledger cannot be {action}"
+    if number == sqlite3.SQLITE_FULL or (isinstance(error, OSError) and error.errno in DISK_FULL):
+        fix = f"Free some space where {path.parent} is, then call again."
+        return LedgerError(f"{what}: the disk is full", fix=fix, code="disk-full")
+    if number in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        fix = (
+            f"Ask the user to put back a copy of {path}, or to move it away: then everything has to be proven again, "
+            "and what was sent before is not known. Another --state-dir leaves the file as it is."
+        )
+        return LedgerError(f"{what}: the file is damaged", fix=fix, code="ledger-damaged")
+    if number == sqlite3.SQLITE_BUSY:
+        fix = f"Call again; if it repeats, end other prime-lab-mcp processes that use {path.parent}."
+        return LedgerError(f"{what}: another process holds it", fix=fix)
+    return LedgerError(f"{what}: {error}", fix=f"Check that {path.parent} is writable, then call again.")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file at a path; None if there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _require_not_emptied(path: Path) -> None:
+    """Raise for an empty file where the state directory shows that verdicts were recorded.
+
+    A server that starts at the same moment creates the file and fills it within a second.
+    """
+    used = any((path.parent / name).is_dir() for name in ("snapshots", "evals"))
+    for _ in range(10):
+        if not used or not path.exists() or path.stat().st_size or path.with_name(f"{path.name}-wal").exists():
+            return
+        time.sleep(0.1)
+    error = sqlite3.DatabaseError("the file is empty")
+    error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
+    raise error
+
+
+_JSON_COLUMNS = frozenset({"arguments", "sampling", "env_args", "toolchain", "findings", "data"})
+_MOST_CLASSES = 4_000
+"""Number of fingerprints whose classes of verdicts stay in memory."""
+
+
+def _decoded(row: sqlite3.Row) -> dict[str, Any]:
+    return {k: json.loads(v) if k in _JSON_COLUMNS and isinstance(v, str) else v for k, v in dict(row).items()}
+
+
+def _class(row: sqlite3.Row) -> tuple[Any, ...]:
+    """What a gate can tell apart about a verdict."""
+    basic = (row["env_args"], row["platform"])
+    if len(row) == len(basic) + 1:
+        return basic
+    blockers = tuple(f.get("code") for f in json.loads(row["findings"]) if f.get("severity") == "blocker")
+    groups = json.loads(row["data"]).get("usable_groups")
+    size = groups.get("group_size") if isinstance(groups, Mapping) else None
+    return (*basic, row["model"], row["harness"], row["status"], blockers, str(size))

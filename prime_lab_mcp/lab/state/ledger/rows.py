@@ -127,7 +127,7 @@ class IntentState:
     result: Mapping[str, Any]
     at: float
     holder: str = ""
-    """The holder of the claim (state/holder.py)."""
+    """The holder of the claim (base/process.py, `new_holder`)."""
 
 
 def evidence_from(

@@ -49,6 +49,24 @@ CREATE TABLE calls (
 """
 
 
+INDEXES = {
+    "evidence_by_source": "evidence (tool, source, workspace)",
+    "evidence_by_content": "evidence (tool, content, workspace, environment)",
+    "evidence_by_config": "evidence (tool, config_sha256, workspace)",
+    "evidence_by_environment": "evidence (tool, environment, workspace)",
+    "evidence_of_source": "evidence (source, workspace)",
+    "snapshots_by_source": "snapshots (source)",
+    "snapshots_by_content": "snapshots (content)",
+    "snapshots_by_cli_hash": "snapshots (cli_hash)",
+    "pushes_by_name": "pushes (owner, name)",
+    "pushes_by_source": "pushes (source)",
+    "jobs_by_state": "jobs (workspace, state, judged)",
+    "jobs_by_environment": "jobs (workspace, environment)",
+    "runs_by_kind": "runs (kind, name)",
+    "runs_by_workspace": "runs (workspace)",
+}
+"""Indexes for what every call asks. A ledger gets them when it is opened; they are no part of the schema's version."""
+
 MIGRATIONS = {1: ("ALTER TABLE spend ADD COLUMN asked INTEGER",)}
 """Statements that bring a ledger from a version to the next one."""
 

@@ -1,9 +1,17 @@
 """Recognises what goes wrong in a training run: pure functions over the rows of `prime train metrics`."""
 
-from prime_lab_mcp.lab.training.anomalies.anomaly import Anomaly, AnomalyEvidence, rank_anomalies
+from prime_lab_mcp.lab.training.anomalies.anomaly import (
+    USUAL_STEP_SECONDS,
+    Anomaly,
+    AnomalyEvidence,
+    empty_batches,
+    long_queue,
+    overrun,
+    rank_anomalies,
+    stall,
+)
 from prime_lab_mcp.lab.training.anomalies.find import find_anomalies
 from prime_lab_mcp.lab.training.anomalies.learning import SILENT_WARN
-from prime_lab_mcp.lab.training.anomalies.operation import USUAL_STEP_SECONDS, empty_batches, long_queue, overrun, stall
 
 __all__ = [
     "SILENT_WARN",

@@ -1,7 +1,10 @@
-"""An anomaly of a training run, with the metric that shows the anomaly."""
+"""An anomaly of a training run with the metric that shows it, and the anomalies of a run's operation: a stall, a cost
+above the agreed bound, a long queue, empty batches.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -42,6 +45,101 @@ class Anomaly:
         return fields | ({"evidence": self.evidence.as_json()} if self.evidence else {})
 
 
-def rank_anomalies(found: Sequence[Anomaly]) -> list[Anomaly]:
+def rank_anomalies(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
     """Sort anomalies: level `stop` first, then the earliest."""
-    return sorted(found, key=lambda a: (a.level != "stop", a.since_step))
+    return sorted(anomalies, key=lambda a: (a.level != "stop", a.since_step))
+
+
+STALL_SECONDS, STALL_TIMES, STALL_SEVERE = 600.0, 5.0, 3.0
+"""A stall is a time without a finished step: at least these seconds and these times the usual step. At `STALL_SEVERE`
+times that limit the level is `stop`. These numbers are our judgement."""
+USUAL_STEP_SECONDS = 360.0
+"""Seconds that a step takes where the run reports no step time; `submit_training` prices with the same estimate."""
+QUEUED_SECONDS = 1800.0
+"""Seconds in the queue after which another GPU type is suggested. This number is our judgement."""
+EMPTY_BATCHES = 3
+"""Consecutive empty batches from which the level is `stop`; prime-rl 559b4477 itself gives up after ten."""
+_EMPTY_BATCH = re.compile(
+    r"(?:empty train batch|No admitted train payload)[^\n]{0,200}?"
+    r"\(consecutive (?:empty batches|zero-output batch equivalents):\s*(\d+)/(\d+)\)"
+)
+
+
+def stall(last_step: int, idle_seconds: float, step_seconds: float | None) -> Anomaly | None:
+    """A running run that finishes no step. `idle_seconds` counts from the last finished step."""
+    usual = step_seconds or USUAL_STEP_SECONDS
+    limit = max(STALL_SECONDS, STALL_TIMES * usual)
+    if idle_seconds <= limit:
+        return None
+    severe = idle_seconds > STALL_SEVERE * limit
+    return Anomaly(
+        "stall",
+        "stop" if severe else "warn",
+        max(0, last_step),
+        f"no step ended for {idle_seconds / 60:.0f} minutes; one usually takes {usual / 60:.1f}",
+        "Look at the logs of the env-server and inference; control_run restart goes on from the last checkpoint.",
+        AnomalyEvidence("seconds since the last step", idle_seconds, STALL_SEVERE * limit if severe else limit),
+    )
+
+
+def overrun(spend: float | None, limit: float | None, step: int, expected: float | None = None) -> Anomaly | None:
+    """A run that has cost more than the agreed bound (`stop`), or will at its present pace (`warn`). US dollars."""
+    if limit is None or spend is None:
+        return None
+    if spend > limit:
+        return Anomaly(
+            "overrun",
+            "stop",
+            max(0, step),
+            f"it has cost ${spend:.2f}, more than the ${limit:.2f} that was agreed on",
+            "Ask the user whether to go on; control_run stop ends the billing.",
+            AnomalyEvidence("spend in US dollars", spend, limit),
+        )
+    if expected is None or expected <= limit:
+        return None
+    return Anomaly(
+        "overrun",
+        "warn",
+        max(0, step),
+        f"it has cost ${spend:.2f} and will cost about ${expected:.2f} at this pace, more than the ${limit:.2f} that "
+        "was agreed on",
+        "Tell the user; control_run stop or pause ends the billing before that.",
+        AnomalyEvidence("expected spend in US dollars", expected, limit),
+    )
+
+
+def long_queue(waited_seconds: float) -> Anomaly | None:
+    """A run that waits long for GPUs."""
+    if waited_seconds < QUEUED_SECONDS:
+        return None
+    return Anomaly(
+        "queue",
+        "warn",
+        0,
+        f"it has waited {waited_seconds / 60:.0f} minutes for GPUs; nothing is billed meanwhile",
+        "Wait, or stop it and submit with a GPU type that is available now (search_hub kind=gpu).",
+        AnomalyEvidence("seconds in the queue", waited_seconds, QUEUED_SECONDS),
+    )
+
+
+def empty_batches(log: str, last_step: int) -> Anomaly | None:
+    """Batches without a trainable rollout. Such a batch ends no step and uploads no metrics.
+
+    `log` is the newest part of the orchestrator's log, which alone shows these batches. A step that ended after the
+    last warning clears the warning.
+    """
+    warnings = list(_EMPTY_BATCH.finditer(log))
+    if not warnings:
+        return None
+    in_a_row, limit = int(warnings[-1][1]), int(warnings[-1][2])
+    if re.search(r"Step \d+ \| ", log[warnings[-1].end() :]):
+        return None
+    return Anomaly(
+        "no-signal",
+        "stop" if in_a_row >= EMPTY_BATCHES else "warn",
+        max(0, last_step),
+        f"{in_a_row} batches in a row held nothing to train on, so no step ends; prime-rl gives up after {limit}",
+        "Stop it. Every group scored all the same or was refused by the curriculum: choose tasks of middling "
+        "difficulty, and test_reward.",
+        AnomalyEvidence("orchestrator log: consecutive empty batches", in_a_row, EMPTY_BATCHES),
+    )

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from prime_lab_mcp.lab.training.anomalies.anomaly import Anomaly, AnomalyEvidence
-from prime_lab_mcp.lab.training.anomalies.operation import EMPTY_BATCHES
+from prime_lab_mcp.lab.training.anomalies.anomaly import EMPTY_BATCHES, Anomaly, AnomalyEvidence
 from prime_lab_mcp.lab.training.metrics import (
     FEW_POINTS,
     WINDOW_STEPS,

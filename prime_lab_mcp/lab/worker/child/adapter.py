@@ -1,20 +1,28 @@
-"""The interface between the request loop and the environments of both generations."""
+"""The interface between the request loop and the environments of both generations, and the search for the present
+tasks of stored rollouts.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from types import ModuleType
+from typing import Any
 
-from . import audit
+from . import side_effects
 from .observer import Observation
 from .protocol import (
     CaseRequest,
     FactsReply,
     LoadReply,
     LoadRequest,
+    LocateReply,
+    LocateRequest,
+    PlaceReply,
     RescoreRequest,
     RolloutsReply,
     RolloutsRequest,
@@ -27,7 +35,45 @@ from .protocol import (
     StoredCase,
 )
 from .side_effects import ScoringAttempt
-from .stored_rollouts import TaskIndex
+
+
+def digest(value: Any) -> str:
+    """A short fingerprint of JSON data."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+class TaskIndex(ABC):
+    """The present tasks, by fingerprints of what they ask and of all they hold."""
+
+    @abstractmethod
+    def find(self, stored: dict[str, Any], whole: bool) -> tuple[int | None, str]:
+        """The present row of a stored task; or None, and why there is none.
+
+        With `whole` a task matches only if all that it holds is unchanged, not only what it asks.
+        """
+
+    @abstractmethod
+    def record(self, row: int) -> dict[str, Any]:
+        """What a new record of a rollout holds of this task."""
+
+    @abstractmethod
+    def fingerprints(self) -> Iterator[str]:
+        """A fingerprint of what each task asks, in order."""
+
+
+def locate(adapter: Adapter, request: LocateRequest) -> LocateReply:
+    """For each stored task its present row or why there is none; with `all`, what every present task asks."""
+    index = adapter.task_index(request["limit"])
+    found: list[PlaceReply] = []
+    for stored in request["tasks"]:
+        row, why = index.find(stored, request["whole"])
+        found.append({"row": row, "why": why, "task": index.record(row) if row is not None else None})
+    return {
+        "found": found,
+        "unfit": adapter.unfit_for_rescoring(),
+        "grouped": adapter.grouped,
+        "asked": list(index.fingerprints())[: request["limit"]] if request["all"] else [],
+    }
 
 
 class Adapter(ABC):
@@ -78,6 +124,10 @@ class Adapter(ABC):
         """Run whole rollouts with a scripted model."""
 
     @abstractmethod
+    def solution(self, row: int) -> Any:
+        """What the environment states as the solution of a task (solutions.py). Raises BadSolution if there is none."""
+
+    @abstractmethod
     def task_index(self, limit: int) -> TaskIndex:
         """The index of the present tasks by their content, built once."""
 
@@ -110,7 +160,7 @@ class Adapter(ABC):
         started = time.perf_counter()
         try:
             scoring = start()
-            with audit.watching(observation, key):
+            with side_effects.watching(observation, key):
                 loop.run_until_complete(asyncio.wait_for(scoring, timeout))
         except BaseException as error:
             observation.scoring_failed(error, time.perf_counter() - started, timeout)
@@ -119,5 +169,5 @@ class Adapter(ABC):
         seconds = time.perf_counter() - started
         observation.check_duration(seconds, timeout, first=not self.scored)
         self.scored = True
-        audit.look_behind(observation)
+        side_effects.look_behind(observation)
         return seconds * 1000

@@ -21,7 +21,6 @@ from types import ModuleType
 from typing import Any
 
 from . import (
-    audit,
     coercion,
     judges,
     messages_v0,
@@ -52,6 +51,7 @@ from .protocol import (
     SideEffectsReply,
     StoredCase,
 )
+from .solutions import BadSolution
 from .stored_rollouts_v0 import TaskIndexV0
 
 _HIDDEN = ("prompt", "example_id", "task", "env_id")
@@ -74,6 +74,7 @@ class AdapterV0(Adapter):
         if not callable(build):
             raise AttributeError(f"{module.__name__} has no function load_environment")
         self.build = build
+        self.stated_solution = getattr(module, "solution", None)
         self.env = build(**_coerced(build, request["env_args"]))
         if not isinstance(self.env, self.verifiers.Environment):
             raise TypeError(f"load_environment returned {type(self.env).__name__}, not a verifiers Environment")
@@ -93,6 +94,7 @@ class AdapterV0(Adapter):
             "tasks": len(table) if table is not None else 0,
             "infinite": False,
             "turns": scripted_rollouts_v0.applies(self),
+            "solutions": callable(self.stated_solution),
             "rewards": rewards,
             "fields": [c for c in table.column_names if c not in _HIDDEN] if table is not None else [],
             "system_prompt": coercion.to_json(getattr(self.env, "system_prompt", None)),
@@ -192,7 +194,7 @@ class AdapterV0(Adapter):
         return loop
 
     def measure_side_effects(self, cases: list[SideEffectsCase], timeout: float) -> list[SideEffectsReply]:
-        with audit.watching(Observation()):
+        with side_effects.watching(Observation()):
             return self.event_loop().run_until_complete(side_effects.measure(self, cases, timeout))
 
     def changed_since_loading(self, row: int) -> list[str]:
@@ -200,6 +202,19 @@ class AdapterV0(Adapter):
 
     def run_rollouts(self, request: RolloutsRequest) -> RolloutsReply:
         return scripted_rollouts_v0.run(self, request)
+
+    def solution(self, row: int) -> Any:
+        """What `solution(info)` gives. It may name other columns of the row instead, as a reward function may."""
+        function = self.stated_solution
+        if not callable(function):
+            raise BadSolution("the package has no function solution")
+        raw = copy.deepcopy(self.raw_row(row)) or {}
+        fields = {**raw, "info": messages_v0.parsed_info(raw.get("info")) or {}}
+        named = list(inspect.signature(function).parameters)
+        missing = [name for name in named if name not in fields]
+        if missing:
+            raise BadSolution(f"solution takes {missing[0]!r}, which no column of the rows is called")
+        return function(**{name: fields[name] for name in named})
 
     def task_index(self, limit: int) -> TaskIndexV0:
         if self._index is None:

@@ -2,6 +2,10 @@
 
 Rewards run through `Task.score`, as in evaluation and training. The hooks are wrapped in order to observe their real
 results, because `score` converts values and stops at the first exception.
+
+The adapter also tries whether a task survives the wire between trainer and env server. The env server never calls
+`load()`: the trainer sends it `TaskData` as JSON, from which the env server rebuilds
+`TaskT(DataT.model_validate(...), config.task)` (verifiers 0.4.0, serve/server.py).
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import json
 import math
 import random
 import time
@@ -18,16 +23,13 @@ from types import ModuleType
 from typing import Any
 
 from . import (
-    audit,
     coercion,
     config_v1,
     judges,
     observer,
     scoring_v1,
     scripted_rollouts_v1,
-    serialisation_v1,
     side_effects,
-    stored_rollouts_v1,
 )
 from .adapter import Adapter
 from .observer import Observation
@@ -37,6 +39,7 @@ from .protocol import (
     FactsReply,
     LoadReply,
     LoadRequest,
+    LossyReply,
     RescoreRequest,
     RewardReply,
     RolloutsReply,
@@ -45,12 +48,97 @@ from .protocol import (
     RowsReply,
     RowsRequest,
     ScoreReply,
+    SentTask,
     ServeRequest,
     SideEffectsCase,
     SideEffectsReply,
     StoredCase,
 )
-from .stored_rollouts_v1 import TaskIndexV1
+from .scoring_v1 import TaskIndexV1
+from .solutions import BadSolution
+
+_TRIPS = 500
+"""Tasks that are serialised and rebuilt; of a larger set evenly spaced ones."""
+_SHOWN = 3
+_SENT = 3
+_LARGEST = 2**64 - 1
+
+
+def tried_rows(size: int, wanted: int = _TRIPS) -> list[int]:
+    """The rows of the tasks that are serialised and rebuilt."""
+    return list(range(size)) if size <= wanted else [i * size // wanted for i in range(wanted)]
+
+
+def sent_tasks(tasks: list[Any], rows: list[int]) -> list[SentTask]:
+    """A few tasks as they are sent."""
+    return [{"row": i, "data": d} for i in rows[:_SENT] if (d := _dumped(tasks[i].data)) is not None]
+
+
+def lossy_tasks(tasks: list[Any], rows: list[int], declared: type[Any]) -> tuple[list[LossyReply], int]:
+    """Some of the tasks that do not come back equal, and their number."""
+    lost = [(i, *loss) for i in rows if (loss := lossy(tasks[i].data, declared))]
+    return [{"row": i, "field": name, "why": coercion.text(why, 300)} for i, name, why in lost[:_SHOWN]], len(lost)
+
+
+def _dumped(data: Any) -> Any:
+    try:
+        return json.loads(json.dumps(data.model_dump(mode="json"), allow_nan=False))
+    except Exception:
+        return None
+
+
+def lossy(data: Any, declared: type[Any]) -> tuple[str, str] | None:
+    """The field that does not survive the wire, and why; None when the task comes back equal."""
+    try:
+        sent = data.model_dump(mode="json")
+        text = json.dumps(sent)
+    except Exception as error:
+        return _culprit(data), f"{type(error).__name__}: {error}"
+    if (name := _too_large(sent)) is not None:
+        return name, "an integer beyond 64 bits cannot be sent"
+    try:
+        again = declared.model_validate(json.loads(text))
+    except Exception as error:
+        return "", f"what was sent is refused: {error}"
+    if type(data) is not declared:
+        more = sorted(set(type(data).model_fields) - set(declared.model_fields))
+        what = f"its fields {', '.join(more)} are dropped" if more else "its class is replaced"
+        return "", f"the data is a {type(data).__name__}, the Task declares {declared.__name__}: {what}"
+    for name in declared.model_fields:
+        before, after = getattr(data, name), getattr(again, name)
+        if not _same(before, after):
+            return name, f"{type(before).__name__} {before!r:.80} comes back as {type(after).__name__} {after!r:.80}"
+    return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if repr(one) == repr(other):  # NaN equals itself here
+        return True
+    try:
+        return bool(one == other) and type(one) is type(other)
+    except Exception:
+        return False
+
+
+def _culprit(data: Any) -> str:
+    for name in type(data).model_fields:
+        try:
+            json.dumps(data.model_dump(mode="json", include={name}))
+        except Exception:
+            return str(name)
+    return ""
+
+
+def _too_large(sent: dict[str, Any]) -> str | None:
+    def large(value: Any) -> bool:
+        if isinstance(value, int):
+            return not -(2**63) <= value <= _LARGEST
+        if isinstance(value, dict):
+            return any(map(large, value.values()))
+        return isinstance(value, list) and any(map(large, value))
+
+    return next((name for name, value in sent.items() if large(value)), None)
+
 
 _COUNT_LIMIT = 200_000
 _COUNT_SECONDS = 20.0
@@ -94,8 +182,8 @@ class AdapterV1(Adapter):
     def facts(self) -> FactsReply:
         declared = self.kind.task_type()
         data_type = declared.data_type()
-        tried = serialisation_v1.tried_rows(len(self.tasks))
-        lossy, lossy_total = serialisation_v1.lossy_tasks(self.tasks, tried, data_type)
+        tried = tried_rows(len(self.tasks))
+        lossy, lossy_total = lossy_tasks(self.tasks, tried, data_type)
         split = config_v1.held_out(self.taskset.config)
         return {
             "args": list(config_v1.arguments(type(self.taskset.config), self.v1)),
@@ -108,7 +196,7 @@ class AdapterV1(Adapter):
             "lossy_total": lossy_total,
             "roles": config_v1.roles(self),
             "shapes": config_v1.schemas(self),
-            "wire": serialisation_v1.sent_tasks(self.tasks, tried),
+            "wire": sent_tasks(self.tasks, tried),
         }
 
     def serve(self, module: ModuleType, request: ServeRequest) -> list[ScoreReply]:
@@ -141,6 +229,8 @@ class AdapterV1(Adapter):
             "infinite": self.infinite,
             "turns": scripted_rollouts_v1.applies(self),
             "own_run": config_v1.has_own_run(self),
+            "solutions": first is not None and _states_solution(first),
+            "task_class": self.kind.task_type().__name__,
             "rewards": self._rewards(first),
             "fields": [name for name in data_type.model_fields if name not in base],
             "system_prompt": coercion.to_json(first.data.system_prompt) if first is not None else None,
@@ -254,7 +344,7 @@ class AdapterV1(Adapter):
         self.pull(max(case["row"] for case in cases) + 1, _COUNT_SECONDS)
         for case in cases:
             self.remember(case["row"])
-        with audit.watching(Observation()):
+        with side_effects.watching(Observation()):
             return self.event_loop().run_until_complete(side_effects.measure(self, cases, timeout))
 
     def changed_since_loading(self, row: int) -> list[str]:
@@ -276,16 +366,22 @@ class AdapterV1(Adapter):
     def run_rollouts(self, request: RolloutsRequest) -> RolloutsReply:
         return scripted_rollouts_v1.run(self, request)
 
+    def solution(self, row: int) -> Any:
+        task = self.tasks[row]
+        if not _states_solution(task):
+            raise BadSolution(f"{type(task).__name__} has no method solution")
+        return task.solution
+
     def task_index(self, limit: int) -> TaskIndexV1:
         if self._index is None:
             self._index = TaskIndexV1(self, limit)
         return self._index
 
     def unfit_for_rescoring(self) -> str:
-        return stored_rollouts_v1.unfit(self)
+        return scoring_v1.unfit_stored(self)
 
     def rescore(self, case: StoredCase, request: RescoreRequest) -> ScoreReply:
-        return stored_rollouts_v1.score(self, case, request)
+        return scoring_v1.score_stored(self, case, request)
 
     async def _score(self, task: Any, trace: Any, observation: Observation) -> None:
         watched = scoring_v1.observed(task, observation)
@@ -313,6 +409,10 @@ class AdapterV1(Adapter):
         if kind.setup is not base.setup or kind.finalize is not base.finalize:
             return True
         return scoring_v1.hooks_use_runtime(task)
+
+
+def _states_solution(task: Any) -> bool:
+    return getattr(task, "solution", None) is not None
 
 
 def _exported(module: ModuleType, base: type) -> Any:

@@ -89,7 +89,7 @@ class Failure(ErrorReply):
 
 
 class ProblemReply(TypedDict):
-    """A problem of a scored case. `code` is a `ProblemCode` of problems.py; `detail` is a type, host or path."""
+    """A problem of a scored case. `code` is a `ProblemCode` of worker/faults.py; `detail` is a type, host or path."""
 
     code: str
     detail: str
@@ -134,6 +134,8 @@ class LoadReply(TypedDict):
     infinite: bool
     turns: bool
     own_run: NotRequired[bool]
+    solutions: bool
+    task_class: NotRequired[str]
     rewards: list[RewardReply]
     fields: list[str]
     system_prompt: Any
@@ -360,6 +362,7 @@ class RolloutReply(TypedDict):
     turns: int
     tools: list[ToolReply]
     state: list[str]
+    unplayable: str
     alone: float | None
     again: float | None
     ms: float

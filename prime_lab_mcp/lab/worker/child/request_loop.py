@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from . import coercion, environment, observer, stored_rollouts
-from .adapter import Adapter
+from . import coercion, environment, observer
+from .adapter import Adapter, locate
 from .adapter_v0 import AdapterV0
 from .adapter_v1 import AdapterV1
 from .protocol import Request, RescoreRequest, ScoreReply, ScoreRequest
@@ -124,7 +124,7 @@ def _result(adapter: Adapter, request: Request) -> object:
     if request["op"] == "rollout":
         return adapter.run_rollouts(request)
     if request["op"] == "locate":
-        return stored_rollouts.locate(adapter, request)
+        return locate(adapter, request)
     raise ValueError(f"no operation is called {request['op']!r}")
 
 

@@ -1,8 +1,10 @@
 """The scripted model for whole rollouts, and the description of rollouts, for both generations.
 
-A script is JSON data. Each of its `turns` is a text, `{"calls": [[tool, arguments]]}`, or `{"tools": TEXT}`, which
-calls every offered tool once, with arguments that fit its schema and TEXT for every text argument. `then` is the
-behaviour after the last turn: `repeat` the last text, or `silence`.
+A script is JSON data. Each of its `turns` is a text, `{"calls": [[tool, arguments]], "text": TEXT}`, or
+`{"tools": TEXT}`, which calls every offered tool once, with arguments that fit its schema and TEXT for every text
+argument. `then` is the behaviour after the last turn: `repeat` the last text, or `silence`. With `solution`, the model
+plays a solution instead, changed as `change` says (solutions.py): a list of messages, or true for the one that the
+environment states.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import coercion, environment
+from . import coercion, environment, solutions
 from .protocol import ErrorReply, ToolReply
+from .solutions import SolutionPlayer, SolutionTurn
 
 MESSAGES = 400
 TEXT = 4000
+_WHOLE = 100_000
 _TOOLS = 8
 """Most tools of one environment that are called; more calls would use up the turns of the rollout."""
 _DEPTH = 6
@@ -25,11 +29,17 @@ _FILL = "example"
 
 
 class ScriptedModel:
-    """Plays one script. After `limit` turns, the model calls `over` instead of answering."""
+    """Plays one script. After `limit` turns, the model calls `over` instead of answering.
 
-    def __init__(self, script: dict[str, Any], limit: int) -> None:
-        self.script, self.limit = script, limit
-        self.turns: list[Any] | None = None
+    `solve` gives the environment's own solution of the task, where the script asks for one.
+    """
+
+    def __init__(self, script: dict[str, Any], limit: int, solve: Callable[[], Any] = lambda: None) -> None:
+        self.script, self.limit, self.solve = script, limit, solve
+        self.turns: list[SolutionTurn] | None = None
+        self.player: SolutionPlayer | None = None
+        self.unplayable = ""
+        """Why the solution cannot be played."""
         self.spoken = 0
         self.asked = 0
         self.tools: list[dict[str, Any]] = []
@@ -37,36 +47,58 @@ class ScriptedModel:
 
     @property
     def ended(self) -> bool:
-        """Whether the environment requested more turns than the limit."""
-        return self.asked > self.limit
+        """Whether the environment requested more turns than the limit, or the solution cannot be played."""
+        return self.asked > self.limit or bool(self.unplayable)
 
     def offered(self, tools: list[dict[str, Any]]) -> None:
         """Add the tools of a request, each with name, description and parameters."""
         known = {t["name"] for t in self.tools}
         self.tools += [t for t in tools if t["name"] not in known]
 
-    def next(self) -> Any:
-        """The model's next turn: a text, or a list of [tool, arguments]; None when the limit is reached."""
+    async def next(self, messages: list[Any]) -> SolutionTurn | None:
+        """The model's next turn after these messages; None when the rollout is to be ended."""
         self.asked += 1
-        if self.ended:
+        turn = None if self.ended else await self._next(messages)
+        if turn is None:
             self.over()
             return None
+        self.spoken += 1
+        return turn
+
+    async def _next(self, messages: list[Any]) -> SolutionTurn | None:
+        if self.script.get("solution"):
+            return await self._solving(messages)
         if self.turns is None:
             self.turns = [turn for raw in self.script["turns"] for turn in self._said(raw)]
-        number, self.spoken = self.spoken, self.spoken + 1
-        if number < len(self.turns):
-            return self.turns[number]
+        if self.spoken < len(self.turns):
+            return self.turns[self.spoken]
         if self.script.get("then") == "silence":
-            return ""
-        texts = [turn for turn in self.turns if isinstance(turn, str)]
-        return texts[-1] if texts else ""
+            return SolutionTurn("")
+        texts = [turn.text for turn in self.turns if turn.text is not None]
+        return SolutionTurn(texts[-1] if texts else "")
 
-    def _said(self, turn: Any) -> list[Any]:
+    async def _solving(self, messages: list[Any]) -> SolutionTurn | None:
+        try:
+            if self.player is None:
+                given = self.script["solution"]
+                solution = await solutions.stated(self.solve()) if given is True else given
+                self.player = SolutionPlayer(solution, self.script.get("change"), self.script.get("text") or "")
+            return await self.player.next(self.spoken + 1, message_dicts(messages))
+        except Exception as error:
+            found = environment.failure(error)
+            place = f" ({found['where']})" if found["where"] else ""
+            self.unplayable = f"{found['type']}: {found['message']}{place}"
+            return None
+
+    def _said(self, turn: Any) -> list[SolutionTurn]:
         if isinstance(turn, str):
-            return [turn]
+            return [SolutionTurn(turn)]
         if "calls" in turn:
-            return [turn["calls"]]
-        return [[[tool["name"], arguments(tool["parameters"], turn["tools"])]] for tool in self.tools[:_TOOLS]]
+            return [SolutionTurn(turn.get("text"), tuple((name, given) for name, given in turn["calls"]))]
+        return [
+            SolutionTurn(None, ((tool["name"], arguments(tool["parameters"], turn["tools"])),))
+            for tool in self.tools[:_TOOLS]
+        ]
 
 
 def arguments(schema: Any, text: str | None = None) -> dict[str, Any]:
@@ -174,10 +206,14 @@ def message_dicts(found: list[Any]) -> list[dict[str, Any]]:
     return shown
 
 
-def cut(shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first `MESSAGES` messages, each cut to `TEXT` characters."""
+def cut(shown: list[dict[str, Any]], script: dict[str, Any]) -> list[dict[str, Any]]:
+    """The first `MESSAGES` messages, each cut to `TEXT` characters.
+
+    The messages of a solution are hardly cut: completions that begin with them are scored.
+    """
+    limit = _WHOLE if script.get("solution") else TEXT
     return [
-        {**m, "content": None if m["content"] is None else coercion.text(m["content"], TEXT)} for m in shown[:MESSAGES]
+        {**m, "content": None if m["content"] is None else coercion.text(m["content"], limit)} for m in shown[:MESSAGES]
     ]
 
 

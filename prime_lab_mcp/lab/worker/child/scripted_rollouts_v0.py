@@ -12,6 +12,7 @@ from . import coercion, messages_v0, scripted_rollouts
 from .messages_v0 import VERIFIERS_STATE_KEYS
 from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
 from .scripted_rollouts import ScriptedModel, raw_arguments
+from .solutions import SolutionTurn
 
 if TYPE_CHECKING:
     from .adapter_v0 import AdapterV0
@@ -61,7 +62,7 @@ def run(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
             result["again"] = loop.run_until_complete(one.again())
             case: CaseRequest = {"row": one.asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
-        result["messages"] = scripted_rollouts.cut(result["messages"])
+        result["messages"] = scripted_rollouts.cut(result["messages"], one.asked["script"])
     return {"rollouts": found, "unavailable": "", "by_design": False}
 
 
@@ -72,7 +73,11 @@ class _Rollout:
         route = messages_v0.routed(adapter.env, messages_v0.parsed_info(self.raw.get("info")))
         declared = getattr(route, "max_turns", -1)
         self.bounded = isinstance(declared, int) and declared > 0
-        self.player = ScriptedModel(asked["script"], request["turns"] if self.bounded else request["endless"])
+        self.player = ScriptedModel(
+            asked["script"],
+            request["turns"] if self.bounded else request["endless"],
+            lambda: adapter.solution(asked["row"]),
+        )
         self.before: Any = None
         self.errors: list[ErrorReply] = []
 
@@ -93,7 +98,7 @@ class _Rollout:
         except Exception as error:
             self.errors.append(scripted_rollouts.error_summary(error))
         if self.player.ended:
-            end = "cut" if self.bounded else "endless"
+            end = "not-run" if self.player.unplayable else "cut" if self.bounded else "endless"
         result = adapter.scoring_result(state, 0.0)
         recorded = state.get("error") if state is not None else None
         if isinstance(recorded, BaseException):
@@ -111,6 +116,7 @@ class _Rollout:
             "turns": self.player.spoken,
             "tools": scripted_rollouts.offered_tools(self.player),
             "state": self._keys(state),
+            "unplayable": self.player.unplayable,
             "alone": None,
             "again": None,
             "ms": (time.perf_counter() - started) * 1000,
@@ -155,17 +161,16 @@ class _Rollout:
             self: Any, prompt: Any, model: Any, sampling_args: Any, tools: Any = None, **_: Any
         ) -> Any:
             player.offered([_tool(t) for t in tools or ()])
-            said = player.next()
+            said = await player.next(list(prompt) if isinstance(prompt, list) else [])
             await asyncio.sleep(0)  # where the rollout was ended, it ends here
-            calls = None
-            if not isinstance(said, str):
-                calls = [
-                    types.ToolCall(id=f"call_{player.spoken}_{n}", name=name, arguments=raw_arguments(given))
-                    for n, (name, given) in enumerate(said or ())
-                ]
+            said = said or SolutionTurn("")
+            calls = [
+                types.ToolCall(id=f"call_{player.spoken}_{n}", name=name, arguments=raw_arguments(given))
+                for n, (name, given) in enumerate(said.calls)
+            ]
             message = types.ResponseMessage(
                 role="assistant",
-                content=said if isinstance(said, str) else None,
+                content=said.text,
                 tool_calls=calls or None,
                 finish_reason="tool_calls" if calls else "stop",
                 is_truncated=False,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from . import coercion, config_v1, environment, scoring_v1, scripted_rollouts
 from .protocol import CaseRequest, ErrorReply, RolloutEnd, RolloutReply, RolloutsReply, RolloutsRequest, ScriptedRollout
 from .scripted_rollouts import ScriptedModel, error_summary, raw_arguments
+from .solutions import SolutionTurn
 
 if TYPE_CHECKING:
     from .adapter_v1 import AdapterV1
@@ -77,7 +78,7 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
         if result["end"] == "ended" and result["ok"] and result.get("linear"):
             case: CaseRequest = {"row": asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
-        result["messages"] = scripted_rollouts.cut(result["messages"])
+        result["messages"] = scripted_rollouts.cut(result["messages"], asked["script"])
     return {"rollouts": found, "unavailable": "", "by_design": False}
 
 
@@ -165,7 +166,9 @@ class _Driver:
                 return self._result(None, None, [], "not-run", 0.0)
             task = self.adapter.tasks[asked["row"]]
             limit = self.request["turns" if self.bounded else "endless"]
-            player = self.models[f"rollout-{number}"] = ScriptedModel(asked["script"], limit)
+            player = self.models[f"rollout-{number}"] = ScriptedModel(
+                asked["script"], limit, lambda: self.adapter.solution(asked["row"])
+            )
             client = clients.EvalClientConfig(base_url=url, api_key_var=_KEY)
             ctx = clients.ModelContext(model=f"rollout-{number}", client=client)
             started = time.perf_counter()
@@ -184,7 +187,7 @@ class _Driver:
             except Exception as error:
                 errors.append(error_summary(error, "run"))
             if player.ended:
-                end = "cut" if self.bounded else "endless"
+                end = "not-run" if player.unplayable else "cut" if self.bounded else "endless"
             result = self._result(episode, player, errors, end, (time.perf_counter() - started) * 1000, task)
             result["again"] = await self._again(task, episode) if end == "ended" else None
             return result
@@ -212,6 +215,7 @@ class _Driver:
             "turns": player.spoken if player is not None else 0,
             "tools": scripted_rollouts.offered_tools(player) if player is not None else [],
             "state": self._state(trace),
+            "unplayable": player.unplayable if player is not None else "",
             "alone": None,
             "again": None,
             "ms": ms,
@@ -281,7 +285,7 @@ class _Driver:
         if player is None:
             return web.json_response({"error": {"message": "no such model"}}, status=404)
         player.offered([_tool(t) for t in body.get("tools") or ()])
-        said = player.next()
+        said = await player.next(body.get("messages") or [])
         if said is None:
             return web.json_response({"error": {"message": "the rollout was ended"}}, status=400)
         return _reply(web, body, said, player.spoken)
@@ -303,10 +307,10 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _reply(web: Any, body: dict[str, Any], said: Any, turn: int) -> Any:
-    message: dict[str, Any] = {"role": "assistant", "content": said if isinstance(said, str) else None}
+def _reply(web: Any, body: dict[str, Any], said: SolutionTurn, turn: int) -> Any:
+    message: dict[str, Any] = {"role": "assistant", "content": said.text}
     reason = "stop"
-    if not isinstance(said, str):
+    if said.calls:
         reason = "tool_calls"
         message["tool_calls"] = [
             {
@@ -315,7 +319,7 @@ def _reply(web: Any, body: dict[str, Any], said: Any, turn: int) -> Any:
                 "type": "function",
                 "function": {"name": name, "arguments": raw_arguments(given)},
             }
-            for n, (name, given) in enumerate(said)
+            for n, (name, given) in enumerate(said.calls)
         ]
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     head = {"id": "scripted", "created": 1, "model": body["model"], "usage": usage}

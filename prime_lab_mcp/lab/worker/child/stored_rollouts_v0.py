@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import coercion, messages_v0
+from .adapter import TaskIndex, digest
 from .messages_v0 import VERIFIERS_STATE_KEYS
 from .observer import Observation
 from .protocol import RescoreRequest, ScoreReply, StoredCase
-from .stored_rollouts import TaskIndex, digest
 
 if TYPE_CHECKING:
     from .adapter_v0 import AdapterV0

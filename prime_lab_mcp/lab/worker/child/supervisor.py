@@ -20,7 +20,12 @@ from collections.abc import Callable, Collection
 
 OUTPUT = 64 * 1024 * 1024
 """Bytes on standard output and error after which a child is stopped as flooding."""
+MOST_PROCESSES = 256
+"""Processes below a child that run at the same time, after which the child is stopped. The kernel's own limit
+(RLIMIT_NPROC, getrlimit(2)) does not hold for root."""
 _TAIL = 8192
+_TICK = 0.1
+_FEW = 64
 _CLEAN = 5.0
 _SUBREAPER, _DEATH_SIGNAL = 36, 1
 _LINUX = sys.platform == "linux"
@@ -78,6 +83,36 @@ def kill_descendants(spare: Collection[int] = ()) -> None:
         time.sleep(0.005)
 
 
+class ProcessBound:
+    """Notices when too many processes run below this one. Counting them reads all of /proc, so they are counted only
+    after the machine has started many processes since the last count (the last field of /proc/loadavg, proc(5)).
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._counted_at = self._last_started()
+
+    def exceeded(self) -> bool:
+        """Whether more than the allowed number run now. Always False where there is no /proc."""
+        started = self._last_started()
+        if 0 <= started - self._counted_at < _FEW:
+            return False
+        self._counted_at = started
+        if len(descendants()) <= self._most:
+            return False
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, -15)  # in order to end them faster than they start, where permitted
+        return True
+
+    @staticmethod
+    def _last_started() -> int:
+        try:
+            with open("/proc/loadavg", encoding="ascii") as load:
+                return int(load.read().split()[-1])
+        except (OSError, ValueError, IndexError):
+            return 0
+
+
 def supervise(*, channel: int, control: int, serve: Callable[[int], int], keep: Collection[int] = ()) -> None:
     """Fork the child, watch it to its end, report on the control socket.
 
@@ -130,10 +165,11 @@ def _become_child(parent: int, channel: int, output: int, serve: Callable[[int],
 
 def _watch(pid: int, control: int, output: int, wake: int) -> dict[str, object]:
     tail, seen = b"", 0
+    bound, too_many = ProcessBound(MOST_PROCESSES), False
     sources = [control, output, wake]
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
-        readable, _, _ = select.select(sources, [], [], 0.0 if ended else 5.0)
+        readable, _, _ = select.select(sources, [], [], 0.0 if ended else _TICK)
         if output in readable:
             chunk = os.read(output, 65536)
             tail, seen = (tail + chunk)[-_TAIL:], seen + len(chunk)
@@ -143,6 +179,10 @@ def _watch(pid: int, control: int, output: int, wake: int) -> dict[str, object]:
             os.read(wake, 4096)
         if ended or seen > OUTPUT or control in readable:
             break
+        if bound.exceeded():
+            too_many = True
+            tail += f"\nstopped, because it ran more than {MOST_PROCESSES} processes at the same time".encode()
+            break
     if not ended:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -150,6 +190,6 @@ def _watch(pid: int, control: int, output: int, wake: int) -> dict[str, object]:
     return {
         "code": code if code is None or code >= 0 else None,
         "signal": -code if code is not None and code < 0 else None,
-        "flood": seen > OUTPUT,
+        "flood": seen > OUTPUT and not too_many,
         "output": tail.decode("utf-8", "replace"),
     }

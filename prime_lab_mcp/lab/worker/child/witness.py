@@ -61,6 +61,10 @@ _MEMORY = 4 << 30
 _FILE = 4 << 30
 _shift = [0.0]
 """Seconds by which the clock of this process is moved."""
+_TIMERS = ("monotonic", "perf_counter", "process_time")
+_HOURS = 7 * 3600.0
+_timer_shift = [0.0]
+"""Seconds by which the timers of this process are moved. They never go back, so that waiting code waits no longer."""
 
 
 def preload(api: str) -> dict[str, Any]:
@@ -227,11 +231,19 @@ def _patch_host() -> None:
 
 def _patch_time() -> dict[str, Any]:
     """Let the functions of `time` go by the moved clock, and return the functions they had replaced."""
-    real = {name: getattr(time, name) for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime")}
+    names = ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", *_TIMERS, *(f"{n}_ns" for n in _TIMERS))
+    real = {name: getattr(time, name) for name in names}
 
     def of_second(name: str) -> Any:
         return lambda seconds=None: real[name](time.time() if seconds is None else seconds)
 
+    def timer(name: str) -> None:
+        seconds, nanoseconds = real[name], real[f"{name}_ns"]
+        setattr(time, name, lambda: seconds() + _timer_shift[0])
+        setattr(time, f"{name}_ns", lambda: nanoseconds() + int(_timer_shift[0] * 1e9))
+
+    for known in _TIMERS:
+        timer(known)
     time.time = lambda: real["time"]() + _shift[0]
     time.time_ns = lambda: real["time_ns"]() + int(_shift[0] * 1e9)
     time.localtime, time.gmtime, time.ctime = of_second("localtime"), of_second("gmtime"), of_second("ctime")
@@ -313,6 +325,7 @@ def _enter(request: dict[str, Any], renamed: bool) -> None:
     random.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
+    gc.unfreeze()  # A count of frozen objects tells of a process that was forked from a preloaded one.
     _shift[0] = request["shifts"][0]
     _patch_dates()
 
@@ -335,6 +348,7 @@ def _testify(channel: socket.socket, api: str, renamed: bool) -> None:
         tasks = [environment.task(case["row"]) for case in asked["cases"]]  # before scoring may change them
         for shift in request["shifts"]:
             _shift[0] = shift
+            _timer_shift[0] += _HOURS
             passes.append([_scored(loop, environment, case, asked["seconds"]) for case in asked["cases"]])
         _reply(channel, {"passes": passes, "tasks": tasks})
     except BaseException as error:

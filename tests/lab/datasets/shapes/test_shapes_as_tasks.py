@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.authoring.rows import template_row_reader
+from prime_lab_mcp.lab.authoring.build import template_row_reader
 from prime_lab_mcp.lab.authoring.template import ConstantValue
 from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
 from prime_lab_mcp.lab.datasets.options import options_of_row

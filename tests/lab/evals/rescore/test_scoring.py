@@ -19,7 +19,12 @@ from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.scripted import adds, serving
 from tests.support.interpreters import DATASETS, OLDEST, PYTHON
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.usefixtures("shared_interpreters")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("shared_interpreters"),
+    pytest.mark.rotate(share=3, group="rescoring"),
+]
 NEED = Need("check_reward_distribution", "source")
 
 

@@ -27,7 +27,7 @@ from tests.lab.evals.conftest import Specified
 from tests.lab.evals.runner.test_jobs import leftovers, processes_naming, quiet
 from tests.lab.evals.scripted import ScriptedModel, adds, serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=2, group="evaluations that go on")]
 TASKS, ROLLOUTS = 3, 2
 PATIENCE = 240.0
 Specify = Callable[[str], EvalSpec]
@@ -163,6 +163,7 @@ def whole(lab: Lab, job: Job) -> None:
     assert len(tasks) == TASKS
     assert len({r.get("id") or json.dumps(r["timing"], sort_keys=True) for r in rows}) == len(rows)
     assert (job.state, job.progress["completed"], job.progress["errors"]) == ("finished", TASKS * ROLLOUTS, 0)
+    assert job.progress["findings"] == [], "a rollout counts as one that the endpoint did not answer"
 
 
 @pytest.mark.rotate(share=4)

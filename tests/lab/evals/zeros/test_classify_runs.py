@@ -14,7 +14,7 @@ from prime_lab_mcp.rehearsal.zeros import KINDS
 from tests.lab.evals.zeros import failing
 from tests.support.interpreters import MATH_VERIFY, OLDEST, older
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.rotate(share=2, group="classes of zero")]
 
 SECONDS = 45.0
 """Mostly enough for the harness to start and call the tool, on a busy machine too."""

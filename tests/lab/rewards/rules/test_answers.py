@@ -44,11 +44,11 @@ def test_form_without_answer_warns_above_a_fifth_and_blocks_above_three_tenths()
     assert found(sound(shot(Family.FORM_ALONE, "nothing", 0.4))) == {("reward-format-dominates", "blocker")}
 
 
-def test_two_answers_block_in_both_orders_and_the_last_may_count() -> None:
+def test_two_answers_warn_in_both_orders_as_only_somebody_who_knows_one_profits_and_the_last_may_count() -> None:
     last = shot(Family.GOLD_LAST, "", 1.0)
     first = shot(Family.GOLD_FIRST, "", 1.0)
     assert found(sound(last)) == set()
-    assert found(sound(last, first)) == {("reward-hackable", "blocker")}
+    assert found(sound(last, first)) == {("reward-hackable", "warning")}
 
 
 def test_an_accidental_echo_only_warns() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
 from prime_lab_mcp.lab.rewards.findings import reward_findings
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from tests.lab.rewards.rules.trials import found, shot, sound
 
@@ -71,9 +74,9 @@ def test_an_answer_whose_tag_was_never_closed_warns_when_paid_in_full() -> None:
     }
 
 
-def test_a_wrong_unit_paid_in_full_blocks_and_where_none_is_needed_warns() -> None:
-    other = shot(Family.OTHER_UNIT, "", 1.0)
-    assert found(sound(other, shot(Family.UNITLESS, "", 0.0))) == {("reward-wrong-passes", "blocker")}
-    assert found(sound(other, shot(Family.UNITLESS, "", 1.0))) == {("reward-wrong-passes", "warning")}
-    elsewhere = shot(Family.HALF_RIGHT, "unit of another task", 1.0)
-    assert found(sound(elsewhere, shot(Family.UNITLESS, "", 1.0))) == {("reward-wrong-passes", "blocker")}
+def test_a_wrong_unit_paid_in_full_blocks_where_a_unit_is_asked_for_and_where_none_is_needed_warns() -> None:
+    golds = SampleGolds("answer", "short_text", tuple(TaskGold(n, f"{n} kg", (f"{n} kg",)) for n in range(10)), ())
+    style, other = AnswerStyle(golds, 0, BARE), shot(Family.OTHER_UNIT, "", 1.0)
+    assert found(sound(other, shot(Family.UNITLESS, "", 0.0), style=style)) == {("reward-unit-ignored", "blocker")}
+    assert found(sound(other, shot(Family.UNITLESS, "", 1.0), style=style)) == {("reward-unit-ignored", "warning")}
+    assert found(sound(other)) == {("reward-unit-ignored", "warning")}

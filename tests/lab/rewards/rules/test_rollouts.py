@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
 from prime_lab_mcp.lab.rewards.findings import reward_findings
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_lines
 from prime_lab_mcp.lab.rewards.scripts import Delivery, PlayedScript, RolloutScript, ScriptPart
 from prime_lab_mcp.lab.worker.scoring import CaseError
-from prime_lab_mcp.lab.worker.scripted_rollouts import End, Rolled
+from prime_lab_mcp.lab.worker.whole_rollouts import End, Rolled
 from tests.lab.rewards.rules.trials import found, sound
 
 RAISED = (CaseError("IndexError", "list index out of range", "env_response, game.py:31"),)
@@ -139,12 +142,30 @@ def test_the_report_lists_rollouts_shortly() -> None:
     }
 
 
-def test_the_best_of_all_attempts_blocks_when_both_orders_are_paid_in_full() -> None:
+def test_the_best_of_all_attempts_warns_when_both_orders_are_paid_in_full() -> None:
     late = played("late", 1.0)
-    assert codes(RIGHT, WRONG, played("taken-back", 1.0), late) == {("reward-hackable", "blocker")}
+    assert codes(RIGHT, WRONG, played("taken-back", 1.0), late) == {("reward-hackable", "warning")}
     assert codes(RIGHT, WRONG, played("taken-back", 0.0), late) == set()
     assert codes(RIGHT, WRONG, played("taken-back", 0.8), late) == set()
 
 
 def test_a_game_that_ends_with_the_right_answer_may_pay_it_at_any_turn() -> None:
     assert codes(RIGHT, WRONG, played("taken-back", 1.0, turns=1), played("late", 1.0)) == set()
+
+
+def test_the_best_of_all_attempts_blocks_where_guesses_run_through_a_small_set_of_answers() -> None:
+    golds = SampleGolds("answer", "label", tuple(TaskGold(n, "abcd"[n % 4], ("abcd"[n % 4],)) for n in range(8)), ())
+    rollouts = (RIGHT, WRONG, played("taken-back", 1.0), played("late", 1.0))
+    style = AnswerStyle(golds, 0, BARE)
+    assert ("reward-hackable", "blocker") in found(sound(rollouts=rollouts, style=style))
+
+
+def test_an_exception_of_the_environments_own_choice_at_nonsense_warns_and_at_right_answers_blocks() -> None:
+    own = frozenset({"environments/game/game.py:31"})
+    nonsense = played("silent", None, errors=RAISED)
+    assert {(f.code, f.severity) for f in reward_findings(sound(rollouts=(nonsense,), own_raises=own))} == {
+        ("reward-rollout-fails", "warning")
+    }
+    right = played("gold", None, errors=RAISED)
+    assert ("reward-rollout-fails", "blocker") in found(sound(rollouts=(right, nonsense), own_raises=own))
+    assert ("reward-rollout-fails", "blocker") in found(sound(rollouts=(nonsense,)))

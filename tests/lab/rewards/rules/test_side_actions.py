@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from prime_lab_mcp.lab.rewards.findings import reward_findings
-from prime_lab_mcp.lab.rewards.observations import ScoredProbe
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.worker.scoring import CaseError, Scored
-from tests.lab.rewards.rules.trials import found, shot, sound
+from tests.lab.rewards.rules.trials import REWARDS, STYLE, found, shot, sound
 
 
 def test_evaluation_that_was_seen_blocks_once_although_code_was_paid_too() -> None:
@@ -90,3 +90,13 @@ def test_files_and_connections_do_not_hide_golds_that_earn_nothing() -> None:
 
 def slow(known: ScoredProbe, ms: float) -> ScoredProbe:
     return ScoredProbe(known.probe, Scored("x", known.reward, ms=ms))
+
+
+def test_a_reward_too_slow_for_its_golds_blocks_before_anything_else_is_tried() -> None:
+    late = slow(shot(Family.GOLD, "", 0.0), 6000)
+    trial = Trial(REWARDS, STYLE, True, faults=(late, late), gave_up=True, tasks=10)
+    assert found(trial) == {("reward-slow", "blocker")}
+
+
+def test_a_trial_that_scored_nothing_is_no_pass() -> None:
+    assert found(Trial(REWARDS, STYLE, True, tasks=10)) == {("reward-untested", "blocker")}

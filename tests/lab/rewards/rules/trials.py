@@ -9,7 +9,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import tag_wrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.worker.description import RewardInfo
-from prime_lab_mcp.lab.worker.problems import Problem, ProblemCode
+from prime_lab_mcp.lab.worker.faults import Problem, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import CaseError, Component, Scored
 
 GOLDS = SampleGolds("answer", "numeric", tuple(TaskGold(n, str(n + 40), (str(n + 40),)) for n in range(10)), ())

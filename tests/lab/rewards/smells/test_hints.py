@@ -44,8 +44,6 @@ def kinds(code: SourceCode) -> set[str]:
 
 
 SMELLY = [
-    ("evaluates", "return float(eval(last(reply)) == float(gold))"),
-    ("evaluates", "space = {}\nexec(reply, space)\nreturn float(space['x'] == gold)"),
     ("substring", "return float(gold in reply)"),
     ("substring", "return float(gold.lower() in reply.strip().lower())"),
     ("substring", "return float(reply.count(gold) > 0)"),
@@ -64,9 +62,7 @@ SMELLY = [
     ("state", "SEEN.add(reply)\nreturn float(last(reply) == gold)"),
     ("state", "global BEST\nBEST = reply\nreturn float(last(reply) == gold)"),
     ("state", "T.best = reply\nreturn float(last(reply) == gold)"),
-    ("blocking", "time.sleep(1)\nreturn float(last(reply) == gold)"),
     ("unlimited", "return float(subprocess.run(['true']).returncode == 0)"),
-    ("alarm", "signal.alarm(5)\nreturn float(last(reply) == gold)"),
     ("whole", "return float(reply.strip().lower() == gold.lower())"),
     ("backtracking", 'return float(bool(re.fullmatch(r"(\\w+\\s?)+", reply)))'),
     ("length", "return float(last(reply) == gold) + min(len(reply) / 1000, 0.5)"),
@@ -128,13 +124,6 @@ def test_a_smell_in_what_the_reward_calls_in_another_file_is_found() -> None:
     grading = "def grade(text, wanted):\n    return float(wanted in text)\n"
     (found,) = smells.find_smells(parsed(top, grading=grading))
     assert (found.kind, found.where) == ("substring", "grading.py:2")
-
-
-def test_work_in_a_thread_blocks_nothing() -> None:
-    top = "import asyncio, time\nimport verifiers.v1 as vf\ndef slow(text):\n    time.sleep(1)\n    return 1.0\n"
-    top += "class T(vf.Task[D]):\n    @vf.reward\n    async def right(self, trace):\n        return {}\n"
-    assert kinds(parsed(top.format("slow(trace.last_reply)"))) == {"blocking"}
-    assert kinds(parsed(top.format("await asyncio.to_thread(slow, trace.last_reply)"))) == set()
 
 
 @pytest.mark.parametrize(
@@ -203,7 +192,7 @@ def test_one_kind_in_several_places_is_one_hint() -> None:
 
 def test_at_most_five_hints_are_shown_those_that_are_confirmed_first() -> None:
     body = (
-        "SEEN.add(reply)\nsignal.alarm(5)\ntime.sleep(1)\nsubprocess.run(['x'])\n"
+        "SEEN.add(reply)\nsubprocess.run(['x'])\n"
         "if reply.strip() == gold:\n    return 1.0\n"
         "return float(gold in reply) * random.random() + len(reply) / 9"
     )

@@ -17,6 +17,8 @@ class ClassificationTemplateData(vf.TaskData):
     """One question with its gold."""
 
     answer: str
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class ClassificationTemplateTask(vf.Task[ClassificationTemplateData]):
@@ -41,6 +43,8 @@ class ClassificationTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
 
 
 class ClassificationTemplateTaskset(vf.Taskset[ClassificationTemplateTask, ClassificationTemplateConfig]):
@@ -48,10 +52,15 @@ class ClassificationTemplateTaskset(vf.Taskset[ClassificationTemplateTask, Class
 
     def load(self) -> Iterator[ClassificationTemplateTask]:
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             gold = gold_of(row)
             if gold is None:
                 continue
-            data = ClassificationTemplateData(prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold)
+            data = ClassificationTemplateData(
+                prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold, metadata=metadata
+            )
             yield ClassificationTemplateTask(data, self.config.task)
 
 

@@ -23,6 +23,8 @@ class CodeTemplateData(vf.TaskData):
 
     tests: Tests
     solution: str | None = None
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class CodeTemplateTaskConfig(vf.TaskConfig):
@@ -62,6 +64,8 @@ class CodeTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
     task: CodeTemplateTaskConfig = CodeTemplateTaskConfig()
 
 
@@ -70,11 +74,15 @@ class CodeTemplateTaskset(vf.Taskset[CodeTemplateTask, CodeTemplateConfig]):
 
     def load(self) -> Iterator[CodeTemplateTask]:
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             data = CodeTemplateData(
                 prompt=str(row["question"]),
                 system_prompt=f"{INSTRUCTION}\n{FORMAT}",
                 tests=Tests.model_validate(row["answer"]),
                 solution=row.get("solution"),
+                metadata=metadata,
             )
             yield CodeTemplateTask(data, self.config.task)
 

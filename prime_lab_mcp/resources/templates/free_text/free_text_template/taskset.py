@@ -20,6 +20,8 @@ class FreeTextTemplateData(vf.TaskData):
     """One question with the answer that others are compared with."""
 
     answer: str
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class FreeTextTemplateTaskConfig(vf.TaskConfig):
@@ -54,6 +56,8 @@ class FreeTextTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
     task: FreeTextTemplateTaskConfig = FreeTextTemplateTaskConfig()
 
 
@@ -62,8 +66,14 @@ class FreeTextTemplateTaskset(vf.Taskset[FreeTextTemplateTask, FreeTextTemplateC
 
     def load(self) -> Iterator[FreeTextTemplateTask]:
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             data = FreeTextTemplateData(
-                prompt=str(row["question"]), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=str(row["answer"])
+                prompt=str(row["question"]),
+                system_prompt=f"{INSTRUCTION}\n{FORMAT}",
+                answer=str(row["answer"]),
+                metadata=metadata,
             )
             yield FreeTextTemplateTask(data, self.config.task)
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+from json_template.columns import value
 from json_template.shape import canonical
 
 DATASET = "openai/gsm8k"
@@ -13,6 +14,8 @@ CONFIG: str | None = "main"
 REVISION = "740312add88f781978c0658806c59bc2815b9866"
 TRAIN_SPLIT = "train"
 EVAL_SPLIT: str | None = "test"
+METADATA_COLUMNS: tuple[str, ...] = ()
+"""Other columns that the tasks carry, to select and to group by."""
 HELD_OUT_OF = 10
 """Where the dataset has no split to hold out, one question in so many is, chosen by its text."""
 
@@ -41,6 +44,8 @@ def _read(source: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
     for raw in load_dataset(DATASET, CONFIG, split=source, revision=REVISION):
         row = canonical(raw)
         if row is not None:
+            if METADATA_COLUMNS:
+                row = {**row, "metadata": {name: value(raw, name) for name in METADATA_COLUMNS}}
             text = " ".join(row["question"].casefold().split())
             yield hashlib.sha256(text.encode("utf-8", "replace")).digest(), row
 

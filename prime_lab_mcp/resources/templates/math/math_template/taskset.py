@@ -18,6 +18,8 @@ class MathTemplateData(vf.TaskData):
     """One question with its gold."""
 
     answer: str
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class MathTemplateTask(vf.Task[MathTemplateData]):
@@ -42,6 +44,8 @@ class MathTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
 
 
 class MathTemplateTaskset(vf.Taskset[MathTemplateTask, MathTemplateConfig]):
@@ -49,10 +53,15 @@ class MathTemplateTaskset(vf.Taskset[MathTemplateTask, MathTemplateConfig]):
 
     def load(self) -> Iterator[MathTemplateTask]:
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             gold = gold_of(row)
             if gold is None:
                 continue
-            data = MathTemplateData(prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold)
+            data = MathTemplateData(
+                prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold, metadata=metadata
+            )
             yield MathTemplateTask(data, self.config.task)
 
 

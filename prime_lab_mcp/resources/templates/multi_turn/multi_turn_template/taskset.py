@@ -18,6 +18,8 @@ class MultiTurnTemplateData(vf.TaskData):
     """One question with its gold."""
 
     answer: str
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class MultiTurnTemplateTask(vf.Task[MultiTurnTemplateData]):
@@ -60,6 +62,8 @@ class MultiTurnTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
 
 
 class MultiTurnTemplateTaskset(vf.Taskset[MultiTurnTemplateTask, MultiTurnTemplateConfig]):
@@ -68,10 +72,13 @@ class MultiTurnTemplateTaskset(vf.Taskset[MultiTurnTemplateTask, MultiTurnTempla
     def load(self) -> Iterator[MultiTurnTemplateTask]:
         system = f"{INSTRUCTION}\n{RULES}\n{FORMAT}"
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             gold = gold_of(row)
             if gold is None:
                 continue
-            data = MultiTurnTemplateData(prompt=ask(row), system_prompt=system, answer=gold)
+            data = MultiTurnTemplateData(prompt=ask(row), system_prompt=system, answer=gold, metadata=metadata)
             yield MultiTurnTemplateTask(data, self.config.task)
 
 

@@ -28,6 +28,8 @@ class SandboxedTemplateData(vf.TaskData):
 
     answer: str
     files: dict[str, str]
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class SandboxedTemplateTask(vf.Task[SandboxedTemplateData]):
@@ -63,6 +65,8 @@ class SandboxedTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
 
 
 class SandboxedTemplateTaskset(vf.Taskset[SandboxedTemplateTask, SandboxedTemplateConfig]):
@@ -70,6 +74,9 @@ class SandboxedTemplateTaskset(vf.Taskset[SandboxedTemplateTask, SandboxedTempla
 
     def load(self) -> Iterator[SandboxedTemplateTask]:
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             gold = gold_of(row)
             if gold is None:
                 continue
@@ -81,6 +88,7 @@ class SandboxedTemplateTaskset(vf.Taskset[SandboxedTemplateTask, SandboxedTempla
                 image=IMAGE,
                 workdir=WORKDIR,
                 resources=RESOURCES,
+                metadata=metadata,
             )
             yield SandboxedTemplateTask(data, self.config.task)
 

@@ -17,6 +17,8 @@ class ShortTextTemplateData(vf.TaskData):
     """One question with its gold."""
 
     answer: str | list[str]
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class ShortTextTemplateTask(vf.Task[ShortTextTemplateData]):
@@ -41,6 +43,8 @@ class ShortTextTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
 
 
 class ShortTextTemplateTaskset(vf.Taskset[ShortTextTemplateTask, ShortTextTemplateConfig]):
@@ -48,10 +52,15 @@ class ShortTextTemplateTaskset(vf.Taskset[ShortTextTemplateTask, ShortTextTempla
 
     def load(self) -> Iterator[ShortTextTemplateTask]:
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             gold = gold_of(row)
             if gold is None:
                 continue
-            data = ShortTextTemplateData(prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold)
+            data = ShortTextTemplateData(
+                prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold, metadata=metadata
+            )
             yield ShortTextTemplateTask(data, self.config.task)
 
 

@@ -17,6 +17,8 @@ class ToolCallTemplateData(vf.TaskData):
     """One question with its gold."""
 
     answer: str
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class ToolCallTemplateTask(vf.Task[ToolCallTemplateData]):
@@ -41,6 +43,8 @@ class ToolCallTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
 
 
 class ToolCallTemplateTaskset(vf.Taskset[ToolCallTemplateTask, ToolCallTemplateConfig]):
@@ -48,10 +52,15 @@ class ToolCallTemplateTaskset(vf.Taskset[ToolCallTemplateTask, ToolCallTemplateC
 
     def load(self) -> Iterator[ToolCallTemplateTask]:
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             gold = gold_of(row)
             if gold is None:
                 continue
-            data = ToolCallTemplateData(prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold)
+            data = ToolCallTemplateData(
+                prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold, metadata=metadata
+            )
             yield ToolCallTemplateTask(data, self.config.task)
 
 

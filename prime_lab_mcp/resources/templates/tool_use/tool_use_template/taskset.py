@@ -20,6 +20,8 @@ class ToolUseTemplateData(vf.TaskData):
     """One question with its gold."""
 
     answer: str
+    metadata: dict[str, str | int | float | bool | None] | None = None
+    """Other columns of the dataset, to select and to group by."""
 
 
 class ToolUseTemplateTask(vf.Task[ToolUseTemplateData]):
@@ -55,6 +57,8 @@ class ToolUseTemplateConfig(vf.TasksetConfig):
     """Which split to load, and where the tools run."""
 
     split: Literal["train", "eval"] = "train"
+    where: dict[str, list[str | int | float | bool | None]] | None = None
+    """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
     tools: vf.SharedToolsetConfig = vf.SharedToolsetConfig()
 
 
@@ -68,10 +72,15 @@ class ToolUseTemplateTaskset(vf.Taskset[ToolUseTemplateTask, ToolUseTemplateConf
 
     def load(self) -> Iterator[ToolUseTemplateTask]:
         for row in rows(self.config.split):
+            metadata = row.get("metadata")
+            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
+                continue
             gold = gold_of(row)
             if gold is None:
                 continue
-            data = ToolUseTemplateData(prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold)
+            data = ToolUseTemplateData(
+                prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold, metadata=metadata
+            )
             yield ToolUseTemplateTask(data, self.config.task)
 
 

@@ -14,9 +14,15 @@ from v0_single_turn_template.rows import rows
 INSTRUCTION = "Answer the question. Think step by step where it helps."
 
 
-def load_environment(num_train_examples: int = -1, num_eval_examples: int = -1) -> vf.Environment:
-    """The environment, with the first so many tasks of each split; -1 for all of them."""
-    train, held_out = _tasks("train", num_train_examples), _tasks("eval", num_eval_examples)
+def load_environment(
+    num_train_examples: int = -1, num_eval_examples: int = -1, where: dict[str, list[Any]] | None = None
+) -> vf.Environment:
+    """The environment, with the first so many tasks of each split; -1 for all of them.
+
+    `where` takes only tasks whose metadata have one of these values: {"level": [1, 2]}.
+    """
+    train = _tasks("train", num_train_examples, where or {})
+    held_out = _tasks("eval", num_eval_examples, where or {})
     parser = V0SingleTurnTemplateParser()
     return vf.SingleTurnEnv(
         dataset=train,
@@ -27,10 +33,17 @@ def load_environment(num_train_examples: int = -1, num_eval_examples: int = -1) 
     )
 
 
-def _tasks(split: str, number: int) -> Dataset:
-    """The questions of a split. Rows whose gold cannot be read are left out."""
-    found: list[tuple[str, Any]] = [(ask(row), gold) for row in rows(split) if (gold := gold_of(row)) is not None]
+def _tasks(split: str, number: int, where: dict[str, list[Any]]) -> Dataset:
+    """The questions of a split, with the dataset's other columns as info. Unreadable golds are left out."""
+    found: list[tuple[str, Any, dict[str, Any]]] = []
+    for row in rows(split):
+        gold, metadata = gold_of(row), row.get("metadata") or {}
+        if gold is not None and all(metadata.get(name) in wanted for name, wanted in where.items()):
+            found.append((ask(row), gold, metadata))
     found = found if number < 0 else found[:number]
-    if any(isinstance(gold, list) for _, gold in found):  # a column holds one type
-        found = [(asked, gold if isinstance(gold, list) else [gold]) for asked, gold in found]
-    return Dataset.from_dict({"question": [asked for asked, _ in found], "answer": [gold for _, gold in found]})
+    if any(isinstance(gold, list) for _, gold, _ in found):  # a column holds one type
+        found = [(asked, gold if isinstance(gold, list) else [gold], info) for asked, gold, info in found]
+    columns = {"question": [asked for asked, _, _ in found], "answer": [gold for _, gold, _ in found]}
+    return Dataset.from_dict(
+        columns | ({"info": [info for _, _, info in found]} if any(i for _, _, i in found) else {})
+    )

@@ -1,0 +1,84 @@
+"""A warm `test_reward` confined by the kernel, beside the same call with every layer switched off.
+
+Pairs of calls, one of each kind in turn, on one machine in one run: what else the machine does meets both. The call is
+whole, with its witness and its fresh processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import prime_lab_mcp
+from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.sandbox import offer
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools.registry import TOOLS
+
+PAIRS = int(os.environ.get("BENCH_PAIRS", "10"))
+SLOWER = 1.1
+"""The claim: confined, a warm call takes at most this many times as long."""
+TEMPLATES = Path(prime_lab_mcp.__file__).parent / "resources" / "templates"
+_NAME = "numeric"
+_OFFER = offer._offer
+
+
+def _nothing() -> offer.Offer:
+    return offer.offer_of(0, False)
+
+
+class _Side:
+    """A lab of its own, and the layers that its calls find."""
+
+    def __init__(self, folder: Path, layers: Callable[[], offer.Offer]) -> None:
+        workspace = folder / "workspace"
+        environment = workspace / "environments" / _NAME
+        shutil.copytree(TEMPLATES / _NAME, environment, ignore=shutil.ignore_patterns("__pycache__"))
+        self.lab = Lab(Settings(workspace=workspace, state_dir=folder / "state", templates=TEMPLATES))
+        self._calls = Calls(self.lab, TOOLS, References())
+        self._layers = layers
+        self.seconds: list[float] = []
+
+    async def call(self) -> None:
+        vars(offer)["_offer"] = self._layers
+        started = time.perf_counter()
+        report = await self._calls.execute("test_reward", {"environment": _NAME})
+        self.seconds.append(time.perf_counter() - started)
+        vars(offer)["_offer"] = _OFFER
+        if report.status not in ("passed", "inconclusive"):
+            raise RuntimeError(f"test_reward: {report.summary} {report.findings[:1]}")
+
+
+async def measure(folder: Path) -> int:
+    if not offer.present_offer().layers:
+        print("confinement: not measured, because this machine has no layer")
+        return 0
+    confined, unconfined = _Side(folder / "confined", _OFFER), _Side(folder / "open", _nothing)
+    try:
+        for number in range(PAIRS + 2):
+            for side in (confined, unconfined) if number % 2 else (unconfined, confined):
+                await side.call()
+    finally:
+        await confined.lab.close()
+        await unconfined.lab.close()
+    ours, bare = confined.seconds[2:], unconfined.seconds[2:]  # the first two warm the processes up
+    ratio = statistics.median(ours) / statistics.median(bare)
+    spread = sorted(one / other for one, other in zip(ours, bare, strict=True))
+    print(f"a warm test_reward unconfined: {statistics.median(bare) * 1000:.0f} ms (median of {PAIRS})")
+    print(f"  confined: {statistics.median(ours) * 1000:.0f} ms, {ratio:.2f} times as long")
+    print(f"  pair by pair: {spread[0]:.2f} to {spread[-1]:.2f}, median {statistics.median(spread):.2f}")
+    print(f"confinement: {'holds' if ratio <= SLOWER else 'DOES NOT HOLD'}: at most {SLOWER} times as long")
+    return 0 if ratio <= SLOWER else 1
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        return asyncio.run(measure(Path(scratch)))

@@ -1,0 +1,239 @@
+"""Reads and writes in a folder that untrusted code can write, without following what that code put there.
+
+Environment code is confined by the kernel and the server is not. So a link, a pipe or a second name of a file in such a
+folder would let the code read or write with the server's rights. Every step from the folder downwards is taken by
+descriptor and without following links, and what is read is one regular file with one name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
+
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import quote
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 20
+RESULTS, JOB = "results", "job.json"
+"""Name of the folder that the program of an evaluation writes, and of the description of the job beside that folder."""
+
+
+class PlantedPath(LabError):
+    """Untrusted code put a link or a special file where the server reads or writes."""
+
+    default_code: Code = "planted-path"
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(
+            f"{quote(path, 120)} in a folder that the environment's code writes is {what}",
+            fix="Remove the code that makes it; the server neither reads nor writes there.",
+        )
+
+
+def open_below(folder: Path, path: str) -> BufferedReader:
+    """Open a file below `folder` for reading. The last component of `folder` and all below are no links.
+
+    Raises PlantedPath, and FileNotFoundError where nothing is.
+    """
+    with _parent(folder, path) as (parent, name):
+        try:
+            # Without O_NONBLOCK a pipe would hold the server until somebody writes.
+            opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+        except OSError as error:
+            raise _planted(path, error) from error
+    try:
+        _require_regular(path, os.fstat(opened))
+        return os.fdopen(opened, "rb")
+    except BaseException:
+        os.close(opened)
+        raise
+
+
+def written_by_code(path: Path) -> Path | None:
+    """The folder above `path` that the code of an evaluation writes: the results beside the description of a job."""
+    for folder in reversed(path.absolute().parents):
+        if folder.name == RESULTS and (folder.parent / JOB).is_file():
+            return folder
+    return None
+
+
+def open_results(path: Path) -> BufferedReader:
+    """Open a file of an evaluation for reading, through no link where the evaluation's code writes.
+
+    Files elsewhere are the user's, who may use links. Raises PlantedPath.
+    """
+    folder = written_by_code(path)
+    if folder is None:
+        return path.open("rb")
+    return open_below(folder, path.absolute().relative_to(folder).as_posix())
+
+
+def read_below(folder: Path, path: str, most: int) -> bytes:
+    """The content of a file below `folder`. Raises PlantedPath for more than `most` bytes as well."""
+    with open_below(folder, path) as source:
+        content = source.read(most + 1)
+    if len(content) > most:
+        raise PlantedPath(path, f"larger than {most:,} bytes")
+    return content
+
+
+def copy_below(folder: Path, path: str, target: Path, most: int) -> None:
+    """Copy a file below `folder` to a new file outside. Raises PlantedPath for more than `most` bytes as well."""
+    with open_below(folder, path) as source, target.open("xb") as sink:
+        if os.fstat(source.fileno()).st_size > most:
+            raise PlantedPath(path, f"larger than {most:,} bytes")
+        copied = 0
+        while chunk := source.read(_CHUNK):
+            copied += len(chunk)
+            if copied > most:
+                raise PlantedPath(path, f"larger than {most:,} bytes")
+            sink.write(chunk)
+
+
+def is_file_below(folder: Path, path: str) -> bool:
+    """Whether there is a file at this path; False where nothing is. Raises PlantedPath."""
+    try:
+        open_below(folder, path).close()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def list_below(folder: Path, path: str = ".") -> list[str]:
+    """Sorted names in a folder below `folder`; none where no folder is. Raises PlantedPath."""
+    try:
+        opened = _open_folder(folder, PurePosixPath(path).parts, make=False)
+    except FileNotFoundError:
+        return []
+    try:
+        return sorted(os.listdir(opened))
+    finally:
+        os.close(opened)
+
+
+def make_below(folder: Path, path: str) -> None:
+    """Make a folder and its parents below `folder`. Raises PlantedPath."""
+    os.close(_open_folder(folder, PurePosixPath(path).parts, make=True))
+
+
+@contextmanager
+def folder_below(folder: Path, path: str) -> Iterator[int]:
+    """A descriptor of a folder below `folder`, which is made with its parents. Raises PlantedPath."""
+    opened = _open_folder(folder, PurePosixPath(path).parts, make=True)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def folder_within(opened: int, name: str) -> Iterator[int]:
+    """A descriptor of a folder in an opened folder, which is made. Raises PlantedPath."""
+    inner = _step(opened, name, make=True)
+    try:
+        yield inner
+    finally:
+        os.close(inner)
+
+
+def replace_below(folder: Path, path: str, content: bytes) -> None:
+    """Write a file below `folder` at once, so that a kill leaves the old content or the new one. Raises PlantedPath.
+
+    Whatever stands at the path is replaced and never written to.
+    """
+    with _parent(folder, path, make=True) as (parent, name):
+        temporary = f".{secrets.token_hex(8)}.tmp"
+        opened = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
+        )
+        try:
+            with os.fdopen(opened, "wb") as sink:
+                sink.write(content)
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except BaseException as error:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)
+            if isinstance(error, IsADirectoryError | NotADirectoryError):
+                raise PlantedPath(path, "no file") from error
+            raise
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with everything in it, without following links; a link or a file at its place too."""
+    if folder.is_symlink() or not folder.is_dir():
+        folder.unlink(missing_ok=True)
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def discard_folder(folder: Path) -> None:
+    """Free the name of a folder and remove its content, as far as the modes of its folders permit."""
+    aside = folder.with_name(f"{REMOVED}{secrets.token_hex(8)}")
+    with suppress(FileNotFoundError):
+        os.rename(folder, aside)
+        remove_folder(aside)
+
+
+REMOVED = ".removed-"
+"""Beginning of the name of a folder that `discard_folder` removes."""
+
+
+@contextmanager
+def _parent(folder: Path, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    parts = PurePosixPath(path).parts
+    if not parts or parts[-1] == "..":
+        raise PlantedPath(path, "no path of a file below it")
+    opened = _open_folder(folder, parts[:-1], make=make)
+    try:
+        yield opened, parts[-1]
+    finally:
+        os.close(opened)
+
+
+def _open_folder(folder: Path, parts: tuple[str, ...], *, make: bool) -> int:
+    if any(part in ("..", "/") or "\0" in part for part in parts):
+        raise PlantedPath("/".join(parts), "no path below it")
+    path = "/".join(parts) or folder.name
+    try:
+        opened = os.open(folder, _FOLDER)
+    except OSError as error:
+        raise _planted(path, error) from error
+    for part in parts:
+        try:
+            inner = _step(opened, part, make=make)
+        finally:
+            os.close(opened)
+        opened = inner
+    return opened
+
+
+def _step(opened: int, name: str, *, make: bool) -> int:
+    try:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=opened)
+        return os.open(name, _FOLDER, dir_fd=opened)
+    except OSError as error:
+        raise _planted(name, error) from error
+
+
+def _require_regular(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise PlantedPath(path, "no regular file")
+    if status.st_nlink != 1:
+        raise PlantedPath(path, "a second name of another file")
+
+
+def _planted(path: str, error: OSError) -> OSError | PlantedPath:
+    if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
+        return PlantedPath(path, "a link, or no file or folder")
+    return error

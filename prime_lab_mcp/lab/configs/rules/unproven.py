@@ -1,0 +1,140 @@
+"""Rules about what surrounds the proven files in a run: variables, checkpoints, other trainers, images and volumes.
+
+No step of this server runs an environment with these settings, so no evidence covers them. A setting that changes what
+the environment's code reads or imports, or which weights are trained, is a blocker; the others are named in a warning
+and in the question of `submit_training`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+
+_HARMLESS_VARIABLE = re.compile(
+    r"(?:NCCL|CUDA|CUBLAS|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|VLLM|FLASHINFER|OMP|MKL|NVIDIA|WANDB)_[A-Z0-9_]+"
+    r"|TOKENIZERS_PARALLELISM|LOG_LEVEL|PYTHONUNBUFFERED|HF_HUB_(?:ENABLE_HF_TRANSFER|DOWNLOAD_TIMEOUT|DISABLE_XET)"
+)
+"""Variables of the trainer, the inference server and their libraries, which tune speed and logs."""
+_LOADS_CODE = re.compile(
+    r"VLLM_PLUGINS|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|\w+_(?:BASE_URL|ENDPOINT|PATH|PRELOAD)"
+)
+"""Variables of those families that name code or a server."""
+_PLATFORM: Mapping[str, str] = {
+    "source_ref": "another version of prime-rl than the one whose schema judged the config",
+    "image_tag": "another image than the platform's own",
+    "volume": "a volume whose files the run can read",
+    "volume_size": "a volume that is billed, at a price that is not known here",
+}
+_TEMPLATES = (
+    "tokenizer.chat_template",
+    "trainer.tokenizer.chat_template",
+    "orchestrator.tokenizer.chat_template",
+    "inference.vllm.chat_template",
+)
+_SHOWN = 80
+"""Characters of a value in the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnprovenSetting:
+    """A setting that no step tried. `about` says in a few words what the setting is."""
+
+    path: str
+    value: Any
+    about: str
+    blocks: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path} = {quote(self.value, _SHOWN)} ({self.about})"
+
+
+def unproven_settings(config: TrainingConfig) -> tuple[UnprovenSetting, ...]:
+    """Every setting outside of the proven files that can change what the run reads, imports, trains or costs."""
+    return (*_variables(config), *_checkpoints(config), *_others(config))
+
+
+def unproven_sentence(config: TrainingConfig) -> str:
+    """One sentence for the question of a submission; empty where nothing is unproven."""
+    named = [str(setting) for setting in unproven_settings(config)]
+    return f"The config sets what no step here tried: {'; '.join(named)}." if named else ""
+
+
+def settings_proven(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The config sets nothing that changes what the environment reads or imports, or which weights are trained."""
+    if config.target != "hosted":
+        return
+    for setting in unproven_settings(config):
+        if setting.blocks:
+            yield Finding(
+                "config-unproven-setting",
+                "blocker",
+                f"{setting.path} is {setting.about}: nothing was tested or evaluated with this setting.",
+                _fix(setting),
+                setting.path,
+            )
+        else:
+            yield Finding(
+                "config-unproven-setting",
+                "warning",
+                f"{setting.path} is {setting.about}; no step here tried it.",
+                "Remove it where it is not needed. submit_training names it in its question.",
+                setting.path,
+            )
+
+
+def _variables(config: TrainingConfig) -> Iterator[UnprovenSetting]:
+    for table in ("env_vars", "trainer.env_vars", "orchestrator.env_vars", "inference.env_vars"):
+        variables = config.at(table)
+        for name, value in variables.items() if isinstance(variables, Mapping) else ():
+            harmless = bool(_HARMLESS_VARIABLE.fullmatch(name)) and not _LOADS_CODE.fullmatch(name)
+            about = "a variable of the run" if harmless else "a variable that the environment's code may read"
+            yield UnprovenSetting(f"{table}.{name}", value, about, blocks=not harmless)
+
+
+def _checkpoints(config: TrainingConfig) -> Iterator[UnprovenSetting]:
+    for table in ("resume", "trainer.resume", "orchestrator.resume"):
+        value = config.at(table)
+        if value is not None:
+            yield UnprovenSetting(table, value, "a checkpoint from which the run continues", blocks=True)
+
+
+def _others(config: TrainingConfig) -> Iterator[UnprovenSetting]:
+    for path, about in _PLATFORM.items():
+        if (value := config.at(path)) is not None:
+            yield UnprovenSetting(path, value, about)
+    for path in _TEMPLATES:
+        if (value := config.at(path)) is not None:
+            yield UnprovenSetting(path, value, "another chat template than the evaluated one may have had")
+    for path, table in _tables(config.table, ""):
+        if table.get("trust_remote_code") is True:
+            yield UnprovenSetting(f"{path}.trust_remote_code", True, "permission to run code of the model's repository")
+
+
+def _tables(node: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            below = f"{path}.{key}" if path else key
+            yield below, value
+            yield from _tables(value, below)
+
+
+def _fix(setting: UnprovenSetting) -> str:
+    if "resume" in setting.path:
+        return (
+            "Remove the table and call submit_training with resume_from=RUN: then the checkpoint's evaluation counts."
+        )
+    return (
+        "Remove it, or give the environment the value as an argument of its taskset, with which test_reward and "
+        "run_eval can be called. A person may waive it: prime-lab-mcp override CONFIG.toml config-unproven-setting "
+        "--reason ..."
+    )
+
+
+UNPROVEN_RULES: tuple[ConfigRule, ...] = (settings_proven,)

@@ -1,0 +1,115 @@
+"""What an evaluation would take and which evidence the evaluation would give, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.distribution.rules import advised_size, needed_size
+from prime_lab_mcp.lab.evals.results import result_purpose
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.verdict import sampling_difference
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+
+
+def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any], *, existing: int = 0) -> Outcome:
+    """Report on evaluations that one call would start; nothing is started.
+
+    `start`: the arguments of the call that starts them. `existing`: how many of them exist already.
+    """
+    first = specs[0]
+    known = [spec.estimate for spec in specs]
+    tokens = {name: sum(e["tokens"][name] for e in known) for name in ("prompt", "completion")}
+    costs = [e.get("cost") for e in known]
+    bounds = [spec.max_cost for spec in specs]
+    free = all(spec.price is None and spec.max_total_tokens is None for spec in specs)
+    cost = None if any(c is None for c in costs) else round(sum(c for c in costs if c is not None), 4)
+    most = None if any(b is None for b in bounds) else round(sum(b for b in bounds if b is not None), 4)
+    evidence, limits = evidence_of(lab, first)
+    data: dict[str, Any] = {
+        "dry_run": True,
+        "models": [spec.model for spec in specs],
+        "tasks": first.planned_tasks,
+        "rollouts": first.rollouts,
+        "planned": sum(spec.planned for spec in specs),
+        "tokens": tokens,
+        "cost": 0.0 if free else cost,
+        "at_most": 0.0 if free else most,
+        "existing": existing,
+        "evidence": evidence,
+    }
+    if free:
+        price = "costs nothing (a server of this machine)"
+    elif most is None:
+        price = f"{first.endpoint.host} lists no price; it ends at {first.max_total_tokens or 0:,} tokens"
+    else:
+        price = f"likely about ${cost or 0.0:.2f} (one turn each), at most ${most:.2f}"
+    again = (
+        " Such an evaluation exists already: the call returns it and pays nothing." if existing == len(specs) else ""
+    )
+    rehearsal = " This is a rehearsal: nothing is paid." if lab.settings.rehearsal else ""
+    models = " and ".join(spec.model for spec in specs)
+    return Outcome(
+        "passed",
+        f"Nothing was started. {first.environment} with {models}: {count(first.planned_tasks, 'task')} x "
+        f"{count(first.rollouts, 'rollout')}, {tokens['prompt'] + tokens['completion']:,} tokens, {price}. "
+        f"{evidence['summary']}{again}{rehearsal}",
+        limits,
+        data,
+        (Next("run_eval", "starts it", {**start, "num_examples": first.num_examples, "rollouts": first.rollouts}),),
+        facts=Facts(proves=False),
+    )
+
+
+def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding, ...]]:
+    """Which gates the evaluation could open, as data, and findings on what would keep it from doing so."""
+    purpose = result_purpose(lab, spec)
+    if purpose is not None:
+        summary = f"It would be a result ({purpose.what}), which opens no gate."
+        return {"kind": purpose.kind, "opens": [], "summary": summary}, ()
+    if spec.hosted is not None and spec.source.startswith("hub:"):
+        return {"kind": "foreign", "opens": [], "summary": "It would be no evidence for a local environment."}, ()
+    limits: list[Finding] = []
+    tasks, rollouts = needed_size(spec.available)
+    if spec.planned_tasks < tasks or spec.planned < tasks * rollouts:
+        better = advised_size(spec.available)
+        limits.append(
+            Finding(
+                "distribution-too-small",
+                "warning",
+                f"{count(spec.planned_tasks, 'task')} x {count(spec.rollouts, 'rollout')} are too few to decide "
+                f"anything: {tasks} x {rollouts} are needed",
+                f"Run run_eval with num_examples={better[0]} and rollouts={better[1]}.",
+            )
+        )
+    differing = sampling_difference(spec.sampling)
+    if differing is not None:
+        limits.append(
+            Finding(
+                "distribution-other-sampling",
+                "warning",
+                f"it would be sampled {differing}: the share of usable groups does not carry over",
+                "Leave temperature out.",
+            )
+        )
+    if spec.endpoint.named_by == "call":
+        limits.append(
+            Finding(
+                "evidence-ceiling-only",
+                "warning",
+                f"nobody stands for {spec.endpoint.host}: pushing or training on its evidence needs a person's answer",
+                "Use prime, or an endpoint that the user named (--endpoint).",
+            )
+        )
+    given = "the default arguments" if not spec.env_args else "these arguments"
+    opens = [] if any(f.code == "distribution-too-small" for f in limits) else ["push_environment", "submit_training"]
+    summary = (
+        f"If it passes, it is the distribution that push_environment and submit_training need, for {given} and "
+        f"{spec.model}."
+        if opens
+        else "It would open no gate: the sample is too small."
+    )
+    return {"kind": "training", "opens": opens, "summary": summary, "platform": lab.platform}, tuple(limits)

@@ -1,0 +1,185 @@
+"""Evaluations that are results, not material to train on: those of a trained checkpoint, and those on held-out tasks.
+
+A rare or certain success is no flaw of a result. So what says that training would learn nothing is information here,
+and the report compares with the evaluation before: that of the base model on the same tasks, with its interval. The
+ledger keeps the verdict as training material; a result opens no gate and closes none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
+from prime_lab_mcp.lab.base.text import quote, rounded
+from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import EvalSpec
+from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict, mean_summary
+from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
+from prime_lab_mcp.lab.evals.views.compare import compare_view
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.rollouts.reading import read_rollouts
+from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.outcome import Outcome
+
+_HELD_OUT = frozenset({"eval", "evaluation", "test", "validation", "valid", "val", "dev", "heldout", "held_out"})
+_SPLIT_ARGUMENTS = re.compile(r"(?:^|_)(?:split|subset|partition)$")
+_ABOUT_TRAINING = frozenset(
+    {
+        "distribution-all-one",
+        "distribution-all-zero",
+        "distribution-at-floor",
+        "distribution-between-tasks",
+        "distribution-constant",
+        "distribution-dead",
+        "distribution-format-dominates",
+        "distribution-format-low",
+        "distribution-narrow-range",
+        "distribution-near-floor",
+        "distribution-no-signal",
+        "distribution-other-sampling",
+        "distribution-too-easy",
+        "distribution-too-easy-mostly",
+        "distribution-too-hard",
+        "distribution-too-hard-mostly",
+        "distribution-too-small",
+        "distribution-unclear",
+        "distribution-unparsed",
+        "distribution-weak-signal",
+    }
+)
+"""Findings that say whether one could train on these tasks. All others say whether the result can be believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPurpose:
+    """Why an evaluation is a result. `base_model` is the model that the run trained, for a checkpoint."""
+
+    kind: Literal["checkpoint", "held-out"]
+    what: str
+    base_model: str | None = None
+
+
+def result_purpose(lab: Lab, spec: EvalSpec) -> ResultPurpose | None:
+    """Return why this evaluation is a result; None for material to train on.
+
+    A checkpoint is served under the name of its run, with or without `-step-N`. Tasks are held out where an argument of
+    the environment names such a split (`split = "eval"`).
+    """
+    checkpoint = checkpoint_purpose(lab, spec.model)
+    if checkpoint is not None:
+        return checkpoint
+    held_out = held_out_argument(spec.env_args)
+    if held_out is None:
+        return None
+    name, value = held_out
+    return ResultPurpose("held-out", f"held-out tasks ({quote(name, 40)} = {quote(value, 40)})")
+
+
+def held_out_argument(env_args: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """The argument of an environment that names a held-out split."""
+    for name, value in env_args.items():
+        if _SPLIT_ARGUMENTS.search(name.lower()) and str(value).lower().replace("-", "_") in _HELD_OUT:
+            return name, value
+    return None
+
+
+def checkpoint_purpose(lab: Lab, model: str) -> ResultPurpose | None:
+    """What the evaluation of a model is that is served under the name of a run; None for other models."""
+    served = {model, re.sub(r"-step-\d+$", "", model)}
+    for run in lab.ledger.runs(kind="training"):
+        if run.name in served:
+            base = run.data.get("model")
+            what = f"a checkpoint of the run {quote(run.name, 80)}"
+            return ResultPurpose("checkpoint", what, base if isinstance(base, str) else None)
+    return None
+
+
+def as_result(lab: Lab, job: Job, judged: EvaluationVerdict, outcome: Outcome) -> Outcome:
+    """Return the outcome of an evaluation, judged as a result if it is one."""
+    spec = EvaluationJobs(lab).spec(job)
+    purpose = result_purpose(lab, spec)
+    distribution = judged.distribution
+    if purpose is None or distribution is None or distribution.mean is None:
+        return outcome
+    findings = tuple(
+        dataclasses.replace(f, severity="info") if f.code in _ABOUT_TRAINING else f for f in outcome.findings
+    )
+    status: Verdict = "inconclusive" if any(f.severity == "blocker" for f in findings) else "passed"
+    note = Finding(
+        "eval-is-a-result",
+        "info",
+        f"this evaluates {purpose.what}: a result, which opens no gate and closes none",
+        "To judge tasks to train on, run run_eval with the base model on the training tasks.",
+    )
+    before = _before(lab, job, spec, purpose)
+    found: dict[str, Any] = {
+        "purpose": purpose.kind,
+        "mean": {
+            "value": rounded(distribution.mean),
+            "low": rounded(distribution.mean_low),
+            "high": rounded(distribution.mean_high),
+        },
+    }
+    summary = f"{spec.environment} with {spec.model} ({purpose.what}): {mean_summary(distribution)}"
+    summary += f" (95% {distribution.mean_low or 0:.2f} to {distribution.mean_high or 0:.2f})"
+    following: tuple[Next, ...]
+    if before is None:
+        if purpose.base_model is not None:
+            given = {**run_eval_arguments(spec), "compare_base": True}
+            following = (Next("run_eval", "the base model on the same tasks, to compare with", given),)
+        else:
+            why = "this is the value before training; it shows what comes next"
+            following = (Next("workflow_status", why, {"environment": spec.environment}),)
+        summary += "; there is nothing to compare with yet."
+    else:
+        difference = _difference(lab, job, before)
+        found["before"] = {"id": before.id, "model": before.spec.get("model")}
+        if difference is not None:
+            found["difference"] = difference
+            summary += (
+                f"; against {before.spec.get('model')} {difference['value']:+.2f} (95% {difference['low']:+.2f} to "
+                f"{difference['high']:+.2f}, paired by task)."
+            )
+        given = {"eval": job.id, "view": "compare", "other": before.id}
+        following = (Next("read_eval", "what changed, task by task", given),)
+    facts = dataclasses.replace(outcome.facts, proves=False)
+    data = {**outcome.data, "result": found}
+    return dataclasses.replace(
+        outcome, status=status, summary=summary, findings=(note, *findings), data=data, next=following, facts=facts
+    )
+
+
+def _before(lab: Lab, job: Job, spec: EvalSpec, purpose: ResultPurpose) -> Job | None:
+    """The newest evaluation of the same tasks before the training: of the base model or, on held-out tasks, of any
+    other model."""
+    for other in EvaluationJobs(lab).list(job.environment):
+        same = other.state == "finished" and dict(other.spec.get("env_args") or {}) == dict(spec.env_args)
+        if other.id == job.id or not same or other.platform not in (None, lab.platform):
+            continue
+        model = str(other.spec.get("model"))
+        if purpose.base_model is not None:
+            if model.casefold() == purpose.base_model.casefold():
+                return other
+        elif model != spec.model and other.at <= job.at:
+            return other
+    return None
+
+
+def _difference(lab: Lab, job: Job, before: Job) -> Mapping[str, Any] | None:
+    """The paired difference, this evaluation minus the one before; None where they share no task."""
+    try:
+        found: Mapping[str, Any] = compare_view(_opened(lab, job), _opened(lab, before)).data["difference"]
+    except LabError:
+        return None
+    return found
+
+
+def _opened(lab: Lab, job: Job) -> FinishedEvaluation:
+    path = EvaluationJobs(lab).results_path(job.id)
+    return FinishedEvaluation(job.id, EvaluationJobs(lab).spec(job), lambda: read_rollouts(path))

@@ -1,0 +1,381 @@
+"""Finds what names in source code stand for, aliases included, and which of them look outside of task and completion.
+
+Modules that show the outside (os, sys, time, ...) are named whole, with a list of what is harmless, because a list of
+what is not harmless is never complete. No code is run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, module_of
+from prime_lab_mcp.lab.state.source_code import SourceFile
+
+FILES = "files and folders"
+NETWORK = "the network"
+PROCESSES = "processes"
+TIMERS = "timers"
+INTERPRETER = "the state of the interpreter"
+STATE = "what earlier calls left"
+LOOKUP = "names that are looked up at run time"
+
+_HARMLESS = {
+    "time": "asctime mktime sleep strptime struct_time tzset",
+    "os": (
+        "DirEntry PathLike cpu_count devnull environ environb error fsdecode fsencode fspath getenv "
+        "linesep makedirs mkdir name path process_cpu_count putenv register_at_fork remove rename replace "
+        "sched_yield unlink unsetenv urandom"
+    ),
+    "os.path": (
+        "abspath basename commonpath commonprefix dirname isabs join normcase normpath relpath sep split splitext"
+    ),
+    "sys": (
+        "argv byteorder exc_info executable exit float_info get_int_max_str_digits getrecursionlimit "
+        "getsizeof hexversion implementation int_info intern maxsize maxunicode modules orig_argv path "
+        "platform prefix set_int_max_str_digits setrecursionlimit stderr stdout version version_info"
+    ),
+    "gc": "collect disable enable",
+    "socket": "error gaierror timeout",
+    "platform": "machine python_implementation python_version python_version_tuple system",
+    "subprocess": "CalledProcessError CompletedProcess DEVNULL PIPE STDOUT SubprocessError TimeoutExpired",
+    "multiprocessing": "TimeoutError",
+    "shutil": "Error rmtree which",
+    "requests": "RequestException exceptions",
+    "httpx": "HTTPError HTTPStatusError Limits RequestError Timeout TimeoutException",
+    "aiohttp": "ClientError ClientTimeout",
+}
+"""Names of a module that show nothing of the outside."""
+_MODULES = {
+    "time": TIMERS,
+    "os": FILES,
+    "os.path": FILES,
+    "posixpath": FILES,
+    "posix": FILES,
+    "glob": FILES,
+    "shutil": FILES,
+    "fileinput": FILES,
+    "linecache": FILES,
+    "sys": INTERPRETER,
+    "gc": INTERPRETER,
+    "resource": INTERPRETER,
+    "tracemalloc": INTERPRETER,
+    "platform": INTERPRETER,
+    "sysconfig": INTERPRETER,
+    "site": INTERPRETER,
+    "pkgutil": INTERPRETER,
+    "importlib.metadata": INTERPRETER,
+    "importlib.util": INTERPRETER,
+    "importlib.machinery": INTERPRETER,
+    "faulthandler": INTERPRETER,
+    "ctypes": INTERPRETER,
+    "cffi": INTERPRETER,
+    "mmap": FILES,
+    "fcntl": FILES,
+    "socket": NETWORK,
+    "_socket": NETWORK,
+    "socketserver": NETWORK,
+    "select": NETWORK,
+    "requests": NETWORK,
+    "httpx": NETWORK,
+    "aiohttp": NETWORK,
+    "urllib3": NETWORK,
+    "urllib.request": NETWORK,
+    "http.client": NETWORK,
+    "ftplib": NETWORK,
+    "smtplib": NETWORK,
+    "subprocess": PROCESSES,
+    "_posixsubprocess": PROCESSES,
+    "multiprocessing": PROCESSES,
+    "psutil": PROCESSES,
+    "pty": PROCESSES,
+    "pwd": PROCESSES,
+}
+_NAMES = {
+    "open": FILES,
+    "io.open": FILES,
+    "io.open_code": FILES,
+    "io.FileIO": FILES,
+    "codecs.open": FILES,
+    "tempfile.gettempdir": FILES,
+    "random.getstate": INTERPRETER,
+    "random.setstate": INTERPRETER,
+    "threading.enumerate": INTERPRETER,
+    "threading.active_count": INTERPRETER,
+    "threading.current_thread": INTERPRETER,
+    "inspect.trace": INTERPRETER,
+    "inspect.getouterframes": INTERPRETER,
+    "inspect.getinnerframes": INTERPRETER,
+    "traceback.extract_stack": INTERPRETER,
+    "traceback.format_stack": INTERPRETER,
+    "traceback.walk_stack": INTERPRETER,
+    "argparse.ArgumentParser": PROCESSES,
+    "timeit.default_timer": TIMERS,
+    "asyncio.open_connection": NETWORK,
+    "asyncio.create_subprocess_exec": PROCESSES,
+    "asyncio.create_subprocess_shell": PROCESSES,
+    "concurrent.futures.ProcessPoolExecutor": PROCESSES,
+    "eval": LOOKUP,
+    "exec": LOOKUP,
+    "compile": LOOKUP,
+    "globals": LOOKUP,
+    "__builtins__": LOOKUP,
+    "builtins.eval": LOOKUP,
+    "builtins.exec": LOOKUP,
+    "builtins.open": FILES,
+    "runpy.run_path": LOOKUP,
+    "runpy.run_module": LOOKUP,
+}
+_OS_PROCESSES = ("fork", "exec", "spawn", "wait", "kill", "get", "system", "popen", "pidfd", "posix_spawn", "times")
+_ATTRIBUTES = {
+    "iterdir": FILES, "rglob": FILES, "read_text": FILES, "read_bytes": FILES, "exists": FILES, "is_file": FILES,
+    "is_dir": FILES, "is_mount": FILES, "is_socket": FILES, "lstat": FILES,
+    "tb_frame": INTERPRETER, "f_back": INTERPRETER, "f_globals": INTERPRETER, "f_builtins": INTERPRETER,
+    "gi_frame": INTERPRETER, "cr_frame": INTERPRETER, "cache_info": STATE,
+    "__globals__": LOOKUP, "__subclasses__": LOOKUP, "__loader__": LOOKUP, "__builtins__": LOOKUP,
+}  # fmt: skip
+"""Attributes that are named whatever they belong to."""
+_PRIVATE = {"_sys": "sys", "_os": "os", "_time": "time", "_io": "io", "posix": "os"}
+_OPAQUE = frozenset({*_MODULES, "builtins", "importlib"})
+"""Modules whose attributes must not be read by a computed name, and which must not be handed on."""
+_READERS = frozenset({"getattr", "vars", "__import__", "importlib.import_module", "builtins.getattr"})
+
+
+def outside_kind(name: str) -> str:
+    """The kind of what a resolved name looks at; empty where it looks at nothing outside."""
+    if name in _NAMES:
+        return _NAMES[name]
+    module, _, last = name.rpartition(".")
+    while module and module not in _MODULES:
+        module, _, last = module.rpartition(".")
+    if not module or name in _MODULES or last in _HARMLESS.get(module, "").split() or last.endswith("Error"):
+        return ""
+    if (module, last[:1].isupper()) in (("os", True), ("socket", True), ("subprocess", True)) and last != "Popen":
+        return ""  # constants
+    if module == "os" and last.startswith(_OS_PROCESSES):
+        return PROCESSES
+    return _MODULES[module]
+
+
+class ResolvedNames:
+    """The full names that the expressions of one file may stand for."""
+
+    def __init__(self, program: RewardProgram, file: SourceFile) -> None:
+        self._program, self._file = program, file
+        self._known: dict[str, set[str]] = {}
+        self._stars: list[str] = []
+        self._plain: set[str] = set()
+        self.others: dict[str, set[str]] = {}
+        """What names of the package's other files stand for, by their full name."""
+        self.package_paths: set[str] = set()
+        tree = file.tree
+        if tree is None:
+            return
+        nodes = list(ast.walk(tree))
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names):
+                self._stars.append(node.module or "")
+            elif isinstance(node, ast.Import):
+                self._plain |= {a.name for a in node.names if not a.asname}
+        pairs = [pair for node in nodes for pair in _bindings(node)]
+        for _ in range(3):  # an alias of an alias of an alias
+            for target, value in pairs:
+                if names := {n for part in _members(value) for n in self.of(part) if _is_worth(n)}:
+                    self._known.setdefault(target, set()).update(names)
+        for _ in range(3):
+            self.package_paths |= {t for t, v in pairs if self.is_below_package(v)}
+
+    def exported(self) -> dict[str, set[str]]:
+        """The modules that a file which imports this one gets by a name of this file."""
+        imported = {n: {full} for n, full in self._program.imported[self._file.path].items() if full in _OPAQUE}
+        plain = {n: {n} for n in self._plain if n in _OPAQUE}
+        return plain | imported | {n: set(full) for n, full in self._known.items()}
+
+    def of(self, node: ast.AST, depth: int = 0) -> set[str]:
+        """Every full name that an expression may stand for."""
+        if depth > 12:
+            return set()
+        if isinstance(node, ast.Name):
+            stars = {f"{module}.{node.id}" for module in self._stars}
+            full = self._program.full_name(self._file, node)
+            return {full, *self._known.get(node.id, ()), *stars, *self.others.get(full, ())}
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node.value, node.attr, depth)
+        if isinstance(node, ast.NamedExpr):
+            return self.of(node.value, depth + 1)
+        if isinstance(node, ast.IfExp | ast.BoolOp):
+            return {n for part in _members(node) for n in self.of(part, depth + 1)}
+        if isinstance(node, ast.Call):
+            return self._call(node, depth)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            key, inner = str(node.slice.value), node.value
+            owner = _namespace(inner)
+            if owner is not None:
+                return self._attribute(owner, key, depth)
+            if "sys.modules" in self.of(inner, depth + 1):
+                return {key}
+        return set()
+
+    def _attribute(self, owner: ast.AST, name: str, depth: int) -> set[str]:
+        names = {_shortened(f"{n}.{name}") for n in self.of(owner, depth + 1)}
+        for full in list(names):
+            names |= self.others.get(full, set())
+        own = isinstance(owner, ast.Name) and not names & set(_MODULES)
+        return names | (self._known.get(name, set()) if own else set())
+
+    def _call(self, node: ast.Call, depth: int) -> set[str]:
+        texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
+        called = self.of(node.func, depth + 1)
+        if called & {"getattr", "builtins.getattr"} and len(texts) > 1 and texts[1] is not None:
+            return self._attribute(node.args[0], texts[1], depth)
+        if called & {"__import__", "builtins.__import__"} and texts and texts[0] is not None:
+            return {texts[0].partition(".")[0]}
+        if called & {"importlib.import_module", "importlib.__import__"} and texts and texts[0] is not None:
+            return {texts[0]}
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop", "__getitem__", "__getattribute__"):
+            owner = _namespace(node.func.value)
+            owner = node.func.value if node.func.attr == "__getattribute__" else owner
+            if owner is not None and texts and texts[0] is not None:
+                return self._attribute(owner, texts[0], depth)
+        inner = node.func
+        if isinstance(inner, ast.Call) and inner.args and node.args and isinstance(inner.args[0], ast.Constant):
+            applied = self.of(inner.func, depth + 1) & {"operator.attrgetter", "operator.methodcaller"}
+            owners = self.of(node.args[0], depth + 1) if applied else set()
+            read = str(inner.args[0].value)
+            return {_shortened(f"{n}.{read}") for n in owners}
+        return set()
+
+    def looks_up(self, node: ast.AST) -> bool:
+        """Whether an expression reads a name of a module, or a module, that only the run decides."""
+        if not isinstance(node, ast.Call | ast.Subscript):
+            return False
+        if isinstance(node, ast.Subscript):
+            owner = _namespace(node.value)
+            return owner is not None and not isinstance(node.slice, ast.Constant) and self.is_module(owner)
+        called = self.of(node.func)
+        fixed = [isinstance(a, ast.Constant) for a in node.args]
+        if called & {"__import__", "builtins.__import__", "importlib.import_module", "importlib.__import__"}:
+            return fixed[:1] != [True]
+        if called & {"getattr", "builtins.getattr"}:
+            return len(fixed) > 1 and not fixed[1] and self.is_module(node.args[0])
+        direct = {"vars", "dir", "setattr", "hasattr", "isinstance", "callable", "id", "str", "repr", "print"}
+        return not called & direct and any(self.is_module(a) for a in _arguments(node)) and not self.of(node)
+
+    def is_module(self, node: ast.AST) -> bool:
+        return bool(self.of(node) & _OPAQUE) or (
+            isinstance(node, ast.Call) and bool(self.of(node.func) & {"__import__", "importlib.import_module"})
+        )
+
+    def is_below_package(self, node: ast.AST) -> bool:
+        """Whether a path is written from the package's own files, its resources or a new temporary folder."""
+        own = False
+        ups = 0
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                if part.value.startswith(("/", "~")) or ".." in part.value:
+                    return False
+            elif isinstance(part, ast.Name | ast.Attribute):
+                name = part.id if isinstance(part, ast.Name) else part.attr
+                resolved = self._program.full_name(self._file, part)
+                if name in ("parents", "sep", "pardir", "anchor", "root"):
+                    return False
+                ups += name in ("parent", "dirname")
+                own |= name == "__file__" or (isinstance(part, ast.Name) and name in self.package_paths)
+                own |= resolved in ("importlib.resources.files", "tempfile.TemporaryDirectory", "tempfile.mkdtemp")
+        return own and ups <= 2
+
+    def attribute_kind(self, node: ast.Attribute) -> str:
+        """The kind of an attribute that is named whatever it belongs to."""
+        kind = _ATTRIBUTES.get(node.attr, "")
+        return "" if kind == FILES and self.is_below_package(node.value) else kind
+
+
+def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[str, ResolvedNames]:
+    """The names of every file, by its path."""
+    resolved = {file.path: ResolvedNames(program, file) for file in files}
+    others = {
+        f"{module_of(path)}.{name}": full for path, names in resolved.items() for name, full in names.exported().items()
+    }
+    for names in resolved.values():
+        names.others = others
+    return resolved
+
+
+def _arguments(node: ast.Call) -> Iterator[ast.AST]:
+    values = [*node.args, *(k.value for k in node.keywords)]
+    direct = {"getattr", "builtins.getattr"}
+    skip = isinstance(node.func, ast.Name) and node.func.id in direct
+    for value in values[1:] if skip else values:
+        yield from _members(value)
+
+
+def _shortened(name: str) -> str:
+    """`logging.sys.argv` as `sys.argv`: modules are attributes of the modules that import them."""
+    parts = name.split(".")
+    if parts[0] in ("self", "cls", "trace", "task", "state", "time", "datetime"):
+        return name
+    for at in range(len(parts) - 1, 0, -1):
+        module = _PRIVATE.get(parts[at], parts[at])
+        if module in ("sys", "os", "gc", "time", "builtins"):
+            return ".".join([module, *parts[at + 1 :]])
+    return name
+
+
+def _namespace(node: ast.AST) -> ast.AST | None:
+    """The object whose namespace `vars(x)` or `x.__dict__` is."""
+    if isinstance(node, ast.Attribute) and node.attr == "__dict__":
+        return node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars" and node.args:
+        return node.args[0]
+    return None
+
+
+def _is_worth(name: str) -> bool:
+    """Whether an alias of a name is followed. A value such as `sys.argv` is named where the alias is made."""
+    return name in _OPAQUE or name in _READERS or name.startswith("operator.")
+
+
+def _members(node: ast.AST) -> Iterator[ast.AST]:
+    """The expressions that a value may be, or may hold."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        for part in node.elts:
+            yield from _members(part)
+    elif isinstance(node, ast.Dict):
+        for part in node.values:
+            yield from _members(part)
+    elif isinstance(node, ast.IfExp):
+        yield from (*_members(node.body), *_members(node.orelse))
+    elif isinstance(node, ast.BoolOp):
+        for part in node.values:
+            yield from _members(part)
+    else:
+        yield node
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The names, and last names of attributes, that a node binds, each with the value."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _targets(target, node.value)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+        yield from _targets(node.target, node.value)
+    elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        yield from _targets(node.target, node.iter)
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        yield from _targets(node.optional_vars, node.context_expr)
+    elif isinstance(node, ast.arguments):
+        positional = [*node.posonlyargs, *node.args]
+        yield from ((a.arg, d) for a, d in zip(positional[::-1], node.defaults[::-1], strict=False))
+        yield from ((a.arg, d) for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d is not None)
+
+
+def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Attribute):
+        yield target.attr, value
+    elif isinstance(target, ast.Tuple | ast.List):
+        exact = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
+        values = value.elts if exact and isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
+        for inner, part in zip(target.elts, values, strict=True):
+            yield from _targets(inner, part)

@@ -1,0 +1,226 @@
+"""Rules about reference solutions: each can be played and earns the maximum, and what earns as much without the work.
+
+Somebody who plays a solution's last reply knows the answer, so what such a reply earns without its calls is a warning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.rewards.observations import EPSILON, Trial
+from prime_lab_mcp.lab.rewards.rules.amounts import FULL_SHARE, HALF_SHARE, RewardRule
+from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript
+from prime_lab_mcp.lab.rewards.solutions import Change
+from prime_lab_mcp.lab.worker.whole_rollouts import Offered
+
+_WITHOUT_USE = {
+    Change.BARE_ANSWER: "without a tool call",
+    Change.WRONG_ARGUMENT: "after calls that ask for something else",
+    Change.ANSWER_FIRST: "before the result of the first call",
+}
+
+
+def solution_unplayable(trial: Trial) -> Iterator[Finding]:
+    """A stated solution must be playable: messages, or a function that returns them, in a rollout that ends."""
+    solved = trial.solved
+    failed = [p for p in solved.played if not p.scored and p.rolled.end != "not-run"]
+    whys = [*solved.unplayable, *([solved.broke] if solved.broke else ())]
+    whys += [
+        f"its rollout ended with {p.rolled.errors[0].type}: {p.rolled.errors[0].message}"
+        if p.rolled.errors
+        else f"its rollout did not end ({p.rolled.end})"
+        for p in failed
+    ]
+    if solved.unavailable and not solved.scored:
+        whys.append(solved.unavailable)
+    if whys:
+        yield Finding(
+            "reward-solution-broken",
+            "blocker",
+            f"the solution of a task cannot be played: {quote(whys[0], 400)}",
+            "Return a list of assistant messages with content or tool_calls, or a function that takes the messages so "
+            "far and returns the next one; then call test_reward.",
+            rows=tuple(rollout_row(p, "the maximum") for p in failed[:2]),
+        )
+
+
+def solution_fails(trial: Trial) -> Iterator[Finding]:
+    """A solution must earn the maximum, and nothing may earn more than the best solution."""
+    scored = trial.solved.scored
+    if not scored:
+        return
+    best = trial.solved.best
+    failing = [p for p in scored if (p.rolled.reward or 0.0) < FULL_SHARE * trial.maximum(p.row) - EPSILON]
+    if trial.max_reward <= EPSILON:
+        failing = scored
+    if failing:
+        yield Finding(
+            "reward-gold-fails",
+            "blocker",
+            f"{len(failing)} of {count(len(scored), 'solution')} did not earn the maximum of {trial.max_reward:g}: "
+            f"task {failing[0].row} earned {failing[0].rolled.reward or 0.0:g}",
+            "Compare what the solution does with what the reward reads (the rows show the rollout), and mend either.",
+            rows=tuple(rollout_row(p, "the maximum") for p in failing[:3]),
+        )
+    above = [(c, p) for c, p in trial.solved.changed if p.scored and (p.rolled.reward or 0.0) > best + EPSILON]
+    if above:
+        yield Finding(
+            "reward-gold-fails",
+            "blocker",
+            f"the best solution earned {best:g}, and a model that {above[0][1].script.name} earned "
+            f"{above[0][1].rolled.reward:g}",
+            "Let the reward pay a solved task most, or state the solution that earns the maximum.",
+            rows=tuple(rollout_row(p, "no more than the solution") for _, p in above[:2]),
+        )
+
+
+def untouched_task_paid(trial: Trial) -> Iterator[Finding]:
+    """Saying nothing must earn less than half of what the solution earns."""
+    best = trial.solved.best
+    paid = [
+        p
+        for c, p in trial.solved.changed
+        if c is Change.NOOP and p.scored and (p.rolled.reward or 0.0) > HALF_SHARE * best + EPSILON
+    ]
+    if best > EPSILON and paid:
+        yield Finding(
+            "reward-wrong-passes",
+            "blocker",
+            f"a model that says nothing earned {paid[0].rolled.reward:g}, and the solution {best:g}",
+            "Compare the state after the rollout with the state that solves the task; the beginning must not pass.",
+            rows=tuple(rollout_row(p, "less than the solution") for p in paid[:2]),
+        )
+
+
+def paid_without_use(trial: Trial) -> Iterator[Finding]:
+    """What the right answer earns where the tools were not used for it."""
+    solved = trial.solved
+    if not solved.calls_tools or solved.best <= EPSILON:
+        return
+    noop = max(solved.rewards_of(Change.NOOP), default=0.0)
+    paid = []
+    for change, how in _WITHOUT_USE.items():
+        rewards = solved.rewards_of(change)
+        if rewards and max(rewards) > max(noop, 0.0) + EPSILON:
+            paid.append((max(rewards) / solved.best, how, change))
+    if paid:
+        told = ", ".join(f"{share:.0%} {how}" for share, how, _ in paid)
+        chosen = {change for _, _, change in paid}
+        yield Finding(
+            "paid-without-tool",
+            "warning",
+            f"of what the solution earns, the right answer earns {told}: a model that guesses well needs no tool",
+            "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so.",
+            rows=tuple(rollout_row(p, "less than the solution") for c, p in solved.changed if c in chosen)[:3],
+        )
+
+
+def refuses_detours(trial: Trial) -> Iterator[Finding]:
+    """A faulty call before the solution, or one call more, should cost little where only messages are read."""
+    solved = trial.solved
+    refused: list[PlayedScript] = []
+    for change, p in solved.changed:
+        messages_only = p.rolled.alone is not None and abs(p.rolled.alone - (p.rolled.reward or 0.0)) < EPSILON
+        low = (p.rolled.reward or 0.0) < HALF_SHARE * solved.best - EPSILON
+        if change in (Change.TOOL_ERROR, Change.ONE_CALL_MORE) and p.scored and messages_only and low:
+            refused.append(p)
+    if refused:
+        yield Finding(
+            "reward-too-strict",
+            "warning",
+            f"a model that {refused[0].script.name} earned {refused[0].rolled.reward:g}, and the solution alone "
+            f"{solved.best:g}",
+            "Pay for the result. Where calls cost something, take off a small share.",
+            rows=tuple(rollout_row(p, "about as much as the solution") for p in refused[:2]),
+        )
+
+
+def pays_pasted_output(trial: Trial) -> Iterator[Finding]:
+    """The output of a tool, repeated, should not be paid as an answer in the form that the prompt asks for."""
+    solved = trial.solved
+    pasted = [
+        p
+        for c, p in solved.changed
+        if c is Change.PASTED_OUTPUT and p.scored and (p.rolled.reward or 0.0) >= FULL_SHARE * solved.best - EPSILON
+    ]
+    if pasted and solved.best > EPSILON:
+        yield Finding(
+            "reward-hackable",
+            "warning",
+            "repeating the last output of a tool earns as much as the solution",
+            "Read the answer from the form that the prompt asks for, and check that no tool states the answer.",
+            rows=tuple(rollout_row(p, "less than the solution") for p in pasted[:2]),
+        )
+
+
+SOLUTION_RULES: tuple[RewardRule, ...] = (
+    solution_unplayable,
+    solution_fails,
+    untouched_task_paid,
+    paid_without_use,
+    refuses_detours,
+    pays_pasted_output,
+)
+
+
+def lacks_solution(trial: Trial) -> bool:
+    """Whether the reward depends on tools or turns, and nobody stated a solution: no right answer, said or played with
+    careless calls, earns what the weights of the rewards add up to.
+    """
+    if not trial.interactive or trial.solved.scored:
+        return False
+    best = [s.reward for s in (*trial.golds, *trial.shots) if s.reward is not None]
+    best += [p.rolled.reward for p in trial.rollouts if p.scored and p.rolled.reward is not None]
+    return max(best, default=0.0) < FULL_SHARE * trial.declared - EPSILON
+
+
+def solution_lines(trial: Trial) -> dict[str, Any]:
+    """What the solutions and their changed copies earned, as an entry of a report."""
+    solved = trial.solved
+    earned = [p.rolled.reward or 0.0 for p in solved.scored]
+    of = {change: solved.rewards_of(change) for change in Change}
+    return {
+        "tasks": len(earned),
+        "source": "cases" if solved.supplied else "environment",
+        "mean_reward": round(sum(earned) / len(earned), 6) if earned else None,
+        "at_maximum": sum(r >= FULL_SHARE * trial.max_reward - EPSILON for r in earned) if trial.max_reward else 0,
+        "instead": {str(change): round(sum(r) / len(r), 6) for change, r in of.items() if r},
+        "answers_scored_after_its_calls": trial.after_calls,
+    }
+
+
+def solution_skeleton(trial: Trial) -> str:
+    """Code that states a solution, filled in with the environment's tools, answer field and class."""
+    tools = _tools(trial)
+    lines = [_call_line(tool) for tool in tools[:3]]
+    answer = trial.style.golds.place if trial.style is not None else ""
+    if trial.api == "v1":
+        given = "{self.data." + answer.rpartition(".")[2] + "}" if answer else "..."
+        head = [f"class {trial.task_class or 'MyTask'}(...):", "    def solution(self) -> list[dict]:"]
+    else:
+        given, argument = ("{answer}", "answer") if answer in ("", "answer") else ("...", "info")
+        head = [
+            "# beside load_environment; its arguments are columns of the dataset",
+            f"def solution({argument}) -> list[dict]:",
+        ]
+    said = trial.style.wrapper.wrap(given) if trial.style is not None else given
+    last = f'{{"role": "assistant", "content": f{json.dumps(said)}}},'
+    indent = " " * (8 if trial.api == "v1" else 4)
+    body = [f"{indent}return [", *(f"{indent}    {line}" for line in (*lines, last)), f"{indent}]"]
+    return "\n".join([*head, *body])
+
+
+def _tools(trial: Trial) -> Sequence[Offered]:
+    return next((p.rolled.tools for p in trial.rollouts if p.rolled.tools), ())
+
+
+def _call_line(tool: Offered) -> str:
+    known = tool.parameters.get("properties") or {}
+    names = ", ".join(f"{json.dumps(str(name))}: ..." for name in list(known)[:6])
+    call = f'{{"name": {json.dumps(tool.name)}, "arguments": {{{names}}}}}'
+    return f'{{"role": "assistant", "tool_calls": [{call}]}},'

@@ -1,0 +1,179 @@
+"""Plays the reference solutions of tasks, and changed copies of them, in whole rollouts with the environment's tools.
+
+The environment states a solution (worker/child/solutions.py), or a case of the caller gives one as a conversation with
+tool calls. The rules about their rewards are in rules/solutions.py.
+
+Where a reward reads nothing but messages, the calls of a solution also lead to all other completions: each is scored
+after the calls and results of its task (`calls_before_answer`). So a reward that asks for a query before the answer is
+tested with every right, wrong and hacking answer, as a reward without tools is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
+from prime_lab_mcp.lab.worker.description import Loaded, Message, Row
+from prime_lab_mcp.lab.worker.host import Worker
+
+SOLVED_TASKS = 12
+"""Most tasks whose solution is played (docs/validation.md, Reward tests, asks for 8)."""
+CHANGED_TASKS = 2
+"""Tasks on which changed copies of the solution are played."""
+SOLVING_SECONDS = 25.0
+EPSILON = 1e-6
+
+
+class Change(StrEnum):
+    """What is played instead of a solution, or beside one."""
+
+    NOOP = "noop"
+    """Nothing is said: the untouched task."""
+    BARE_ANSWER = "bare-answer"
+    """The last reply of the solution at once, without a tool call."""
+    WRONG_ARGUMENT = "wrong-argument"
+    TOOL_ERROR = "tool-error"
+    ONE_CALL_MORE = "one-call-more"
+    ANSWER_FIRST = "answer-first"
+    PASTED_OUTPUT = "pasted-output"
+
+
+_LABELS = {
+    Change.NOOP: "says nothing",
+    Change.BARE_ANSWER: "gives the solution's last reply at once, without a tool call",
+    Change.WRONG_ARGUMENT: "calls tools with other arguments, then gives the solution's last reply",
+    Change.TOOL_ERROR: "makes a faulty call, then solves the task",
+    Change.ONE_CALL_MORE: "solves the task with one call more",
+    Change.ANSWER_FIRST: "gives the solution's last reply before the result of the first call",
+    Change.PASTED_OUTPUT: "makes the calls, then repeats the last result of a tool",
+}
+_WITHOUT_CALLS = (Change.NOOP, Change.BARE_ANSWER)
+
+
+@dataclass(frozen=True, slots=True)
+class SuppliedSolution:
+    """A case of the caller that is expected to earn much and has tool calls: the solution of its task."""
+
+    row: int
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """The rollouts of solutions (`played`) and of their changed copies (`changed`).
+
+    `unplayable` are messages about solutions that could not be played, `broke` the error that ended the process, and
+    `unavailable` the reason why no rollout could be run here.
+    """
+
+    played: tuple[PlayedScript, ...] = ()
+    changed: tuple[tuple[Change, PlayedScript], ...] = ()
+    supplied: bool = False
+    """The caller gave the solutions, as cases."""
+    unplayable: tuple[str, ...] = ()
+    broke: str = ""
+    unavailable: str = ""
+
+    @property
+    def scored(self) -> list[PlayedScript]:
+        return [p for p in self.played if p.scored]
+
+    @property
+    def best(self) -> float:
+        """The highest reward of a solution; 0 where none has one."""
+        return max((p.rolled.reward or 0.0 for p in self.scored), default=0.0)
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether a solution calls tools."""
+        return any(m.get("tool_calls") for p in self.scored for m in p.rolled.messages)
+
+    def rewards_of(self, change: Change) -> list[float]:
+        """The rewards of the copies with this change."""
+        return [p.rolled.reward or 0.0 for c, p in self.changed if c is change and p.scored]
+
+    def paid(self, row: int) -> float | None:
+        """The reward of a task's solution."""
+        return next((p.rolled.reward for p in self.scored if p.row == row), None)
+
+
+async def play_solutions(
+    worker: Worker, loaded: Loaded, rows: Sequence[Row], supplied: Sequence[SuppliedSolution] = ()
+) -> Solved:
+    """Play the solutions of some tasks, then changed copies for a few of them.
+
+    Solutions of the caller are played where the environment states none.
+    """
+    if not loaded.turns or not rows or not (loaded.solutions or supplied):
+        return Solved()
+    if loaded.solutions:
+        step = max(1, len(rows) // SOLVED_TASKS)
+        wanted = [(row.index, solution_script(True)) for row in rows[::step][:SOLVED_TASKS]]
+    else:
+        wanted = [(s.row, solution_script([dict(m) for m in s.messages])) for s in supplied[:SOLVED_TASKS]]
+    solved = replace(await _play(worker, wanted), supplied=not loaded.solutions)
+    chosen = [p for p in solved.scored if (p.rolled.reward or 0.0) > EPSILON][:CHANGED_TASKS]
+    copies = [(change, p.row, changed_script(change, p)) for p in chosen for change in _changes(solved)]
+    found = await _play(worker, [(row, script) for _, row, script in copies])
+    changed = tuple(zip([change for change, _, _ in copies], found.played, strict=False))
+    return replace(solved, changed=changed, broke=solved.broke or found.broke)
+
+
+def _changes(solved: Solved) -> Sequence[Change]:
+    return list(Change) if solved.calls_tools else _WITHOUT_CALLS
+
+
+async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> Solved:
+    if not wanted:
+        return Solved()
+    plays = [scripts.as_play(script, row) for row, script in wanted]
+    try:
+        found = await worker.rollout(plays, seconds=SOLVING_SECONDS)
+    except LabError as error:
+        if error.code == "worker-timeout":
+            return Solved(unavailable=error.message)
+        return Solved(broke=error.message)
+    played = [PlayedScript(row, script, rolled) for (row, script), rolled in zip(wanted, found.rolled, strict=False)]
+    unplayable = tuple(dict.fromkeys(p.rolled.unplayable for p in played if p.rolled.unplayable))
+    return Solved(tuple(played), unplayable=unplayable, unavailable=found.unavailable)
+
+
+def solution_script(solution: bool | list[dict[str, Any]]) -> RolloutScript:
+    """A script that plays a solution: the caller's messages, or (True) the one that the environment states."""
+    return RolloutScript("solves the task", "gold", {"solution": solution})
+
+
+def changed_script(change: Change, solved: PlayedScript) -> RolloutScript:
+    """A script that plays the solution of a rollout, changed."""
+    if change is Change.NOOP:
+        return scripts.silent_script()
+    last = last_reply(solved)
+    if change is Change.BARE_ANSWER:
+        return RolloutScript(_LABELS[change], "taken-back", {"turns": [last], "then": "repeat"})
+    data = {**solved.script.data, "change": str(change), "text": last}
+    return RolloutScript(_LABELS[change], "taken-back", data)
+
+
+def last_reply(solved: PlayedScript) -> str:
+    """The text of a rollout's last reply."""
+    said = [m for m in solved.rolled.messages if m.get("role") == "assistant" and m.get("content")]
+    return str(said[-1]["content"]) if said else ""
+
+
+def calls_before_answer(solved: Solved) -> Mapping[int, tuple[Message, ...]]:
+    """By task: the messages of a solution's rollout before its last reply, where the same messages earn the same
+    without a rollout, so that other last replies can be scored in place of the solution's.
+    """
+    found: dict[int, tuple[Message, ...]] = {}
+    for p in solved.scored:
+        messages, alone = p.rolled.messages, p.rolled.alone
+        same = alone is not None and abs(alone - (p.rolled.reward or 0.0)) < EPSILON
+        last = messages[-1] if messages else {}
+        if same and last.get("role") == "assistant" and not last.get("tool_calls") and len(messages) > 1:
+            found[p.row] = tuple(messages[:-1])
+    return found

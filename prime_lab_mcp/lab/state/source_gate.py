@@ -1,0 +1,249 @@
+"""What a training source must have: a source of a config is an environment with the arguments that the config gives it.
+
+Ours requires its push, the same files on the Hub and on disk, and evidence for its arguments. A stranger's environment
+exists on the Hub, is v1 and has its version pinned. The functions are pure: `SourceFacts` holds what was read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.report import Unmet
+from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, judged_group_size
+from prime_lab_mcp.lab.state.gates import EVALUATED, Need, Standing, Subject, standing
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+
+TRAINING = (Need("test_reward", "source", "named"), Need("check_reward_distribution", "source", "named"))
+"""Evidence that a pushed environment needs for the arguments that a training source gives it."""
+
+EVALUATION = (Need("test_reward", "source", "named"),)
+"""Evidence that a pushed environment needs for the arguments that an eval source gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubFact:
+    """The Hub's answer about one `owner/name@version`. `exists` is None if the Hub could not be asked."""
+
+    exists: bool | None
+    version: str | None = None
+    content_hash: str | None = None
+    runtime: Literal["v0", "v1"] | None = None
+
+
+HubOutcome = Literal["equal", "different", "archive-only", "wheel-unfetched", "wheel-only", "unfetched", "not-asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class HubContent:
+    """How the fetched files of a published version compare with what was validated, with a sentence about it.
+
+    `archive-only`: the Hub serves no wheel of it, and this server sent the wheel that was checked. `wheel-unfetched`
+    and `wheel-only`: one of the two could not be fetched, and the other is equal.
+    """
+
+    outcome: HubOutcome = "not-asked"
+    detail: str = ""
+
+    @property
+    def caution(self) -> str | None:
+        """What a confirmation must name where not everything could be compared."""
+        return self.detail if self.outcome in ("wheel-unfetched", "wheel-only", "unfetched") else None
+
+
+HUB_DIFFERS: Code = "hub-content-differs"
+"""The blocker of a push whose version on the Hub holds other files. A person may waive it for that version."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """All facts about one training or eval source of a config."""
+
+    id: str
+    owner: str | None
+    name: str
+    version: str | None
+    args: Mapping[str, Any]
+    ours: bool
+    push: Push | None
+    """The push of exactly this owner, name and version, from any workspace of this machine."""
+    history: Sequence[Evidence]
+    """Verdicts of the workspace that pushed it."""
+    on_disk: tuple[str, ...]
+    """Source fingerprints of the folders in that workspace that hold this project today."""
+    hub: HubFact
+    waived: frozenset[tuple[str, str]] = frozenset()
+    trains: bool = True
+    """False for an eval source. Its held-out tasks need not be the evaluated ones."""
+    group_size: int | None = None
+    """Rollouts per task in the config."""
+    harness: str | None = None
+    """The harness that the config names for the single agent; None if it names none."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Known defaults of the pushed files (`Subject.defaults`)."""
+    check_args: Mapping[str, Any] = field(default_factory=dict)
+    distributions: Mapping[str, str] | None = None
+    """Fingerprints of the distributions that would run the pushed environment now (`Subject.distributions`)."""
+    held: HubContent = HubContent()
+    """How the files on the Hub compare with the push; for a foreign environment, whether they could be fetched."""
+    resumed_run: str | None = None
+    """Name of the run that training resumes from."""
+    runs: frozenset[str] = frozenset()
+    """Names of all training runs that are known."""
+    failed: tuple[str, ...] = ()
+    """Verdicts of this machine on a foreign environment's files that failed."""
+
+
+def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+    """Return the missing evidence for one source of a config, and the cautions that a confirmation must name."""
+    if facts.owner is None:
+        return [_push_first(facts, f"{facts.name} is a local name; hosted training takes owner/name@version")], []
+    if facts.hub.exists is None:
+        return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
+    if facts.ours:
+        return _ours_unmet(facts, platform, model)
+    return foreign_standing(facts)
+
+
+def foreign_standing(facts: SourceFacts) -> tuple[list[Unmet], list[str]]:
+    """What a stranger's package on the Hub lacks, and the cautions about it."""
+    return _foreign_unmet(facts), _foreign_cautions(facts)
+
+
+def push_unmet(facts: SourceFacts) -> list[Unmet]:
+    """Return what is missing between a package of ours, its push, the Hub and the files on disk."""
+    push = facts.push
+    if push is None:
+        version = f"@{facts.version}" if facts.version else " (no version pinned)"
+        detail = f"{facts.owner}/{facts.name}{version} was not pushed through this server"
+        pull = f"; if it was pushed from elsewhere, pull it (create_environment, hub={facts.id}) and prove it here"
+        return [_push_first(facts, detail + (pull if facts.hub.exists and facts.version else ""))]
+    if not facts.hub.exists:
+        return [_push_first(facts, f"the Hub does not hold {facts.id}")]
+    waived = _waived_difference(facts, push)
+    other_hash = bool(facts.hub.content_hash) and facts.hub.content_hash != push.cli_hash
+    if (other_hash or facts.held.outcome == "different") and not waived:
+        detail = facts.held.detail or f"the Hub holds other content under {facts.id} than was pushed"
+        return [_push_first(facts, detail)]
+    if facts.on_disk and push.source not in facts.on_disk:
+        detail = f"{push.environment} was edited since {facts.id} was pushed"
+        return [Unmet("push_environment", "stale", detail, {"environment": push.environment, "bump": "patch"})]
+    return []
+
+
+def _waived_difference(facts: SourceFacts, push: Push) -> bool:
+    """True if a person waived what differs on the Hub, for this version: the content covers it, the source does not."""
+    return (push.content, HUB_DIFFERS) in facts.waived
+
+
+def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+    push = facts.push
+    unpublished = push_unmet(facts)
+    if unpublished or push is None:
+        return unpublished, []
+    missing: list[Unmet] = []
+    for need in TRAINING if facts.trains else EVALUATION:
+        result = _source_standing(need, facts, push, platform, model)
+        if result.unmet:
+            missing.append(_to_evaluate(result.unmet, model, facts.harness))
+        elif result.row is not None and need.tool in EVALUATED:
+            missing.extend(_group_size_unmet(result.row, facts))
+    return missing, _held_cautions(facts, push)
+
+
+def _held_cautions(facts: SourceFacts, push: Push) -> list[str]:
+    """What a confirmation must name about the files on the Hub: a difference that a person waived, or no comparison."""
+    if _waived_difference(facts, push):
+        return [f"a person waived that {facts.held.detail}"] if facts.held.detail else []
+    return [facts.held.caution] if facts.held.caution is not None else []
+
+
+def _source_standing(need: Need, facts: SourceFacts, push: Push, platform: Platform, model: str | None) -> Standing:
+    subject = Subject(
+        push.environment,
+        push.source,
+        push.content,
+        arguments=facts.args,
+        defaults=facts.defaults,
+        check_args=facts.check_args,
+        distributions=facts.distributions,
+    )
+    return standing(need, _with_harness(facts, need), subject, platform, set(facts.waived), trained_model(facts, model))
+
+
+def trained_model(facts: SourceFacts, model: str | None) -> TrainedModel:
+    """The model for which the evaluation of a source must speak."""
+    return TrainedModel(model, facts.resumed_run, facts.runs, facts.group_size)
+
+
+def source_evaluation(facts: SourceFacts, platform: Platform, model: str | None) -> Evidence | None:
+    """The evaluation on which training on a source rests; None for environments of others and for eval sources."""
+    if not facts.ours or facts.push is None or not facts.trains:
+        return None
+    return next(
+        (_source_standing(need, facts, facts.push, platform, model).row for need in TRAINING if need.tool in EVALUATED),
+        None,
+    )
+
+
+def _with_harness(facts: SourceFacts, need: Need) -> list[Evidence]:
+    """The verdicts without those on evaluations by another harness than the config names.
+
+    An evaluation by the platform does not say which harness played it.
+    """
+    if facts.harness is None or need.tool != "check_reward_distribution":
+        return list(facts.history)
+    named = plugin_module(facts.harness)
+    return [
+        row
+        for row in facts.history
+        if row.tool != need.tool or row.harness is None or plugin_module(row.harness.partition(" (")[0]) == named
+    ]
+
+
+def plugin_module(id: str) -> str:
+    """The module that verifiers imports for the id of a harness, judge or environment (`owner/name@version`)."""
+    return id.rpartition("/")[2].partition("@")[0].replace("-", "_").lower()
+
+
+def _to_evaluate(unmet: Unmet, model: str | None, harness: str | None) -> Unmet:
+    """The missing distribution, with the model and the harness to evaluate."""
+    if unmet.tool != "check_reward_distribution" or model is None or unmet.arguments is None:
+        return unmet
+    other = {} if harness is None or plugin_module(harness) == "null" else {"harness": harness}
+    return replace(unmet, arguments={**unmet.arguments, "model": model, **other})
+
+
+def _group_size_unmet(row: Evidence, facts: SourceFacts) -> list[Unmet]:
+    judged_size = judged_group_size(row)
+    if facts.trains and facts.group_size and judged_size and judged_size > facts.group_size:
+        detail = (
+            f"{facts.id} was judged for groups of {judged_size}, and smaller ones have less signal; "
+            f"judge it with group_size={facts.group_size}"
+        )
+        return [Unmet("check_reward_distribution", "stale", detail)]
+    return []
+
+
+def _foreign_cautions(facts: SourceFacts) -> list[str]:
+    cautions = [f"{verdict} failed here on the files of {facts.id}" for verdict in facts.failed]
+    return cautions + ([facts.held.detail] if facts.held.outcome == "unfetched" else [])
+
+
+def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
+    if not facts.hub.exists:
+        return [Unmet("search_hub", "failed", f"the Hub does not hold {facts.id}")]
+    if facts.hub.runtime == "v0":
+        return [Unmet("search_hub", "failed", f"{facts.id} is a v0 environment, which cannot be trained")]
+    if not facts.version:
+        latest = f"@{facts.hub.version}" if facts.hub.version else "@VERSION"
+        detail = f"{facts.id} pins no version; name {facts.owner}/{facts.name}{latest}"
+        return [Unmet("write_training_config", "failed", detail)]
+    return []
+
+
+def _push_first(facts: SourceFacts, detail: str) -> Unmet:
+    return Unmet("push_environment", "never-run", detail)

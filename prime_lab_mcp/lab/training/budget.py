@@ -1,0 +1,135 @@
+"""Fits a training config to a budget: the most steps whose upper bound stays within it.
+
+Only what the caller left open is changed, in this order: the steps; the evaluations while training (fewer tasks, before
+and after only); the batch. The bound is that of `training/bound.py`, which the question of a submission names, so a run
+that was fitted is never offered above its budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import BudgetError, LabError
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.context import MIN_BATCH
+from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, round_up
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.prime.answers import PlatformModels
+from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
+
+WANTED_STEPS, FEWEST_STEPS = 50, 20
+"""Steps below which the evaluations and the batch are made smaller as well, and steps below which no run is worth its
+start (our judgement; the recipes of prime-rl have 200, and rewards of small models begin to rise within 50)."""
+LIGHT_EVAL_TASKS = 32
+"""Held-out tasks of an evaluation while training where the budget is tight."""
+
+Render = Callable[[ConfigChoices], TrainingConfig]
+"""The config that choices lead to, before anything is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigBudget:
+    """A budget in US dollars, which `fit` applies to the choices of a config."""
+
+    lab: Lab
+    usd: float
+
+    def fit(self, asked: ConfigChoices, render: Render, models: PlatformModels | None) -> ConfigChoices:
+        """Return choices whose bound fits. Raises BudgetError, or LabError where no bound is known."""
+        if asked.target != "hosted":
+            raise LabError(
+                "a budget bounds hosted runs; the price of GPUs of one's own is not known here",
+                fix='Leave budget out, or write for target="hosted".',
+                code="price-unknown",
+            )
+        smallest: tuple[TrainingConfig, CostBound] | None = None
+        for fewest in (WANTED_STEPS, FEWEST_STEPS):
+            for choices in self._variants(asked, render):
+                most = asked.steps or render(choices(None)).max_steps or WANTED_STEPS
+                least = asked.steps or min(fewest, most)
+
+                def bounded(steps: int, choices: Callable[[int | None], ConfigChoices] = choices) -> CostBound:
+                    return self._bound(render(choices(steps)), models)
+
+                if _cost(bound := bounded(least)) <= self.usd:
+                    steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= self.usd)
+                    return choices(steps) if asked.steps or steps < most else choices(None)
+                if smallest is None or _cost(bound) < _cost(smallest[1]):
+                    smallest = render(choices(least)), bound
+        assert smallest is not None
+        raise self._too_small(asked, *smallest)
+
+    def _bound(self, config: TrainingConfig, models: PlatformModels | None) -> CostBound:
+        price = models.price(config.gpu_type) if models is not None else None
+        bound = bound_from_ledger(self.lab, config, price)
+        if bound.price_per_hour is None:
+            raise LabError(
+                f"a budget needs a price, and {bound.why}",
+                fix='Log in (preflight says how), name a gpu_type that search_hub(kind="gpu") lists with its price, '
+                "or leave budget out.",
+                code="price-unknown",
+            )
+        if bound.max_cost is None:
+            raise LabError(
+                f"the cost has no upper bound, so no budget can hold: {bound.why}",
+                fix=bound.fix,
+                code="price-unbounded",
+                where=bound.key,
+            )
+        return bound
+
+    def _variants(self, asked: ConfigChoices, render: Render) -> Iterator[Callable[[int | None], ConfigChoices]]:
+        """Choices with ever less beside the steps, as functions of the steps (None: as planned)."""
+        why = dict(asked.because)
+        light: dict[str, Any] = {}
+        yield lambda steps: self._with(asked, steps, {}, why)
+        if render(asked).eval_sources and asked.eval_tasks is None:
+            light["eval_tasks"] = LIGHT_EVAL_TASKS
+            yield lambda steps, light=dict(light): self._with(asked, steps, light, why)  # type: ignore[misc]
+        if asked.batch is None and asked.group is None:
+            config = render(asked)
+            group = config.group_size or MIN_BATCH
+            batch = round_up(MIN_BATCH, group)
+            if config.batch_size and batch < config.batch_size:
+                light |= {"batch": batch, "group": group}
+                yield lambda steps, light=dict(light): self._with(asked, steps, light, why)  # type: ignore[misc]
+
+    def _with(
+        self, asked: ConfigChoices, steps: int | None, changes: Mapping[str, Any], why: Mapping[str, str]
+    ) -> ConfigChoices:
+        changes = dict(changes)
+        if steps is not None and asked.steps is None:
+            changes["steps"] = steps
+        if steps is not None and "eval_tasks" in changes and asked.eval_interval is None:
+            changes["eval_interval"] = steps
+        reason = f"the budget of ${self.usd:,.2f} holds no more"
+        return replace(asked, because={**why, **dict.fromkeys(changes, reason)}, **changes)
+
+    def _too_small(self, asked: ConfigChoices, config: TrainingConfig, bound: CostBound) -> BudgetError:
+        least, steps = math.ceil(_cost(bound)), config.max_steps or 0
+        which = "as asked" if asked.steps else "the fewest that are worth a start"
+        return BudgetError(
+            f"no config fits ${self.usd:.2f}: {count(steps, 'step')} ({which}) of {config.batch_size} rollouts of "
+            f"{config.model} on {count(config.gpus, 'GPU')} at ${bound.price_per_hour:.2f} an hour may cost "
+            f"${_cost(bound):.2f} ({bound.why})",
+            fix=f"Pass budget={least}"
+            + (", or leave steps out" if (asked.steps or 0) > FEWEST_STEPS else "")
+            + ', or a smaller model or cheaper gpu_type (search_hub(kind="gpu")).',
+            least=least,
+        )
+
+
+def _cost(bound: CostBound) -> float:
+    return math.inf if bound.max_cost is None else bound.max_cost
+
+
+def _most_steps(low: int, high: int, fits: Callable[[int], bool]) -> int:
+    """The largest number that fits, by bisection; `low` fits."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low

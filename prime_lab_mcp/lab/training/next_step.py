@@ -1,0 +1,57 @@
+"""What comes next for an environment whose evidence is complete: its config, the run of that config, or what the config
+still needs. Decided by the ledger and the files of this machine, without asking the platform."""
+
+from __future__ import annotations
+
+import hashlib
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
+from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+
+def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
+    """The step that the newest config of the pushed environment leads to; None where it has no config."""
+    pushes = lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform)
+    names = {f"{push.owner}/{push.name}@{push.version}" for push in pushes}
+    try:
+        entries = load_registry(lab.workspace.resolve(REGISTRY))
+        newest = next((e for e in reversed(entries) if e.active and names & set(e.environments)), None)
+        if newest is None or newest.target != "hosted":
+            return None
+        path = lab.workspace.resolve(newest.path, must_exist=True)
+        config, sha256 = read_config(path), hashlib.sha256(path.read_bytes()).hexdigest()
+    except (LabError, OSError):
+        return None
+    run = next(
+        (r for r in lab.ledger.runs(workspace=lab.key, platform=lab.platform) if r.config_sha256 == sha256), None
+    )
+    if run is not None:
+        return Next("watch_run", "the run of its config", {"id": run.id})
+    checked = lab.ledger.evidence(lab.key, tool="check_training_config", config_sha256=sha256)
+    if not checked or checked[0].status != "passed":
+        return Next("check_training_config", "judges the config before it is paid for", {"path": newest.path})
+    return untested_source(lab, config) or Next(
+        "submit_training", "trains with it, after asking", {"config": newest.path}
+    )
+
+
+def untested_source(lab: Lab, config: TrainingConfig) -> Next | None:
+    """The reward test that a submission of the config would ask for; None where all sources of ours are tested."""
+    for source in config.sources:
+        if source.owner is None:
+            continue
+        pushes = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform, workspace=lab.key)
+        push = next((p for p in pushes if source.version in (None, p.version)), None)
+        if push is None:
+            continue
+        tests = lab.ledger.evidence(tool="test_reward", source=push.source)
+        if not any(same_arguments(row.env_args, source.args) for row in tests):
+            why = f"the config uses the environment with {arguments_summary(source.args)}, which is not tested"
+            given = {"environment": push.environment, **({"env_args": dict(source.args)} if source.args else {})}
+            return Next("test_reward", why, given)
+    return None

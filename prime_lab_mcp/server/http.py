@@ -1,0 +1,223 @@
+"""Serves MCP over streamable HTTP to those who know the token, and ends without breaking off what is being sent.
+
+The SDK reads the requests, compares Host and bounds bodies at 4 MiB (mcp 2.0, `StreamableHTTPSessionManager`).
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import anyio
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+
+from prime_lab_mcp import __version__
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.text import quote
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from prime_lab_mcp.server.app import LabServer
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+EVERY_INTERFACE = ("0.0.0.0", "::", "")
+SHORTEST_TOKEN = 32
+"""Characters of a token in a file. The server's own has 43, which are 256 bits."""
+MOST_CONNECTIONS = 256
+CLOSING_SECONDS = 3
+"""How long open streams may go on after a stop. What publishes or spends is waited for before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the server listens. Port 0: the system chooses one."""
+
+    host: str
+    port: int
+
+    @property
+    def on_loopback(self) -> bool:
+        return self.host in LOOPBACK
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Parse `HOST:PORT`; an IPv6 address stands in brackets, and without a host it is loopback. Raises BadInput."""
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+        if port is None or parts.path or parts.query or parts.username or " " in text:
+            raise ValueError(text)
+    except ValueError as error:
+        raise BadInput(
+            f"{quote(text)} is no address HOST:PORT", fix="Give for example --http 127.0.0.1:8000."
+        ) from error
+    return Address(host or "127.0.0.1", port)
+
+
+def choose_token(address: Address, file: str | None, workspace: Path) -> str:
+    """Return the token that clients have to send: that of the file, or a new one for a server on loopback.
+
+    Raises BadInput for an address that others can reach without a file, and for a file that an agent or another user
+    could read, or whose token is short.
+    """
+    if file is None:
+        if not address.on_loopback:
+            raise BadInput(
+                f"{quote(address.host)} is not a loopback address, and no token file was named",
+                fix="Use --http 127.0.0.1:PORT, or name a file that only you can read: --http-token-file FILE. Where"
+                " others must reach the server, put a proxy with TLS before it.",
+            )
+        return secrets.token_urlsafe(32)
+    path = Path(file).expanduser().resolve()
+    try:
+        token = path.read_text(encoding="ascii").strip()
+        mode = path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"the token file {path} cannot be read: {error}",
+            fix=f"Make one: (umask 077; openssl rand -hex 32 > {path})",
+        ) from error
+    if path.is_relative_to(workspace):
+        raise BadInput(f"the token file {path} lies in the workspace, where an agent reads", fix="Move it elsewhere.")
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise BadInput(f"others can read the token file {path}", fix=f"chmod 600 {path}")
+    if len(token) < SHORTEST_TOKEN or not token.isprintable() or " " in token:
+        raise BadInput(
+            f"the token in {path} is not one word of at least {SHORTEST_TOKEN} characters",
+            fix=f"Make a new one: (umask 077; openssl rand -hex 32 > {path})",
+        )
+    return token
+
+
+class TokenGuard:
+    """Passes requests on that carry the token and come from no foreign page, and answers `/healthz` to everybody."""
+
+    def __init__(self, app: ASGIApp, token: str, stopping: Callable[[], bool]) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+        self._stopping = stopping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        stopping = self._stopping()
+        if scope["path"] == "/healthz":
+            status = "stopping" if stopping else "ok"
+            await _answer(send, 503 if stopping else 200, {"status": status, "version": __version__})
+        elif stopping:
+            await _answer(send, 503, {"error": "the server is stopping; connect again"}, (b"retry-after", b"5"))
+        elif not hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
+            await _answer(
+                send,
+                401,
+                {"error": "send the header Authorization: Bearer TOKEN; the server printed the token when it started"},
+                (b"www-authenticate", b"Bearer"),
+            )
+        elif not _same_origin(headers):
+            await _answer(send, 403, {"error": "the page that sent this is of another origin"})
+        else:
+            await self._app(scope, receive, send)
+
+
+def _same_origin(headers: dict[bytes, bytes]) -> bool:
+    """Whether no page sent the request, or a page of this server's own address."""
+    origin = headers.get(b"origin")
+    return origin is None or urlsplit(origin.decode("latin-1")).netloc == headers.get(b"host", b"").decode("latin-1")
+
+
+async def _answer(send: Send, status: int, content: dict[str, str], *headers: tuple[bytes, bytes]) -> None:
+    body = json.dumps(content).encode()
+    listed = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": listed})
+    await send({"type": "http.response.body", "body": body})
+
+
+class GracefulServer(uvicorn.Server):
+    """Waits for what publishes or spends before it closes connections.
+
+    Uvicorn cancels the tasks of requests at the end of its own grace, and a shielded scope of anyio does not hold
+    against a cancelled task of asyncio.
+    """
+
+    def __init__(self, config: uvicorn.Config, sending: Callable[[], bool]) -> None:
+        super().__init__(config)
+        self._sending = sending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Uvicorn sets `force_exit`, at a second SIGINT, without an event.
+        while self._sending() and not self.force_exit:  # noqa: ASYNC110
+            await anyio.sleep(0.05)
+        await super().shutdown(sockets)
+
+
+def serve_http(server: LabServer, address: Address, token: str, token_file: str | None = None) -> None:
+    """Serve until SIGTERM or SIGINT. Prints the address, and a token that was made for this run, to stderr.
+
+    Raises BadInput where the address is taken or not this machine's.
+    """
+    listener = _listen(address)
+    bound = Address(address.host, listener.getsockname()[1])
+    app = server.streamable_http_app(host=bound.host, transport_security=_security(bound))
+    running: list[GracefulServer] = []
+    config = uvicorn.Config(
+        TokenGuard(app, token, lambda: bool(running and running[0].should_exit)),
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=CLOSING_SECONDS,
+    )
+    running.append(GracefulServer(config, lambda: server.sending))
+    header = "the token in " + token_file if token_file else token
+    sys.stderr.write(f"prime-lab-mcp: {bound.url}/mcp\nprime-lab-mcp: Authorization: Bearer {header}\n")
+    sys.stderr.flush()
+    with listener:
+        running[0].run(sockets=[listener])
+
+
+def _listen(address: Address) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address.host, address.port))
+        listener.listen(128)
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"{address.url} cannot be served: {error}", fix="Choose another port, or port 0 for any that is free."
+        ) from error
+    return listener
+
+
+def _security(address: Address) -> TransportSecuritySettings:
+    """Hosts that a request may name. A server on every interface has no name of its own; the token guards it."""
+    if address.host in EVERY_INTERFACE:
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    names = LOOPBACK if address.on_loopback else (address.host,)
+    hosts = [f"[{name}]" if ":" in name else name for name in names]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[*hosts, *(f"{host}:*" for host in hosts)],
+        allowed_origins=[f"http://{host}:*" for host in hosts],
+    )

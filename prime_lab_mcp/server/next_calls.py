@@ -1,0 +1,164 @@
+"""Makes the recommended calls of a report right: each can be called as it is.
+
+Tools recommend calls without knowing everything: the call that led to them, and what is proven meanwhile. This module
+completes a recommendation with the arguments of the present call, leaves out what repeats a call that just failed or
+what no tool would accept, and replaces a step of the main line that is done, or not yet possible, by the step that is
+due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Next, Report
+from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
+from prime_lab_mcp.lab.evals.results import checkpoint_purpose, held_out_argument
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.gates import gate_standings
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_code import detect_generation
+from prime_lab_mcp.lab.state.upcoming import upcoming_call
+from prime_lab_mcp.lab.training.next_step import step_after_the_push
+from prime_lab_mcp.server import arguments
+from prime_lab_mcp.tools.tool import AnyTool
+
+_LINE = ("check_environment", "test_reward", "run_eval", "push_environment", "write_training_config")
+"""The main line. Which of its steps is due follows from the ledger."""
+_ANSWERS = frozenset({"confirm", "yes", "dry_run"})
+"""Arguments that belong to one call and are not carried into another."""
+_CALLED = ("failed", "blocked", "error")
+"""Statuses after which the same call would end the same way."""
+
+
+_LOOKED_AT = 20
+"""Evaluations, newest first, among which the model to evaluate is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallMade:
+    """The call that a report answers. `snapshot`: of the local environment that the call worked on."""
+
+    lab: Lab
+    tool: AnyTool
+    given: Mapping[str, Any]
+    tools: Mapping[str, AnyTool]
+    snapshot: Snapshot | None = None
+
+    @property
+    def carried(self) -> dict[str, Any]:
+        return {name: value for name, value in self.given.items() if name not in _ANSWERS and value is not None}
+
+
+def with_right_calls(report: Report, made: CallMade) -> Report:
+    """The report with recommendations that can be called as they are."""
+    calls: list[Next] = []
+    for one in report.next:
+        completed = _completed(one, report, made)
+        if completed is None:
+            continue
+        if report.status in _CALLED and _repeats(completed, made):
+            calls += _mending(report, made)
+        else:
+            calls.append(_due(completed, made) if report.status == "passed" else completed)
+    if not calls and report.status in (*_CALLED, "inconclusive"):
+        calls = _mending(report, made)
+    return replace(report, next=_distinct(calls))
+
+
+def _completed(one: Next, report: Report, made: CallMade) -> Next | None:
+    """The recommendation with everything that its tool needs; None if no tool takes the call."""
+    tool = made.tools.get(one.tool)
+    if tool is None:
+        return None
+    fields = tool.args.model_fields
+    given = dict(one.arguments or {})
+    if not given and tool.name == made.tool.name:
+        given = made.carried
+    for name, field in fields.items():
+        if name in given or name not in made.carried:
+            continue
+        # What was evaluated or proven with arguments stays with them; a tool that changes its own call means to.
+        passed = report.status == "passed" and name == "env_args"
+        kept = passed and tool.name != made.tool.name and _same_environment(given, made)
+        if field.is_required() or kept:
+            given[name] = made.carried[name]
+    if tool.name == "run_eval" and not given.get("model") and not given.get("rescore"):
+        given["model"] = _model(given.get("environment"), made)
+    if isinstance(arguments.parse(tool, given), Report):
+        return None
+    return replace(one, arguments=given or None)
+
+
+def _same_environment(given: Mapping[str, Any], made: CallMade) -> bool:
+    return bool(given.get("environment", "") == made.carried.get("environment"))
+
+
+def _model(environment: Any, made: CallMade) -> str:
+    """The model to evaluate where a recommendation names none: the call's, the last one evaluated, or the default."""
+    named = made.carried.get("model")
+    if isinstance(named, str):
+        return named
+    ledger, key = made.lab.ledger, made.lab.key
+    for jobs in (ledger.jobs(key, environment=environment) if environment else [], ledger.jobs(key, limit=_LOOKED_AT)):
+        for job in jobs[:_LOOKED_AT]:
+            model = job.spec.get("model")
+            # A checkpoint is a result of training, and not what is trained next.
+            if isinstance(model, str) and checkpoint_purpose(made.lab, model) is None:
+                return model
+    return DEFAULT_MODEL
+
+
+def _repeats(one: Next, made: CallMade) -> bool:
+    return one.tool == made.tool.name and dict(one.arguments or {}) == made.carried
+
+
+def _mending(report: Report, made: CallMade) -> list[Next]:
+    """What helps before the same call is made again: the files, and the page of what stopped the call."""
+    calls = []
+    if report.status == "failed" and made.snapshot is not None and "read_environment" in made.tools:
+        why = "the files; mend them with edit_environment and call again"
+        calls.append(Next("read_environment", why, {"environment": made.snapshot.relative}))
+    blocker = next((f for f in report.findings if f.severity == "blocker"), None)
+    if blocker is not None and "read_reference" in made.tools and made.tool.name != "read_reference":
+        topic = {"topic": f"finding/{blocker.code}"}
+        calls.append(Next("read_reference", f"what {blocker.code} means and its smallest fix", topic))
+    return calls
+
+
+def _due(one: Next, made: CallMade) -> Next:
+    """A step of the main line, or the step that is due instead: one that is done or not yet possible is not offered."""
+    snapshot = made.snapshot
+    given = dict(one.arguments or {})
+    # A tool that recommends itself knows why (a dry run), and a comparison or a rescoring is no step of the line.
+    own = one.tool == made.tool.name or given.get("rescore") or given.get("compare_base")
+    if snapshot is None or one.tool not in _LINE or own:
+        return one
+    if given.get("environment", snapshot.name) not in (snapshot.name, snapshot.relative):
+        return one
+    named = given.get("env_args") or made.given.get("env_args") or None
+    if named is not None and held_out_argument(named) is not None:
+        named = None  # Held-out tasks are tested for a config. What trains decides what is due.
+    lab = made.lab
+    line = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, arguments=named)
+    missing = next((found.need.tool for found in line if found.why), "write_training_config")
+    due = "run_eval" if missing == "check_reward_distribution" else missing
+    if due == one.tool or due not in made.tools:
+        return one
+    after = step_after_the_push(lab, snapshot) if due == "write_training_config" else None
+    step = after or upcoming_call(snapshot.name, _api(made), line, named)
+    return _completed(step, Report("passed", ""), made) or one
+
+
+def _api(made: CallMade) -> str | None:
+    return detect_generation(made.snapshot).api if made.snapshot is not None else None
+
+
+def _distinct(calls: Sequence[Next]) -> tuple[Next, ...]:
+    """Calls that differ in more than their reason, in order."""
+    distinct: list[Next] = []
+    for one in calls:
+        if all((one.tool, one.arguments) != (other.tool, other.arguments) for other in distinct):
+            distinct.append(one)
+    return tuple(distinct)

@@ -1,0 +1,102 @@
+"""Attacks by settings of a config outside of the proven files: the question names them, or the run is refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools.registry import TOOLS
+from tests.tools.loopback import CONFIG, Desk, desk
+
+pytestmark = pytest.mark.anyio
+LARGE = "Qwen/Qwen3-235B-A22B-Instruct-2507"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    async with desk(tmp_path_factory.mktemp("settings")) as opened:
+        yield opened
+
+
+async def submit(at: Desk, *added: str, top: str = "") -> Report:
+    """Submit the sound config with more tables at its end and more keys at its top."""
+    text = "\n".join((top, CONFIG, *added))
+    at.config(text, "configs/rl/settings.toml")
+    return await Calls(at.lab, TOOLS, References()).execute("submit_training", {"config": "configs/rl/settings.toml"})
+
+
+def blockers(report: Report) -> set[str]:
+    return {finding.code for finding in report.findings if finding.severity == "blocker"}
+
+
+async def test_the_sound_config_is_asked_about_without_such_a_sentence(at: Desk) -> None:
+    report = await submit(at)
+    assert report.status == "needs_confirmation", report
+    assert "no step here tried" not in str(report.data)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        '[env_vars]\nHF_ENDPOINT = "https://evil.example"',
+        '[env_vars]\nPYTHONPATH = "/tmp/evil"',
+        '[orchestrator.env_vars]\nOPENAI_BASE_URL = "https://evil.example/v1"',
+        '[trainer.env_vars]\nVLLM_PLUGINS = "evil"',
+        '[resume]\ndir = "/data/another-run"\nstep = 100',
+        "[trainer.resume]\nstep = 3",
+    ],
+)
+async def test_what_changes_the_environment_or_the_weights_is_refused(at: Desk, table: str) -> None:
+    report = await submit(at, table)
+    assert (report.status, [need.tool for need in report.unmet]) == ("blocked", ["check_training_config"]), report
+    assert "config-unproven-setting" in report.unmet[0].detail
+
+
+@pytest.mark.parametrize(
+    ("top", "table", "named"),
+    [
+        ('source_ref = "deadbeef"', "", 'source_ref = "deadbeef"'),
+        ('image_tag = "evil:latest"', "", 'image_tag = "evil:latest"'),
+        ('volume = "mine"', "", 'volume = "mine"'),
+        ("", '[tokenizer]\nchat_template = "{{ evil }}"', "tokenizer.chat_template"),
+        ("", '[env_vars]\nNCCL_DEBUG = "INFO"', 'env_vars.NCCL_DEBUG = "INFO"'),
+        ("", "[trainer.model]\ntrust_remote_code = true", "trainer.model.trust_remote_code"),
+    ],
+)
+async def test_the_question_names_what_no_step_tried(at: Desk, top: str, table: str, named: str) -> None:
+    report = await submit(at, table, top=top)
+    assert report.status == "needs_confirmation", report
+    assert named in str(report.data["question"])
+
+
+async def test_a_new_volume_has_no_bound(at: Desk) -> None:
+    report = await submit(at, top='volume = "mine"\nvolume_size = "90Ti"')
+    assert "at most $" not in str(report.data.get("question", ""))
+    assert "90Ti" in str(report)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        f'[trainer.model]\nname = "{LARGE}"\n[orchestrator.model]\nname = "Qwen/Qwen3-4B-Instruct-2507"',
+        f'[inference.vllm]\nmodel = "{LARGE}"\n[orchestrator.model]\nname = "Qwen/Qwen3-4B-Instruct-2507"',
+    ],
+)
+async def test_components_with_models_of_their_own_are_refused(at: Desk, table: str) -> None:
+    text = CONFIG
+    for taken in ('[model]\nname = "Qwen/Qwen3-4B-Instruct-2507"\n', "[inference.vllm]\nmax_model_len = 4096\n"):
+        assert taken in text
+        text = text.replace(taken, "")
+    at.config(f"{text}\n{table}", "configs/rl/models.toml")
+    calls = Calls(at.lab, TOOLS, References())
+    report = await calls.execute("check_training_config", {"path": "configs/rl/models.toml"})
+    assert "config-conflict" in blockers(report), report

@@ -1,0 +1,83 @@
+"""Evaluations of checkpoints and of held-out tasks are results: compared with what was before, no reason to refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.outcome import Outcome
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.tools import check_reward_distribution, read_eval
+from prime_lab_mcp.tools.tool import Call
+from tests.lab.evals.finished import episode, finished, mixed
+
+pytestmark = pytest.mark.anyio
+
+
+def call(lab: Lab) -> Call:
+    async def progress(done: float, total: float | None, message: str) -> None: ...
+
+    async def prove(tool: str, snapshot: Snapshot) -> Report:
+        raise AssertionError(tool)
+
+    return Call(lab, None, progress, None, prove)  # type: ignore[arg-type]
+
+
+async def judged(lab: Lab, id: str) -> Outcome:
+    return await check_reward_distribution.run(call(lab), check_reward_distribution.Args(results=id))
+
+
+def solved(tasks: int = 40, rollouts: int = 4) -> list[dict[str, object]]:
+    return [episode(task, 1.0) for task in range(tasks) for _ in range(rollouts)]
+
+
+def trained(lab: Lab) -> None:
+    data = {"model": "scripted", "environments": ["sums_v1"]}
+    lab.ledger.record_run(Run("run_1", "training", "sums-0badcafe", lab.key, "f" * 64, "prime", data=data))
+
+
+async def test_a_checkpoint_that_solves_everything_is_a_result_with_the_difference_to_its_base(lab: Lab) -> None:
+    trained(lab)
+    finished(lab, mixed(), id="eval-00000001")
+    finished(lab, solved(), id="eval-00000002", model="sums-0badcafe-step-20")
+    found = await judged(lab, "eval-00000002")
+
+    assert found.status == "passed"
+    assert {f.code: f.severity for f in found.findings}["distribution-too-easy"] == "info"
+    assert found.findings[0].code == "eval-is-a-result"
+    result = found.data["result"]
+    assert (result["purpose"], result["before"]["id"]) == ("checkpoint", "eval-00000001")
+    assert result["difference"]["low"] > 0
+    assert result["mean"]["low"] < 1.0
+    assert not found.facts.proves
+    assert (found.next[0].tool, (found.next[0].arguments or {})["view"]) == ("read_eval", "compare")
+
+
+async def test_held_out_tasks_without_an_evaluation_before_are_the_value_before_training(lab: Lab) -> None:
+    finished(lab, solved(), id="eval-00000001", env_args={"split": "eval"})
+    found = await judged(lab, "eval-00000001")
+
+    assert (found.status, found.data["result"]["purpose"]) == ("passed", "held-out")
+    following = found.next[0]
+    assert (following.tool, following.arguments) == ("workflow_status", {"environment": "sums_v1"})
+    read = await read_eval.run(call(lab), read_eval.Args(eval="eval-00000001"))
+    assert read.data["result"]["purpose"] == "held-out"
+
+
+async def test_the_same_rollouts_of_the_base_model_on_training_tasks_are_still_refused(lab: Lab) -> None:
+    trained(lab)
+    finished(lab, solved(), id="eval-00000001", env_args={"split": "train"})
+    found = await judged(lab, "eval-00000001")
+    assert found.status == "failed"
+    assert "result" not in found.data
+
+
+async def test_what_makes_a_result_unbelievable_still_decides(lab: Lab) -> None:
+    trained(lab)
+    broken = [episode(t, None if r else 1.0) for t in range(40) for r in range(4)]
+    finished(lab, broken, id="eval-00000001", model="sums-0badcafe")
+    found = await judged(lab, "eval-00000001")
+    assert found.status == "inconclusive"
+    assert "eval-errors" in {f.code for f in found.blockers}

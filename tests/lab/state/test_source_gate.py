@@ -1,0 +1,105 @@
+"""What a training source must have, as a pure function of facts: our own with its chain, a stranger's on the Hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.state.source_gate import HubFact, SourceFacts, source_evaluation, source_unmet
+from tests.lab.state.evidence_rows import CHAIN, MODEL, blocked_by, ours, row
+
+EASY = (row(env_args={"split": "train"}), row("check_reward_distribution", model=MODEL, env_args={"split": "train"}))
+
+
+def missing(facts: SourceFacts, model: str = MODEL) -> list[tuple[str, str]]:
+    return [(unmet.tool, unmet.why) for unmet in source_unmet(facts, "prime", model)[0]]
+
+
+def test_a_source_of_ours_with_its_whole_chain_is_open() -> None:
+    assert source_unmet(ours(), "prime", MODEL) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"push": None}, [("push_environment", "never-run")]),
+        ({"owner": None}, [("push_environment", "never-run")]),
+        ({"hub": HubFact(False)}, [("push_environment", "never-run")]),
+        ({"hub": HubFact(None)}, [("search_hub", "inconclusive")]),
+        ({"hub": HubFact(True, "0.1.0", "other", "v1")}, [("push_environment", "never-run")]),
+        ({"on_disk": ("s2",)}, [("push_environment", "stale")]),
+        ({"history": CHAIN[1:]}, [("test_reward", "never-run")]),
+        ({"history": CHAIN[:1]}, [("check_reward_distribution", "never-run")]),
+        (
+            {"args": {"split": "train"}},
+            [("test_reward", "never-run"), ("check_reward_distribution", "never-run")],
+        ),
+        ({"args": {"split": "train"}, "history": (*CHAIN, EASY[0])}, [("check_reward_distribution", "never-run")]),
+    ],
+)
+def test_each_missing_link_of_the_chain_refuses(changes: Mapping[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert missing(ours(**changes)) == expected
+
+
+def test_training_rests_on_the_evaluation_of_its_model_and_else_on_one_of_another_model() -> None:
+    other = replace(CHAIN[1], model="Qwen/Qwen3-0.6B")
+    both = ours(history=(CHAIN[0], other, CHAIN[1]))
+    assert source_evaluation(both, "prime", MODEL) == CHAIN[1]
+    assert source_evaluation(both, "prime", "Qwen/Qwen3-0.6B") == other
+    assert source_evaluation(ours(), "prime", "Qwen/Qwen3-0.6B") == CHAIN[1]
+    assert source_evaluation(ours(trains=False), "prime", MODEL) is None
+    assert source_evaluation(ours(ours=False, push=None, history=()), "prime", MODEL) is None
+
+
+def test_a_hub_environment_of_somebody_else_goes_the_fast_path() -> None:
+    foreign = ours(ours=False, push=None, history=(), on_disk=())
+    assert source_unmet(foreign, "prime", MODEL) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "tool"),
+    [
+        ({"version": None}, "write_training_config"),
+        ({"hub": HubFact(False)}, "search_hub"),
+        ({"hub": HubFact(True, "1", "h", "v0")}, "search_hub"),
+    ],
+)
+def test_the_fast_path_needs_existence_a_version_and_v1(changes: Mapping[str, Any], tool: str) -> None:
+    foreign = ours(ours=False, push=None, history=(), on_disk=(), **changes)
+    assert [name for name, _ in missing(foreign)] == [tool]
+
+
+def test_a_source_is_proven_by_the_verdicts_with_its_own_arguments() -> None:
+    other = (blocked_by("x"), blocked_by("x", tool="check_reward_distribution", model=MODEL))
+    assert missing(ours(args={"split": "train"}, history=(*other, *EASY))) == []
+
+
+def test_an_eval_source_needs_the_reward_test_with_its_arguments_and_no_distribution() -> None:
+    held_out = ours(args={"split": "eval"}, trains=False)
+    assert missing(held_out) == [("test_reward", "never-run")]
+    assert missing(replace(held_out, history=(row(env_args={"split": "eval"}),))) == []
+
+
+def test_an_unmet_need_of_a_source_names_the_call_with_its_arguments() -> None:
+    unmet, _ = source_unmet(ours(args={"split": "train"}), "prime", MODEL)
+    assert [u.arguments for u in unmet] == [
+        {"environment": "env", "env_args": {"split": "train"}},
+        {"environment": "env", "env_args": {"split": "train"}, "model": MODEL},
+    ]
+
+
+def test_a_default_counts_as_absent_only_where_it_is_known() -> None:
+    given = ours(args={"split": "train"})
+    assert missing(replace(given, defaults={"split": "train"})) == []
+    assert missing(replace(given, defaults={"split": "test"}))[0] == ("test_reward", "never-run")
+
+
+@pytest.mark.parametrize(("trained", "expected"), [(8, [("check_reward_distribution", "stale")]), (16, []), (32, [])])
+def test_a_distribution_judged_for_larger_groups_does_not_speak_for_smaller_ones(
+    trained: int, expected: list[tuple[str, str]]
+) -> None:
+    judged = replace(CHAIN[1], data={"usable_groups": {"share": 0.9, "group_size": 16}})
+    assert missing(ours(history=(CHAIN[0], judged), group_size=trained)) == expected

@@ -1,0 +1,81 @@
+"""Recommended calls: completed with what the call named, without what just failed, along the main line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.report import Finding, Next, Report, Status
+from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.server.next_calls import CallMade, with_right_calls
+from prime_lab_mcp.tools.registry import TOOLS
+from tests.lab.evals.conftest import write_environment
+from tests.lab.evals.finished import finished, mixed
+from tests.support.next_calls import problems_of
+
+pytestmark = pytest.mark.anyio
+BY_NAME = {tool.name: tool for tool in TOOLS}
+BLOCKER = Finding("reward-gold-fails", "blocker", "gold is not paid", "Mend it.")
+
+
+def report(status: Status, *calls: Next) -> Report:
+    return Report(status, "A summary.", (BLOCKER,) if status == "failed" else (), next=calls)
+
+
+def right(lab: Lab, tool: str, given: dict[str, Any], found: Report) -> list[tuple[str, Any]]:
+    changed = with_right_calls(found, CallMade(lab, BY_NAME[tool], given, BY_NAME))
+    assert problems_of(changed, tool, given, BY_NAME) == []
+    return [(one.tool, one.arguments) for one in changed.next]
+
+
+async def test_the_same_call_keeps_all_of_its_arguments_but_the_answer(lab: Lab) -> None:
+    given = {"environment": "sums", "model": "m", "num_examples": 32, "env_args": {"level": "easy"}, "confirm": "t"}
+    kept = {name: value for name, value in given.items() if name != "confirm"}
+    assert right(lab, "run_eval", given, report("running", Next("run_eval", "waits on"))) == [("run_eval", kept)]
+
+
+async def test_what_just_failed_is_not_offered_unchanged_but_its_cause_is(lab: Lab) -> None:
+    given = {"environment": "sums"}
+    found = right(lab, "test_reward", given, report("failed", Next("test_reward", "after mending", given)))
+    assert found == [("read_reference", {"topic": "finding/reward-gold-fails"})]
+
+
+async def test_an_evaluation_that_names_no_model_gets_the_last_one_or_the_default(lab: Lab) -> None:
+    passed = report("passed", Next("run_eval", "next", {"environment": "sums_v1"}))
+    [(_, named)] = right(lab, "test_reward", {"environment": "sums_v1"}, passed)
+    assert named["model"] == DEFAULT_MODEL
+    finished(lab, mixed(), environment="sums_v1", model="other/model")
+    [(_, named)] = right(lab, "test_reward", {"environment": "sums_v1"}, passed)
+    assert named["model"] == "other/model"
+
+
+async def test_arguments_of_the_environment_stay_on_the_way(lab: Lab) -> None:
+    given = {"environment": "sums", "env_args": {"level": "easy"}}
+    passed = report("passed", Next("push_environment", "next", {"environment": "sums"}))
+    assert right(lab, "run_eval", {**given, "model": "m"}, passed) == [("push_environment", given)]
+
+
+async def test_a_call_that_no_tool_takes_is_left_out(lab: Lab) -> None:
+    found = report("passed", Next("run_evals", "x"), Next("inspect_dataset", "x"), Next("watch_run", "x"))
+    assert right(lab, "preflight", {}, found) == [("watch_run", None)]
+
+
+async def test_mistyped_arguments_lead_to_the_call_without_them(lab: Lab) -> None:
+    calls = Calls(lab, TOOLS, None)  # type: ignore[arg-type]
+    report = await calls.execute("workflow_status", {"enviroment": "sums"})
+    assert [(n.tool, n.arguments) for n in report.next] == [("workflow_status", None)]
+    spends = await calls.execute("submit_training", {"config": "x.toml", "step": 5})
+    assert [n.tool for n in spends.next] == ["workflow_status"]
+
+
+async def test_a_dry_run_and_a_comparison_lead_to_the_evaluation_that_they_are_about(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    compared = {"environment": snapshot.relative, "model": "m", "compare_base": True}
+    for tool, given in (("run_eval", {**compared, "dry_run": True}), ("read_eval", {"eval": "x"})):
+        made = CallMade(lab, BY_NAME[tool], given, BY_NAME, snapshot)
+        changed = with_right_calls(report("passed", Next("run_eval", "compares", compared)), made)
+        assert [(one.tool, one.arguments) for one in changed.next] == [("run_eval", compared)]

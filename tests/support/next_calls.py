@@ -1,0 +1,68 @@
+"""Checks every report that the one call path returns in this process: each recommended call can be called as it is.
+
+A plugin, so that all tests that make calls are the sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.report import Next, Report
+from prime_lab_mcp.server import arguments
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools.tool import AnyTool
+
+_ANSWERS = ("confirm", "yes")
+_ONE_OF: Mapping[str, tuple[str, ...]] = {
+    "run_eval": ("model", "rescore"),
+    "write_training_config": ("environments", "based_on", "sft"),
+    "submit_training": ("config", "environment"),
+    "check_reward_distribution": ("environment", "results"),
+}
+"""Arguments of which a call needs one, although each is optional in the schema."""
+
+
+def problems_of(report: Report, tool: str, given: Mapping[str, Any], tools: Mapping[str, AnyTool]) -> list[str]:
+    """What is wrong with the recommended calls of a report."""
+    found = []
+    for one in report.next:
+        found += [f"{one.tool}({dict(one.arguments or {})}): {p}" for p in _problems(one, report, tool, given, tools)]
+    if report.status in ("failed", "blocked", "inconclusive") and not report.next and "read_reference" in tools:
+        found.append(f"{tool}, {report.status}: no next call")
+    return found
+
+
+def _problems(
+    one: Next, report: Report, tool: str, given: Mapping[str, Any], tools: Mapping[str, AnyTool]
+) -> list[str]:
+    called, named = tools.get(one.tool), dict(one.arguments or {})
+    if called is None:
+        return ["no such tool"]
+    found = []
+    parsed = arguments.parse(called, named)
+    if isinstance(parsed, Report):
+        found.append(f"refused: {parsed.findings[0].message}")
+    if one.tool in _ONE_OF and not any(named.get(name) for name in _ONE_OF[one.tool]):
+        found.append(f"none of {_ONE_OF[one.tool]}")
+    before = {name: value for name, value in given.items() if name not in _ANSWERS}
+    if report.status in ("failed", "blocked", "error") and one.tool == tool and named == before:
+        found.append("repeats the call that just failed")
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def recommended_calls_are_right() -> Any:
+    execute = Calls.execute
+
+    async def checked(self: Calls, name: str, given: Mapping[str, Any], **options: Any) -> Report:
+        report = await execute(self, name, given, **options)
+        problems = problems_of(report, name, given, self.tools)
+        assert not problems, problems
+        return report
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Calls, "execute", checked)
+        yield

@@ -1,0 +1,158 @@
+"""A budget in dollars, as an agent gives it: to the config writer, to a submission and to an evaluation."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.errors import BudgetError, LabError
+from prime_lab_mcp.lab.configs.config import read_config
+from prime_lab_mcp.lab.evals.plan import EvalRequest
+from prime_lab_mcp.lab.evals.spec import HEADROOM
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.relay.endpoints import Price
+from prime_lab_mcp.lab.training.bound import bound_from_ledger
+from prime_lab_mcp.tools import submit_training
+from tests.tools.test_training_config import PINNED, Platform, call, on_hub, write
+
+pytestmark = pytest.mark.anyio
+PRICE = 2.5
+HELD_OUT = {"split": "eval"}
+
+
+@pytest.fixture
+def platform(lab: Lab) -> Platform:
+    found = Platform(hub={"alice/tiny-env": on_hub()})
+    lab.__dict__["prime"] = found
+    return found
+
+
+def bound(lab: Lab, path: str) -> float:
+    most = bound_from_ledger(lab, read_config(lab.workspace.resolve(path)), PRICE).max_cost
+    assert most is not None
+    return most
+
+
+async def test_a_budget_chooses_the_most_steps_whose_bound_fits(lab: Lab, platform: Platform) -> None:
+    free = await write(lab, environments=[PINNED], eval=HELD_OUT)
+    fitted = await write(lab, environments=[PINNED], eval=HELD_OUT, budget=60)
+    assert bound(lab, free.data["path"]) > 60
+    steps = fitted.data["budget"]["steps"]
+    assert 50 <= steps < 200
+    assert fitted.data["budget"]["at_most"] == bound(lab, fitted.data["path"]) <= 60
+    more = await write(lab, environments=[PINNED], eval=HELD_OUT, steps=steps + 1)
+    assert bound(lab, more.data["path"]) > 60
+    assert "budget of $60.00" in lab.workspace.resolve(fitted.data["path"]).read_text(encoding="utf-8")
+    assert "at most $" in fitted.summary
+
+
+async def test_a_budget_that_holds_everything_changes_nothing(lab: Lab, platform: Platform) -> None:
+    free = await write(lab, environments=[PINNED])
+    fitted = await write(lab, environments=[PINNED], budget=100_000)
+    assert (fitted.data["path"], fitted.data["existed"]) == (free.data["path"], True)
+
+
+async def test_a_tight_budget_evaluates_less_before_it_gives_up(lab: Lab, platform: Platform) -> None:
+    fitted = await write(lab, environments=[PINNED], eval=HELD_OUT, max_tokens=512, budget=19)
+    table = tomllib.loads(lab.workspace.resolve(fitted.data["path"]).read_text(encoding="utf-8"))
+    assert bound(lab, fitted.data["path"]) <= 19
+    assert table["max_steps"] >= 20
+    assert table["orchestrator"]["eval"]["num_examples"] == 32
+    assert table["orchestrator"]["eval"]["interval"] == table["max_steps"]
+
+
+async def test_a_budget_too_small_names_the_least_and_the_call_with_it_works(lab: Lab, platform: Platform) -> None:
+    with pytest.raises(LabError) as caught:
+        await write(lab, environments=[PINNED], budget=5)
+    error = caught.value
+    assert (error.code, error.next[0].tool) == ("budget-too-small", "write_training_config")
+    assert not (lab.workspace.root / "configs" / "rl").exists() or not list(
+        lab.workspace.root.glob("configs/rl/*.toml")
+    )
+    arguments = dict(error.next[0].arguments or {})
+    assert arguments["environments"] == [PINNED]
+    fitted = await write(lab, **arguments)
+    assert fitted.status == "passed"
+    assert fitted.data["budget"]["at_most"] <= arguments["budget"]
+
+
+async def test_named_steps_stay_and_the_budget_says_what_they_cost(lab: Lab, platform: Platform) -> None:
+    with pytest.raises(LabError) as caught:
+        await write(lab, environments=[PINNED], steps=100, budget=20)
+    assert "100 steps (as asked)" in caught.value.message
+    assert "leave steps out" in caught.value.fix
+    again = await write(lab, **dict(caught.value.next[0].arguments or {}))
+    assert again.data["budget"]["steps"] == 100
+
+
+async def test_an_older_config_shrinks_to_a_budget(lab: Lab, platform: Platform) -> None:
+    first = await write(lab, environments=[PINNED], eval=HELD_OUT)
+    smaller = await write(lab, based_on=first.data["path"], budget=60)
+    assert bound(lab, smaller.data["path"]) <= 60
+    assert any(change["key"] == "max_steps" and "budget" in change["why"] for change in smaller.data["changes"])
+
+
+async def test_a_budget_without_a_price_is_refused_and_not_guessed(lab: Lab, platform: Platform) -> None:
+    with pytest.raises(LabError) as own:
+        await write(lab, environments=[PINNED], target="self-managed", budget=30)
+    platform.offers = ()
+    with pytest.raises(LabError) as unpriced:
+        await write(lab, environments=[PINNED], budget=30)
+    assert [own.value.code, unpriced.value.code] == ["price-unknown", "price-unknown"]
+
+
+async def test_a_submission_takes_batch_group_tokens_and_a_budget(lab: Lab, platform: Platform) -> None:
+    given: dict[str, Any] = {"environment": PINNED, "batch": 64, "group": 8, "max_tokens": 512, "budget": 40}
+    path = await submit_training.config(call(lab), submit_training.Args(**given))
+    config = read_config(path)
+    assert (config.batch_size, config.group_size, config.max_completion_tokens) == (64, 8, 512)
+    assert bound(lab, path.relative_to(lab.workspace.root).as_posix()) <= 40
+    with pytest.raises(LabError) as both:
+        await submit_training.config(call(lab), submit_training.Args(config=str(path), batch=64))
+    assert "batch" in both.value.message
+    with pytest.raises(LabError) as small:
+        await submit_training.config(call(lab), submit_training.Args(environment=PINNED, budget=2))
+    assert small.value.next[0].tool == "submit_training"
+
+
+PRICED = Price(1.0, 4.0)
+"""US dollars for a million tokens: the bound of a rollout of 1,000 and 2,048 tokens is 3.7 cents."""
+
+
+def request(usd: float, **given: Any) -> EvalRequest:
+    asked = {"num_examples": 50, "rollouts": 8, **given}
+    return EvalRequest("m", **asked, budget=usd, named=frozenset(given))
+
+
+def at_most(request: EvalRequest) -> float:
+    return HEADROOM * request.estimate(PRICED)
+
+
+def test_an_evaluation_takes_the_most_tasks_that_its_budget_holds() -> None:
+    whole, tasks, rollouts = (request(usd).within_budget(PRICED) for usd in (100, 10, 5))
+    assert (whole.num_examples, whole.rollouts) == (50, 8)
+    assert (tasks.num_examples, tasks.rollouts) == (33, 8)
+    assert (rollouts.num_examples, rollouts.rollouts) == (34 - 1, 4)
+    assert at_most(tasks) <= 10
+    assert at_most(rollouts) <= 5
+
+
+def test_named_tasks_and_rollouts_stay_and_the_least_budget_holds_them() -> None:
+    with pytest.raises(BudgetError) as caught:
+        request(1.0, num_examples=50, rollouts=8).within_budget(PRICED)
+    assert "50 tasks x 8 rollouts (as asked)" in caught.value.message
+    fits = request(caught.value.least, num_examples=50, rollouts=8).within_budget(PRICED)
+    assert (fits.num_examples, fits.rollouts) == (50, 8)
+    with pytest.raises(BudgetError) as fewest:
+        request(1.0).within_budget(PRICED)
+    least = request(fewest.value.least).within_budget(PRICED)
+    assert (least.num_examples, least.rollouts) == (30, 4)
+
+
+def test_a_budget_needs_a_price_unless_the_endpoint_is_free() -> None:
+    assert request(1.0).within_budget(None, free=True).num_examples == 50
+    with pytest.raises(LabError) as caught:
+        request(1.0).within_budget(None)
+    assert caught.value.code == "price-unknown"
