@@ -1,0 +1,150 @@
+"""The material of the search: constants of the reward's code, the grammar of the answer form, answers of other tasks.
+
+Nothing here is made from the answer of a task that a find is counted on.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BOXED, AnswerWrapper, all_wrappers
+from prime_lab_mcp.lab.rewards.probes.catalogue import FILLER, AnswerStyle, Probe
+from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER
+from prime_lab_mcp.lab.rewards.reward_source import parse_source
+from prime_lab_mcp.lab.rewards.search.recipes import Piece, Recipe, SearchTask, Source, text_recipe
+
+_MOST_LITERALS = 160
+_LONGEST_LITERAL = 80
+_MOST_SEEDS = 120
+_MOST_ANSWERS = 12
+_PLAIN_RUN = re.compile(r"</?[\w-]+>|[A-Za-z][\w' -]*[A-Za-z]|[^\w\s\\()\[\]{}|.*+?^$]{1,3}|\d+")
+_GENERAL = (
+    *("", " ", "\n", "\n\n", ",", ";", ".", ":", "?", "-", "_", "/", "|", "{", "}", "[", "]", '"', "'", "<", ">", "`"),
+    *("0", "1", "-1", "2", "3", "5", "7", "10", "42", "100", "1000", "0.5", "1e9", "-1e9", "nan", "inf", "1/0", "%"),
+    *("A", "B", "C", "D", "E", "a", "e", "i", "o", "s", "t", "yes", "no", "true", "false", "None", "null", "unknown"),
+    *(
+        "{}",
+        "[]",
+        '""',
+        "()",
+        "[[]]",
+        "{'a': 1}",
+        '{"a": 1}',
+        "the",
+        "The answer is ",
+        "I do not know.",
+        "step by step",
+    ),
+    *("correct", "step by step", "therefore", "because", "first", "abcdefghijklmnopqrstuvwxyz"),
+    *("0123456789", "0 1 2 3 4 5 6 7 8 9"),
+    *("A B C D E F", "ABCDEFGHIJ", "<think>", "</think>", "```", "\\boxed{", "####", "- ", "* ", "1. ", "**", FILLER),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Tokens for mutations, the wrappers of answers that prompts or code name, and the first recipes."""
+
+    tokens: tuple[str, ...]
+    forms: tuple[tuple[str, str], ...]
+    seeds: tuple[Recipe, ...]
+
+
+def build_vocabulary(
+    source: str, style: AnswerStyle, tasks: Sequence[SearchTask], answers: Iterable[str], probes: Iterable[Probe] = ()
+) -> Vocabulary:
+    """The material for one environment.
+
+    `answers` are wrong answers and answers of other tasks. `probes` are listed completions to begin with; those that
+    hold a right answer are left out.
+    """
+    wrapper = style.wrapper
+    literals = list(code_literals(source))
+    said = [a for a in dict.fromkeys(answers) if 0 < len(a) <= 400][:_MOST_ANSWERS]
+    wrappers = [wrapper, *all_wrappers([task.prompt for task in tasks[:3]], source)]
+    forms = dict.fromkeys((w.open, w.close) for w in wrappers if w.open)
+    marks = [mark for pair in forms for mark in pair if mark]
+    leads = [w.lead for w in wrappers if w.lead][:2]
+    tokens = tuple(dict.fromkeys([*literals, *style.words, *said, *marks, *leads, *_GENERAL]))
+    listed = [
+        text_recipe(p.completion, f"probe: {p.label}")
+        for p in probes
+        if not p.knowing and p.family not in NEEDS_ANSWER and not p.given and len(p.completion) <= 2_000
+    ]
+    seeds = [*_seeds(wrapper, said, literals, leads), *_unique(listed)]
+    return Vocabulary(tokens, tuple(list(forms)[:8]), tuple(_unique(seeds)[:_MOST_SEEDS]))
+
+
+def _seeds(
+    wrapper: AnswerWrapper, answers: Sequence[str], literals: Sequence[str], leads: Sequence[str]
+) -> Iterator[Recipe]:
+    opening, closing = Piece(text=f"{wrapper.lead}{wrapper.open}"), Piece(text=wrapper.close)
+
+    def formed(step: str, *pieces: Piece) -> Recipe:
+        return Recipe(tuple(p for p in (opening, *pieces, closing) if p.source is not Source.TEXT or p.text), (step,))
+
+    yield Recipe((), ("nothing",))
+    yield formed("the empty form")
+    for source in (Source.PROMPT, Source.OPTIONS, Source.NUMBERS):
+        yield Recipe((Piece(source),), (f"copy of {source}",))
+        yield formed(f"copy of {source}, in form", Piece(source))
+    for answer in answers:
+        yield formed("answer of another task", Piece(text=answer))
+    for answer in answers[:3]:
+        yield text_recipe(answer, "bare answer of another task")
+    several = [a for a in answers if len(a) <= 60]
+    if len(several) > 1:
+        yield formed("answers of other tasks", *(Piece(text=f"{a}\n") for a in several))
+        yield Recipe(
+            tuple(Piece(text=f"{wrapper.open}{a}{wrapper.close}\n") for a in several), ("forms with several answers",)
+        )
+    if literals:
+        yield text_recipe(" ".join(literals)[:4_000], "all constants of the code")
+        yield formed("all constants of the code, in form", Piece(text=" ".join(literals)[:4_000]))
+    for text in ("A B C D E F", "abcdefghijklmnopqrstuvwxyz 0123456789", "e", "1", "0", "nan", "{}", "[]"):
+        yield formed("general text, in form", Piece(text=text))
+    yield formed("long text", Piece(text=FILLER, times=40))
+    for lead in leads:
+        yield text_recipe(lead, "reasoning alone")
+    if wrapper != BOXED:
+        yield text_recipe("\\boxed{}", "an empty box")
+
+
+def _unique(recipes: Iterable[Recipe]) -> list[Recipe]:
+    return list({recipe.pieces: recipe for recipe in recipes}.values())
+
+
+def code_literals(source: str) -> Iterator[str]:
+    """Short strings and numbers that functions of the code name, without docstrings, then the parts of those that are
+    patterns. At most 160.
+    """
+    tree = parse_source(source)
+    found: dict[str, None] = {}
+    for function in ast.walk(tree) if tree is not None else ():
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            found |= dict.fromkeys(_constants(function))
+    for node in tree.body if tree is not None else ():
+        small = isinstance(node, ast.Assign) and len(ast.dump(node.value)) < 4_000
+        found |= dict.fromkeys(_constants(node)) if small else {}
+    parts = [part for text in found for part in _PLAIN_RUN.findall(text.replace("\\", "")) if part != text]
+    short = [text for text in found if len(text) <= _LONGEST_LITERAL]
+    yield from list(dict.fromkeys([*short, *parts]))[:_MOST_LITERALS]
+
+
+def _constants(node: ast.AST) -> Iterator[str]:
+    documented = {
+        id(part.body[0].value)
+        for part in ast.walk(node)
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and part.body
+        and isinstance(part.body[0], ast.Expr)
+    }
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and id(part) not in documented:
+            if isinstance(part.value, str) and part.value.strip() and len(part.value) <= 400:
+                yield part.value
+            elif isinstance(part.value, int | float) and not isinstance(part.value, bool):
+                yield f"{part.value:g}"
