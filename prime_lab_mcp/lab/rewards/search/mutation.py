@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from prime_lab_mcp.lab.rewards.search.recipes import Piece, Recipe, Source
+from prime_lab_mcp.lab.rewards.search.recipes import LISTS, SEPARATORS, Piece, Recipe, Source
 from prime_lab_mcp.lab.rewards.search.vocabulary import Vocabulary
 
 _MOST_PIECES = 40
 _TIMES = (2, 3, 5, 10, 30, 100)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_COPIED = (Source.PROMPT, Source.OPTIONS, Source.NUMBERS)
+_COPIED = tuple(source for source in Source if source is not Source.TEXT)
 Mutate = Callable[[Recipe], Recipe]
 
 
@@ -68,7 +68,7 @@ class Mutator:
             return recipe
         at, pieces = self._place(recipe), recipe.pieces
         text = pieces[at].text
-        if len(text) < 2:
+        if len(text) < 2 or pieces[at].source is not Source.TEXT:
             return recipe.after("truncate", *pieces[: at + 1])
         shorter = replace(pieces[at], text=text[: self.draw.randrange(1, len(text))])
         return recipe.after("truncate", *pieces[:at], shorter, *pieces[at + 1 :])
@@ -90,7 +90,7 @@ class Mutator:
 
     def number(self, recipe: Recipe) -> Recipe:
         """Change a number of a text, or write one."""
-        places = [n for n, piece in enumerate(recipe.pieces) if _NUMBER.search(piece.text)]
+        places = [n for n, p in enumerate(recipe.pieces) if p.source is Source.TEXT and _NUMBER.search(p.text)]
         if not places:
             return self.insert(recipe)
         at, pieces = self.draw.choice(places), recipe.pieces
@@ -102,7 +102,10 @@ class Mutator:
 
     def copy(self, recipe: Recipe) -> Recipe:
         at, pieces = self.draw.randint(0, len(recipe.pieces)), recipe.pieces
-        return recipe.after("copy the prompt", *pieces[:at], Piece(self.draw.choice(_COPIED)), *pieces[at:])
+        source = self.draw.choice(_COPIED)
+        joined = self.draw.choice(SEPARATORS) if source in LISTS else ""
+        times = self.draw.choice(_TIMES) if source is Source.COUNT else 1
+        return recipe.after(f"copy {source}", *pieces[:at], Piece(source, joined, times), *pieces[at:])
 
     def case(self, recipe: Recipe) -> Recipe:
         if not recipe.pieces:

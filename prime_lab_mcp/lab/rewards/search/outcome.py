@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prime_lab_mcp.lab.base.text import quote
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 DEFAULT_SECONDS = 10
 """The time limit of a search; a shorter one opens no gate."""
+_REMEMBERED = 64
+TURNED_OFF = "searches are turned off here"
+"""The reason where no completions are allowed at all (`MOST_COMPLETIONS` of reward_search.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class SearchOutcome:
     held_out: int = 0
     seed: int = 0
     remembered: bool = False
+    faults: tuple[ScoredProbe, ...] = ()
+    """Completions that hung or ended the process, in the search and again with the time that every probe has."""
 
     def as_json(self) -> Mapping[str, Any]:
         """The field `search` of the report's data."""
@@ -60,3 +66,22 @@ class SearchOutcome:
             "holes": [quote(hole.recipe, 300) for hole in self.holes],
         }
         return shown | ({"remembered": True} if self.remembered else {})
+
+
+class RememberedSearches:
+    """The searches of one server, by source, arguments, installed packages and time limit: one is as good as two."""
+
+    def __init__(self) -> None:
+        self._outcomes: OrderedDict[str, SearchOutcome] = OrderedDict()
+
+    def get(self, key: str) -> SearchOutcome | None:
+        """The outcome of an earlier search, marked as remembered."""
+        known = self._outcomes.get(key)
+        return None if known is None else replace(known, remembered=True)
+
+    def put(self, key: str, outcome: SearchOutcome) -> None:
+        """Remember a search that ran; of many, the latest."""
+        if not outcome.skipped:
+            self._outcomes[key] = outcome
+            while len(self._outcomes) > _REMEMBERED:
+                self._outcomes.popitem(last=False)

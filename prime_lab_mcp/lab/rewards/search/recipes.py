@@ -1,6 +1,7 @@
 """A recipe: a rule from a task's prompt to a completion, as a sequence of pieces that never read the task's answer.
 
-A piece is a constant text, or a copy of something that the prompt shows: the whole prompt, its options, its numbers.
+A piece is a constant text, a list of what any answer may be (counted numbers, answers of other tasks), or a copy of
+what the prompt shows: the whole prompt, its options, its numbers, its longest expression, the function it names.
 Shorter parts of a prompt are left out on purpose: one sentence or number of a prompt may honestly be the answer, and
 then its pay is no hole.
 """
@@ -18,7 +19,11 @@ from prime_lab_mcp.lab.worker.description import Row
 
 LONGEST = 12_000
 """Longest completion of the search, in characters."""
-_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
+MOST_COUNTED = 2_000
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_EXPRESSION = re.compile(r"[\da-z(][\da-z\s.()^*/×÷+-]*[\d)a-z]")
+_OPERATION = re.compile(r"\d\s*[-+*/^×÷]\s*[\d(]|[\d)]\s*\(|[a-z]\s*[-+*/^]\s*\d")
+_FUNCTION = re.compile(r"\b([A-Za-z_]\w*)\(|`([A-Za-z_]\w*)`")
 _FEWEST_NUMBERS = 3
 """Fewest numbers of a prompt that are copied: one or two may be the answer itself."""
 
@@ -30,45 +35,84 @@ class Source(StrEnum):
     PROMPT = "the prompt"
     OPTIONS = "the options of the prompt"
     NUMBERS = "the numbers of the prompt"
+    EXPRESSION = "the expression of the prompt"
+    FUNCTION = "the function that the prompt names"
+    COUNT = "numbers from 0"
+    ANSWERS = "the answers of other tasks"
+
+
+LISTS = frozenset({Source.OPTIONS, Source.NUMBERS, Source.COUNT, Source.ANSWERS})
+"""Sources of several items, which are joined by the text of the piece; COUNT has as many items as `times` says."""
+SEPARATORS = (" ", ", ", "\n", "+", "*", ",", "|")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
-    """A task as a recipe sees it: its prompt, never its answer."""
+    """A task as a recipe sees it: its prompt, and `answers` of other tasks; never its own answer."""
 
     row: int
     prompt: str
     options: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    expression: str = ""
+    function: str = ""
+    answers: tuple[str, ...] = ()
 
 
-def search_task(row: Row) -> SearchTask:
-    """What a recipe may read of a task."""
+def search_task(row: Row, answers: tuple[str, ...] = ()) -> SearchTask:
+    """What a recipe may read of a task. `answers` are those of other tasks."""
     prompt = prompt_of(row)
-    numbers = tuple(dict.fromkeys(_NUMBER.findall(prompt)))
-    return SearchTask(row.index, prompt, tuple(options_of(row)), numbers if len(numbers) >= _FEWEST_NUMBERS else ())
+    shown = [text for text in _EXPRESSION.findall(prompt) if _OPERATION.search(text)]
+    named = [first or second for first, second in _FUNCTION.findall(prompt)]
+    return SearchTask(
+        row.index,
+        prompt,
+        tuple(options_of(row)),
+        tuple(dict.fromkeys(_NUMBER.findall(prompt))),
+        max(shown, key=len, default=""),
+        named[0] if named else "",
+        answers,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One part of a completion. `text` is used by the source TEXT only."""
+    """One part of a completion. `text` is the text itself, or joins the items of a list."""
 
     source: Source = Source.TEXT
     text: str = ""
     times: int = 1
 
     def render(self, task: SearchTask) -> str:
-        once = {
-            Source.TEXT: self.text,
-            Source.PROMPT: task.prompt,
-            Source.OPTIONS: "\n".join(task.options),
-            Source.NUMBERS: " ".join(task.numbers),
-        }[self.source]
-        return once * self.times
+        if self.source is Source.TEXT:
+            return self.text * self.times
+        if self.source is Source.COUNT:
+            return self.text.join(map(str, range(min(self.times, MOST_COUNTED))))
+        if self.source in LISTS:
+            return self.text.join(self._items(task))
+        copies = {Source.PROMPT: task.prompt, Source.EXPRESSION: task.expression, Source.FUNCTION: task.function}
+        return copies[self.source] * self.times
+
+    def _items(self, task: SearchTask) -> tuple[str, ...]:
+        if self.source is Source.OPTIONS:
+            return task.options
+        if self.source is Source.ANSWERS:
+            return task.answers
+        # One or two numbers may be the answer itself, but a sum that is not worked out is none.
+        fewest = 2 if self.text in ("+", "*") else _FEWEST_NUMBERS
+        return task.numbers if len(task.numbers) >= fewest else ()
+
+    @property
+    def size(self) -> int:
+        return len(self.text) * self.times if self.source is Source.TEXT else 40 + self.times
 
     def __str__(self) -> str:
-        name = quote(self.text, 80) if self.source is Source.TEXT else str(self.source)
-        return name if self.times == 1 else f"{name} {self.times} times"
+        if self.source is Source.TEXT:
+            return quote(self.text, 80) + ("" if self.times == 1 else f" {self.times} times")
+        if self.source is Source.COUNT:
+            return f"{self.source} to {min(self.times, MOST_COUNTED) - 1} joined by {quote(self.text, 20)}"
+        joined = f" joined by {quote(self.text, 20)}" if self.source in LISTS else ""
+        return f"{self.source}{joined}" + ("" if self.times == 1 else f" {self.times} times")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +132,7 @@ class Recipe:
     @property
     def size(self) -> int:
         """A measure for the shorter of two recipes."""
-        return sum(len(p.text) * p.times if p.source is Source.TEXT else 40 * p.times for p in self.pieces)
+        return sum(piece.size for piece in self.pieces)
 
     def after(self, step: str, *pieces: Piece) -> Recipe:
         """A recipe with other pieces that this step made from the present one."""

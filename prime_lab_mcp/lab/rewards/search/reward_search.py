@@ -21,10 +21,10 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft, assis
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, clearly_wrong_answer
 from prime_lab_mcp.lab.rewards.rules.amounts import earned_in_full, gold_is_understood
-from prime_lab_mcp.lab.rewards.scorer import FATAL_ERRORS
+from prime_lab_mcp.lab.rewards.scorer import FATAL_ERRORS, Scorer
 from prime_lab_mcp.lab.rewards.search.guided import SEED, GuidedSearch, Limits, Payment, Tried
 from prime_lab_mcp.lab.rewards.search.held_out import CHECKS, FEWEST, ConstantAnswers, HeldOutVerdict, judge_find
-from prime_lab_mcp.lab.rewards.search.outcome import Hole, SearchOutcome
+from prime_lab_mcp.lab.rewards.search.outcome import TURNED_OFF, Hole, SearchOutcome
 from prime_lab_mcp.lab.rewards.search.recipes import Recipe, SearchTask, search_task
 from prime_lab_mcp.lab.rewards.search.vocabulary import build_vocabulary
 from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
@@ -41,16 +41,18 @@ _FEWEST_COMPLETIONS = 150
 _CASE_SECONDS = 2.0
 _CONSTANTS = 8
 _PORTION = 64
+_SHORT = 60
+"""Longest answer that is listed with others, in characters."""
 _SHOWN = 3
 _EDGES = re.compile(r"^[\s.\"'`$]+|[\s.\"'`$]+$")
 
 
 def not_searched(trial: Trial, seconds: float) -> str:
     """Why a search of this reward would show nothing or cannot be run; empty where it can be run."""
-    if seconds <= 0:
-        return "search=0"
     if MOST_COMPLETIONS <= 0:
-        return "searches are turned off here"
+        return TURNED_OFF
+    if seconds <= 0:
+        return "it was not asked for (search=0)"
     if trial.judging is not None:
         return "a judge scores the completions, and a search never asks one"
     if trial.style is None:
@@ -90,7 +92,15 @@ class _Tasks:
 def choose_tasks(trial: Trial, rows: Sequence[Row], seed: int = SEED) -> _Tasks:
     """Tasks whose right answer is paid in full, drawn by the seed: at most 6 to search on, and at most 24 others."""
     paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
-    able = [search_task(row) for row in rows if row.index in paid]
+    style = trial.style
+    golds = {} if style is None else {gold.row: style.answer_text(gold) for gold in style.golds.golds}
+    counts = Counter(answer for answer in golds.values() if len(answer) <= _SHORT)
+
+    def others(row: int) -> tuple[str, ...]:
+        """The answers of other tasks; the task's own only where another task has the same."""
+        return tuple(answer for answer, times in counts.items() if times - (golds.get(row) == answer) > 0)
+
+    able = [search_task(row, others(row.index)) for row in rows if row.index in paid]
     random.Random(seed).shuffle(able)
     number = min(SEARCHED, max(2, len(able) // 3))
     return _Tasks(tuple(able[:number]), tuple(able[number : number + HELD_OUT]))
@@ -121,6 +131,7 @@ class _Search:
         _numbers[0] += 1
         self.number = _numbers[0]
         self.stop = ""
+        self.fatal: Case | None = None
 
     async def run(self, source: str, seconds: float, probes: bool) -> SearchOutcome:
         vocabulary = build_vocabulary(
@@ -149,8 +160,9 @@ class _Search:
                     break
             ended = "a hole was found" if holes else self.stop or search.stop or "finds that did not hold"
         except LabError as error:
-            ended = f"the process of the reward broke: {error.code}"
+            return SearchOutcome(skipped=f"the process of the reward broke ({error.code})")
         return SearchOutcome(
+            faults=await self._faults(),
             ended=ended,
             holes=tuple(holes),
             completions=search.completions,
@@ -160,6 +172,15 @@ class _Search:
             held_out=len(self.tasks.held_out),
             seed=search.seed,
         )
+
+    async def _faults(self) -> tuple[ScoredProbe, ...]:
+        """The completion that hung or broke the process, if it does so again with the time that every probe has."""
+        if self.fatal is None:
+            return ()
+        (scored,) = await Scorer(self.worker).score([self.fatal])
+        text = str(self.fatal.messages[0]["content"])
+        probe = Draft(Family.SEARCHED, text).probe(f"search/{self.number}/fault", self.fatal.row)
+        return (ScoredProbe(probe, scored),) if scored.has(*FATAL_ERRORS) else ()
 
     def _answers(self) -> list[str]:
         """Answers of tasks that the search scores, the commonest answers of all, and clearly wrong ones."""
@@ -240,6 +261,7 @@ class _Search:
 
     def _payment(self, text: str, row: int, scored: Scored) -> Payment:
         if scored.has(*FATAL_ERRORS):
+            self.fatal = Case("search/fault", row, assistant_message(text))
             self.stop = f"a completion hung or ended the process: {quote(text, 120)}"
         elif scored.judges or scored.has(ProblemCode.JUDGE_UNREACHABLE):
             self.stop = "a judge was asked"

@@ -6,20 +6,29 @@ Nothing here is made from the answer of a task that a find is counted on.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BOXED, AnswerWrapper, all_wrappers
 from prime_lab_mcp.lab.rewards.probes.catalogue import FILLER, AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER
 from prime_lab_mcp.lab.rewards.reward_source import parse_source
-from prime_lab_mcp.lab.rewards.search.recipes import Piece, Recipe, SearchTask, Source, text_recipe
+from prime_lab_mcp.lab.rewards.search.recipes import MOST_COUNTED, Piece, Recipe, SearchTask, Source, text_recipe
 
 _MOST_LITERALS = 160
 _LONGEST_LITERAL = 80
-_MOST_SEEDS = 120
+_MOST_SEEDS = 160
 _MOST_ANSWERS = 12
+_STATEMENTS = (
+    *("pass", "import sys\n", "sys.exit(0)\n", "exit()\n", "import os\n", "os._exit(0)\n", "raise SystemExit\n"),
+    *("return ", "None", "0", "True", "[]", "''", "print(", ")", "#", "class ", "def ", "    ", "(*a):\n    return "),
+    "class Same:\n    def __eq__(self, other):\n        return True\n",
+    *("Same()", "lambda *a: ", "try:\n", "except Exception:\n", "while False:\n"),
+)
+"""Pieces of programs, for golds that are programs."""
 _PLAIN_RUN = re.compile(r"</?[\w-]+>|[A-Za-z][\w' -]*[A-Za-z]|[^\w\s\\()\[\]{}|.*+?^$]{1,3}|\d+")
 _GENERAL = (
     *("", " ", "\n", "\n\n", ",", ";", ".", ":", "?", "-", "_", "/", "|", "{", "}", "[", "]", '"', "'", "<", ">", "`"),
@@ -68,13 +77,15 @@ def build_vocabulary(
     forms = dict.fromkeys((w.open, w.close) for w in wrappers if w.open)
     marks = [mark for pair in forms for mark in pair if mark]
     leads = [w.lead for w in wrappers if w.lead][:2]
-    tokens = tuple(dict.fromkeys([*literals, *style.words, *said, *marks, *leads, *_GENERAL]))
+    statements = _STATEMENTS if style.programs else ()
+    tokens = tuple(dict.fromkeys([*literals, *style.words, *said, *marks, *leads, *statements, *_GENERAL]))
     listed = [
         text_recipe(p.completion, f"probe: {p.label}")
         for p in probes
         if not p.knowing and p.family not in NEEDS_ANSWER and not p.given and len(p.completion) <= 2_000
     ]
-    seeds = [*_seeds(wrapper, said, literals, leads), *_unique(listed)]
+    programs = _programs(wrapper) if style.programs else ()
+    seeds = [*_seeds(wrapper, said, literals, leads), *programs, *_parts_of_json(wrapper, said), *_unique(listed)]
     return Vocabulary(tokens, tuple(list(forms)[:8]), tuple(_unique(seeds)[:_MOST_SEEDS]))
 
 
@@ -88,9 +99,25 @@ def _seeds(
 
     yield Recipe((), ("nothing",))
     yield formed("the empty form")
-    for source in (Source.PROMPT, Source.OPTIONS, Source.NUMBERS):
+    for source in (Source.PROMPT, Source.EXPRESSION):
         yield Recipe((Piece(source),), (f"copy of {source}",))
         yield formed(f"copy of {source}, in form", Piece(source))
+    for source, separators in (
+        (Source.OPTIONS, ("\n", ", ")),
+        (Source.NUMBERS, (" ", "+", "*")),
+        (Source.ANSWERS, (", ", "\n", " ")),
+    ):
+        for text in separators:
+            yield Recipe((Piece(source, text),), (f"copy of {source}",))
+            yield formed(f"copy of {source}, in form", Piece(source, text))
+    for number in (12, 100, MOST_COUNTED):
+        yield Recipe((Piece(Source.COUNT, " ", number),), ("counting",))
+        yield formed("counting, in form", Piece(Source.COUNT, ", ", number))
+        if wrapper.open:
+            between = f"{wrapper.close}\n{wrapper.open}"
+            yield formed("a form for each number", Piece(Source.COUNT, between, min(number, 300)))
+    if wrapper.open:
+        yield formed("a form for each answer of other tasks", Piece(Source.ANSWERS, f"{wrapper.close}\n{wrapper.open}"))
     for answer in answers:
         yield formed("answer of another task", Piece(text=answer))
     for answer in answers[:3]:
@@ -111,6 +138,37 @@ def _seeds(
         yield text_recipe(lead, "reasoning alone")
     if wrapper != BOXED:
         yield text_recipe("\\boxed{}", "an empty box")
+
+
+def _programs(wrapper: AnswerWrapper) -> Iterator[Recipe]:
+    """Programs that solve nothing, made of single statements."""
+    opening, closing = Piece(text=f"{wrapper.lead}{wrapper.open}"), Piece(text=wrapper.close)
+    head = (opening, Piece(text="def "), Piece(Source.FUNCTION), Piece(text="(*a):\n    return "))
+    for value in ("None", "0", "True", "[]", "''", "a[0]"):
+        yield Recipe((*head, Piece(text=value), closing), ("a function that solves nothing",))
+    same = Piece(text="class Same:\n    def __eq__(self, other):\n        return True\n")
+    yield Recipe((opening, same, *head[1:], Piece(text="Same()"), closing), ("a function that solves nothing",))
+    for text in ("pass", "import sys\nsys.exit(0)", "import os\nos._exit(0)", "raise SystemExit", "#"):
+        yield Recipe((opening, Piece(text=text), closing), ("a statement",))
+
+
+def _parts_of_json(wrapper: AnswerWrapper, answers: Sequence[str]) -> Iterator[Recipe]:
+    """Answers of other tasks that are objects, with fields left out or emptied."""
+    for answer in answers[:4]:
+        try:
+            value = json.loads(answer)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(value, dict):
+            continue
+        parts: list[Any] = [{}, dict.fromkeys(value), dict.fromkeys(value, "")]
+        for name, held in value.items():
+            parts.append({name: held})
+            parts.append({k: v for k, v in value.items() if k != name})
+            parts.append({**value, name: type(held)() if held is not None else None})
+        for part in parts:
+            text = f"{wrapper.lead}{wrapper.enclose(json.dumps(part, ensure_ascii=False))}"
+            yield text_recipe(text, "part of the answer of another task")
 
 
 def _unique(recipes: Iterable[Recipe]) -> list[Recipe]:
