@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.rewards.search.mutation import Mutator
 from prime_lab_mcp.lab.rewards.search.recipes import Recipe, SearchTask, smaller_recipes
-from prime_lab_mcp.lab.rewards.search.vocabulary import Vocabulary
+from prime_lab_mcp.lab.rewards.search.vocabulary import SearchVocabulary
 
 SEED = 20_260
 FULL = 0.99
@@ -33,7 +33,7 @@ class Limits:
 
     seconds: float
     completions: int = 2_400
-    idle: int = 16
+    idle: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class GuidedSearch:
     """One search on some tasks. `run` may be called again, to go on after a find was rejected."""
 
     score: Score
-    vocabulary: Vocabulary
+    vocabulary: SearchVocabulary
     tasks: Sequence[SearchTask]
     limits: Limits
     clock: Callable[[], float] = time.monotonic
@@ -153,7 +153,8 @@ class GuidedSearch:
             if best and (not novel or draw.random() < 0.6):
                 parent = best[min(int(draw.expovariate(0.4)), len(best) - 1)]
             else:
-                parent = draw.choice(novel) if novel else Recipe(())
+                # The latest news most often: what it leads to was never tried.
+                parent = novel[-1 - min(int(draw.expovariate(0.25)), len(novel) - 1)] if novel else Recipe(())
             made.append(self._mutator.child(parent, [*best, *novel]))
         return made
 

@@ -8,19 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from prime_lab_mcp.lab.rewards.search.recipes import LISTS, SEPARATORS, Piece, Recipe, Source
-from prime_lab_mcp.lab.rewards.search.vocabulary import Vocabulary
+from prime_lab_mcp.lab.rewards.search.vocabulary import SearchVocabulary
 
 _MOST_PIECES = 40
 _TIMES = (2, 3, 5, 10, 30, 100)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_COPIED = tuple(source for source in Source if source is not Source.TEXT)
+_COPIED = tuple(source for source in Source if source not in (Source.TEXT, Source.SHOWN))
+"""Without the result of an example, which only a program may copy: elsewhere it may be the answer."""
 Mutate = Callable[[Recipe], Recipe]
 
 
 class Mutator:
     """Makes new recipes from earlier ones. `draw` is the only source of chance of a search."""
 
-    def __init__(self, vocabulary: Vocabulary, draw: random.Random) -> None:
+    def __init__(self, vocabulary: SearchVocabulary, draw: random.Random) -> None:
         self.vocabulary = vocabulary
         self.draw = draw
         self.steps: tuple[Mutate, ...] = (
@@ -38,7 +39,9 @@ class Mutator:
 
     def token(self) -> Piece:
         """A text of the vocabulary, or rarely one of its letters."""
-        text = self.draw.choice(self.vocabulary.tokens)
+        literals = self.vocabulary.literals
+        own = literals and self.draw.random() < 0.35
+        text = self.draw.choice(literals if own else self.vocabulary.tokens)
         return Piece(text=self.draw.choice(text) if len(text) > 1 and self.draw.random() < 0.05 else text)
 
     def _place(self, recipe: Recipe) -> int:

@@ -1,7 +1,8 @@
 """A recipe: a rule from a task's prompt to a completion, as a sequence of pieces that never read the task's answer.
 
 A piece is a constant text, a list of what any answer may be (counted numbers, answers of other tasks), or a copy of
-what the prompt shows: the whole prompt, its options, its numbers, its longest expression, the function it names.
+what the prompt shows: the whole prompt, its options, its numbers, its longest expression, the function it names, the
+result of an example.
 Shorter parts of a prompt are left out on purpose: one sentence or number of a prompt may honestly be the answer, and
 then its pay is no hole.
 """
@@ -23,6 +24,7 @@ MOST_COUNTED = 2_000
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _EXPRESSION = re.compile(r"[\da-z(][\da-z\s.()^*/×÷+-]*[\d)a-z]")
 _OPERATION = re.compile(r"\d\s*[-+*/^×÷]\s*[\d(]|[\d)]\s*\(|[a-z]\s*[-+*/^]\s*\d")
+_SHOWN = re.compile(r"(?:==|->|=>|returns?|gives)\s*([^\n;`]{1,200})")
 _FUNCTION = re.compile(r"\b([A-Za-z_]\w*)\(|`([A-Za-z_]\w*)`")
 _FEWEST_NUMBERS = 3
 """Fewest numbers of a prompt that are copied: one or two may be the answer itself."""
@@ -37,6 +39,7 @@ class Source(StrEnum):
     NUMBERS = "the numbers of the prompt"
     EXPRESSION = "the expression of the prompt"
     FUNCTION = "the function that the prompt names"
+    SHOWN = "the result that the prompt shows"
     COUNT = "numbers from 0"
     ANSWERS = "the answers of other tasks"
 
@@ -56,6 +59,7 @@ class SearchTask:
     numbers: tuple[str, ...] = ()
     expression: str = ""
     function: str = ""
+    shown: str = ""
     answers: tuple[str, ...] = ()
 
 
@@ -64,6 +68,7 @@ def search_task(row: Row, answers: tuple[str, ...] = ()) -> SearchTask:
     prompt = prompt_of(row)
     shown = [text for text in _EXPRESSION.findall(prompt) if _OPERATION.search(text)]
     named = [first or second for first, second in _FUNCTION.findall(prompt)]
+    results = [text.strip().rstrip(".") for text in _SHOWN.findall(prompt)]
     return SearchTask(
         row.index,
         prompt,
@@ -71,6 +76,7 @@ def search_task(row: Row, answers: tuple[str, ...] = ()) -> SearchTask:
         tuple(dict.fromkeys(_NUMBER.findall(prompt))),
         max(shown, key=len, default=""),
         named[0] if named else "",
+        results[0] if results else "",
         answers,
     )
 
@@ -90,7 +96,12 @@ class Piece:
             return self.text.join(map(str, range(min(self.times, MOST_COUNTED))))
         if self.source in LISTS:
             return self.text.join(self._items(task))
-        copies = {Source.PROMPT: task.prompt, Source.EXPRESSION: task.expression, Source.FUNCTION: task.function}
+        copies = {
+            Source.PROMPT: task.prompt,
+            Source.EXPRESSION: task.expression,
+            Source.FUNCTION: task.function,
+            Source.SHOWN: task.shown,
+        }
         return copies[self.source] * self.times
 
     def _items(self, task: SearchTask) -> tuple[str, ...]:

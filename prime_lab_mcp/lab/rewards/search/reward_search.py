@@ -6,9 +6,11 @@ environment's process holds nothing of it but the branch observer.
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import statistics
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,6 +43,13 @@ _FEWEST_COMPLETIONS = 150
 _CASE_SECONDS = 2.0
 _CONSTANTS = 8
 _PORTION = 64
+_SEARCHING = 0.75
+"""Share of the time for the search itself; the rest is for judging finds."""
+_JUDGING_SECONDS = 2.0
+"""Time for scoring constant answers; where rewards are slow, fewer are scored, but at least `_FEWEST_CONSTANTS`."""
+_FEWEST_CONSTANTS = 3
+_PORTION_SECONDS = 0.5
+"""Most time for the completions of one request to the worker, as far as the last ones foretell it."""
 _SHORT = 60
 """Longest answer that is listed with others, in characters."""
 _SHOWN = 3
@@ -132,6 +141,8 @@ class _Search:
         self.number = _numbers[0]
         self.stop = ""
         self.fatal: Case | None = None
+        self.each = median_ms(trial) / 1000
+        self.deadline = math.inf
 
     async def run(self, source: str, seconds: float, probes: bool) -> SearchOutcome:
         vocabulary = build_vocabulary(
@@ -141,9 +152,10 @@ class _Search:
             self._answers(),
             [s.probe for s in self.trial.shots] if probes else (),
         )
-        limits = Limits(seconds, MOST_COMPLETIONS)
+        limits = Limits(_SEARCHING * seconds, MOST_COMPLETIONS)
         search = GuidedSearch(self._score, vocabulary, self.tasks.searched, limits)
         holes: list[Hole] = []
+        self.deadline = time.monotonic() + _SEARCHING * seconds
         try:
             checks = 0
             while checks < CHECKS and not holes:
@@ -223,7 +235,9 @@ class _Search:
         """What the commonest answers of all tasks earn on the held-out tasks."""
         text, rows = self.style.answer_text, [task.row for task in self.tasks.held_out]
         counts = Counter(text(gold) for gold in self.style.golds.golds)
-        answers = [answer for answer, _ in counts.most_common(_CONSTANTS)]
+        affordable = int(_JUDGING_SECONDS / max(self.each * len(rows), 0.001))
+        number = max(_FEWEST_CONSTANTS, min(_CONSTANTS, affordable))
+        answers = [answer for answer, _ in counts.most_common(number)]
         shots = await self._shots([(row, self.style.wrapper.wrap(answer)) for answer in answers for row in rows])
         shares = [self._share(shot.reward, shot.probe.row) for shot in shots]
         width = len(rows)
@@ -246,8 +260,10 @@ class _Search:
 
     async def _score(self, wanted: Sequence[tuple[Recipe, SearchTask]]) -> list[Payment]:
         paid: list[Payment] = []
-        for start in range(0, len(wanted), _PORTION):
-            portion = wanted[start : start + _PORTION]
+        while len(paid) < len(wanted):
+            size = int(_PORTION_SECONDS / max(self.each, 0.001))
+            portion = wanted[len(paid) : len(paid) + max(1, min(size, _PORTION))]
+            started = time.monotonic()
             texts = [recipe.render(task) for recipe, task in portion]
             cases = [
                 Case(f"search/{n}", task.row, assistant_message(text))
@@ -255,7 +271,8 @@ class _Search:
             ]
             scored = await self.worker.score(cases, case_timeout=_CASE_SECONDS, search=self.number)
             paid += [self._payment(text, case.row, s) for text, case, s in zip(texts, cases, scored, strict=True)]
-            if any(payment.stop for payment in paid):
+            self.each = max((time.monotonic() - started) / len(portion), self.each / 2)
+            if self.stop or time.monotonic() > self.deadline:
                 break
         return paid
 

@@ -22,6 +22,8 @@ _MOST_LITERALS = 160
 _LONGEST_LITERAL = 80
 _MOST_SEEDS = 160
 _MOST_ANSWERS = 12
+_ALONE = 24
+"""Constants of the code that are completions of their own."""
 _STATEMENTS = (
     *("pass", "import sys\n", "sys.exit(0)\n", "exit()\n", "import os\n", "os._exit(0)\n", "raise SystemExit\n"),
     *("return ", "None", "0", "True", "[]", "''", "print(", ")", "#", "class ", "def ", "    ", "(*a):\n    return "),
@@ -54,17 +56,21 @@ _GENERAL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """Tokens for mutations, the wrappers of answers that prompts or code name, and the first recipes."""
+class SearchVocabulary:
+    """Tokens for mutations, the wrappers of answers that prompts or code name, and the first recipes.
+
+    `literals` are the tokens that the code names, which are drawn more often.
+    """
 
     tokens: tuple[str, ...]
     forms: tuple[tuple[str, str], ...]
     seeds: tuple[Recipe, ...]
+    literals: tuple[str, ...] = ()
 
 
 def build_vocabulary(
     source: str, style: AnswerStyle, tasks: Sequence[SearchTask], answers: Iterable[str], probes: Iterable[Probe] = ()
-) -> Vocabulary:
+) -> SearchVocabulary:
     """The material for one environment.
 
     `answers` are wrong answers and answers of other tasks. `probes` are listed completions to begin with; those that
@@ -86,7 +92,7 @@ def build_vocabulary(
     ]
     programs = _programs(wrapper) if style.programs else ()
     seeds = [*_seeds(wrapper, said, literals, leads), *programs, *_parts_of_json(wrapper, said), *_unique(listed)]
-    return Vocabulary(tokens, tuple(list(forms)[:8]), tuple(_unique(seeds)[:_MOST_SEEDS]))
+    return SearchVocabulary(tokens, tuple(list(forms)[:8]), tuple(_unique(seeds)[:_MOST_SEEDS]), tuple(literals))
 
 
 def _seeds(
@@ -131,6 +137,8 @@ def _seeds(
     if literals:
         yield text_recipe(" ".join(literals)[:4_000], "all constants of the code")
         yield formed("all constants of the code, in form", Piece(text=" ".join(literals)[:4_000]))
+    for text in literals[:_ALONE]:
+        yield text_recipe(text, "a constant of the code")
     for text in ("A B C D E F", "abcdefghijklmnopqrstuvwxyz 0123456789", "e", "1", "0", "nan", "{}", "[]"):
         yield formed("general text, in form", Piece(text=text))
     yield formed("long text", Piece(text=FILLER, times=40))
@@ -146,21 +154,35 @@ def _programs(wrapper: AnswerWrapper) -> Iterator[Recipe]:
     head = (opening, Piece(text="def "), Piece(Source.FUNCTION), Piece(text="(*a):\n    return "))
     for value in ("None", "0", "True", "[]", "''", "a[0]"):
         yield Recipe((*head, Piece(text=value), closing), ("a function that solves nothing",))
+    yield Recipe((*head, Piece(Source.SHOWN), closing), ("a function that returns the result of the example",))
     same = Piece(text="class Same:\n    def __eq__(self, other):\n        return True\n")
     yield Recipe((opening, same, *head[1:], Piece(text="Same()"), closing), ("a function that solves nothing",))
     for text in ("pass", "import sys\nsys.exit(0)", "import os\nos._exit(0)", "raise SystemExit", "#"):
         yield Recipe((opening, Piece(text=text), closing), ("a statement",))
 
 
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def _parts_of_json(wrapper: AnswerWrapper, answers: Sequence[str]) -> Iterator[Recipe]:
     """Answers of other tasks that are objects, with fields left out or emptied."""
-    for answer in answers[:4]:
-        try:
-            value = json.loads(answer)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(value, dict):
-            continue
+    objects = [value for value in map(_json_object, answers) if value]
+    if objects:
+        names = dict.fromkeys(name for value in objects for name in value)
+        every: dict[str, list[Any]] = {name: [value[name] for value in objects if name in value] for name in names}
+        flat = {
+            name: [v for held in values for v in (held if isinstance(held, list) else [held])]
+            for name, values in every.items()
+        }
+        for merged in (every, flat, {name: " ".join(map(str, values)) for name, values in flat.items()}):
+            text = f"{wrapper.lead}{wrapper.enclose(json.dumps(merged, ensure_ascii=False))}"
+            yield text_recipe(text, "answers of other tasks merged")
+    for value in objects[:4]:
         parts: list[Any] = [{}, dict.fromkeys(value), dict.fromkeys(value, "")]
         for name, held in value.items():
             parts.append({name: held})
