@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.report import Finding
-from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.rewards.observations import Trial
 from prime_lab_mcp.lab.rewards.rules.amounts import case_row, paid_text
 
@@ -31,7 +30,7 @@ def search_holes(trial: Trial) -> Iterator[Finding]:
                     found,
                     "less than the right answer",
                     trial,
-                    made_of=quote(hole.recipe, 300),
+                    made_of=hole.recipe[:300],
                     how=", ".join(hole.steps),
                     seed=trial.searched.seed,
                 )

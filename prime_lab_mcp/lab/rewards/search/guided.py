@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.rewards.search.mutation import Mutator
-from prime_lab_mcp.lab.rewards.search.recipes import Recipe, SearchTask, smaller_recipes
+from prime_lab_mcp.lab.rewards.search.recipes import Piece, Recipe, SearchTask, smaller_recipes
 from prime_lab_mcp.lab.rewards.search.vocabulary import SearchVocabulary
 
 SEED = 20_260
@@ -23,6 +23,9 @@ _GLANCE = 2
 _GENERATION = 24
 _BEST, _NOVEL = 12, 60
 _GAIN = 0.01
+_EXTENDED = 16
+"""Constants of the code that are put before and after every recipe with news."""
+_LONG = 400
 _ROUNDS = 30
 """Most rounds of shrinking."""
 
@@ -145,6 +148,14 @@ class GuidedSearch:
         """The best recipes that were not rejected, best first."""
         return [t for t in self.best if t.shares not in self._rejected]
 
+    def _extended(self, recipe: Recipe) -> list[Recipe]:
+        """A recipe that reached something new, with each of the code's constants after and before it."""
+        extended: list[Recipe] = []
+        for text in self.vocabulary.literals[:_EXTENDED] if recipe.size <= _LONG else ():
+            extended.append(recipe.after("append a constant", *recipe.pieces, Piece(text=text)))
+            extended.append(recipe.after("prepend a constant", Piece(text=text), *recipe.pieces))
+        return extended
+
     def _children(self) -> list[Recipe]:
         draw = self._mutator.draw
         best, novel = [t.recipe for t in self.best], self.novel
@@ -181,6 +192,7 @@ class GuidedSearch:
             if new:
                 self._known |= new
                 self.novel = [*self.novel, recipe][-_NOVEL:]
+                self._queue += self._extended(recipe)
                 news = True
             shares = [payment.share for payment in own]
             if sum(shares) / len(shares) > max(floor, _GAIN):

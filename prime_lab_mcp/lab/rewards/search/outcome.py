@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from prime_lab_mcp.lab.base.text import quote
-
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.rewards.observations import ScoredProbe
     from prime_lab_mcp.lab.rewards.search.held_out import HeldOutVerdict
@@ -63,7 +61,7 @@ class SearchOutcome:
             "held_out": self.held_out,
             "seed": self.seed,
             "ended": self.ended,
-            "holes": [quote(hole.recipe, 300) for hole in self.holes],
+            "holes": [hole.recipe[:300] for hole in self.holes],
         }
         return shown | ({"remembered": True} if self.remembered else {})
 
