@@ -23,11 +23,11 @@ from prime_lab_mcp.lab.state.gates import (
     gate_standings,
     installed_verifiers,
     tried_arguments,
+    upcoming_call,
 )
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
-from prime_lab_mcp.lab.state.upcoming import upcoming_call
 from prime_lab_mcp.lab.training.next_step import step_after_the_push
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 

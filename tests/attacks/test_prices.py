@@ -296,8 +296,8 @@ def _keyed(model: ScriptedModel) -> Any:
 def test_a_ledger_of_the_first_version_opens_and_counts_its_spend(tmp_path: Path) -> None:
     import sqlite3
 
+    from prime_lab_mcp.lab.state.ledger.database import schema_statements
     from prime_lab_mcp.lab.state.ledger.ledger import Ledger
-    from prime_lab_mcp.lab.state.ledger.schema import schema_statements
 
     path = tmp_path / "ledger.sqlite"
     with sqlite3.connect(path) as db:

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LedgerError
+from prime_lab_mcp.lab.state.ledger.database import SCHEMA_VERSION
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
-from prime_lab_mcp.lab.state.ledger.schema import SCHEMA_VERSION
 
 
 def evidence(number: int = 0) -> Evidence:
