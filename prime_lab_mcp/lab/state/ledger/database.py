@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.base.errors import DISK_FULL, LedgerError
 
 log = logging.getLogger("prime_lab_mcp")
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _SCHEMA = """
 CREATE TABLE evidence (
   id INTEGER PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, tool TEXT NOT NULL,
@@ -55,7 +55,7 @@ CREATE TABLE overrides (
   fingerprint TEXT NOT NULL, code TEXT NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE spend (
   id INTEGER PRIMARY KEY, at REAL NOT NULL, intent TEXT NOT NULL, amount REAL NOT NULL, what TEXT NOT NULL,
-  platform TEXT NOT NULL, asked INTEGER);
+  platform TEXT NOT NULL, asked INTEGER, bound REAL, actual REAL, workspace TEXT, environment TEXT);
 CREATE TABLE jobs (
   id TEXT PRIMARY KEY, at REAL NOT NULL, workspace TEXT NOT NULL, environment TEXT NOT NULL, source TEXT NOT NULL,
   content TEXT NOT NULL, intent TEXT NOT NULL, state TEXT NOT NULL, pid INTEGER, lease REAL NOT NULL,
@@ -84,7 +84,13 @@ INDEXES = {
 }
 """Indexes for what every call asks. A ledger gets them when it is opened; they are no part of the schema's version."""
 
-MIGRATIONS = {1: ("ALTER TABLE spend ADD COLUMN asked INTEGER",)}
+MIGRATIONS = {
+    1: ("ALTER TABLE spend ADD COLUMN asked INTEGER",),
+    2: tuple(
+        f"ALTER TABLE spend ADD COLUMN {column}"
+        for column in ("bound REAL", "actual REAL", "workspace TEXT", "environment TEXT")
+    ),
+}
 """Statements that bring a ledger from a version to the next one."""
 
 

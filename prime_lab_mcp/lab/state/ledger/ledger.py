@@ -21,7 +21,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.process import new_holder
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.state.ledger.database import LedgerDatabase, decoded_row
-from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, Push, Run
+from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, Push, Run, SpendRow
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 log = logging.getLogger("prime_lab_mcp")
@@ -200,52 +200,76 @@ class Ledger(LedgerDatabase):
         rows = self._db.execute("SELECT DISTINCT name FROM runs WHERE kind = 'training'")
         return frozenset(row["name"] for row in rows)
 
-    def commit_spend(self, intent: str, amount: float, what: str, platform: Platform) -> None:
-        """Count an upper-bound estimate against the cap, once per intent."""
+    def commit_spend(self, intent: str, amount: float | None, what: str, platform: Platform) -> None:
+        """Count an upper-bound estimate against the cap, once per intent. None: the cost has no known bound."""
         with self.transaction() as db:
             counted = db.execute("SELECT 1 FROM spend WHERE intent = ? AND platform = ?", (intent, platform)).fetchone()
             if counted is None:
                 db.execute(
-                    "INSERT INTO spend (at, intent, amount, what, platform) VALUES (?, ?, ?, ?, ?)",
-                    (self.now(), intent, amount, what, platform),
+                    "INSERT INTO spend (at, intent, amount, what, platform, bound) VALUES (?, ?, ?, ?, ?, ?)",
+                    (self.now(), intent, amount or 0.0, what, platform, amount),
                 )
 
     def reserve(
         self,
         intent: str,
-        amount: float,
+        amount: float | None,
         what: str,
         platform: Platform,
         cap: float | None,
         *,
         asked: bool | None = None,
+        workspace: str | None = None,
+        environment: str | None = None,
     ) -> bool:
         """Count an amount before sending. Returns False, and counts nothing, if the total would exceed the cap.
 
         The check and the count are one transaction, so two simultaneous calls cannot exceed the cap together. An amount
         that an earlier attempt of the intent reserved is not counted twice; the larger one stays. `asked` says of an
-        evaluation whether a person was asked (`unasked` sums those of which nobody was).
+        evaluation whether a person was asked (`unasked` sums those of which nobody was). `workspace` and `environment`
+        say what the money is for, where no run and no job of the intent says so. An `amount` of None has no price: it
+        counts as 0 and has no bound.
         """
         with self.transaction() as db:
             row = db.execute(
                 "SELECT amount FROM spend WHERE intent = ? AND platform = ?", (intent, platform)
             ).fetchone()
             counted = float(row["amount"]) if row else 0.0
-            bound = max(amount, counted)
+            bound = max(amount or 0.0, counted)
             if cap is not None and self.spent(platform) - counted + bound > cap + 1e-9:
                 return False
             # A new row, because the order of the rows says which evaluation came after which (`unasked`).
             row = db.execute("SELECT max(id) AS last FROM spend").fetchone()
             db.execute("DELETE FROM spend WHERE intent = ? AND platform = ?", (intent, platform))
             db.execute(
-                "INSERT INTO spend (id, at, intent, amount, what, platform, asked) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                ((row["last"] or 0) + 1, self.now(), intent, bound, what, platform, asked),
+                "INSERT INTO spend (id, at, intent, amount, what, platform, asked, bound, workspace, environment)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (row["last"] or 0) + 1,
+                    self.now(),
+                    intent,
+                    bound,
+                    what,
+                    platform,
+                    asked,
+                    bound if amount is not None or counted else None,
+                    workspace,
+                    environment,
+                ),
             )
             return True
 
     def correct(self, intent: str, platform: Platform, amount: float) -> None:
-        """Replace a reserved amount by the real cost, once that is known."""
-        self._write("UPDATE spend SET amount = ? WHERE intent = ? AND platform = ?", (amount, intent, platform))
+        """Count the real cost instead of the reserved amount, once that is known. The bound stays beside it."""
+        self._write(
+            "UPDATE spend SET amount = ?, actual = ? WHERE intent = ? AND platform = ?",
+            (amount, amount, intent, platform),
+        )
+
+    def spend(self, platform: Platform) -> list[SpendRow]:
+        """Everything that was reserved or spent on a platform from this state directory, newest first."""
+        rows = self._select("spend", platform=platform)
+        return [SpendRow(**{k: v for k, v in row.items() if k != "id"}) for row in rows]
 
     def unasked(self, platform: Platform) -> float:
         """US dollars of the evaluations that started without a question since a person was last asked about one."""
