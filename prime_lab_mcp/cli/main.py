@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import escape, escape_lines
 
 _NAMES_ENDPOINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*=")
-COMMANDS = ("serve", "call", "demo", "setup", "install", "approve", "override", "doctor", "spend")
+COMMANDS = ("serve", "call", "demo", "setup", "install", "approve", "override", "doctor", "spend", "dashboard")
 
 CLIENT_NAMES = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 
@@ -82,6 +82,11 @@ def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -
             only_print=args.print,
             remove=args.remove,
         )
+    if args.command == "dashboard":
+        from prime_lab_mcp.server.main import serve_dashboard
+
+        serve_dashboard(chosen, args.port)
+        return 0
     if args.command == "spend":
         from prime_lab_mcp.cli.spend import spend
 
@@ -146,6 +151,10 @@ def _parser() -> argparse.ArgumentParser:
     install.add_argument("--print", action="store_true", help="print the entry and write nothing")
     install.add_argument("--remove", action="store_true", help="remove the entry")
     commands.add_parser("doctor", parents=[shared], help="what is installed, logged in and missing")
+    dashboard = commands.add_parser(
+        "dashboard", parents=[shared], help="a read-only page of the workspace, on loopback"
+    )
+    dashboard.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any that is free)")
     spend = commands.add_parser("spend", parents=[shared], help="every dollar by environment, evaluation and run")
     spend.add_argument("--output", choices=("text", "json"), default="text")
     approve = commands.add_parser("approve", parents=[shared], help="approve one pending question as a person")
