@@ -22,8 +22,9 @@ _FACTS: Mapping[str, tuple[str, ...]] = {
     "test_reward": ("cases", "gold_pass_rate", "max_reward", "answer_format"),
     "check_reward_distribution": ("mean", "rollouts", "tasks"),
     "push_environment": ("owner", "version", "verified", "visibility"),
+    "run_eval": ("tasks", "rollouts", "mean_reward"),
 }
-"""Numbers of a verdict that its card shows."""
+"""The tools whose verdicts are shown, and the numbers that the card of each shows."""
 
 
 async def list_environments(lab: ReadingLab) -> list[dict[str, Any]]:
@@ -103,7 +104,8 @@ def _plain(value: object) -> bool:
 
 def _history(lab: ReadingLab, status: EnvironmentStatus) -> dict[str, Any]:
     ledger, snapshot = lab.ledger, status.snapshot
-    verdicts = ledger.evidence(lab.key, environment=snapshot.name, limit=_HISTORY)
+    recorded = ledger.evidence(lab.key, environment=snapshot.name, limit=2 * _HISTORY)
+    verdicts = [row for row in recorded if row.tool in _FACTS][:_HISTORY]
     by_id = {str(row.data.get("id")): row for row in verdicts if row.tool == "run_eval"}
     pushes = ledger.pushes(workspace=lab.key, environment=snapshot.name)
     jobs = ledger.jobs(lab.key, environment=snapshot.name, limit=20)

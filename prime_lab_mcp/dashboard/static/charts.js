@@ -55,12 +55,12 @@ export function taskBars(means, perBar, tasks) {
 }
 
 /** Lines over steps. `lines`: [{title, points}]; `marks`: [{step, text}] for the onset of anomalies. */
-export function lineChart(title, lines, { marks = [], max = null, parts = 1 } = {}) {
+export function lineChart(title, lines, { marks = [], max = null, parts = 1, zero = false } = {}) {
   const width = room(parts), height = parts > 1 ? 180 : 260, left = 46, bottom = 26, top = 14, right = 12;
   const all = lines.flatMap((line) => line.points);
   const lastStep = Math.max(1, max ?? 0, ...all.map((p) => p[0])), firstStep = Math.min(...all.map((p) => p[0]));
   let low = Math.min(...all.map((p) => p[1])), high = Math.max(...all.map((p) => p[1]));
-  if (low >= 0 && low < 0.5 * high) low = 0;
+  if (low >= 0 && (zero || low < 0.5 * high)) low = 0;
   if (high === low) { high += Math.abs(high) * 0.1 || 1; low -= Math.abs(low) * 0.1; }
   const x = (step) => left + ((step - firstStep) / Math.max(1, lastStep - firstStep)) * (width - left - right);
   const y = (value) => top + (1 - (value - low) / (high - low)) * (height - top - bottom);

@@ -47,7 +47,7 @@ export async function one(id) {
       rewards.length > 0 && section("Reward", lineChart("Reward", rewards, { marks, max: data.live ? data.max_steps - 1 : null })),
       section("Anomalies", data.anomalies.length ? h("ul", { class: "findings" }, data.anomalies.map((one) =>
         h("li", { class: one.level === "stop" ? "bad" : "warn" }, h("p", {}, badge(one.level === "stop" ? "blocker" : "warning", one.level === "stop" ? "stop" : "warning"), " ", h("code", {}, one.code), ` since step ${number(one.since_step)}`, one.burned ? `, about ${dollars(one.burned)} since` : ""), h("p", {}, one.cause), h("p", { class: "fix" }, one.advice)))) : h("p", { class: "empty" }, "None found.")),
-      others.length > 0 && section("Other metrics", h("div", { class: "pair" }, others.map((one) => lineChart(one.title, [one], { parts: 2 })))),
+      others.length > 0 && section("Other metrics", h("div", { class: "pair" }, others.map((one) => lineChart(one.title, [one], { parts: 2, zero: ["truncated", "errors", "silent"].includes(one.name) })))),
       section("Checkpoints", table("Checkpoints", [
         { label: "Step", cell: (row) => number(row.step) }, { label: "Id", cell: (row) => h("code", {}, row.id || "–") }, { label: "Status", cell: (row) => row.status || "–" },
       ], data.checkpoints, { empty: "No checkpoint yet." })),
