@@ -58,7 +58,7 @@ Answer = Callable[[Request], Awaitable[Any]]
 def page_app(lab: ReadingLab, token: str, hosts: Sequence[str]) -> ASGIApp:
     """The page as an application. `hosts` are the names that a request may give as its Host; none allows any.
 
-    Every request is a GET or HEAD, and every one for data carries `Authorization: Bearer TOKEN`.
+    Every request is a GET or HEAD, and all but those for static files carry `Authorization: Bearer TOKEN`.
     """
     routes = [Route("/", _index)] + [
         Route(f"/api/{path}", _answered(answer, lab))
@@ -82,7 +82,7 @@ def page_app(lab: ReadingLab, token: str, hosts: Sequence[str]) -> ASGIApp:
 
 
 class PageGuard:
-    """Refuses foreign hosts and origins (403), other methods (405) and requests for data without the token (401)."""
+    """Refuses foreign hosts and origins (403), other methods (405), and without the token everything but the static files (401)."""
 
     def __init__(self, app: ASGIApp, token: str, hosts: Sequence[str]) -> None:
         self._app = app
@@ -105,9 +105,8 @@ class PageGuard:
             return _json({"error": "the page that sent this is of another origin"}, 403)
         if scope["method"] not in ("GET", "HEAD"):
             return _json({"error": "the page only reads"}, 405, {"allow": "GET, HEAD"})
-        if scope["path"].startswith("/api/") and not hmac.compare_digest(
-            headers.get(b"authorization", b""), self._expected
-        ):
+        free = scope["path"] == "/" or scope["path"][1:] in FILES
+        if not free and not hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
             return _json({"error": "open the link that the server printed"}, 401, {"www-authenticate": "Bearer"})
         return None
 

@@ -39,6 +39,7 @@ async def test_data_needs_the_token_and_files_do_not(page: httpx.AsyncClient) ->
         answers = [await page.get(f"/api/{name}", headers=given) for name in DATA]
         assert [answer.status_code for answer in answers] == [401] * len(DATA)
     assert [(await page.get(f"/api/{name}")).status_code for name in DATA] == [200] * len(DATA)
+    assert (await page.get("/none", headers={"Authorization": ""})).status_code == 401
     assert [(await page.get(f"/{name}", headers={"Authorization": ""})).status_code for name in sorted(FILES)] == [
         200
     ] * len(FILES)
