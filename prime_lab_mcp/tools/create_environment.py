@@ -16,7 +16,6 @@ from prime_lab_mcp.lab.authoring.build import (
     build_folder,
     build_sample,
 )
-from prime_lab_mcp.lab.authoring.port.package import left_findings
 from prime_lab_mcp.lab.authoring.port.porting import port_environment
 from prime_lab_mcp.lab.authoring.template import (
     EnvironmentKind,
@@ -252,7 +251,7 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
     summary = f"Ported {quote(snapshot.name, 80)} to environments/{names.module} with {count(weighted, 'reward')}"
     summary += f"; {count(len(ported.left), 'part')} left." if ported.left else "; nothing is left."
     then = Next("test_reward", "compares each component with the older environment", given)
-    return Outcome("passed", summary, left_findings(ported), data, next=(then,))
+    return Outcome("passed", summary, done.findings, data, next=(then,))
 
 
 async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcome:

@@ -11,11 +11,11 @@ import anyio
 
 from prime_lab_mcp.lab.authoring.build import build_folder
 from prime_lab_mcp.lab.authoring.port.description import CodePlace, decode_description
-from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment, build_port
+from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment, build_port, left_findings
 from prime_lab_mcp.lab.authoring.port.rows import MOST_ROWS, PortedRows, port_rows
 from prime_lab_mcp.lab.authoring.template import PackageNames
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
-from prime_lab_mcp.lab.base.report import Next, Say
+from prime_lab_mcp.lab.base.report import Finding, Next, Say
 from prime_lab_mcp.lab.datasets import task_golds
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
@@ -41,6 +41,10 @@ class FinishedPort:
     rows: PortedRows
     rendering: str | None
     old: Snapshot
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return left_findings(self.ported)
 
 
 async def port_environment(lab: Lab, old: Snapshot, target: Path, names: PackageNames, say: Say) -> FinishedPort:

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from . import coercion
-from .protocol import PortClassReply, PortFunctionReply, PortParserReply, PortRewardReply, PortReply
+from .protocol import PortClassReply, PortFunctionReply, PortParserReply, PortReply, PortRewardReply
 
 _LARGEST = 20_000
 """Most characters of a constant that is carried into the new package."""
