@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import escape, escape_lines
 
 _NAMES_ENDPOINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*=")
-COMMANDS = ("serve", "call", "demo", "setup", "install", "approve", "override", "doctor")
+COMMANDS = ("serve", "call", "demo", "setup", "install", "approve", "override", "doctor", "spend")
 
 CLIENT_NAMES = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 
@@ -82,6 +82,10 @@ def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -
             only_print=args.print,
             remove=args.remove,
         )
+    if args.command == "spend":
+        from prime_lab_mcp.cli.spend import spend
+
+        return spend(chosen, as_json=args.output == "json")
     from prime_lab_mcp.cli import person, terminal
 
     if args.command == "call":
@@ -142,6 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     install.add_argument("--print", action="store_true", help="print the entry and write nothing")
     install.add_argument("--remove", action="store_true", help="remove the entry")
     commands.add_parser("doctor", parents=[shared], help="what is installed, logged in and missing")
+    spend = commands.add_parser("spend", parents=[shared], help="every dollar by environment, evaluation and run")
+    spend.add_argument("--output", choices=("text", "json"), default="text")
     approve = commands.add_parser("approve", parents=[shared], help="approve one pending question as a person")
     approve.add_argument("token")
     approve.add_argument("--yes", action="store_true", help="do not ask again")
