@@ -32,18 +32,21 @@ def commands() -> Iterator[list[str]]:
     blocks = re.findall(r"^```\w*\n(.*?)^```", EVERYTHING, re.M | re.S)
     inline = re.findall(r"`([^`\n]+)`", re.sub(r"^```\w*\n.*?^```", "", EVERYTHING, flags=re.M | re.S))
     for line in [*"\n".join(blocks).replace("\\\n", " ").splitlines(), *inline]:
-        found = re.match(r"(?:\$ )?(?:\S*/)?prime-lab-mcp( .+)$", line.strip())
+        line = re.sub(r"^source <\((.+)\)|^(.+) \| source", r"\1\2", line.strip())
+        found = re.match(r"(?:\$ )?(?:\S*/)?prime-lab-mcp( .+)$", line)
         if found and "..." not in found[1].replace('"..."', ""):
-            yield [PLACEHOLDERS.get(word, word) for word in shlex.split(found[1], comments=True)]
+            words = [PLACEHOLDERS.get(word, word) for word in shlex.split(found[1], comments=True)]
+            if "--help" not in words:
+                yield words
 
 
 def options(words: list[str]) -> dict[str, Any]:
     """The arguments of a tool on a command line, without the options that every command takes."""
     args, rest = command_line._parser().parse_known_args(words)
-    from prime_lab_mcp.cli.terminal import _pairs
+    from prime_lab_mcp.cli.tool_arguments import parse_pairs, tool_help
 
     assert args.command == "call"
-    return _pairs(rest)
+    return parse_pairs(rest, tool_help(args.tool))
 
 
 def test_the_table_of_tools_is_the_registry() -> None:

@@ -9,7 +9,7 @@ from shutil import copytree
 
 import pytest
 
-from prime_lab_mcp.cli.terminal import _pairs
+from prime_lab_mcp.cli.tool_arguments import parse_pairs, tool_help
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
@@ -34,6 +34,6 @@ async def test_the_guide_quotes_what_the_tools_say(at: Desk) -> None:
     assert [words[0] for words, _ in calls] == ["inspect_dataset", *QUOTED]
     copytree(ROOT / "environments" / "ticket_routing", at.workspace / "environments" / "ticket_routing")
     for words, shown in calls:
-        given = _pairs([word for word in words[1:] if word != "--rehearsal"])
+        given = parse_pairs([word for word in words[1:] if word != "--rehearsal"], tool_help(words[0]))
         report = await Calls(at.lab, TOOLS, References()).execute(words[0], given)
         assert f"{report.status}: {report.summary.removesuffix(LABEL)}" == shown
