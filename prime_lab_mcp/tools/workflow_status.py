@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 import anyio
 from pydantic import Field
@@ -13,6 +13,7 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.loading import present_distributions
+from prime_lab_mcp.lab.spend import spend_overview
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.gates import (
     DEPENDENT,
@@ -23,11 +24,11 @@ from prime_lab_mcp.lab.state.gates import (
     gate_standings,
     installed_verifiers,
     tried_arguments,
+    upcoming_call,
 )
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
-from prime_lab_mcp.lab.state.upcoming import upcoming_call
 from prime_lab_mcp.lab.training.next_step import step_after_the_push
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
@@ -38,17 +39,34 @@ _TRIED = 5
 _LISTED = 10
 """Number of evaluations and of runs in the report."""
 
+_MOST_SPEND_ENTRIES = 30
+"""Number of entries in the view of the spending; `prime-lab-mcp spend` prints all."""
+
 
 class Args(Arguments):
     environment: Annotated[str | None, Field(max_length=300, description="Only this one.")] = None
+    view: Annotated[
+        Literal["status", "spend"],
+        Field(description="spend: every dollar, bound and actual, by environment, evaluation and run."),
+    ] = "status"
 
 
 async def run(call: Call, args: Args) -> Outcome:
+    if args.view == "spend":
+        return await anyio.to_thread.run_sync(_spend_outcome, call, args)
     # A long ledger and many environments must not hold up the event loop.
     snapshots = await anyio.to_thread.run_sync(_snapshots, call, args)
     decided_by = (call.lab.ledger.version(), installed_verifiers())
     environments = [await _environment(call, snapshot, decided_by) for snapshot in snapshots]
     return await anyio.to_thread.run_sync(_outcome, call, environments)
+
+
+def _spend_outcome(call: Call, args: Args) -> Outcome:
+    overview = spend_overview(call.lab)
+    if args.environment is not None:
+        name = call.lab.workspace.environment(args.environment).name
+        overview = replace(overview, entries=tuple(e for e in overview.entries if name in e.environments))
+    return Outcome("passed", overview.sentence(), data={"spend": overview.as_json(_MOST_SPEND_ENTRIES)})
 
 
 def _snapshots(call: Call, args: Args) -> list[Snapshot]:
