@@ -82,7 +82,8 @@ def page_app(lab: ReadingLab, token: str, hosts: Sequence[str]) -> ASGIApp:
 
 
 class PageGuard:
-    """Refuses foreign hosts and origins (403), other methods (405), and without the token everything but the static files (401)."""
+    """Refuses foreign hosts and origins (403), other methods (405), and all but the static files without the token
+    (401)."""
 
     def __init__(self, app: ASGIApp, token: str, hosts: Sequence[str]) -> None:
         self._app = app

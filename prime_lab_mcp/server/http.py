@@ -247,7 +247,7 @@ def _listen(address: Address) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address.host, address.port))
         listener.listen(128)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # a host like "a..b" has no encoding
         raise BadInput(
             f"{address.url} cannot be served: {error}", fix="Choose another port, or port 0 for any that is free."
         ) from error
