@@ -73,7 +73,7 @@ export async function one(id, query) {
         taskBars(r.task_means, r.tasks_per_bar, r.tasks)),
         (r.below || r.above || r.failed) ? note(`${number(r.failed)} failed, ${number(r.below)} below 0 and ${number(r.above)} above the attainable reward are not in the picture.`) : null),
       d && section("What it shows", h("div", { class: "pair" }, checks(d), difficulty(d, data))),
-      section("Findings", findings(data.findings)),
+      section("Findings", data.verdict ? findings(data.findings) : h("p", { class: "empty" }, live(data) ? "It is judged when it ends." : "Not judged yet: the next tool call judges what has finished.")),
       data.reward_test && section("What test_reward found", h("p", {}, badge(data.reward_test.status), " ", ago(data.reward_test.at)), findings(data.reward_test.findings, "Nothing against this reward.")),
       compareWith(data),
       browser(id, rows),
