@@ -364,6 +364,7 @@ Code: TypeAlias = Literal[
     "platform-slow",
     "platform-unreachable",
     "pods-running",
+    "port-left",
     "position-bias",
     "preset-does-not-fit",
     "price-unbounded",
