@@ -78,10 +78,15 @@ def _lines(content: Mapping[str, Any], commands: Mapping[str, str | None]) -> li
         if capability is not None:
             state = capability.get("state", "unknown")
             lines.append(f"  {_mark(state)} {name:9} {state:10} {purpose}{_facts(capability)}")
+    printed: set[str] = set()
     for finding in content["findings"]:
         lines += ["", f"{finding['severity']} {finding['code']}: {finding['message']}"]
         command = commands[finding["code"]]
-        lines.append(f"  run:  {command}" if command else f"  {finding['fix']}")
+        if command is None:
+            lines.append(f"  {finding['fix']}")
+        elif command not in printed:
+            printed.add(command)
+            lines.append(f"  run:  {command}")
     return lines
 
 
