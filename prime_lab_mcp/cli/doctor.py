@@ -14,6 +14,7 @@ from typing import Any
 import platformdirs
 
 from prime_lab_mcp.cli import terminal
+from prime_lab_mcp.cli.clients import typed_command
 from prime_lab_mcp.cli.report_view import OutputFormat, markdown
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.toolchain import Toolchain
@@ -59,11 +60,9 @@ def fix_command(code: str, settings: Settings) -> str | None:
 
 def _own_command(name: str, settings: Settings) -> str:
     """A command of this program for the same state directory. The program may be off PATH."""
-    own = Path(sys.executable).parent / "prime-lab-mcp"
-    program = "prime-lab-mcp" if shutil.which("prime-lab-mcp") or not own.exists() else str(own)
     usual = os.environ.get("PRIME_LAB_STATE_DIR") or platformdirs.user_state_dir("prime-lab-mcp")
     state = [] if settings.state_dir == Path(usual).expanduser().resolve() else ["--state-dir", str(settings.state_dir)]
-    return shlex.join([program, name, *state])
+    return typed_command(name, *state)
 
 
 def _prime(settings: Settings) -> str:
@@ -79,10 +78,15 @@ def _lines(content: Mapping[str, Any], commands: Mapping[str, str | None]) -> li
         if capability is not None:
             state = capability.get("state", "unknown")
             lines.append(f"  {_mark(state)} {name:9} {state:10} {purpose}{_facts(capability)}")
+    printed: set[str] = set()
     for finding in content["findings"]:
         lines += ["", f"{finding['severity']} {finding['code']}: {finding['message']}"]
         command = commands[finding["code"]]
-        lines.append(f"  run:  {command}" if command else f"  {finding['fix']}")
+        if command is None:
+            lines.append(f"  {finding['fix']}")
+        elif command not in printed:
+            printed.add(command)
+            lines.append(f"  run:  {command}")
     return lines
 
 

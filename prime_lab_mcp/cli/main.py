@@ -15,7 +15,19 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import escape, escape_lines
 
 _NAMES_ENDPOINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*=")
-COMMANDS = ("serve", "call", "demo", "setup", "install", "approve", "override", "doctor", "spend", "completion")
+COMMANDS = (
+    "serve",
+    "call",
+    "demo",
+    "setup",
+    "install",
+    "approve",
+    "override",
+    "doctor",
+    "spend",
+    "dashboard",
+    "completion",
+)
 
 CLIENT_NAMES = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 
@@ -100,6 +112,11 @@ def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -
             only_print=args.print,
             remove=args.remove,
         )
+    if args.command == "dashboard":
+        from prime_lab_mcp.server.main import serve_dashboard
+
+        serve_dashboard(chosen, args.port)
+        return 0
     if args.command == "spend":
         from prime_lab_mcp.cli.spend import spend
 
@@ -196,6 +213,10 @@ def _parsers(*, completing: bool = False) -> tuple[argparse.ArgumentParser, argp
     commands.add_parser("doctor", parents=[shared, written], help="what works here, and a command for what does not")
     completion = commands.add_parser("completion", help="print the completion script of a shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    dashboard = commands.add_parser(
+        "dashboard", parents=[shared], help="a read-only page of the workspace, on loopback"
+    )
+    dashboard.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any that is free)")
     spend = commands.add_parser("spend", parents=[shared], help="every dollar by environment, evaluation and run")
     spend.add_argument("--output", choices=("text", "json"), default="text")
     approve = commands.add_parser("approve", parents=[shared], help="approve one pending question as a person")

@@ -36,7 +36,7 @@ def commands() -> Iterator[list[str]]:
         found = re.match(r"(?:\$ )?(?:\S*/)?prime-lab-mcp( .+)$", line)
         if found and "..." not in found[1].replace('"..."', ""):
             words = [PLACEHOLDERS.get(word, word) for word in shlex.split(found[1], comments=True)]
-            if "--help" not in words:
+            if not {"--help", "--version"} & set(words):
                 yield words
 
 

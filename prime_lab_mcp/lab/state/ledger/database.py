@@ -129,6 +129,10 @@ class LedgerDatabase:
         except (sqlite3.Error, OSError) as error:
             raise ledger_error(error, self._path, "opened") from error
 
+    def refuse_writes(self) -> None:
+        """Let SQLite refuse every later change through this connection, for a reader such as the page."""
+        self._db.execute("PRAGMA query_only = ON")
+
     def close(self) -> None:
         self._db.close()
 
