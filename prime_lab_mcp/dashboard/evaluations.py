@@ -136,7 +136,16 @@ def _index(lab: ReadingLab, job: Job) -> RolloutIndex | None:
 
 
 def _rewards(index: RolloutIndex) -> dict[str, Any]:
-    """A histogram of rewards as shares of the attainable reward, and the mean of every task from hard to easy."""
+    """A histogram of rewards as shares of the attainable reward, and the mean of every task from hard to easy.
+
+    Remembered with the index, until the index grows.
+    """
+    if index.picture is None:
+        index.picture = _picture(index)
+    return index.picture
+
+
+def _picture(index: RolloutIndex) -> dict[str, Any]:
     columns = index.columns
     best = columns.best
     bins, failed, below, above = [0] * (_BINS + 1), 0, 0, 0

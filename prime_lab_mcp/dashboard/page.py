@@ -27,7 +27,7 @@ from prime_lab_mcp import __version__
 from prime_lab_mcp.dashboard import environments, evaluations, runs
 from prime_lab_mcp.dashboard.reading_lab import ReadingLab
 from prime_lab_mcp.dashboard.rollout_index import ORDERS, OUTCOMES, Order, Outcome, RolloutQuery
-from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.spend import spend_overview
 
 if TYPE_CHECKING:
@@ -126,13 +126,13 @@ def _json(content: object, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def _answered(answer: Callable[[ReadingLab, Request], Awaitable[Any]], lab: ReadingLab) -> Any:
-    """Turn what a view raises into a status: 404 for what there is not, 400 for bad input, 502 for the platform's."""
+    """Turn what a view raises into a status: 404 for what there is not, 502 for the platform's, else 400."""
 
     async def endpoint(request: Request) -> Response:
         try:
             return _json(await answer(lab, request))
         except LabError as error:
-            status = 404 if error.code in _NOT_FOUND else 400 if isinstance(error, BadInput) else 502
+            status = 404 if error.code in _NOT_FOUND else 502 if isinstance(error, PrimeError) else 400
             return _json({"error": error.message, "fix": error.fix, "code": error.code}, status)
         except Exception:
             log.exception("the page could not answer %s", request.url.path)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from prime_lab_mcp.lab.base.handover import open_results
 from prime_lab_mcp.lab.evals.views.columns import FAILED_ROLLOUT, TRUNCATED_ROLLOUT, ZERO_ROLLOUT, Columns
@@ -60,6 +60,8 @@ class RolloutIndex:
         self._inode = 0
         self._layout: Layout | None = None
         self._found: OrderedDict[RolloutQuery, array[int]] = OrderedDict()
+        self.picture: dict[str, Any] | None = None
+        """What the page computed from all rollouts; None after the file grew."""
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -74,6 +76,7 @@ class RolloutIndex:
             if status.st_size == self._end:
                 return
             self._found.clear()
+            self.picture = None
             source.seek(self._end)
             for line in source:
                 if not self._add(line) and not line.endswith(b"\n"):

@@ -186,7 +186,7 @@ def _evaluation_entry(job: Job, run: Run | None, row: SpendRow | None) -> SpendE
     bound, actual = _amounts(row, finite_or_none(spec.get("max_cost")))
     if actual is None:
         actual = finite_or_none(job.progress.get("cost"))
-    own = bound is None and _own_server(spec)
+    own = bound is None and not actual and _own_server(spec)
     return SpendEntry(
         kind="evaluation" if not spec.get("hosted") else "hosted evaluation",
         id=job.id,

@@ -12,11 +12,11 @@ function room(parts) {
 
 /** Bars for counts between 0 and 1. */
 export function histogram(bins, label, unit = "rollouts") {
-  const width = room(2), height = 190, left = 40, bottom = 24, top = 8;
   const most = Math.max(1, ...bins);
+  const width = room(2), height = 190, left = 14 + 7 * number(most).length, bottom = 24, top = 8;
   const step = (width - left - 8) / bins.length;
   const y = (value) => top + (height - top - bottom) * (1 - value / most);
-  const ticks = [0, most / 2, most].filter((value, at, all) => all.indexOf(value) === at);
+  const ticks = most > 1 ? [0, most / 2, most] : [0, most];
   const total = bins.reduce((a, b) => a + b, 0);
   const share = (value) => number(value / (bins.length - 1), 2);
   const peak = bins.indexOf(most);
@@ -56,7 +56,7 @@ export function taskBars(means, perBar, tasks) {
 
 /** Lines over steps. `lines`: [{title, points}]; `marks`: [{step, text}] for the onset of anomalies. */
 export function lineChart(title, lines, { marks = [], max = null, parts = 1, zero = false } = {}) {
-  const width = room(parts), height = parts > 1 ? 180 : 260, left = 46, bottom = 26, top = 14, right = 12;
+  const width = room(parts), height = parts > 1 ? 180 : 260, left = 52, bottom = 26, top = 14, right = 12;
   const all = lines.flatMap((line) => line.points);
   const lastStep = Math.max(1, max ?? 0, ...all.map((p) => p[0])), firstStep = Math.min(...all.map((p) => p[0]));
   let low = Math.min(...all.map((p) => p[1])), high = Math.max(...all.map((p) => p[1]));

@@ -73,7 +73,7 @@ export async function one(id, query) {
         taskBars(r.task_means, r.tasks_per_bar, r.tasks)),
         (r.below || r.above || r.failed) ? note(`${number(r.failed)} failed, ${number(r.below)} below 0 and ${number(r.above)} above the attainable reward are not in the picture.`) : null),
       d && section("What it shows", h("div", { class: "pair" }, checks(d), difficulty(d, data))),
-      section("Findings", findings(data.findings)),
+      section("Findings", data.verdict ? findings(data.findings) : h("p", { class: "empty" }, live(data) ? "It is judged when it ends." : "Not judged yet: the next tool call judges what has finished.")),
       data.reward_test && section("What test_reward found", h("p", {}, badge(data.reward_test.status), " ", ago(data.reward_test.at)), findings(data.reward_test.findings, "Nothing against this reward.")),
       compareWith(data),
       browser(id, rows),
@@ -118,12 +118,11 @@ function zeros(data) {
 }
 
 function advice(data) {
-  const classes = Object.entries(data.zeros ?? {}).filter(([, count]) => Number.isInteger(count) && count > 0);
-  const rows = (data.advice ?? []).map((one) => (typeof one === "string" ? one : one.text ?? one.advice ?? ""));
-  return [
-    classes.length ? h("dl", { class: "facts" }, classes.map(([name, count]) => [h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, number(count))])) : "",
-    ...rows.filter(Boolean).map((text) => h("p", { class: "fix" }, text)),
-  ];
+  return [table("Why rollouts earned nothing", [
+    { label: "Class", cell: (row) => row.class.replaceAll("_", " ") },
+    { label: "Rollouts", numeric: true, cell: (row) => number(row.rollouts) },
+    { label: "What helps", wide: true, cell: (row) => row.advice },
+  ], data.advice ?? [], { empty: "Every rollout earned something." })];
 }
 
 function compareWith(data) {
@@ -137,28 +136,43 @@ function compareWith(data) {
 
 export async function compare(id, other) {
   const view = await get(`evaluations/${encodeURIComponent(id)}/compare/${encodeURIComponent(other)}`);
-  const data = view.data;
-  const sides = Object.entries(data).filter(([, value]) => value && typeof value === "object" && !Array.isArray(value) && "mean" in value);
+  const { difference, here, there, flipped, tasks, components, settings } = view.data;
+  const sides = [{ id, ...here }, { id: other, ...there }];
+  const differences = [["all rewards", difference], ...Object.entries(components)];
+  const settingRows = Object.entries(settings ?? {});
   return {
     title: "Comparison",
     trail: [h("a", { href: "#/evaluations" }, "Evaluations"), " / ", h("a", { href: `#/evaluations/${encodeURIComponent(id)}` }, id)],
     seen: view,
     content: [
       h("p", { class: "lead" }, view.summary),
-      section("Numbers", table("Numbers of both", [
-        { label: "Evaluation", cell: ([name, side]) => side.id ?? name },
-        { label: "Model", cell: ([, side]) => String(side.model ?? "–") },
-        { label: "Mean", numeric: true, cell: ([, side]) => number(side.mean, 3) },
-        { label: "Rollouts", numeric: true, cell: ([, side]) => number(side.rollouts) },
-      ], sides, { empty: "No numbers." }), plain(data)),
+      section("Both sides", table("Numbers of both evaluations", [
+        { label: "Evaluation", cell: (row) => h("a", { href: link(row) }, row.id) },
+        { label: "Mean of attainable", numeric: true, cell: (row) => number(row.mean, 3) },
+        { label: "Solved", numeric: true, cell: (row) => percent(row.pass_rate) },
+        { label: "Tasks", numeric: true, cell: (row) => number(row.tasks) },
+        { label: "Rollouts", numeric: true, cell: (row) => number(row.rollouts) },
+        { label: "Tokens a rollout", numeric: true, cell: (row) => number(row.tokens_a_rollout, 1) },
+        { label: "Errors", numeric: true, cell: (row) => number(row.errors) },
+        { label: "Cost", numeric: true, cell: (row) => dollars(row.cost) },
+      ], sides)),
+      section(`Difference over ${number(tasks.shared)} shared tasks`, table("Difference of the first from the second", [
+        { label: "Of", cell: ([name]) => name },
+        { label: "Difference", numeric: true, cell: ([, one]) => number(one.value, 3) },
+        { label: "95 % interval", numeric: true, cell: ([, one]) => `${number(one.low, 3)} to ${number(one.high, 3)}` },
+        { label: "Beyond chance", cell: ([, one]) => (one.shown ? badge("passed", "shown") : badge("not shown")) },
+      ], differences)),
+      section("Tasks that only one side solves", h("p", { class: "meta" }, `${number(flipped.solved_here_only)} only here, ${number(flipped.solved_other_only)} only there.`),
+        flipped.examples.length > 0 && table("Examples of such tasks", [
+          { label: "Question", wide: true, cell: (row) => row.asked },
+          { label: "Here", numeric: true, cell: (row) => percent(row.here) },
+          { label: "There", numeric: true, cell: (row) => percent(row.there) },
+        ], flipped.examples)),
+      settingRows.length > 0 && section("Different settings", table("Settings that differ", [
+        { label: "Setting", cell: ([name]) => name.replaceAll("_", " ") },
+        { label: "Here and there", wide: true, cell: ([, value]) => (Array.isArray(value) ? value.map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(" | ") : JSON.stringify(value)) },
+      ], settingRows)),
       section("Findings", findings(view.findings)),
-    ],
+    ].filter(Boolean),
   };
 }
-
-/** Every plain number of a comparison. */
-function plain(data) {
-  const rows = Object.entries(data).filter(([, value]) => typeof value === "number" || typeof value === "string");
-  return rows.length ? h("dl", { class: "facts" }, rows.map(([name, value]) => [h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, typeof value === "number" ? number(value, Number.isInteger(value) ? 0 : 4) : value)])) : null;
-}
-
