@@ -150,6 +150,7 @@ Code: TypeAlias = Literal[
     "conflicting-gold",
     "contaminated-benchmark",
     "context-unused",
+    "conversation-differs",
     "data-unreachable",
     "dataset-not-found",
     "dataset-program-failed",
