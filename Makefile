@@ -7,7 +7,7 @@ NEWEST := .venv-newest/bin
 # Where the caller's environment forbids it, each of the programs that tests start would compile all its imports again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo lint test test-slow test-all ci bench codes clean
+.PHONY: setup demo lint test test-slow test-all ci bench codes release clean
 
 setup: .venv/ready
 
@@ -63,6 +63,10 @@ test-all: lint .venv-newest/ready
 # The type of finding codes, written again from the finding pages.
 codes: setup
 	$(BIN)/python -m tests.resources.write_codes
+
+# Wheel, source distribution and MCPB bundle of one version in dist/; with NAMESPACE=io.github.NAME also server.json.
+release: setup
+	$(BIN)/python -m release $(if $(NAMESPACE),--namespace $(NAMESPACE))
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -17,8 +17,9 @@ BELOW = {
     "resources": {"resources"},
     "prompts": {"prompts"},
     "rehearsal": {"rehearsal", "lab"},
-    "server": {"server", "tools", "lab", "resources", "prompts", "rehearsal"},
-    "cli": {"cli", "server", "tools", "lab", "resources", "prompts", "rehearsal"},
+    "dashboard": {"dashboard", "lab"},
+    "server": {"server", "tools", "lab", "resources", "prompts", "rehearsal", "dashboard"},
+    "cli": {"cli", "server", "tools", "lab", "resources", "prompts", "rehearsal", "dashboard"},
 }
 DOORS = {
     "mcp": ("server/", "cli/"),

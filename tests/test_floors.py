@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("state",),
     ("sandbox", "distributions", "interpreter", "toolchain", "prime", "relay", "worker", "lab", "loading"),
     ("datasets", "rollouts", "distribution", "environment", "rewards"),
-    ("models", "authoring", "hub", "preflight", "evals", "configs", "training"),
+    ("models", "authoring", "hub", "preflight", "evals", "configs", "training", "environment_status", "spend"),
 )
 PLACE = {unit: (floor, at) for floor, units in enumerate(FLOORS, start=1) for at, unit in enumerate(units)}
 

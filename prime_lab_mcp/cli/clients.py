@@ -9,6 +9,7 @@ https://developers.openai.com/codex/mcp, https://geminicli.com/docs/tools/mcp-se
 from __future__ import annotations
 
 import difflib
+import importlib.metadata
 import json
 import os
 import re
@@ -20,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -119,7 +122,7 @@ def list_clients(settings: Settings, name: str) -> int:
             if path is not None:
                 state = "has an entry" if _has_entry(config, path, name) else "no entry"
                 print(escape(f"{client:15} {scope:8} {state:13} {path}"))
-    print("\nThe toolchain (verifiers, datasets, prime) is installed by `prime-lab-mcp setup`.")
+    print(escape(f"\nThe toolchain (verifiers, datasets, prime) is installed by: {typed_command('setup')}"))
     return 0
 
 
@@ -163,21 +166,52 @@ def install(
     print(escape(f"{config.title}: {name} was {'removed from' if remove else 'written to'} {path}."))
     if not remove:
         print(config.then)
-        print("If the toolchain is not installed yet: prime-lab-mcp setup. What is missing: prime-lab-mcp doctor.")
+        print(escape(f"What works here, and a command for what does not: {typed_command('doctor')}"))
     return 0
 
 
 def server_command() -> list[str]:
     """Return the command that starts this installation from any folder.
 
-    uvx runs from a folder of uv's cache that uv may delete, so an entry names uvx itself.
+    uvx runs from a folder of uv's cache that uv may delete, so an entry names uvx itself, and where the package came
+    from if that was no index.
     """
     prefix = Path(sys.prefix)
-    uvx = shutil.which("uvx")
-    if uvx and {"archive-v0", "environments-v2"} & set(prefix.parts):
-        return [uvx, "prime-lab-mcp"]
+    # uvx puts the programs of its folder on PATH, and the package uv has an uvx of its own among them.
+    lasting = [folder for folder in os.get_exec_path() if not Path(folder).is_relative_to(prefix)]
+    uvx = shutil.which("uvx", path=os.pathsep.join(lasting)) if _in_uvs_cache(prefix) else None
+    if uvx:
+        origin = _origin()
+        return [uvx, *(["--from", origin] if origin else []), "prime-lab-mcp"]
     script = prefix / "bin" / "prime-lab-mcp"
     return [str(script)] if os.access(script, os.X_OK) else [sys.executable, "-m", "prime_lab_mcp"]
+
+
+def typed_command(*words: str) -> str:
+    """A command of this program as it can be typed in a shell: by its path, or through uvx, where it is not on PATH."""
+    command = server_command()
+    if not _in_uvs_cache(Path(sys.prefix)) and shutil.which("prime-lab-mcp") == command[0]:
+        command = ["prime-lab-mcp"]
+    return shlex.join([*command, *words])
+
+
+def _in_uvs_cache(prefix: Path) -> bool:
+    return bool({"archive-v0", "environments-v2"} & set(prefix.parts))
+
+
+def _origin() -> str | None:
+    """The file, folder or commit that the package was installed from, for uvx; None for an index.
+
+    The record is that of https://packaging.python.org/specifications/direct-url/.
+    """
+    try:
+        record = json.loads(importlib.metadata.distribution("prime-lab-mcp").read_text("direct_url.json") or "{}")
+        url = str(record.get("url", ""))
+        if "vcs_info" in record:
+            return f"{record['vcs_info']['vcs']}+{url}@{record['vcs_info']['commit_id']}"
+        return url2pathname(urlsplit(url).path) if url.startswith("file:") else url or None
+    except (importlib.metadata.PackageNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _alternative_message(

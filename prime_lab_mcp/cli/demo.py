@@ -32,6 +32,8 @@ STEP_SECONDS = 240
 INSTALL_SECONDS = 1800
 """The toolchain is about 200 packages; a slow line takes long to bring them."""
 QUIET_SECONDS = 2.0
+LABEL = " (Rehearsal: the platform is a stand-in.)"
+"""End of every summary in a rehearsal. The demo says it once, in its first line."""
 
 
 class Unexpected(Exception):
@@ -79,10 +81,12 @@ class Walk:
         report: dict[str, Any] = dict(result.structured_content or {})
         status = str(report.get("status"))
         mark = "" if status == expected else f"   <- expected {expected}"
-        print(f"  {tool:26} {status:12} {time.monotonic() - started:5.1f}s  {report.get('summary')}{mark}")
+        print(f"  {tool:26} {status:12} {time.monotonic() - started:5.1f}s  {_summary(report)}{mark}")
         for finding in report.get("findings", ()):
             if finding["severity"] == "blocker" or status != expected:
                 self.show.line(f"{finding['severity']} {finding['code']}: {finding['message'][:160]}")
+            if finding["severity"] == "blocker" and status != expected:
+                self.show.line(f"fix: {finding['fix']}")
         for need in report.get("unmet", ()):
             self.show.line(f"needs {need['tool']} ({need['why']}): {need['detail']}")
         if status != expected:
@@ -112,7 +116,8 @@ def demo(keep: str | None = None, era: Era = "auto") -> int:
         workspace.mkdir(parents=True, exist_ok=True)
         show = Show()
         print(
-            "prime-lab-mcp demo: the whole workflow in rehearsal (no account, no spend; only the package index is used)"
+            "prime-lab-mcp demo: the whole workflow in rehearsal. The platform is a stand-in on this machine: no"
+            " account, no spend; only the package index is used."
         )
         try:
             anyio.run(_walk, workspace, state, show, era)
@@ -128,6 +133,10 @@ def demo(keep: str | None = None, era: Era = "auto") -> int:
     return 0
 
 
+def _summary(report: Mapping[str, Any]) -> str:
+    return str(report.get("summary")).removesuffix(LABEL)
+
+
 def _reasons(error: BaseException) -> list[str]:
     if isinstance(error, BaseExceptionGroup):
         return [reason for inner in error.exceptions for reason in _reasons(inner)]
@@ -137,7 +146,10 @@ def _reasons(error: BaseException) -> list[str]:
 @asynccontextmanager
 async def _connected(workspace: Path, state: Path, show: Show, era: Era) -> AsyncIterator[Client]:
     async def answer(context: Any, params: Any) -> ElicitResult:
-        show.line(f"the user is asked: {params.message}")
+        question, _, config = params.message.partition("\n\n")
+        show.line(f"the user is asked: {question}")
+        if config:
+            show.line(f"(and is shown the config, {len(config.splitlines())} lines)")
         show.line("the user says yes")
         return ElicitResult(action="accept", content={"approve": True})
 
@@ -248,7 +260,7 @@ async def _watch(walk: Walk, id: str) -> dict[str, Any]:
     result = await walk.client.call_tool("watch_run", {"id": id})
     report: dict[str, Any] = dict(result.structured_content or {})
     data = report.get("data", {})
-    print(f"  {'watch_run':26} {report.get('status')!s:12}        {report.get('summary')}")
+    print(f"  {'watch_run':26} {report.get('status')!s:12}        {_summary(report)}")
     if data.get("anomalies"):
         walk.show.line(f"anomalies: {[a['code'] for a in data['anomalies']]}")
     return report

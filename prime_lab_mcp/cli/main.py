@@ -15,7 +15,19 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import escape, escape_lines
 
 _NAMES_ENDPOINT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*=")
-COMMANDS = ("serve", "call", "demo", "setup", "install", "approve", "override", "doctor")
+COMMANDS = (
+    "serve",
+    "call",
+    "demo",
+    "setup",
+    "install",
+    "approve",
+    "override",
+    "doctor",
+    "spend",
+    "dashboard",
+    "completion",
+)
 
 CLIENT_NAMES = ("claude-code", "claude-desktop", "vscode", "cursor", "codex", "gemini")
 
@@ -26,11 +38,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.platform == "win32":
         print("prime-lab-mcp needs Linux or macOS: process groups and forked workers. Use WSL.", file=sys.stderr)
         return 2
+    if "_ARGCOMPLETE" in os.environ:
+        from prime_lab_mcp.cli.completion import complete
+
+        parser, call = _parsers(completing=True)
+        complete(parser, call)
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help", "--version")):
         given.insert(0, "serve")
     named: list[str] = []
-    if given[0] == "call":  # `--endpoint` is also an argument of tools
-        named, given = _named_endpoints(given)
+    if given[0] == "call":
+        if len(given) == 1 or {"-h", "--help"} & set(given):
+            return _explain_call(given[1:])
+        named, given = _named_endpoints(given)  # `--endpoint` is also an argument of tools
     args, rest = _parser().parse_known_args(given)
     if rest and args.command != "call":
         _parser().error(f"unrecognised: {' '.join(rest)}")
@@ -50,6 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -> int:
     if args.command == "serve":
         gc.disable()  # Collections during the imports take a quarter of the start; the server switches them on again.
+    if args.command == "completion":
+        from prime_lab_mcp.cli.completion import completion_script
+
+        print(completion_script(args.shell))
+        return 0
     if args.command == "demo":
         from prime_lab_mcp.cli.demo import demo
 
@@ -66,6 +90,12 @@ def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -
         endpoints=tuple(named),
     )
     if args.command == "serve":
+        if args.http is None and sys.stdin.isatty():
+            print(
+                "prime-lab-mcp: waiting for an MCP client on stdin. To add the server to a client:"
+                " prime-lab-mcp install. To look around: prime-lab-mcp --help.",
+                file=sys.stderr,
+            )
         serve(chosen, args.http, args.http_token_file)
         return 0
     if args.command == "install":
@@ -82,26 +112,56 @@ def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -
             only_print=args.print,
             remove=args.remove,
         )
+    if args.command == "dashboard":
+        from prime_lab_mcp.server.main import serve_dashboard
+
+        serve_dashboard(chosen, args.port)
+        return 0
+    if args.command == "spend":
+        from prime_lab_mcp.cli.spend import spend
+
+        return spend(chosen, as_json=args.output == "json")
     from prime_lab_mcp.cli import person, terminal
 
     if args.command == "call":
-        return terminal.call(chosen, args.tool, args.json, rest)
+        return terminal.call(chosen, args.tool, args.json, rest, args.output)
     if args.command == "setup":
-        return terminal.call(chosen, "preflight", '{"install": true}', [])
+        return terminal.call(chosen, "preflight", '{"install": true}', [], args.output)
     if args.command == "doctor":
-        return terminal.call(chosen, "preflight", None, [])
+        from prime_lab_mcp.cli.doctor import doctor
+
+        return doctor(chosen, args.output)
     if args.command == "approve":
         return person.approve(chosen, args.token, assume_yes=args.yes)
     return person.override(chosen, args.environment, args.code, args.reason)
 
 
+def _explain_call(words: Sequence[str]) -> int:
+    """Print the help of `call`, or of the tool that is named. Returns 2 where a tool is missing."""
+    from prime_lab_mcp.cli.tool_arguments import list_of_tools, tool_help, usage_of_tool
+
+    tool = next((tool for tool in map(tool_help, words) if tool is not None), None)
+    if tool is not None:
+        print(usage_of_tool(tool))
+        return 0
+    stream = sys.stdout if words else sys.stderr
+    print(_parsers()[1].format_help(), file=stream)
+    print(list_of_tools(), file=stream)
+    return 0 if words else 2
+
+
 def _parser() -> argparse.ArgumentParser:
+    return _parsers()[0]
+
+
+def _parsers(*, completing: bool = False) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """The parser of the command line and that of `call`, which completion gives the tools as commands of its own."""
     parser = argparse.ArgumentParser(
         prog="prime-lab-mcp",
         description="MCP server that builds, validates, publishes and trains RL environments on Prime Intellect Lab.",
     )
     parser.add_argument("--version", action="version", version=f"prime-lab-mcp {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--workspace", metavar="DIR", help="folder the agent works in (default: here)")
     shared.add_argument("--state-dir", metavar="DIR", help="ledger, snapshots, jobs (default: the platform's)")
@@ -111,6 +171,9 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument(
         "--allow-env", action="append", default=[], metavar="NAME", help="variable environments may see"
     )
+
+    written = argparse.ArgumentParser(add_help=False)
+    written.add_argument("--output", choices=("text", "json", "markdown"), default="text", help="form of the report")
 
     named = argparse.ArgumentParser(add_help=False)
     named.add_argument(
@@ -124,13 +187,19 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", parents=[shared, named], help="speak MCP over stdio (default) or HTTP")
     serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP; clients need the token that it prints")
     serve.add_argument("--http-token-file", metavar="FILE", help="token of the clients; needed off loopback")
-    call = commands.add_parser("call", parents=[shared], help="run one tool: call TOOL [--json ARGS | --key value ...]")
-    call.add_argument("tool")
+    call = commands.add_parser(
+        "call",
+        parents=[shared, written],
+        help="run one tool: call TOOL [--json ARGS | --key value ...]; call TOOL --help",
+        allow_abbrev=False,
+    )
+    if not completing:
+        call.add_argument("tool", metavar="TOOL")
     call.add_argument("--json", metavar="ARGS", help="arguments as one JSON object")
     demo = commands.add_parser("demo", help="the whole workflow in rehearsal, through a real client")
     demo.add_argument("--keep", metavar="DIR", help="keep the scratch workspace and state here")
     demo.add_argument("--era", choices=("auto", "legacy"), default="auto", help="protocol era of the client")
-    commands.add_parser("setup", parents=[shared], help="install the toolchain (verifiers, datasets, prime)")
+    commands.add_parser("setup", parents=[shared, written], help="install the toolchain (verifiers, datasets, prime)")
     install = commands.add_parser(
         "install", parents=[shared, named], help="add this server to an MCP client; without CLIENT: list the clients"
     )
@@ -141,7 +210,15 @@ def _parser() -> argparse.ArgumentParser:
     install.add_argument("--name", default="prime-lab", help="name of the entry (default: prime-lab)")
     install.add_argument("--print", action="store_true", help="print the entry and write nothing")
     install.add_argument("--remove", action="store_true", help="remove the entry")
-    commands.add_parser("doctor", parents=[shared], help="what is installed, logged in and missing")
+    commands.add_parser("doctor", parents=[shared, written], help="what works here, and a command for what does not")
+    completion = commands.add_parser("completion", help="print the completion script of a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    dashboard = commands.add_parser(
+        "dashboard", parents=[shared], help="a read-only page of the workspace, on loopback"
+    )
+    dashboard.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any that is free)")
+    spend = commands.add_parser("spend", parents=[shared], help="every dollar by environment, evaluation and run")
+    spend.add_argument("--output", choices=("text", "json"), default="text")
     approve = commands.add_parser("approve", parents=[shared], help="approve one pending question as a person")
     approve.add_argument("token")
     approve.add_argument("--yes", action="store_true", help="do not ask again")
@@ -149,7 +226,7 @@ def _parser() -> argparse.ArgumentParser:
     override.add_argument("environment")
     override.add_argument("code")
     override.add_argument("--reason", required=True)
-    return parser
+    return parser, call
 
 
 def _serve_options(args: argparse.Namespace) -> list[str]:
@@ -182,7 +259,10 @@ def _named_endpoints(given: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _dollars(text: str) -> float:
-    amount = float(text)
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
     if not 0 <= amount < 1e6:
         raise argparse.ArgumentTypeError("give US dollars between 0 and 1,000,000")
     return amount

@@ -1,19 +1,21 @@
-"""`prime-lab-mcp call`: runs one tool in a terminal and prints its report, with a progress line and an exit code."""
+"""`prime-lab-mcp call`: runs one tool in a terminal and prints its report, with a progress bar and an exit code."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
 
-from prime_lab_mcp.lab.base.report import Report, Status
+from prime_lab_mcp.cli.report_view import OutputFormat, show_report
+from prime_lab_mcp.cli.tool_arguments import parse_pairs, tool_help
+from prime_lab_mcp.lab.base.report import Progress, Report, Status
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.resources.catalog import References
-from prime_lab_mcp.server import rendering
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.server.main import open_lab
 from prime_lab_mcp.tools.registry import TOOLS
@@ -29,54 +31,59 @@ EXIT: Mapping[Status, int] = {
 }
 
 
-def call(settings: Settings, tool: str, given_json: str | None, rest: Sequence[str]) -> int:
+def call(
+    settings: Settings, tool: str, given_json: str | None, rest: Sequence[str], output: OutputFormat = "text"
+) -> int:
     """Run one tool and print its report. Returns the exit code of its status; 2 for unusable arguments."""
     try:
-        given = json.loads(given_json) if given_json else _pairs(rest)
+        given = json.loads(given_json) if given_json else parse_pairs(rest, tool_help(tool))
     except ValueError as error:
         print(f"prime-lab-mcp: {escape(str(error))}", file=sys.stderr)
         return 2
     if not isinstance(given, dict):
         print("prime-lab-mcp: --json takes one JSON object", file=sys.stderr)
         return 2
-    report = anyio.run(_call, settings, tool, given)
-    print(rendering.text(rendering.structured(report)))
-    for picture in report.pictures:
-        print(escape(f"picture {picture.path} ({picture.title})"))
+    report = run_tool(settings, tool, given)
+    show_report(report, output)
     return 2 if any(f.code in ("bad-argument", "unknown-tool") for f in report.findings) else EXIT[report.status]
+
+
+def run_tool(settings: Settings, tool: str, given: dict[str, Any]) -> Report:
+    """Run one tool through the call path, with a progress bar where stderr is a terminal."""
+    return anyio.run(_call, settings, tool, given)
 
 
 async def _call(settings: Settings, tool: str, given: dict[str, Any]) -> Report:
     lab = open_lab(settings)
-    in_terminal = sys.stderr.isatty()
-
-    async def progress(done: float, total: float | None, message: str) -> None:
-        if in_terminal:
-            share = f"{done / total:4.0%}" if total else f"{done:4.0f}"
-            print(f"\r\033[K{share} {escape(message[:100])}", end="", file=sys.stderr, flush=True)
-
-    try:
-        return await Calls(lab, TOOLS, References()).execute(tool, given, progress=progress)
-    finally:
-        if in_terminal:
-            print("\r\033[K", end="", file=sys.stderr)
-        with anyio.CancelScope(shield=True):
-            await lab.close()
-
-
-def _pairs(rest: Sequence[str]) -> dict[str, Any]:
-    """Parse `--key value` pairs. A value that is JSON is decoded, and `--key` without a value is true."""
-    given: dict[str, Any] = {}
-    items = list(rest)
-    while items:
-        name = items.pop(0)
-        if not name.startswith("--"):
-            raise ValueError(f"expected --name value, got {name}")
-        name, equals, value = name[2:].partition("=")
-        if not equals:
-            value = items.pop(0) if items and not items[0].startswith("--") else "true"
+    with _progress_bar() as progress:
         try:
-            given[name.replace("-", "_")] = json.loads(value)
-        except ValueError:
-            given[name.replace("-", "_")] = value
-    return given
+            return await Calls(lab, TOOLS, References()).execute(tool, given, progress=progress)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await lab.close()
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Progress]:
+    """Give a callback that draws a bar on stderr, and nothing where stderr is no terminal."""
+
+    async def silent(done: float, total: float | None, message: str) -> None:
+        return None
+
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.console import Console  # late: no report that is piped on waits for it
+    from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    # The message is text of the calls: shown as it is, not as markup.
+    columns = (SpinnerColumn(), BarColumn(20), TaskProgressColumn(), TimeElapsedColumn())
+    message_column = TextColumn("{task.description}", markup=False)
+    with Bar(*columns, message_column, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        async def draw(done: float, total: float | None, message: str) -> None:
+            bar.update(task, completed=done, total=total, description=escape(message[:100]))
+
+        yield draw

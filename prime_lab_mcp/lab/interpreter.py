@@ -313,9 +313,14 @@ async def _install(folder: Path, python: Path, listed: Path) -> None:
         await anyio.to_thread.run_sync(lambda: shutil.rmtree(building, ignore_errors=True))
 
 
-_KNOWN_SOURCES = {"wget": "wget==3.2 --hash=sha256:35e630eca2aa50ce998b9b1a127bb26b30dfee573702782aa982f875e3f16061"}
-"""Packages without a wheel that verifiers before 0.2 requires, by the hash of their source. They are known code, as
-verifiers is, so their builds are not confined."""
+_KNOWN_SOURCES = {
+    "wget": "wget==3.2 --hash=sha256:35e630eca2aa50ce998b9b1a127bb26b30dfee573702782aa982f875e3f16061",
+    "gitignore-parser": (
+        "gitignore-parser==0.1.13 --hash=sha256:c7e10c8190accb8ae57fb3711889e73a9c0dbc04d4222b91ace8a4bf64d2f746"
+    ),
+}
+"""Packages without a wheel that verifiers before 0.2 (wget) and prime (gitignore-parser) require, by the hash of their
+source. They are known code, as verifiers and prime are, so their builds are not confined."""
 _NEEDS_BUILD = re.compile(r"no usable wheels|building (?:from )?source|failed to download and build", re.I)
 _SHARED_VARIABLES = frozenset(
     {

@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.base.report import Finding, Next, Progress, Report
 from prime_lab_mcp.lab.base.text import clip, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformAnswers
-from prime_lab_mcp.lab.state.ledger.ledger import ledger_error
+from prime_lab_mcp.lab.state.ledger.database import ledger_error
 from prime_lab_mcp.lab.state.ledger.rows import evidence_from
 from prime_lab_mcp.lab.state.once import reserved
 from prime_lab_mcp.lab.state.outcome import Outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -13,6 +13,10 @@ from prime_lab_mcp.resources.catalog import References
 
 MOST = 100
 """Values of one answer, the most that the protocol allows."""
+_ENOUGH = 3
+"""Characters from which on a value may contain what was typed: of fewer, most values do."""
+_FOLDER = "environments/"
+"""A name may also be given as the path of its folder."""
 
 
 def add_completions(server: MCPServer[Any], lab: Lab, references: References) -> None:
@@ -25,13 +29,30 @@ def add_completions(server: MCPServer[Any], lab: Lab, references: References) ->
             known = _prompt_values(lab, argument.name)
         else:
             known = _resource_values(lab, references, str(getattr(reference, "uri", "")), argument.name)
-        start = argument.value.casefold()
+        if argument.value.startswith(_FOLDER) and argument.name in ("environment", "name"):
+            known = [_FOLDER + value for value in known]
         # A value that only prints escaped cannot be typed as it is shown.
-        matching = [value for value in known if value.casefold().startswith(start) and escape(value) == value]
+        matching = [value for value in matching_values(known, argument.value) if escape(value) == value]
         return Completion(values=matching[:MOST], total=len(matching), has_more=len(matching) > MOST)
 
     register: Callable[..., Any] = server.completion  # the SDK has no type for the decorator
     register()(complete)
+
+
+def matching_values(known: Sequence[str], typed: str) -> list[str]:
+    """The values that begin with what was typed; after three characters also those that contain it.
+
+    Case does not matter, nor whether a name is that of a project or of a module (`ticket-routing`, `ticket_routing`).
+    """
+    part = _folded(typed)
+    begin = [value for value in known if _folded(value).startswith(part)]
+    if len(part) < _ENOUGH:
+        return begin
+    return begin + [value for value in known if part in _folded(value) and value not in begin]
+
+
+def _folded(text: str) -> str:
+    return text.casefold().replace("-", "_")
 
 
 def _prompt_values(lab: Lab, argument: str) -> list[str]:

@@ -12,6 +12,16 @@ import anyio
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Unmet
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.config_gate import (
+    agents_of,
+    conflicting_packages,
+    override_cautions,
+    own_keys_unmet,
+    package_unmet,
+    source_evaluation,
+    source_unmet,
+    trained_model,
+)
 from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, ceiling_reasons, evaluation_summary
 from prime_lab_mcp.lab.state.gates import (
     CAPABILITIES,
@@ -32,15 +42,7 @@ from prime_lab_mcp.lab.state.gates import (
     with_arguments,
 )
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
-from prime_lab_mcp.lab.state.package_gate import (
-    agents_of,
-    conflicting_packages,
-    override_cautions,
-    own_keys_unmet,
-    package_unmet,
-)
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.state.source_gate import source_evaluation, source_unmet, trained_model
 from prime_lab_mcp.tools.tool import AnyTool, Call
 
 

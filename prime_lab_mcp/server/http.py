@@ -22,6 +22,8 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from prime_lab_mcp import __version__
+from prime_lab_mcp.dashboard.page import page_app
+from prime_lab_mcp.dashboard.reading_lab import ReadingLab
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.text import quote
 
@@ -108,8 +110,10 @@ def choose_token(address: Address, file: str | None, workspace: Path) -> str:
 class TokenGuard:
     """Passes requests on that carry the token and come from no foreign page, and answers `/healthz` to everybody."""
 
-    def __init__(self, app: ASGIApp, token: str, stopping: Callable[[], bool]) -> None:
+    def __init__(self, app: ASGIApp, token: str, stopping: Callable[[], bool], page: ASGIApp | None = None) -> None:
+        """`page` answers everything outside of `/mcp`; it has a guard of its own, because its static files are free."""
         self._app = app
+        self._page = page
         self._expected = f"Bearer {token}".encode()
         self._stopping = stopping
 
@@ -126,6 +130,8 @@ class TokenGuard:
             await _answer(send, 503 if stopping else 200, {"status": status, "version": __version__})
         elif stopping:
             await _answer(send, 503, {"error": "the server is stopping; connect again"}, (b"retry-after", b"5"))
+        elif self._page is not None and not scope["path"].startswith("/mcp"):
+            await self._page(scope, receive, send)
         elif not hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
             await _answer(
                 send,
@@ -170,17 +176,20 @@ class GracefulServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve_http(server: LabServer, address: Address, token: str, token_file: str | None = None) -> None:
-    """Serve until SIGTERM or SIGINT. Prints the address, and a token that was made for this run, to stderr.
+def serve_http(
+    server: LabServer, address: Address, token: str, token_file: str | None = None, lab: ReadingLab | None = None
+) -> None:
+    """Serve until SIGTERM or SIGINT. Prints the addresses, and a token that was made for this run, to stderr.
 
-    Raises BadInput where the address is taken or not this machine's.
+    With `lab`, the page is served under `/`. Raises BadInput where the address is taken or not this machine's.
     """
     listener = _listen(address)
     bound = Address(address.host, listener.getsockname()[1])
     app = server.streamable_http_app(host=bound.host, transport_security=_security(bound))
+    page = page_app(lab, token, page_hosts(bound)) if lab is not None else None
     running: list[GracefulServer] = []
     config = uvicorn.Config(
-        TokenGuard(app, token, lambda: bool(running and running[0].should_exit)),
+        TokenGuard(app, token, lambda: bool(running and running[0].should_exit), page),
         log_level="warning",
         access_log=False,
         proxy_headers=False,
@@ -191,9 +200,44 @@ def serve_http(server: LabServer, address: Address, token: str, token_file: str 
     running.append(GracefulServer(config, lambda: server.sending))
     header = "the token in " + token_file if token_file else token
     sys.stderr.write(f"prime-lab-mcp: {bound.url}/mcp\nprime-lab-mcp: Authorization: Bearer {header}\n")
+    if lab is not None:
+        sys.stderr.write(f"prime-lab-mcp: page: {bound.url}/{'' if token_file else page_fragment(token)}\n")
     sys.stderr.flush()
     with listener:
         running[0].run(sockets=[listener])
+
+
+def serve_page(lab: ReadingLab, port: int) -> None:
+    """Serve only the page, on loopback, until SIGTERM or SIGINT. Prints its link to stdout. Raises BadInput."""
+    token, address = secrets.token_urlsafe(32), Address("127.0.0.1", port)
+    listener = _listen(address)
+    bound = Address(address.host, listener.getsockname()[1])
+    config = uvicorn.Config(
+        page_app(lab, token, page_hosts(bound)),
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        lifespan="off",
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=CLOSING_SECONDS,
+    )
+    sys.stdout.write(f"{bound.url}/{page_fragment(token)}\n")
+    sys.stdout.flush()
+    with listener:
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def page_fragment(token: str) -> str:
+    """The end of the page's link. A browser sends the fragment to nobody."""
+    return f"#token={token}"
+
+
+def page_hosts(address: Address) -> tuple[str, ...]:
+    """The names under which the page may be asked for; none where the server listens on every interface."""
+    if address.host in EVERY_INTERFACE:
+        return ()
+    return LOOPBACK if address.on_loopback else (address.host,)
 
 
 def _listen(address: Address) -> socket.socket:
@@ -203,7 +247,7 @@ def _listen(address: Address) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address.host, address.port))
         listener.listen(128)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # a host like "a..b" has no encoding
         raise BadInput(
             f"{address.url} cannot be served: {error}", fix="Choose another port, or port 0 for any that is free."
         ) from error

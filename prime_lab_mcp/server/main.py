@@ -115,7 +115,19 @@ def serve(chosen: Settings, http: str | None = None, token_file: str | None = No
 
     address = parse_address(http)
     token = choose_token(address, token_file, chosen.workspace)
-    serve_http(build_server(open_lab(chosen)), address, token, token_file)
+    lab = open_lab(chosen)
+    from prime_lab_mcp.dashboard.reading_lab import ReadingLab
+
+    serve_http(build_server(lab), address, token, token_file, ReadingLab(chosen, lab.platform_variables))
+
+
+def serve_dashboard(chosen: Settings, port: int) -> None:
+    """Serve the read-only page on loopback until the process is stopped. Raises BadInput for a port that is taken."""
+    _log_to(chosen.state_dir / "server.log")
+    from prime_lab_mcp.dashboard.reading_lab import ReadingLab
+    from prime_lab_mcp.server.http import serve_page
+
+    serve_page(ReadingLab(chosen, open_lab(chosen).platform_variables), port)
 
 
 class _EscapingFormatter(logging.Formatter):

@@ -16,10 +16,9 @@ from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
 from prime_lab_mcp.lab.evals.results import checkpoint_purpose, held_out_argument
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.gates import gate_standings
+from prime_lab_mcp.lab.state.gates import gate_standings, upcoming_call
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
-from prime_lab_mcp.lab.state.upcoming import upcoming_call
 from prime_lab_mcp.lab.training.next_step import step_after_the_push
 from prime_lab_mcp.server import arguments
 from prime_lab_mcp.tools.tool import AnyTool

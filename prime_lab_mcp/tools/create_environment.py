@@ -1,4 +1,4 @@
-"""`create_environment`: creates a package from a template and a dataset, or pulls a package from the Hub."""
+"""`create_environment`: creates a package from a template and a dataset, ports a v0 package, or pulls one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.authoring.build import (
     build_folder,
     build_sample,
 )
+from prime_lab_mcp.lab.authoring.port.porting import port_environment
 from prime_lab_mcp.lab.authoring.template import (
     EnvironmentKind,
     PackageNames,
@@ -48,6 +49,7 @@ class Args(Arguments):
     api: Literal["v1", "v0"] = "v1"
     template: Annotated[str | None, Field(max_length=40, description="Default: by the answer format.")] = None
     hub: Annotated[str | None, Field(max_length=300, description="owner/name[@version] to pull instead.")] = None
+    port: Annotated[str | None, Field(max_length=300, description="v0 environment here to port to v1.")] = None
     config: Name = None
     split: Name = None
     eval_split: Name = None
@@ -60,6 +62,8 @@ class Args(Arguments):
 async def run(call: Call, args: Args) -> Outcome:
     names = package_names(args.name)
     target = call.lab.workspace.new_environment(names.module)
+    if args.port is not None:
+        return await _port(call, args, args.port, names, target)
     if args.hub is not None and args.dataset is not None:
         raise BadInput("give a dataset or hub, not both", fix="Leave one of them out.", code="bad-argument")
     if args.hub is not None:
@@ -209,6 +213,47 @@ def _then(environment: str) -> tuple[Next, ...]:
     return (Next("test_reward", "checks the environment and proves its reward, without a model", named),)
 
 
+async def _port(call: Call, args: Args, old: str, names: PackageNames, target: Path) -> Outcome:
+    """Port a v0 environment of the workspace. What could not be carried over is data and a finding."""
+    others = [n for n in ("dataset", "template", "hub", "task") if getattr(args, n) is not None]
+    if others or args.api == "v0":
+        raise BadInput(
+            f"port does not go with {others[0] if others else 'api=v0'}: a port keeps the older rows and prompts",
+            fix="Leave it out.",
+            code="bad-argument",
+            next=(Next("create_environment", "makes the port alone", {"name": args.name, "port": old}),),
+        )
+    snapshot = await call.lab.snapshot(old)
+
+    async def say(message: str) -> None:
+        await call.progress(0.5, 1.0, message)
+
+    done = await port_environment(call.lab, snapshot, target, names, say)
+    ported, given = done.ported, {"environment": names.module, "same_as": snapshot.relative}
+    if done.rendering is not None:
+        given["rendering"] = done.rendering
+    data: dict[str, Any] = {
+        "environment": names.module,
+        "path": f"environments/{names.module}",
+        "api": "v1",
+        "ported_from": snapshot.relative,
+        "files": _files(target),
+        "rows": dict(done.rows.counts),
+        "rewards": [{"name": r.name, "weight": r.weight} for r in ported.rewards],
+        "left": [part.as_json() for part in ported.left],
+        "metadata": [quote(name, 60)[1:-1] for name in done.rows.columns],
+    }
+    if ported.tools:
+        data["tools"] = [tool.name for tool in ported.tools]
+    if done.rendering is not None:
+        data["rendering"] = done.rendering
+    weighted = sum(bool(r.weight) for r in ported.rewards)
+    summary = f"Ported {quote(snapshot.name, 80)} to environments/{names.module} with {count(weighted, 'reward')}"
+    summary += f"; {count(len(ported.left), 'part')} left." if ported.left else "; nothing is left."
+    then = Next("test_reward", "compares each component with the older environment", given)
+    return Outcome("passed", summary, done.findings, data, next=(then,))
+
+
 async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcome:
     if not HUB_NAME.match(hub):
         raise BadInput(
@@ -234,7 +279,7 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
 TOOL = Tool(
     name="create_environment",
     title="Create environment",
-    description="A complete environment fitted to a dataset (inspected first), or one pulled from the Hub.",
+    description="A complete environment fitted to a dataset (inspected first), ported from v0, or pulled from the Hub.",
     args=Args,
     run=run,
     effect="writes",

@@ -18,10 +18,10 @@ from prime_lab_mcp.lab.hub.version_bump import bumped_version
 from prime_lab_mcp.lab.prime.answers import Runtime
 from prime_lab_mcp.lab.rewards import surroundings
 from prime_lab_mcp.lab.state.arguments import arguments_summary
+from prime_lab_mcp.lab.state.config_gate import HUB_DIFFERS, HubContent
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation, read_source
-from prime_lab_mcp.lab.state.source_gate import HUB_DIFFERS, HubContent
 from prime_lab_mcp.tools.argument_types import Slug, Text
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Intent, Plan, PlannedTool
 

@@ -28,12 +28,18 @@ async def paid(call: Call, relay: judge_relay.JudgeRelay | None, environment: Lo
         yield
         return
     most = await relay.bound(environment.loaded.judges)
-    if most is None:
+    if most is None and is_free(relay.access):
         yield
         return
-    key, what = secrets.token_hex(8), f"judge of {environment.snapshot.name} at {relay.host}"
+    key, name = secrets.token_hex(8), environment.snapshot.name
+    what = f"judge of {name} at {relay.host}"
+    if most is None:
+        lab.ledger.reserve(key, None, what, lab.platform, None, workspace=lab.key, environment=name)
+        yield
+        return
     asked = most >= ASK_FROM or lab.ledger.unasked(lab.platform) + most > ASK_AFTER
-    if not lab.ledger.reserve(key, most, what, lab.platform, lab.settings.max_spend, asked=asked):
+    cap = lab.settings.max_spend
+    if not lab.ledger.reserve(key, most, what, lab.platform, cap, asked=asked, workspace=lab.key, environment=name):
         raise EvalError(
             f"the judge may cost up to ${most:.2f}, which exceeds the spending cap",
             fix="Test without judge, name a cheaper one, or have the user raise --max-spend.",

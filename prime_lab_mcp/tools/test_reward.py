@@ -299,7 +299,13 @@ def _outcome(
         _summary(seen, status, blockers) + _equal(compared),
         tuple(findings),
         data,
-        _next(_same_call(found.snapshot.relative, args), status, bool(failing), _unasked(status, blockers, args)),
+        _next(
+            _same_call(found.snapshot.relative, args),
+            status,
+            bool(failing),
+            _unasked(status, blockers, args),
+            args.same_as if compared is not None and compared.verdict != "equal" else None,
+        ),
         facts=facts,
     )
 
@@ -308,13 +314,23 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
     if compared is None or not compared.compared:
         return ""
     number, name = count(len(compared.compared), "completion"), quote(compared.name, 80)
+    if compared.reached_nothing:
+        return f" None of {number} earned anything in {name} or here, so nothing was compared."
     if compared.different:
         return f" {len(compared.different)} of {number} earned another share in {name}."
     if compared.weights:
         return f" All {number} earned the same share in {name}, but the weights of components differ."
+    if compared.missing:
+        lacking = quote(", ".join(c.name for c in compared.missing), 120)
+        return f" {number} earned the same share in {name}, but only one of the two has {lacking}."
+    if any(c.verdict == "differs" for c in compared.components):
+        return f" All {number} earned the same share in {name}, but components differ."
+    scale = "" if compared.scale is None else f", with all weights {compared.scale:g} times as high"
     open_parts = quote(", ".join(compared.unexercised), 120)
     left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""
-    return f" All {number} earned the same share in {name}{left}."
+    same = [c for c in compared.components if c.verdict == "equal"]
+    parts = f", and {count(len(same), 'component')} got the same scores" if same else ""
+    return f" All {number} earned the same share in {name}{scale}{parts}{left}."
 
 
 def _unasked(status: Verdict, blockers: Sequence[Finding], args: Args) -> bool:
@@ -376,16 +392,22 @@ def _same_call(environment: str, args: Args) -> dict[str, Any]:
     return {"environment": environment} | ({} if args.env_args is None else {"env_args": args.env_args})
 
 
-def _next(same: Mapping[str, Any], status: Verdict, failing: bool, unasked: bool) -> tuple[Next, ...]:
+def _next(
+    same: Mapping[str, Any], status: Verdict, failing: bool, unasked: bool, unequal_to: str | None
+) -> tuple[Next, ...]:
     if status == "passed":
         return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", same),)
     if unasked:
         given = {**same, "judge": "prime"}
         return (Next("test_reward", "with the endpoint of its judge (prime, openai, ... or a URL)", given),)
     again = Next("test_reward", "after mending the reward", same)
+    if unequal_to is not None and status == "failed":
+        again = Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to})
     if not failing:
         return (again,)
     only = {**same, "cases_file": LAST_TRIAL, "probes": False, "examples": 1}
+    if unequal_to is not None:
+        only["same_as"] = unequal_to
     return again, Next("test_reward", "tries the failing cases again, without the probes", only)
 
 

@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.evals.hosted.supervisor import hosted_cost
 from prime_lab_mcp.lab.evals.plan import EvalRequest
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.state.source_gate import HubContent
+from prime_lab_mcp.lab.state.config_gate import HubContent
 from prime_lab_mcp.server.call import Calls
 from tests.attacks.test_hub_content import exchanged, proven, push
 from tests.property.world import World

@@ -196,7 +196,7 @@ def test_the_terminal_tells_a_persons_endpoint_from_the_argument_of_a_tool(
         ["call", *where, "run_eval", f"--endpoint={pair}", "--endpoint=lab"],
     ):
         assert command_line.main(given) == 0
-        chosen, tool, _, rest = taken.pop()
+        chosen, tool, _, rest, _ = taken.pop()
         assert [e.name for e in chosen.endpoints] == ["lab"]
         assert (tool, " ".join(rest).replace("=", " ")) == ("run_eval", "--endpoint lab")
 

@@ -294,15 +294,16 @@ def _keyed(model: ScriptedModel) -> Any:
 
 
 def test_a_ledger_of_the_first_version_opens_and_counts_its_spend(tmp_path: Path) -> None:
+    import re
     import sqlite3
 
+    from prime_lab_mcp.lab.state.ledger.database import schema_statements
     from prime_lab_mcp.lab.state.ledger.ledger import Ledger
-    from prime_lab_mcp.lab.state.ledger.schema import schema_statements
 
     path = tmp_path / "ledger.sqlite"
     with sqlite3.connect(path) as db:
         for statement in schema_statements():
-            db.execute(statement.replace(", asked INTEGER", ""))
+            db.execute(re.sub(r", asked INTEGER[^)]*", "", statement))
         db.execute("INSERT INTO spend (at, intent, amount, what, platform) VALUES (1, 'i', 2.5, 'w', 'prime')")
         db.execute("PRAGMA user_version = 1")
     db.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -136,13 +137,38 @@ def test_a_linked_file_stays_a_link(settings: Settings, tmp_path: Path) -> None:
     assert "prime-lab" in (tmp_path / "dotfiles.json").read_text(encoding="utf-8")
 
 
-def test_uvx_is_named_where_the_server_runs_from_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("record", "origin"),
+    [
+        (None, []),
+        ({"url": "file:///tmp/a%20b/x.whl", "archive_info": {}}, ["--from", "/tmp/a b/x.whl"]),
+        ({"url": "https://example.com/x.whl", "archive_info": {}}, ["--from", "https://example.com/x.whl"]),
+        (
+            {"url": "https://example.com/r.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            ["--from", "git+https://example.com/r.git@abc"],
+        ),
+        ("no object", []),
+    ],
+)
+def test_uvx_is_named_where_the_server_runs_from_its_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Any, origin: list[str]
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return None if record is None else json.dumps(record)
+
+    cached = tmp_path / ".cache" / "uv" / "archive-v0" / "Xy"
     uvx = tmp_path / "uvx"
-    uvx.write_text("#!/bin/sh\n", encoding="utf-8")
-    uvx.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "prefix", "/home/you/.cache/uv/archive-v0/Xy")
-    assert clients.server_command() == [str(uvx), "prime-lab-mcp"]
+    for program in (uvx, cached / "bin" / "uvx", cached / "bin" / "prime-lab-mcp"):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text("#!/bin/sh\n", encoding="utf-8")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{cached / 'bin'}:{tmp_path}")
+    monkeypatch.setattr(sys, "prefix", str(cached))
+    monkeypatch.setattr(clients.importlib.metadata, "distribution", lambda name: Installed())
+    assert clients.server_command() == [str(uvx), *origin, "prime-lab-mcp"]
+    assert shlex.split(clients.typed_command("setup")) == [str(uvx), *origin, "prime-lab-mcp", "setup"]
 
 
 def test_without_a_client_the_command_lists_them(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,7 @@ class HttpServer:
         assert self.process.stderr is not None
         self.url = self.process.stderr.readline().split()[-1]
         self.token = self.process.stderr.readline().split()[-1]
+        self.page = self.process.stderr.readline().split()[-1] if not command else ""
 
     def client(self, era: Any = "auto") -> AbstractAsyncContextManager[Client]:
         http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {self.token}"}, timeout=60)
@@ -86,8 +87,9 @@ async def test_without_the_token_nothing_is_answered(server: HttpServer, authori
             await client.get(server.url, headers=headers),
             await client.delete(server.url, headers=headers),
             await client.get(server.url.replace("/mcp", "/other"), headers=headers),
+            await client.get(server.url.replace("/mcp", "/api/workspace"), headers=headers),
         ]
-    assert [answer.status_code for answer in answers] == [401] * 4
+    assert [answer.status_code for answer in answers] == [401] * 5
     assert all(server.token not in answer.text for answer in answers)
 
 
@@ -118,6 +120,21 @@ async def test_health_is_answered_to_everybody_and_says_nothing_else(server: Htt
     async with httpx.AsyncClient() as client:
         answer = await client.get(server.url.replace("/mcp", "/healthz"))
     assert (answer.status_code, set(answer.json())) == (200, {"status", "version"})
+
+
+async def test_the_page_is_served_beside_the_protocol(server: HttpServer) -> None:
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {server.token}"}) as client:
+        shell = await client.get(server.page, headers={"Authorization": ""})
+        data = await client.get(server.url.replace("/mcp", "/api/workspace"))
+        foreign = await client.get(server.url.replace("/mcp", "/api/workspace"), headers={"Host": "evil.example"})
+    assert (shell.status_code, "<title>prime-lab</title>" in shell.text, server.token in shell.text) == (
+        200,
+        True,
+        False,
+    )
+    assert (data.status_code, data.json()["name"]) == (200, "workspace")
+    assert foreign.status_code == 403
+    assert server.page == server.url.replace("/mcp", f"/#token={server.token}")
 
 
 async def test_two_clients_and_two_processes_see_one_ledger(tmp_path: Path) -> None:

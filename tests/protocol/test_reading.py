@@ -102,9 +102,10 @@ async def test_no_tool_and_prompt_share_a_name(settings: Settings, era: Any) -> 
 
 
 async def test_the_arguments_of_prompts_complete(settings: Settings, era: Any) -> None:
-    folder = settings.workspace / "environments" / "made"
-    folder.mkdir(parents=True)
-    (folder / "pyproject.toml").write_text('[project]\nname = "made"\nversion = "0.1.0"\n', encoding="utf-8")
+    for name in ("made", "hand_made"):
+        folder = settings.workspace / "environments" / name
+        folder.mkdir(parents=True)
+        (folder / "pyproject.toml").write_text(f'[project]\nname = "{name}"\nversion = "0.1.0"\n', encoding="utf-8")
     lab = Lab(settings)
     async with Client(build_server(lab), mode=era) as client:
 
@@ -113,6 +114,10 @@ async def test_the_arguments_of_prompts_complete(settings: Settings, era: Any) -
             return (await client.complete(reference, {"name": argument, "value": start})).completion.values
 
         assert await values("debug_reward", "environment", "MA") == ["made"]
+        assert await values("debug_reward", "environment", "mad") == ["made", "hand_made"]
+        assert await values("debug_reward", "environment", "hand-m") == ["hand_made"]
+        assert await values("debug_reward", "environment", "environments/h") == ["environments/hand_made"]
+        assert await values("debug_reward", "environment", "nothing") == []
         assert "Qwen/Qwen3-4B-Instruct-2507" in await values("build_environment", "model", "qwen/qwen3-4b")
         assert await values("build_environment", "task", "") == []
 

@@ -1,4 +1,7 @@
-"""The README's table of tools, made from the registry. `python -m tests.server.readme` writes it anew."""
+"""The pages that people read, and the table of tools in `docs/tools.md`.
+
+`python -m tests.server.readme` writes the table anew.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from pathlib import Path
 
 from prime_lab_mcp.tools.registry import TOOLS
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+TOOLS_PAGE = ROOT / "docs" / "tools.md"
+PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")))
 BEGIN, END = "<!-- tools: made by python -m tests.server.readme -->", "<!-- end of tools -->"
 
 
@@ -24,14 +30,14 @@ def table() -> str:
 
 
 def current() -> str:
-    text = README.read_text(encoding="utf-8")
+    text = TOOLS_PAGE.read_text(encoding="utf-8")
     return text.split(BEGIN)[1].split(END)[0].strip()
 
 
 def main() -> None:
-    text = README.read_text(encoding="utf-8")
+    text = TOOLS_PAGE.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
-    README.write_text(f"{head}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    TOOLS_PAGE.write_text(f"{head}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

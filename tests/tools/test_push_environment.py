@@ -10,8 +10,8 @@ import pytest
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.hub import publish
+from prime_lab_mcp.lab.state.config_gate import HubContent
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
-from prime_lab_mcp.lab.state.source_gate import HubContent
 from prime_lab_mcp.tools.push_environment import TOOL
 from tests.tools.loopback import MODULE, PYPROJECT, Desk, pyproject
 

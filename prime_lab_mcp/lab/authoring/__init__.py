@@ -1,5 +1,5 @@
 """Creates new environments: a template of resources/templates, renamed, fitted to a dataset, and moved into place at
-once."""
+once. `port` makes a v1 package beside a v0 environment."""
 
-ENTRY = ("build", "template")
+ENTRY = ("build", "port.porting", "template")
 """Modules that other packages may import."""

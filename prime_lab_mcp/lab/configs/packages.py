@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
-from prime_lab_mcp.lab.state.source_gate import plugin_module
+from prime_lab_mcp.lab.state.config_gate import plugin_module
 
 PackageKind = Literal["environment", "harness", "judge", "function"]
 

@@ -22,10 +22,10 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.wheel_archive import wheel_files
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.config_gate import HubContent
 from prime_lab_mcp.lab.state.fingerprint import content_fingerprint, source_fingerprint
 from prime_lab_mcp.lab.state.manifest import Manifest, parse_manifest
 from prime_lab_mcp.lab.state.snapshot import MAX_BYTES, MAX_FILES, Snapshot, is_archived
-from prime_lab_mcp.lab.state.source_gate import HubContent
 
 KEEP_SECONDS = 60.0
 """How long fetched files are reused, so that the gate, the plan and the second gate of one call fetch once."""

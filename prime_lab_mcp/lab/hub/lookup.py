@@ -18,7 +18,7 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.prime.answers import Runtime, runtime_of
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
-from prime_lab_mcp.lab.state.source_gate import HubFact
+from prime_lab_mcp.lab.state.config_gate import HubFact
 
 _FIRST_V1 = Version("0.2.0")
 """prime 0.18.0 labels a package v1 when its verifiers requirement starts at 0.2.0 or later."""

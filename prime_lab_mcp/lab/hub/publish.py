@@ -38,12 +38,12 @@ from prime_lab_mcp.lab.prime.answers import Pushed, Runtime
 from prime_lab_mcp.lab.prime.client import Visibility
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal, had_no_effect
+from prime_lab_mcp.lab.state.config_gate import HubContent
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.manifest import next_version, no_version_error
 from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
 from prime_lab_mcp.lab.state.snapshot import Snapshot, verify_snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
-from prime_lab_mcp.lab.state.source_gate import HubContent
 
 _READ_ONLY = frozenset({"VIEWER", "GUEST"})
 """Team roles that may not publish."""

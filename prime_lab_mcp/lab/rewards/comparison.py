@@ -1,24 +1,34 @@
 """Compares the rewards of two environments for the same completions, to show that a port preserves its reward.
 
 Tasks are matched by the user's prompt and never by position, because ports hold out, drop or sort rows. Rewards are
-compared as shares of the reward for a right answer on each side, so a port may scale its weights.
+compared as shares of the reward for a right answer on each side, so a port may scale all its weights alike, and then
+component by component (compared_components.py). In environments with tools or turns, whole rollouts are compared: the
+model says the same in both, and the environment answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds as gold_values
-from prime_lab_mcp.lab.datasets.task_golds import prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
+from prime_lab_mcp.lab.rewards import scripts
+from prime_lab_mcp.lab.rewards.compared_components import (
+    ComparedComponent,
+    compare_components,
+    same_ratio,
+    usual_ratio,
+)
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
 from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow
 from prime_lab_mcp.lab.rewards.scorer import Scorer
-from prime_lab_mcp.lab.worker.description import RewardInfo, Row
+from prime_lab_mcp.lab.rewards.scripted_rollouts import rollout_probe
+from prime_lab_mcp.lab.worker.description import Message, RewardInfo, Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case, Scored
@@ -27,6 +37,8 @@ SAMPLE = 5_000
 """Most tasks of the other environment that are searched for the tasks of the trial."""
 TOLERANCE = 1e-6
 """Largest difference between equal shares of the maximum: weights are sums of floats."""
+ROLLOUT_SECONDS = 60.0
+"""Time for the rollouts of the other environment."""
 _SHOWN = 8
 _RIGHT: frozenset[Kind] = frozenset({"gold", "verbose"})
 
@@ -60,12 +72,52 @@ class RewardComparison:
     """Components of one name with different weights: the weight here and there."""
     unexercised: tuple[str, ...] = ()
     """Components of either side that no compared completion earned: nothing is known about them."""
+    components: tuple[ComparedComponent, ...] = ()
+    rollouts: int = 0
+    """Compared completions that are whole rollouts."""
+    other_starts: int = 0
+    """Matched tasks that begin with other messages there, such as another system prompt."""
+    other_replies: tuple[ComparedCompletion, ...] = ()
+    """Rollouts in which the other environment said something else to the same model."""
 
     @property
     def different(self) -> list[ComparedCompletion]:
         return [c for c in self.compared if self._differs(c)]
 
+    @property
+    def missing(self) -> list[ComparedComponent]:
+        """Components of one side, where the other side has none left over that could be the same under another name."""
+        ours = [c for c in self.components if c.verdict == "only-here"]
+        theirs = [c for c in self.components if c.verdict == "only-there"]
+        return [] if ours and theirs else [*ours, *theirs]
+
+    @property
+    def reached_nothing(self) -> bool:
+        """Whether no compared completion earned anything from any component."""
+        return bool(self.components) and not any(c.earned for c in self.components)
+
+    @property
+    def scale(self) -> float | None:
+        """How many times as high the weights here are, where all are scaled alike; else None."""
+        if self.weights:
+            return None
+        ratio = usual_ratio(
+            [(c.weight, c.other_weight) for c in self.components if c.weight is not None and c.other_weight is not None]
+        )
+        return None if ratio is None or abs(ratio - 1.0) <= TOLERANCE else ratio
+
+    @property
+    def verdict(self) -> str:
+        """`equal`, `equal-where-reached`, `differs` or `not-compared`."""
+        if not self.compared or self.reached_nothing:
+            return "not-compared"
+        if self.different or self.weights or self.missing or any(c.verdict == "differs" for c in self.components):
+            return "differs"
+        return "equal-where-reached" if self.unexercised else "equal"
+
     def _differs(self, pair: ComparedCompletion) -> bool:
+        if any(s.has(ProblemCode.JUDGE_UNREACHABLE) for s in (pair.here.scored, pair.there)):
+            return False  # the component that asks the judge was not reached
         here, there = self.share(pair.here.reward), self.other_share(pair.there.reward)
         if here is None or there is None:
             return here is not there
@@ -80,6 +132,7 @@ class RewardComparison:
     def as_json(self) -> dict[str, Any]:
         return {
             "environment": self.name,
+            "verdict": self.verdict,
             "tasks": len({c.here.probe.row for c in self.compared}),
             "unmatched_tasks": len(self.matched.unmatched),
             "completions": len(self.compared),
@@ -87,7 +140,11 @@ class RewardComparison:
             "max_reward": round(self.maximum, 6),
             "other_max_reward": round(self.other_maximum, 6),
             "unexercised": list(self.unexercised),
-        }
+            "components": [c.as_json() for c in self.components],
+            "rollouts": self.rollouts,
+            "other_starts": self.other_starts,
+            "other_replies": len(self.other_replies),
+        } | ({} if self.scale is None else {"scale": round(self.scale, 6)})
 
 
 def match_tasks(rows: Sequence[Row], others: Sequence[Row]) -> MatchedTasks:
@@ -125,14 +182,18 @@ async def compare_rewards(
     """
     others = await worker.rows(limit=SAMPLE)
     matched = match_tasks(rows, others.rows)
+    played = await _compare_rollouts(trial, worker, matched.pairs)
     shots = list({(s.probe.row, s.probe.completion, bool(s.probe.messages)): s for s in trial.everything}.values())
     shots = [s for s in shots if s.probe.row in matched.pairs and not s.scored.has(ProblemCode.NOT_RUN)]
     shots = [s for s in shots if s.probe.family is not Family.NEVER_ENDS]
+    if trial.interactive:
+        # What a reward reads beside the messages exists in rollouts only.
+        shots = [] if played.stateful or trial.by_rollouts else shots
     cases = [Case(s.probe.id, matched.pairs[s.probe.row], s.probe.messages) for s in shots]
     scored = await Scorer(worker).score(cases)
-    compared = tuple(
-        ComparedCompletion(s, t) for s, t in zip(shots, scored, strict=True) if not t.has(ProblemCode.NOT_RUN)
-    )
+    spoken = (ComparedCompletion(s, t) for s, t in zip(shots, scored, strict=True) if not t.has(ProblemCode.NOT_RUN))
+    compared = (*played.compared, *spoken)
+    starts = {row.index: row for row in others.rows}
     right = [c for c in compared if c.here.probe.kind in _RIGHT and _pays(c.here.reward)]
     return RewardComparison(
         name,
@@ -142,25 +203,61 @@ async def compare_rewards(
         max((c.there.reward or 0.0 for c in right), default=0.0),
         different_weights(trial.rewards, rewards),
         unexercised_components(compared, (*trial.rewards, *rewards)),
+        compare_components([(c.here.scored.components, c.there.components) for c in compared], trial.rewards, rewards),
+        len(played.compared),
+        sum(_start(row) != _start(starts[matched.pairs[row.index]]) for row in rows if row.index in matched.pairs),
+        played.other_replies,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _ComparedRollouts:
+    compared: tuple[ComparedCompletion, ...] = ()
+    other_replies: tuple[ComparedCompletion, ...] = ()
+    stateful: bool = False
+
+
+async def _compare_rollouts(trial: Trial, worker: Worker, pairs: Mapping[int, int]) -> _ComparedRollouts:
+    """Let a model say in the other environment what it said in the rollouts of the trial."""
+    ours = [p for p in (*trial.rollouts, *trial.solved.scored) if p.scored and p.row in pairs]
+    if not ours:
+        return _ComparedRollouts(stateful=any(p.rolled.state for p in trial.rollouts))
+    plays = [scripts.as_play(scripts.replay_script(p.script.name, p.rolled.messages), pairs[p.row]) for p in ours]
+    found = await worker.rollout(plays, seconds=ROLLOUT_SECONDS)
+    compared, other = [], []
+    for played, there in zip(ours, found.rolled, strict=False):
+        if there.end == "not-run":
+            continue
+        scored = Scored(played.script.name, there.reward, there.components, {}, there.errors, (), there.ms)
+        pair = ComparedCompletion(rollout_probe(played), scored)
+        compared.append(pair)
+        if _said(played.rolled.messages) != _said(there.messages):
+            other.append(pair)
+    stateful = any(r.state for r in (*(p.rolled for p in ours), *found.rolled))
+    return _ComparedRollouts(tuple(compared), tuple(other), stateful)
+
+
+def _said(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """The roles and texts of what a rollout's messages say beside the replies of the model."""
+    return [
+        (str(m.get("role")), gold_values.normalised_text(message_text(m)))
+        for m in messages
+        if m.get("role") != "assistant"
+    ]
+
+
+def _start(row: Row) -> list[tuple[str, str]]:
+    return [(str(m.get("role")), gold_values.normalised_text(message_text(m))) for m in row.prompt]
 
 
 def different_weights(
     rewards: Sequence[RewardInfo], others: Sequence[RewardInfo]
 ) -> tuple[tuple[str, float, float], ...]:
-    """Components of one name whose shares of the declared weights differ."""
-
-    def shares(infos: Sequence[RewardInfo]) -> dict[str, tuple[float, float]]:
-        counted = [i for i in infos if i.kind != "metric"]
-        total = sum(abs(i.weight) for i in counted) or 1.0
-        return {i.name: (i.weight / total, i.weight) for i in counted}
-
-    here, there = shares(rewards), shares(others)
-    return tuple(
-        (name, weight, there[name][1])
-        for name, (share, weight) in here.items()
-        if name in there and abs(share - there[name][0]) > TOLERANCE
-    )
+    """Components of one name whose weights do not have the ratio that the others have."""
+    there = {i.name: i.weight for i in others if i.kind != "metric"}
+    both = [(i.name, i.weight, there[i.name]) for i in rewards if i.kind != "metric" and i.name in there]
+    usual = usual_ratio([(weight, other) for _, weight, other in both])
+    return tuple(found for found in both if (found[1] or found[2]) and not same_ratio(found[1], found[2], usual))
 
 
 def unexercised_components(compared: Sequence[ComparedCompletion], rewards: Sequence[RewardInfo]) -> tuple[str, ...]:
@@ -181,10 +278,27 @@ def _pays(reward: float | None) -> bool:
 
 def comparison_findings(comparison: RewardComparison) -> list[Finding]:
     """Findings about unequal rewards and unmatched tasks; empty where both environments pay the same for everything."""
-    return [*_not_compared(comparison), *_differences(comparison), *_left_out(comparison)]
+    return [
+        *_not_compared(comparison),
+        *_missing(comparison),
+        *_differences(comparison),
+        *_unreached(comparison),
+        *_left_out(comparison),
+        *_other_conversations(comparison),
+    ]
 
 
 def _not_compared(comparison: RewardComparison) -> list[Finding]:
+    if comparison.reached_nothing:
+        return [
+            Finding(
+                "reward-not-compared",
+                "blocker",
+                f"none of {count(len(comparison.compared), 'completion')} earned anything here or in "
+                f"{quote(comparison.name, 80)}, so nothing is known about any component",
+                "Give rendering or cases with completions that are paid, then call test_reward with same_as again.",
+            )
+        ]
     if comparison.compared:
         return []
     return [
@@ -213,11 +327,25 @@ def _differences(comparison: RewardComparison) -> list[Finding]:
                 "Give both the same weights, or cases that earn this component.",
             )
         ]
+    apart = [c for c in comparison.components if c.verdict == "differs"]
+    if not different and apart:
+        return [
+            Finding(
+                "reward-differs",
+                "blocker",
+                f"{quote(apart[0].name, 80)} scores {apart[0].differ} of {count(apart[0].completions, 'completion')} "
+                f"otherwise than in {quote(comparison.name, 80)}, although the sums are equal",
+                "Port each component as it is: data.same_as.components says which differ.",
+            )
+        ]
     if not different:
         return []
     said = f"{len(different)} of {count(len(comparison.compared), 'completion')} earned another share of the maximum"
     if comparison.other_maximum <= 0 < comparison.maximum:
         said = f"{quote(comparison.name, 80)} paid none of the right answers, this environment did"
+    if comparison.weights:
+        name, here, there = comparison.weights[0]
+        said = f"{quote(name, 80)} weighs {here:g} here and {there:g} there beside the others; {said}"
     kinds: dict[tuple[Family, str], ComparedCompletion] = {}
     for pair in different:
         kinds.setdefault((pair.here.probe.family, pair.here.probe.variant), pair)
@@ -262,6 +390,67 @@ def _row(pair: ComparedCompletion, comparison: RewardComparison) -> CaseRow:
     if raised is not None:
         row["error"] = quote(f"{raised.type}: {raised.message}", 160)
     return CaseRow(shot, row)
+
+
+def _missing(comparison: RewardComparison) -> list[Finding]:
+    if not comparison.missing or not comparison.compared:
+        return []
+    first = comparison.missing[0]
+    here = first.verdict == "only-here"
+    where = f"is not in {quote(comparison.name, 80)}" if here else f"of {quote(comparison.name, 80)} is not here"
+    weight = first.weight if here else first.other_weight
+    names = quote(", ".join(c.name for c in comparison.missing), 160)
+    more = f" ({len(comparison.missing)} in all: {names})" if len(comparison.missing) > 1 else ""
+    return [
+        Finding(
+            "reward-differs",
+            "blocker",
+            f"the component {quote(first.name, 80)} (weight {weight:g}) {where}{more}",
+            "Write it by hand: create_environment(port=...) listed it in data.left. Or leave it out on purpose, and "
+            "call test_reward without same_as.",
+        )
+    ]
+
+
+def _unreached(comparison: RewardComparison) -> list[Finding]:
+    if not comparison.unexercised or comparison.reached_nothing or not comparison.compared:
+        return []
+    names = quote(", ".join(comparison.unexercised), 160)
+    return [
+        Finding(
+            "reward-partly-compared",
+            "warning",
+            f"no completion that was tried earned anything from {names}: nothing is known about it",
+            "Give cases that earn it (completion as a list of messages where tools or turns are needed).",
+        )
+    ]
+
+
+def _other_conversations(comparison: RewardComparison) -> list[Finding]:
+    findings = []
+    if comparison.other_starts:
+        findings.append(
+            Finding(
+                "conversation-differs",
+                "warning",
+                f"{comparison.other_starts} of {count(len(comparison.matched.pairs), 'task')} begin with other "
+                f"messages than in {quote(comparison.name, 80)}, such as another system prompt",
+                "Keep the prompts of the older environment where the port must train as it did.",
+            )
+        )
+    if comparison.other_replies:
+        first = comparison.other_replies[0]
+        findings.append(
+            Finding(
+                "conversation-differs",
+                "warning",
+                f"in {len(comparison.other_replies)} of {count(comparison.rollouts, 'rollout')} the environment or its "
+                f"tools said something else than in {quote(comparison.name, 80)}, first when the model "
+                f"{first.here.probe.variant or 'spoke'}",
+                "Compare what env_response and the tools give; verifiers itself words some errors of tools otherwise.",
+            )
+        )
+    return findings
 
 
 def _left_out(comparison: RewardComparison) -> list[Finding]:

@@ -131,6 +131,12 @@ def _shot(performed: PlayedScript, family: Family, label: str) -> ScoredProbe:
     return ScoredProbe(probe, Scored(probe.id, rolled.reward, rolled.components, {}, rolled.errors, (), rolled.ms))
 
 
+def rollout_probe(performed: PlayedScript) -> ScoredProbe:
+    """A rollout as a scored probe, of the family of its script's part."""
+    family = _FAMILIES.get(performed.script.part, Family.SUPPLIED)
+    return _shot(performed, family, f"rollout: {performed.script.name}")
+
+
 def supplied_solutions(probes: Sequence[tuple[Probe, Expected]]) -> list[SuppliedSolution]:
     """The caller's cases with tool calls that are expected to earn much, one for each task."""
     found: dict[int, SuppliedSolution] = {}

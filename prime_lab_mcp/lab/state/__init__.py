@@ -3,22 +3,21 @@ these."""
 
 ENTRY = (
     "arguments",
+    "config_gate",
     "dependency_drift",
     "evaluation_evidence",
     "fingerprint",
     "gates",
+    "ledger.database",
     "ledger.ledger",
     "ledger.rows",
     "leftovers",
     "manifest",
     "once",
     "outcome",
-    "package_gate",
     "pulled",
-    "source_gate",
     "snapshot",
     "source_code",
-    "upcoming",
     "workspace",
 )
 """Modules that other packages may import."""

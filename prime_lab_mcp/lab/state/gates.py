@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.report import Unmet, Why
+from prime_lab_mcp.lab.base.report import Next, Unmet, Why
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.state.arguments import arguments_summary, check_args, known_defaults, same_arguments
 from prime_lab_mcp.lab.state.dependency_drift import dependency_drift
@@ -49,7 +49,7 @@ NEEDS: Mapping[str, tuple[Need, ...]] = {
     ),
     "submit_training": (Need("check_training_config", "config"),),
 }
-"""Further requirements in code: `submit_training` requires the evidence of every source (source_gate.py), and a hosted
+"""Further requirements in code: `submit_training` requires the evidence of every source (config_gate.py), and a hosted
 evaluation of our own environment requires that the Hub's latest version is the pushed one (evals/hosted/subject.py)."""
 
 FREE = ("check_environment", "check_training_config")
@@ -369,3 +369,28 @@ def proven_tools(ledger: Ledger, workspace: str, platform: Platform, snapshot: S
     return tuple(
         result.need.tool for result in gate_standings(ledger, workspace, platform, snapshot) if result.why is None
     )
+
+
+def upcoming_call(
+    environment: str, api: str | None, line: Sequence[Standing], env_args: Mapping[str, Any] | None = None
+) -> Next:
+    """The call that proves what is missing first; once everything is proven, what comes after a push.
+
+    `env_args`: the arguments for which the line was computed, which the advice keeps.
+    """
+    step = next((found for found in line if found.why), None)
+    here: dict[str, Any] = {"environment": environment}
+    named = {**here, "env_args": dict(env_args)} if env_args else here
+    if step is None and api == "v0":
+        topic = {"topic": "guide/migration"}
+        return Next("read_reference", "a v0 environment cannot be trained; how to port it", topic)
+    if step is None:
+        given: dict[str, Any] = {"environments": [environment]}
+        given |= {"env_args": dict(env_args)} if env_args else {}
+        return Next("write_training_config", "everything is proven and pushed", given)
+    tool, failed = step.need.tool, step.why in ("failed", "inconclusive")
+    if tool == "check_reward_distribution":
+        return Next("read_eval", step.detail, {"view": "zeros"}) if failed else Next("run_eval", step.detail, named)
+    if failed and tool != "push_environment":
+        return Next("read_environment", f"{step.detail}; mend it with edit_environment", here)
+    return Next(tool, step.detail, here if tool == "check_environment" else named)

@@ -67,10 +67,11 @@ class Snapshot:
     """Where the code may read its README or its own metadata, which are source then; None if it does not."""
 
 
-def take_snapshot(folder: EnvironmentFolder, store: Path) -> Snapshot:
+def take_snapshot(folder: EnvironmentFolder, store: Path | None) -> Snapshot:
     """Copy the files that the push would upload into the store.
 
-    The same content is stored once. A stored copy that was changed is detected and replaced. Raises BadInput if the
+    The same content is stored once. A stored copy that was changed is detected and replaced. Without a store nothing is
+    written, and the folder itself is the tree: for a reader that runs nothing. Raises BadInput if the
     folder cannot be read or exceeds 512 MiB or 20,000 files.
     """
     paths, left_out = collect_files(folder.path)
@@ -82,7 +83,7 @@ def take_snapshot(folder: EnvironmentFolder, store: Path) -> Snapshot:
         else Manifest(problem="there is no pyproject.toml")
     )
     content = content_fingerprint(contents)
-    tree = _store_copy(store, content, contents, files)
+    tree = folder.path if store is None else _store_copy(store, content, contents, files)
     return Snapshot(
         name=folder.name,
         relative=folder.relative,
@@ -103,7 +104,7 @@ class FolderSnapshots:
     For what reports where things stand. What runs or publishes an environment calls `take_snapshot`.
     """
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path | None) -> None:
         self._store = store
         self._known: dict[str, tuple[_FolderTimes, Snapshot]] = {}
 

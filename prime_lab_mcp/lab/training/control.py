@@ -205,7 +205,7 @@ class ResumedRun(_ControlIntent):
     def record(self, value: Run) -> None:
         ledger = self._lab.ledger
         ledger.record_run(value)
-        ledger.commit_spend(self.key, value.max_cost or 0.0, f"training run {value.id}, resumed", self.platform)
+        ledger.commit_spend(self.key, value.max_cost, f"training run {value.id}, resumed", self.platform)
 
     def in_flight(self) -> LabError:
         return PrimeError("another server is resuming it", fix="Call again in a minute.", code="resume-in-flight")
@@ -262,7 +262,7 @@ class RestartedRun(_ControlIntent):
 
     def record(self, value: Run) -> None:
         what = f"training run {value.id}, restarted"
-        self._lab.ledger.commit_spend(self.key, value.max_cost or 0.0, what, self.platform)
+        self._lab.ledger.commit_spend(self.key, value.max_cost, what, self.platform)
 
     def in_flight(self) -> LabError:
         return PrimeError("another server is restarting it", fix="Call again in a minute.", code="restart-in-flight")

@@ -19,12 +19,19 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import present_distributions
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.arguments import without_null_text
+from prime_lab_mcp.lab.state.config_gate import (
+    CHECKED,
+    TRAINING,
+    HubContent,
+    HubFact,
+    PackageFacts,
+    SourceFacts,
+    plugin_module,
+)
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.gates import Subject, subject_history, subject_of
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
-from prime_lab_mcp.lab.state.package_gate import CHECKED, PackageFacts
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.state.source_gate import TRAINING, HubContent, HubFact, SourceFacts, plugin_module
 from prime_lab_mcp.lab.state.workspace import Workspace
 
 

@@ -225,7 +225,7 @@ class RunSubmission(AtMostOnce[Run]):
     def record(self, value: Run) -> None:
         ledger = self._lab.ledger
         ledger.record_run(value)
-        ledger.commit_spend(self.key, value.max_cost or 0.0, f"training run {value.id}", self.platform)
+        ledger.commit_spend(self.key, value.max_cost, f"training run {value.id}", self.platform)
 
     def in_flight(self) -> LabError:
         return PrimeError(

@@ -112,9 +112,13 @@ class RunReading:
         return round(self.spend * share, 2)
 
 
-async def watch_run(lab: Lab, id: str, known: Run | None, step: int | None = None) -> RunReading:
+async def watch_run(
+    lab: Lab, id: str, known: Run | None, step: int | None = None, *, count_cost: bool = True
+) -> RunReading:
     """Read everything about a run concurrently, with the rollouts of a step (by default the newest with samples).
 
+    The actual cost of a run that ended goes to the ledger, unless `count_cost` is False, as for a reader that may not
+    write.
     Raises PrimeError when the run itself cannot be read.
     """
     run = await lab.prime.train_get(id)
@@ -139,7 +143,8 @@ async def watch_run(lab: Lab, id: str, known: Run | None, step: int | None = Non
         (),
         first.missing,
     )
-    _correct_reservation(lab, reading, known)
+    if count_cost:
+        _correct_reservation(lab, reading, known)
     reading = replace(reading, anomalies=tuple(_metric_anomalies(reading, known)))
     second = _Requests(id)
     await second.ask(**_follow_up_requests(lab, reading, step))

@@ -150,6 +150,8 @@ class Traits:
     shapes: Mapping[str, Any] = field(default_factory=dict)
     """JSON schemas of the tables `taskset` and `env` of a training config, and whether there are `tools`."""
     parsers: tuple[ParserUse, ...] = ()
+    port: Mapping[str, Any] = field(default_factory=dict)
+    """What a port to v1 needs (v0), undecoded: `lab/authoring/port/description.py` reads it."""
 
 
 def decode_loaded(reply: LoadReply, api: Api, versions: Mapping[str, Any]) -> Loaded:
@@ -200,6 +202,7 @@ def decode_traits(reply: FactsReply) -> Traits:
             if roles is None
             else tuple(Role(str(r["name"]), str(r["harness"]), str(r["runtime"]), bool(r["own"])) for r in roles),
             shapes=dict(reply.get("shapes") or {}),
+            port=dict(reply.get("port") or {}),
             wire=tuple((int(w["row"]), dict(w["data"])) for w in reply.get("wire", ())),
             parsers=tuple(
                 ParserUse(str(p["function"]), str(p["given"]), str(p["environment"])) for p in reply.get("parsers", ())

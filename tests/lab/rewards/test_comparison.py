@@ -9,6 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.rewards.compared_components import compare_components
 from prime_lab_mcp.lab.rewards.comparison import (
     ComparedCompletion,
     MatchedTasks,
@@ -76,6 +77,80 @@ def test_equal_is_said_of_exercised_components_only() -> None:
     parts = {"correct": Component(1.0, 1.0), "judge": Component(0.0, 0.5)}
     compared = [ComparedCompletion(ScoredProbe(probe, Scored("a", 1.0, parts)), Scored("a", 1.0, parts))]
     assert unexercised_components(compared, infos(correct=1.0, judge=0.5, shown=0.0)) == ("judge",)
+
+
+Parts = dict[str, float]
+
+
+def compared_parts(
+    *pairs: tuple[Parts, Parts], here: tuple[RewardInfo, ...], there: tuple[RewardInfo, ...]
+) -> dict[str, tuple[str, str]]:
+    """By component: its name there and the verdict."""
+
+    def scores(parts: Parts, of: tuple[RewardInfo, ...]) -> dict[str, Component]:
+        return {i.name: Component(parts[i.name], i.weight) for i in of if i.name in parts}
+
+    found = compare_components([(scores(h, here), scores(t, there)) for h, t in pairs], here, there)
+    return {c.name: (c.there, c.verdict) for c in found}
+
+
+def test_each_component_has_a_verdict_of_its_own() -> None:
+    both = {"correct": 1.0, "form": 0.5, "judge": 0.0}
+    weights = infos(correct=1.0, form=0.2, judge=0.5)
+    verdicts = compared_parts((both, both), (both, {**both, "form": 0.4}), here=weights, there=weights)
+    assert verdicts == {
+        "correct": ("correct", "equal"),
+        "form": ("form", "differs"),
+        "judge": ("judge", "not-reached"),
+    }
+
+
+def test_only_the_component_whose_weight_was_halved_has_another_weight() -> None:
+    both = {"correct": 1.0, "form": 0.5, "brief": 0.1}
+    verdicts = compared_parts(
+        (both, both), here=infos(correct=2.0, form=0.4, brief=0.1), there=infos(correct=1.0, form=0.2, brief=0.1)
+    )
+    assert {name: verdict for name, (_, verdict) in verdicts.items()} == {
+        "correct": "equal",
+        "form": "equal",
+        "brief": "weight-differs",
+    }
+
+
+def test_a_renamed_component_is_known_by_its_scores_and_never_where_it_has_none() -> None:
+    here, there = infos(right=1.0, asked=0.5), infos(correct=1.0, judged=0.5)
+    renamed = compared_parts(
+        ({"right": 1.0}, {"correct": 1.0}), ({"right": 0.0}, {"correct": 0.0}), here=here, there=there
+    )
+    assert renamed == {
+        "right": ("correct", "equal"),
+        "asked": ("asked", "only-here"),
+        "judged": ("judged", "only-there"),
+    }
+
+
+def test_a_component_that_only_one_side_has_is_a_difference() -> None:
+    parts = compare_components([], infos(correct=1.0), infos(correct=1.0, judged=0.5))
+    (finding,) = comparison_findings(
+        replace(comparison(pair(1.0, 1.0)), components=(replace(parts[0], earned=1), parts[1]))
+    )
+    assert (finding.code, finding.severity) == ("reward-differs", "blocker")
+    assert "judged" in finding.message
+
+
+def test_nothing_earned_on_either_side_is_no_comparison() -> None:
+    parts = compare_components([], infos(correct=1.0), infos(correct=1.0))
+    nothing = replace(comparison(pair(0.0, 0.0)), components=parts)
+    assert [(f.code, f.severity) for f in comparison_findings(nothing)] == [("reward-not-compared", "blocker")]
+    assert nothing.verdict == "not-compared"
+
+
+def test_other_prompts_and_other_replies_of_the_environment_are_warned_of() -> None:
+    parts = compare_components([({"a": Component(1.0, 1.0)}, {"a": Component(1.0, 1.0)})], infos(a=1.0), infos(a=1.0))
+    one = pair(1.0, 1.0)
+    found = replace(comparison(one), components=parts, rollouts=1, other_starts=1, other_replies=(one,))
+    assert [(f.code, f.severity) for f in comparison_findings(found)] == [("conversation-differs", "warning")] * 2
+    assert found.verdict == "equal"
 
 
 def test_another_share_is_a_blocker_with_the_completion_and_both_rewards() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from prime_lab_mcp.lab.state.config_gate import HubFact, SourceFacts
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
-from prime_lab_mcp.lab.state.source_gate import HubFact, SourceFacts
 
 MODEL = "Qwen/Qwen3-4B"
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LedgerError
+from prime_lab_mcp.lab.state.ledger.database import SCHEMA_VERSION
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
-from prime_lab_mcp.lab.state.ledger.schema import SCHEMA_VERSION
 
 
 def evidence(number: int = 0) -> Evidence:
@@ -133,3 +133,23 @@ def test_kill_9_while_recording_loses_nothing_that_was_recorded(tmp_path: Path) 
     last = max([last, *acknowledged])
     recorded = {int(e.source or -1) for e in Ledger(path).evidence("w")}
     assert set(range(last + 1)) <= recorded
+
+
+def test_the_bound_stays_beside_the_actual_cost(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    assert ledger.reserve("a", 2.0, "evaluation", "prime", None, asked=True)
+    ledger.correct("a", "prime", 0.5)
+    (row,) = ledger.spend("prime")
+    assert (row.bound, row.actual, row.amount, ledger.spent("prime")) == (2.0, 0.5, 0.5, 0.5)
+    # The evaluation goes on: its cost is open again, and the earlier one is in the new bound.
+    assert ledger.reserve("a", 2.5, "evaluation", "prime", None, asked=True)
+    (row,) = ledger.spend("prime")
+    assert (row.bound, row.actual, row.amount) == (2.5, None, 2.5)
+
+
+def test_what_has_no_price_is_recorded_without_a_bound(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "l.sqlite3")
+    assert ledger.reserve("judge", None, "judge", "prime", 1.0, workspace="w", environment="sums")
+    ledger.commit_spend("run", None, "run", "prime")
+    assert [(row.bound, row.actual, row.amount) for row in ledger.spend("prime")] == [(None, None, 0.0)] * 2
+    assert ledger.spend("rehearsal") == []

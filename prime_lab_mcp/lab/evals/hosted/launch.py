@@ -49,14 +49,14 @@ async def start_hosted(lab: Lab, planned: HostedPlan, *, asked: bool) -> Job:
     with lab.ledger.transaction():
         intent = lab.ledger.intent(standing.key, lab.platform)
         if intent is None or intent.state == "open":
-            _reserve(lab, standing, planned.bound or 0.0, asked)
+            _reserve(lab, standing, planned.bound, asked)
     job = _take_over(lab, planned.spec, standing) if standing.job is not None else _create_job(lab, planned.spec)
     return job if job.state != "starting" or job.pid is not None else await _launch(lab, job, planned)
 
 
-def _reserve(lab: Lab, standing: HostedStanding, amount: float, asked: bool) -> None:
+def _reserve(lab: Lab, standing: HostedStanding, amount: float | None, asked: bool) -> None:
     ledger, platform = lab.ledger, lab.platform
-    if not asked and ledger.unasked(platform) + amount > ASK_AFTER + 1e-9:
+    if not asked and ledger.unasked(platform) + (amount or 0.0) > ASK_AFTER + 1e-9:
         raise EvalError(
             f"other evaluations started meanwhile, and those that nobody was asked about reach ${ASK_AFTER:.0f}",
             fix="Call run_eval again; it asks the user.",
@@ -65,7 +65,7 @@ def _reserve(lab: Lab, standing: HostedStanding, amount: float, asked: bool) -> 
     what = f"hosted evaluation {standing.name}"
     if not ledger.reserve(standing.key, amount, what, platform, lab.settings.max_spend, asked=asked):
         raise EvalError(
-            f"this may cost up to ${amount:.2f}, which exceeds the spending cap",
+            f"this may cost up to ${amount or 0.0:.2f}, which exceeds the spending cap",
             fix="Ask for fewer examples or a lower max_tokens, or have the user raise --max-spend.",
             code="over-cap",
         )

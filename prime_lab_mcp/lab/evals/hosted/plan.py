@@ -29,9 +29,9 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
+from prime_lab_mcp.lab.state.config_gate import HubContent
 from prime_lab_mcp.lab.state.ledger.rows import Job, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.state.source_gate import HubContent
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 
 FOREIGN = "hub:"

@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.rewards.observations import (
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row, paid_text
 from prime_lab_mcp.lab.rewards.rules.judges import by_judge
-from prime_lab_mcp.lab.rewards.scorer import SLOW_MS as VERY_SLOW_MS
+from prime_lab_mcp.lab.rewards.scorer import SLOW_MS, VERY_SLOW_MS
 from prime_lab_mcp.lab.worker.faults import UNKNOWN_REWARD, ProblemCode
 
 BLOCKS_MS = 100.0
@@ -242,8 +242,6 @@ SIDE_EFFECT_RULES: tuple[RewardRule, ...] = (
 )
 
 
-SLOW_MS = 1000.0
-"""Time in ms above which a reward holds up training (docs/validation.md, Reward tests)."""
 _BROKE = frozenset({ProblemCode.EXITED, ProblemCode.FLOOD, ProblemCode.MEMORY, ProblemCode.NONSENSE})
 _RIGHT = frozenset({"gold", "verbose", "equivalent", "trailing"})
 """Kinds of completions with a right answer."""
@@ -329,8 +327,8 @@ def _error_text(shot: ScoredProbe) -> str:
 def slow(trial: Trial) -> Iterator[Finding]:
     """A reward must be fast: a reward that hangs stops training, and a slow one costs GPU hours.
 
-    What is slow once may be set-up (an import, a model, a first container). The scorer times a hanging completion
-    again with more time before this rule blocks; a reward that needs seconds warns.
+    What is slow once may be set-up (an import, a model, a first container) or a busy machine. The scorer times a
+    hanging completion again with more time before this rule blocks, and a slow completion again before it warns.
     """
     hung = [s for s in trial.with_problem(ProblemCode.TIMEOUT) if s.probe.family is not Family.NEVER_ENDS]
     if hung:

@@ -10,55 +10,33 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import secrets
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from prime_lab_mcp.lab.base.errors import DISK_FULL, LedgerError
 from prime_lab_mcp.lab.base.process import new_holder
 from prime_lab_mcp.lab.base.settings import Platform
-from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, Push, Run
-from prime_lab_mcp.lab.state.ledger.schema import INDEXES, MIGRATIONS, SCHEMA_VERSION, schema_statements
+from prime_lab_mcp.lab.state.ledger.database import LedgerDatabase, decoded_row
+from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, Push, Run, SpendRow
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 log = logging.getLogger("prime_lab_mcp")
 
 
-class Ledger:
-    """One connection to the database. Every method is one transaction and safe between threads and processes."""
+class Ledger(LedgerDatabase):
+    """The rows of the ledger. Every method is one transaction and safe between threads and processes."""
 
     def __init__(self, path: Path, *, holder: str | None = None, now: Callable[[], float] = time.time) -> None:
         """`holder` names the process in the claims it takes; `now` is seconds since the epoch."""
-        self._path = path
-        self._lock = threading.RLock()
         self._holder = holder or new_holder()
         self.now = now
         self._classes: dict[tuple[str, ...], tuple[int, dict[tuple[Any, ...], int]]] = {}
         """Of `decisive`: the last verdict that was read, and the newest of each class. Verdicts never change."""
-        self._open()
-
-    def _open(self) -> None:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _require_not_emptied(self._path)
-            self._db = sqlite3.connect(self._path, timeout=20, isolation_level=None, check_same_thread=False)
-            self._db.row_factory = sqlite3.Row
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._file = _identity(self._path)
-            self._migrate()
-        except (sqlite3.Error, OSError) as error:
-            raise ledger_error(error, self._path, "opened") from error
-
-    def close(self) -> None:
-        self._db.close()
+        super().__init__(path)
 
     # Evidence
 
@@ -115,7 +93,7 @@ class Ledger:
             while len(self._classes) > _MOST_CLASSES:
                 del self._classes[next(iter(self._classes))]
         rows = [self._db.execute("SELECT * FROM evidence WHERE id = ?", (id,)).fetchone() for id in classes.values()]
-        return sorted((Evidence(**_decoded(row)) for row in rows), key=lambda row: row.id, reverse=True)
+        return sorted((Evidence(**decoded_row(row)) for row in rows), key=lambda row: row.id, reverse=True)
 
     def version(self) -> tuple[int, int]:
         """A value that changes with every verdict and every override."""
@@ -222,52 +200,76 @@ class Ledger:
         rows = self._db.execute("SELECT DISTINCT name FROM runs WHERE kind = 'training'")
         return frozenset(row["name"] for row in rows)
 
-    def commit_spend(self, intent: str, amount: float, what: str, platform: Platform) -> None:
-        """Count an upper-bound estimate against the cap, once per intent."""
+    def commit_spend(self, intent: str, amount: float | None, what: str, platform: Platform) -> None:
+        """Count an upper-bound estimate against the cap, once per intent. None: the cost has no known bound."""
         with self.transaction() as db:
             counted = db.execute("SELECT 1 FROM spend WHERE intent = ? AND platform = ?", (intent, platform)).fetchone()
             if counted is None:
                 db.execute(
-                    "INSERT INTO spend (at, intent, amount, what, platform) VALUES (?, ?, ?, ?, ?)",
-                    (self.now(), intent, amount, what, platform),
+                    "INSERT INTO spend (at, intent, amount, what, platform, bound) VALUES (?, ?, ?, ?, ?, ?)",
+                    (self.now(), intent, amount or 0.0, what, platform, amount),
                 )
 
     def reserve(
         self,
         intent: str,
-        amount: float,
+        amount: float | None,
         what: str,
         platform: Platform,
         cap: float | None,
         *,
         asked: bool | None = None,
+        workspace: str | None = None,
+        environment: str | None = None,
     ) -> bool:
         """Count an amount before sending. Returns False, and counts nothing, if the total would exceed the cap.
 
         The check and the count are one transaction, so two simultaneous calls cannot exceed the cap together. An amount
         that an earlier attempt of the intent reserved is not counted twice; the larger one stays. `asked` says of an
-        evaluation whether a person was asked (`unasked` sums those of which nobody was).
+        evaluation whether a person was asked (`unasked` sums those of which nobody was). `workspace` and `environment`
+        say what the money is for, where no run and no job of the intent says so. An `amount` of None has no price: it
+        counts as 0 and has no bound.
         """
         with self.transaction() as db:
             row = db.execute(
                 "SELECT amount FROM spend WHERE intent = ? AND platform = ?", (intent, platform)
             ).fetchone()
             counted = float(row["amount"]) if row else 0.0
-            bound = max(amount, counted)
+            bound = max(amount or 0.0, counted)
             if cap is not None and self.spent(platform) - counted + bound > cap + 1e-9:
                 return False
             # A new row, because the order of the rows says which evaluation came after which (`unasked`).
             row = db.execute("SELECT max(id) AS last FROM spend").fetchone()
             db.execute("DELETE FROM spend WHERE intent = ? AND platform = ?", (intent, platform))
             db.execute(
-                "INSERT INTO spend (id, at, intent, amount, what, platform, asked) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                ((row["last"] or 0) + 1, self.now(), intent, bound, what, platform, asked),
+                "INSERT INTO spend (id, at, intent, amount, what, platform, asked, bound, workspace, environment)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (row["last"] or 0) + 1,
+                    self.now(),
+                    intent,
+                    bound,
+                    what,
+                    platform,
+                    asked,
+                    bound if amount is not None or counted else None,
+                    workspace,
+                    environment,
+                ),
             )
             return True
 
     def correct(self, intent: str, platform: Platform, amount: float) -> None:
-        """Replace a reserved amount by the real cost, once that is known."""
-        self._write("UPDATE spend SET amount = ? WHERE intent = ? AND platform = ?", (amount, intent, platform))
+        """Count the real cost instead of the reserved amount, once that is known. The bound stays beside it."""
+        self._write(
+            "UPDATE spend SET amount = ?, actual = ? WHERE intent = ? AND platform = ?",
+            (amount, amount, intent, platform),
+        )
+
+    def spend(self, platform: Platform) -> list[SpendRow]:
+        """Everything that was reserved or spent on a platform from this state directory, newest first."""
+        rows = self._select("spend", platform=platform)
+        return [SpendRow(**{k: v for k, v in row.items() if k != "id"}) for row in rows]
 
     def unasked(self, platform: Platform) -> float:
         """US dollars of the evaluations that started without a question since a person was last asked about one."""
@@ -488,6 +490,9 @@ class Ledger:
         values["judged"] = bool(values["judged"])
         return Job(**values)
 
+    def _forget_rows(self) -> None:
+        self._classes.clear()
+
     @staticmethod
     def _row(item: Any) -> dict[str, Any]:
         row = {f.name: getattr(item, f.name) for f in fields(item)}
@@ -495,147 +500,9 @@ class Ledger:
             row["at"] = time.time()
         return row
 
-    def _migrate(self) -> None:
-        with self.transaction() as db:
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            if version > SCHEMA_VERSION:
-                raise LedgerError(
-                    f"the ledger was written by a newer prime-lab-mcp (schema {version})",
-                    fix="Upgrade prime-lab-mcp, or name another state directory with --state-dir.",
-                )
-            if version < SCHEMA_VERSION:
-                self._bring_to_schema(db, version)
-            for name, columns in INDEXES.items():
-                db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
 
-    @staticmethod
-    def _bring_to_schema(db: sqlite3.Connection, version: int) -> None:
-        migrations = [statement for v in range(version, SCHEMA_VERSION) for statement in MIGRATIONS.get(v, ())]
-        for statement in migrations if version else schema_statements():
-            db.execute(statement)
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction. Inside another transaction, the block becomes a part of the outer one."""
-        with self._lock:
-            if self._db.in_transaction:
-                yield self._db
-                return
-            yield from self._outermost()
-
-    def _outermost(self) -> Iterator[sqlite3.Connection]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            while _identity(self._path) != self._file:
-                self._restore()
-                self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-            except BaseException:
-                with suppress(sqlite3.Error):  # a full disk has rolled back already
-                    self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
-            with suppress(sqlite3.Error):
-                self._db.execute("ROLLBACK")
-            raise ledger_error(error, self._path, "written") from error
-
-    def _restore(self) -> None:
-        """Put the deleted file of the ledger back, unless another server did, and go on with the file that is there.
-
-        The open file still holds every row. What was sent must stay known, or it would be sent again. The transaction
-        that is open here keeps other servers from writing into the deleted file meanwhile.
-        """
-        log.warning("the ledger %s was deleted or replaced while in use", self._path)
-        deleted = self._db
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        copy = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
-        try:
-            if not self._path.exists():
-                with copy.open("xb") as file:
-                    file.write(deleted.serialize())
-                    os.fsync(file.fileno())
-                with suppress(FileExistsError):
-                    os.link(copy, self._path)
-        finally:
-            copy.unlink(missing_ok=True)
-            deleted.execute("ROLLBACK")
-        self._classes.clear()
-        self._open()  # the former connection stays open for threads that read from it
-
-    def _write(self, statement: str, values: Sequence[Any]) -> int:
-        with self.transaction() as db:
-            return db.execute(statement, tuple(values)).lastrowid or 0
-
-    def _insert(self, table: str, row: Mapping[str, Any]) -> int:
-        values = {k: json.dumps(v, default=str) if isinstance(v, Mapping | list | tuple) else v for k, v in row.items()}
-        columns, marks = ", ".join(values), ", ".join("?" * len(values))
-        return self._write(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
-
-    @staticmethod
-    def _where(**fields: Any) -> tuple[str, tuple[Any, ...]]:
-        present = {k: v for k, v in fields.items() if v is not None}
-        clauses = " AND ".join(f"{k} = ?" for k in present)
-        return (f" WHERE {clauses}" if clauses else "", tuple(present.values()))
-
-    def _select(self, table: str, limit: int | None = None, **fields: Any) -> list[dict[str, Any]]:
-        clauses, values = self._where(**fields)
-        most = -1 if limit is None else limit
-        rows = self._db.execute(f"SELECT * FROM {table}{clauses} ORDER BY rowid DESC LIMIT ?", (*values, most))
-        return [_decoded(row) for row in rows]
-
-
-def ledger_error(error: sqlite3.Error | OSError, path: Path, action: str = "read") -> LedgerError:
-    """The error that says what is wrong with the ledger and what to do about it."""
-    number, what = getattr(error, "sqlite_errorcode", 0) & 0xFF, f"the ledger cannot be {action}"
-    if number == sqlite3.SQLITE_FULL or (isinstance(error, OSError) and error.errno in DISK_FULL):
-        fix = f"Free some space where {path.parent} is, then call again."
-        return LedgerError(f"{what}: the disk is full", fix=fix, code="disk-full")
-    if number in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        fix = (
-            f"Ask the user to put back a copy of {path}, or to move it away: then everything has to be proven again, "
-            "and what was sent before is not known. Another --state-dir leaves the file as it is."
-        )
-        return LedgerError(f"{what}: the file is damaged", fix=fix, code="ledger-damaged")
-    if number == sqlite3.SQLITE_BUSY:
-        fix = f"Call again; if it repeats, end other prime-lab-mcp processes that use {path.parent}."
-        return LedgerError(f"{what}: another process holds it", fix=fix)
-    return LedgerError(f"{what}: {error}", fix=f"Check that {path.parent} is writable, then call again.")
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of the file at a path; None if there is none."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _require_not_emptied(path: Path) -> None:
-    """Raise for an empty file where the state directory shows that verdicts were recorded.
-
-    A server that starts at the same moment creates the file and fills it within a second.
-    """
-    used = any((path.parent / name).is_dir() for name in ("snapshots", "evals"))
-    for _ in range(10):
-        if not used or not path.exists() or path.stat().st_size or path.with_name(f"{path.name}-wal").exists():
-            return
-        time.sleep(0.1)
-    error = sqlite3.DatabaseError("the file is empty")
-    error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
-    raise error
-
-
-_JSON_COLUMNS = frozenset({"arguments", "sampling", "env_args", "toolchain", "findings", "data"})
 _MOST_CLASSES = 4_000
 """Number of fingerprints whose classes of verdicts stay in memory."""
-
-
-def _decoded(row: sqlite3.Row) -> dict[str, Any]:
-    return {k: json.loads(v) if k in _JSON_COLUMNS and isinstance(v, str) else v for k, v in dict(row).items()}
 
 
 def _class(row: sqlite3.Row) -> tuple[Any, ...]:

@@ -102,6 +102,23 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class SpendRow:
+    """US dollars of one intent. `amount` is what counts against the cap: the actual cost once that is known, else the
+    bound. `bound` is None for what nobody could price, and for rows older than the third schema."""
+
+    intent: str
+    amount: float
+    what: str
+    platform: Platform
+    asked: bool | None = None
+    bound: float | None = None
+    actual: float | None = None
+    workspace: str | None = None
+    environment: str | None = None
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Approval:
     """A confirmation token. `approved_at` is None until a person approves the token in a terminal."""
 

@@ -7,6 +7,7 @@ raise, so every function is wrapped, and a handler listens to the rubric's logge
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import functools
 import hashlib
@@ -25,6 +26,7 @@ from . import (
     judges,
     messages_v0,
     observer,
+    port_v0,
     scripted_rollouts_v0,
     side_effects,
     stored_rollouts_v0,
@@ -104,7 +106,7 @@ class AdapterV0(Adapter):
 
     def facts(self) -> FactsReply:
         parser = type(getattr(self.env, "parser", None)).__name__
-        return {
+        facts: FactsReply = {
             "args": list(_args(self.build)),
             "held_out": "eval_dataset" if self.train is not None and self.eval is not None else None,
             "parsers": [
@@ -114,6 +116,9 @@ class AdapterV0(Adapter):
                 if getattr(rubric, "parser", None) is not None and _takes(fn, "parser")
             ],
         }
+        with contextlib.suppress(Exception):  # Attributes of foreign classes may raise.
+            facts["port"] = port_v0.describe(self.env, self.leaves)
+        return facts
 
     def _info(self, fn: Any, weight: Any, rubric: Any) -> RewardReply:
         number = coercion.number(weight)

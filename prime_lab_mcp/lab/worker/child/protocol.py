@@ -237,12 +237,68 @@ class ParserReply(TypedDict):
     environment: str
 
 
+class PortFunctionReply(TypedDict):
+    """Where a function of a v0 environment stands. `free` are the variables of the function around it, by name."""
+
+    name: str
+    file: str
+    line: int
+    bound: bool
+    free: dict[str, dict[str, Any]]
+
+
+class PortClassReply(TypedDict):
+    """A class of a v0 package: a line inside of it, its bases in the package, and what its instance holds."""
+
+    name: str
+    file: str
+    line: int
+    own_bases: list[str]
+    held: dict[str, dict[str, Any]]
+
+
+class PortParserReply(TypedDict):
+    """A parser of a v0 environment. `kind` is the class of verifiers; `own` the class of the package, if any."""
+
+    kind: str
+    own: PortClassReply | None
+    fields: list[list[str]]
+    answer_field: str
+    extract: dict[str, Any]
+
+
+class PortRewardReply(TypedDict):
+    """A reward function of a v0 environment. `library` is its qualified name where verifiers defines it."""
+
+    name: str
+    weight: float | None
+    library: str
+    rubric: str
+    group: bool
+    function: PortFunctionReply
+    parser: PortParserReply | None
+    seconds: float | None
+
+
+class PortReply(TypedDict):
+    """What a port of a v0 environment needs to know beyond its rows."""
+
+    base: str
+    own: PortClassReply | None
+    max_turns: int | None
+    tools: list[PortFunctionReply]
+    rewards: list[PortRewardReply]
+    parser: PortParserReply | None
+    objects: list[str]
+
+
 class FactsReply(TypedDict):
     """The description of an environment. Some fields exist for one generation only."""
 
     args: list[ArgReply]
     held_out: str | None
     parsers: NotRequired[list[ParserReply]]
+    port: NotRequired[PortReply]
     excluded: NotRequired[list[str]]
     declared_task: NotRequired[str]
     other_tasks: NotRequired[list[str]]

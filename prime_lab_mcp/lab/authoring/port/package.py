@@ -1,0 +1,425 @@
+"""Writes the v1 package of a port, and lists what of the old environment is left."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from prime_lab_mcp.lab.authoring.port.description import CodePlace, OldEnvironment, OldParser
+from prime_lab_mcp.lab.authoring.port.functions import FunctionsModule, PortedReward
+from prime_lab_mcp.lab.authoring.port.interaction import PortedGame, PortedTool, port_game, port_tools
+from prime_lab_mcp.lab.authoring.port.rows import PortedRows
+from prime_lab_mcp.lab.authoring.port.source import NotPortable, OldPackage, offered_names, third_party
+from prime_lab_mcp.lab.authoring.template import PackageNames, python_literal, rename_code, set_constants
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.state.source_code import SourceCode
+
+TEMPLATE = Path("ported") / "ported_template"
+_OWN = PackageNames("ported_template", "ported-template", "PortedTemplate")
+_VERIFIERS = "verifiers>=0.4.0,<0.5"
+_MATH = "math-verify>=0.9,<0.10"
+_PLAIN = frozenset({"SingleTurnEnv", "MultiTurnEnv", "ToolEnv"})
+_SHOWN = 5
+_LONGEST = 300
+"""Most characters of the argument `rendering` of test_reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftPart:
+    """A part of the old environment that was not carried over, with its lines. `text` is foreign."""
+
+    part: str
+    why: str
+    place: CodePlace | None = None
+    text: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {"part": quote(self.part, 80)[1:-1], "why": self.why}
+        if self.place is not None and self.place.known:
+            shown |= {"file": self.place.path, "line": self.place.line}
+            if self.text:
+                shown["lines"] = quote(self.text, 300)
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class PortedEnvironment:
+    """A port: its files by path, what was carried over, and what is left."""
+
+    files: Mapping[str, str]
+    rewards: tuple[PortedReward, ...]
+    left: tuple[LeftPart, ...]
+    tools: tuple[PortedTool, ...] = ()
+    game: PortedGame | None = None
+    renderings: tuple[str, ...] = ()
+    """Ways to write an answer with every field of the parser, the most likely first."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldPort:
+    """All that is known about the environment to port. `arguments` are the parameters of `load_environment`."""
+
+    name: str
+    environment: OldEnvironment
+    source: SourceCode
+    main: str
+    requirements: Sequence[str]
+    arguments: Sequence[str] = ()
+
+
+@dataclass
+class _Writing:
+    """The port in the making."""
+
+    module: FunctionsModule
+    package: OldPackage
+    left: list[LeftPart] = field(default_factory=list)
+
+    def leave(self, part: str, error: NotPortable) -> None:
+        text = ""
+        if error.place.known and error.place.path in self.package.files:
+            text = _lines_at(self.package, error.place)
+        self.left.append(LeftPart(part, error.why, error.place, text))
+
+
+def build_port(templates: Path, names: PackageNames, old: OldPort, rows: PortedRows) -> PortedEnvironment:
+    """Make the files of the v1 package for a described v0 environment."""
+    texts = {p.name: p.read_text(encoding="utf-8") for p in sorted((templates / TEMPLATE).glob("*.py"))}
+    package = OldPackage(old.source, old.main, offered_names(texts["v0.py"]))
+    writing = _Writing(FunctionsModule(package, names.module), package)
+    rewards = _rewards(writing, old.environment)
+    tools, game = _interaction(writing, old.environment)
+    _arguments_left(writing, old, rows)
+    title = "The functions of the older environment, as they were."
+    written = writing.module.texts(title, game.text if game else "")
+    files = _package_files(texts, names, old, rows, rewards, tools, game, written, writing)
+    return PortedEnvironment(files, tuple(rewards), tuple(writing.left), tools, game, _renderings(old.environment))
+
+
+def left_findings(ported: PortedEnvironment) -> tuple[Finding, ...]:
+    """One warning that names what is left; rewards that are left come first."""
+    if not ported.left:
+        return ()
+    rewards = [p for p in ported.left if p.part.startswith("reward ")]
+    first = (rewards or list(ported.left))[0]
+    said = f"{quote(first.part, 80)[1:-1]}: {first.why}"
+    more = f", and {count(len(ported.left) - 1, 'other part')}" if len(ported.left) > 1 else ""
+    return (
+        Finding(
+            "port-left",
+            "warning",
+            f"not carried over: {said}{more}",
+            "Write these parts by hand: data.left has the lines of the old file, guide/migration the counterparts.",
+            str(first.place) if first.place is not None and first.place.known else None,
+            rows=tuple(p.as_json() for p in ported.left[:_SHOWN]),
+        ),
+    )
+
+
+def _rewards(writing: _Writing, old: OldEnvironment) -> list[PortedReward]:
+    ported = []
+    others = set(old.objects) - {"parser"}
+    for reward in old.rewards:
+        if reward.library and not reward.weight and reward.library != "method":
+            continue  # a metric of verifiers itself, such as num_turns
+        try:
+            found = writing.module.reward(reward)
+            asked = _asked(writing.package, reward.function.place) & others
+            if asked:
+                raise NotPortable(f"it asks for an object of the rubric: {sorted(asked)[0]}", reward.function.place)
+            ported.append(found)
+        except NotPortable as error:
+            writing.leave(f"reward {reward.name} (weight {reward.weight or 0:g})", error)
+    return ported
+
+
+def _asked(package: OldPackage, place: CodePlace) -> set[str]:
+    try:
+        node = package.definition(place)
+    except NotPortable:
+        return set()
+    return {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
+
+
+def _interaction(writing: _Writing, old: OldEnvironment) -> tuple[tuple[PortedTool, ...], PortedGame | None]:
+    """The tools or the turns of the environment, or an entry of `left` for what has none in v1."""
+    here = CodePlace(writing.package.main, 1)
+    if old.base not in _PLAIN:
+        writing.leave(
+            f"the class {old.base or 'of the environment'}",
+            NotPortable(
+                "only SingleTurnEnv, ToolEnv and MultiTurnEnv are carried over", _construction(writing, old) or here
+            ),
+        )
+        return (), None
+    try:
+        if old.base == "MultiTurnEnv":
+            return (), port_game(writing.module, old)
+        if old.own is not None:
+            raise NotPortable("it changes the class of verifiers", old.own.place)
+    except NotPortable as error:
+        writing.leave(f"the class {old.own.name if old.own else old.base}", error)
+    tools = []
+    for tool in old.tools:
+        try:
+            tools.append(port_tools(writing.module, tool))
+        except NotPortable as error:
+            writing.leave(f"tool {tool.name}", error)
+    return tuple(tools), None
+
+
+def _construction(writing: _Writing, old: OldEnvironment) -> CodePlace | None:
+    """The line where the environment is made."""
+    tree = writing.package.files[writing.package.main].tree
+    for node in ast.walk(tree) if tree is not None else ():
+        called = node.func if isinstance(node, ast.Call) else None
+        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        if name == old.base:
+            return CodePlace(writing.package.main, getattr(node, "lineno", 1))
+    return None
+
+
+def _arguments_left(writing: _Writing, old: OldPort, rows: PortedRows) -> None:
+    tree = writing.package.files[old.main].tree
+    load = next(
+        (
+            n
+            for n in (tree.body if tree is not None else ())
+            if isinstance(n, ast.FunctionDef) and n.name == "load_environment"
+        ),
+        None,
+    )
+    if old.arguments and load is not None:
+        place = CodePlace(old.main, load.lineno)
+        shown = ", ".join(n for n in old.arguments if n.isidentifier())
+        why = f"the rows and values are those of the defaults of {shown}"
+        first = writing.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
+        writing.left.append(LeftPart("arguments of load_environment", why, place, "\n".join(first)))
+    for split, taken in rows.counts.items():
+        total = rows.totals.get(split, taken)
+        if total > taken:
+            why = f"{taken:,} of {total:,} rows were taken, chosen at random"
+            writing.left.append(LeftPart(f"rows of the split {split}", why))
+
+
+def _lines_at(package: OldPackage, place: CodePlace) -> str:
+    """The old lines at a place: of a whole function where one begins there."""
+    lines = package.files[place.path].text.splitlines()
+    try:
+        node: ast.AST = package.definition(place)
+        last = getattr(node, "end_lineno", place.line)
+    except NotPortable:
+        last = place.line
+    return "\n".join(lines[place.line - 1 : last])
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _package_files(
+    texts: Mapping[str, str],
+    names: PackageNames,
+    old: OldPort,
+    rows: PortedRows,
+    rewards: Sequence[PortedReward],
+    tools: Sequence[PortedTool],
+    game: PortedGame | None,
+    written: Mapping[str, str],
+    writing: _Writing,
+) -> dict[str, str]:
+    taskset = "taskset_tools.py" if tools else "taskset_game.py" if game else "taskset.py"
+    chosen = ["__init__.py", "rows.py", "conversation.py", "v0.py"]
+    chosen += ["math_reward.py"] if writing.module.uses_math else []
+    chosen += ["game.py"] if game else []
+    files = {f"{names.module}/{n}": rename_code(texts[n], _OWN, names) for n in chosen}
+    files |= {f"{names.module}/{name}.py": text for name, text in written.items()}
+    files[f"{names.module}/taskset.py"] = _taskset_text(
+        rename_code(texts[taskset], _OWN, names), old, rows, rewards, game
+    )
+    if tools:
+        files[f"{names.module}/tools.py"] = _tools_text(rename_code(texts["tools.py"], _OWN, names), tools)
+    files |= {f"{names.module}/data/{split}.jsonl": text for split, text in rows.texts.items()}
+    files["pyproject.toml"] = _project_text(names, old, files, bool(tools or game))
+    files["README.md"] = _readme_text(names, old, rows, rewards, tools, game, writing.left)
+    return files
+
+
+def _taskset_text(
+    text: str, old: OldPort, rows: PortedRows, rewards: Sequence[PortedReward], game: PortedGame | None
+) -> str:
+    methods = "\n\n".join(_method_text(reward) for reward in rewards)
+    start, end = text.index("    @vf.reward(weight=1.0)"), text.index("    async def earned(")
+    text = text[:start] + (f"{methods}\n\n" if methods else "") + text[end:]
+    if not rewards:
+        text = re.sub(r"from \w+ import functions\n", "", text)
+    text = text.replace('answer: Any = ""', f"answer: {rows.answer_type}" + _default(rows.answer_type))
+    splits = list(rows.counts) or ["train"]
+    text = text.replace(
+        'split: Literal["train", "eval"] = "train"',
+        f"split: Literal[{', '.join(map(python_literal, splits))}] = {python_literal(splits[0])}",
+    )
+    turns = old.environment.max_turns
+    constants: dict[str, Any] = {"SYSTEM_PROMPT": rows.system_prompt}
+    if turns is not None:
+        constants["MAX_TURNS"] = turns if turns > 0 else None
+    if game is not None:
+        text = text.replace("functions.Game()", f"functions.{game.name}()")
+    return set_constants(text, constants)
+
+
+def _default(kind: str) -> str:
+    return {"str": ' = ""', "Any": ' = ""'}.get(kind, "")
+
+
+def _method_text(reward: PortedReward) -> str:
+    decorator = f"@vf.reward(weight={reward.weight!r})" if reward.weight else "@vf.metric"
+    parser = f", parser=functions.{reward.parser}" if reward.parser not in (None, "None") else ""
+    return (
+        f"    {decorator}\n"
+        f"    async def {reward.name}(self, trace: vf.Trace) -> float:\n"
+        f'        """As the function of the older environment."""\n'
+        f"        return await self.earned(functions.{reward.function}, trace{parser})"
+    )
+
+
+def _tools_text(text: str, tools: Sequence[PortedTool]) -> str:
+    start, end = text.index("    @vf.tool"), text.index("\n\nasync def result(")
+    methods = "\n\n".join(tool.text for tool in tools)
+    return text[:start] + methods + "\n" + text[end:]
+
+
+def _project_text(names: PackageNames, old: OldPort, files: Mapping[str, str], interactive: bool) -> str:
+    trees = [ast.parse(text) for path, text in files.items() if path.endswith(".py")]
+    roots = third_party(trees, (names.module, "verifiers"))
+    wanted = {r.lower() for r in roots}
+    needed = [_VERIFIERS]
+    if "math_verify" in wanted:
+        needed.append(_MATH)
+    theirs = _requirements(old.requirements)
+    matched = {r for r, name in theirs.items() if name.replace("-", "_") in wanted}
+    known = {name.replace("-", "_") for name in theirs.values()} | {"math_verify"}
+    if wanted - known:  # The name of a distribution may differ from that of its package.
+        matched = {r for r, name in theirs.items() if name not in ("datasets", "openai")}
+    needed += [r for r in theirs if r in matched and theirs[r] != "math-verify"]
+    document = tomlkit.document()
+    document["build-system"] = {"requires": ["hatchling"], "build-backend": "hatchling.build"}
+    document["project"] = {
+        "name": names.distribution,
+        "version": "0.1.0",
+        "description": f"Ported from the v0 environment {old.name} to verifiers v1.",
+        "readme": "README.md",
+        "requires-python": ">=3.11",
+        "tags": ["multi-turn" if interactive else "single-turn", "train", "eval"],
+        "dependencies": needed,
+    }
+    document["tool"] = {"hatch": {"build": {"targets": {"wheel": {"packages": [names.module]}}}}}
+    return tomlkit.dumps(document)
+
+
+def _requirements(stated: Iterable[str]) -> dict[str, str]:
+    """The requirements of the old package but for verifiers, with the names of their distributions."""
+    found = {}
+    for text in stated:
+        try:
+            name = canonicalize_name(Requirement(text).name)
+        except InvalidRequirement:
+            continue
+        if name != "verifiers":
+            found[text] = str(name)
+    return found
+
+
+def _readme_text(
+    names: PackageNames,
+    old: OldPort,
+    rows: PortedRows,
+    rewards: Sequence[PortedReward],
+    tools: Sequence[PortedTool],
+    game: PortedGame | None,
+    left: Sequence[LeftPart],
+) -> str:
+    kind = "with tools" if tools else "with several turns" if game else "with one reply"
+    counts = " and ".join(f"{n:,} rows in `{names.module}/data/{s}.jsonl`" for s, n in rows.counts.items())
+    table = "\n".join(
+        f"| `{r.name}` | {r.weight:g} | what the function `{r.function}` gives |" for r in rewards if r.weight
+    )
+    total = sum(r.weight for r in rewards if r.weight > 0)
+    listed = ", ".join(f"`{_cell(c)}`" for c in rows.columns)
+    metadata = f"\nTasks carry {listed} as metadata; the config's `where` selects by them." if listed else ""
+    shared = rows.system_prompt is not None
+    prompt = "The system prompt is `SYSTEM_PROMPT` in `taskset.py`." if shared else "There is no common system prompt."
+    parts = [
+        f"# {names.distribution}",
+        f"Ported from the v0 environment `{_cell(old.name)}`, {kind}. Its functions are those of that environment;\n"
+        "`test_reward` with `same_as` compares what both pay.",
+        f"## Dataset\n\nThe rows of the older environment: {counts or 'none'}.{metadata}",
+        f"## Input and output\n\nThe prompts are those of the older environment. {prompt}\n"
+        + (_tools_table(tools) if tools else "")
+        + "The functions of the older environment in `functions.py` read the reply, with the parsers in `v0.py`.",
+        f"## Reward\n\n| reward | weight | pays |\n| --- | --- | --- |\n{table}\n\n"
+        f"The weights add up to {total:g}. As in v0, a function that raises an exception gives 0.",
+        _left_section(left),
+        f"## Usage\n\n```\nvf-eval {names.distribution} -m MODEL -n 20 -r 4 --no-push\n```\n\n"
+        "| argument | default | meaning |\n| --- | --- | --- |\n"
+        f"| `split` | `{next(iter(rows.counts), 'train')}` | the split: {', '.join(f'`{s}`' for s in rows.counts)} |\n"
+        "| `where` | none | only tasks whose metadata have one of these values |",
+    ]
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _tools_table(tools: Sequence[PortedTool]) -> str:
+    listed = "\n".join(f"| `{tool.name}` |" for tool in tools)
+    return f"\n| tool |\n| --- |\n{listed}\n\n"
+
+
+def _left_section(left: Sequence[LeftPart]) -> str:
+    if not left:
+        return ""
+    lines = [
+        f"- {_cell(p.part)}: {p.why}"
+        + (f" (`{_cell(str(p.place))}` of the older package)" if p.place and p.place.known else "")
+        for p in left
+    ]
+    return "## Left\n\nNot carried over from the older environment:\n\n" + "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return quote(text, 120)[1:-1].replace("|", "/").replace("`", "'")
+
+
+# --- rendering -------------------------------------------------------------------------------------------------------
+
+
+def _renderings(old: OldEnvironment) -> tuple[str, ...]:
+    """Ways to write an answer, from the parsers: with all fields, with the answer's field alone, and bare."""
+    found: list[str] = []
+    for parser in [*(r.parser for r in old.rewards if r.weight), old.parser]:
+        if parser is not None:
+            found += _parser_renderings(parser)
+    return tuple(dict.fromkeys(text for text in (*found, "\\boxed{GOLD}", "GOLD") if len(text) <= _LONGEST))
+
+
+def _parser_renderings(parser: OldParser) -> list[str]:
+    gold = "GOLD"
+    if parser.extract.get("name") == "extract_boxed_answer":
+        gold = "\\boxed{GOLD}"
+    elif parser.extract.get("name") == "extract_hash_answer":
+        gold = "#### GOLD"
+    if parser.kind == "XMLParser":
+        tags = [parser.answer_field if parser.answer_field in names else names[0] for names in parser.fields]
+        if parser.answer_field not in tags:
+            return []
+        fields = [f"<{t}>\n{gold if t == parser.answer_field else '...'}\n</{t}>" for t in tags]
+        return ["\n".join(fields), f"<{parser.answer_field}>{gold}</{parser.answer_field}>"]
+    if parser.kind == "ThinkParser":
+        return [f"<think>\n...\n</think>\n{gold}"]
+    return [gold]

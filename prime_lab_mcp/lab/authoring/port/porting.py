@@ -1,0 +1,157 @@
+"""Ports a v0 environment of the workspace: loads the old environment in a worker, and writes the v1 package."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from prime_lab_mcp.lab.authoring.build import build_folder
+from prime_lab_mcp.lab.authoring.port.description import CodePlace, decode_description
+from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment, build_port, left_findings
+from prime_lab_mcp.lab.authoring.port.rows import MOST_ROWS, PortedRows, port_rows
+from prime_lab_mcp.lab.authoring.template import PackageNames
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+from prime_lab_mcp.lab.base.report import Finding, Next, Say
+from prime_lab_mcp.lab.datasets import task_golds
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_code import SourceCode, read_source
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import Case
+
+_TRIED = 4
+"""Tasks on which each way to write an answer is tried."""
+_SEARCHED = 200
+"""Rows in which golds are looked for."""
+_ROWS_SECONDS = 120.0
+EPSILON = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedPort:
+    """A package that was written beside the old one. `rendering` is the way to write an answer that earns most."""
+
+    ported: PortedEnvironment
+    rows: PortedRows
+    rendering: str | None
+    old: Snapshot
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return left_findings(self.ported)
+
+
+async def port_environment(lab: Lab, old: Snapshot, target: Path, names: PackageNames, say: Say) -> FinishedPort:
+    """Write the v1 package of a v0 environment into `target`.
+
+    Raises BadInput where the environment is no v0 environment or has no rows, and what `open_environment` raises.
+    """
+    source = await anyio.to_thread.run_sync(read_source, old)
+    async with open_environment(lab, old, progress=say) as found:
+        if found.api != "v0":
+            raise BadInput(
+                f"{old.name} is an environment for v1 already",
+                fix="Name a v0 environment, or work on this one with edit_environment.",
+                code="bad-argument",
+                next=(Next("test_reward", "proves the reward of the environment", {"environment": old.relative}),),
+            )
+        await say("reading the rows and the rewards of the old environment")
+        traits = await found.worker.facts()
+        if not traits.port:
+            raise LabError(
+                f"{old.name} could not be described by its interpreter",
+                fix="Call check_environment of the old environment: its findings say what to mend.",
+                code="worker-nonsense",
+            )
+        rows, read = await _rows(found.worker)
+        if not rows.counts:
+            raise BadInput(
+                f"{old.name} has no rows, so there is nothing to port",
+                fix="Call check_environment of the old environment.",
+                code="bad-argument",
+                next=(Next("check_environment", "says why it has no rows", {"environment": old.relative}),),
+            )
+        port = OldPort(
+            old.name,
+            decode_description(traits.port, [f.path for f in source.files]),
+            source,
+            _main_file(source, old),
+            old.manifest.requirements,
+            tuple(a.name for a in traits.args),
+        )
+        built = await anyio.to_thread.run_sync(build_port, lab.settings.templates, names, port, rows)
+        await say("trying how an answer is written")
+        rendering = await _best_rendering(found.worker, read, built.renderings)
+    await anyio.to_thread.run_sync(_write, target, built)
+    return FinishedPort(built, rows, rendering, old)
+
+
+async def _rows(worker: Worker) -> tuple[PortedRows, Sequence[Row]]:
+    splits, totals = {}, {}
+    for split in ("train", "eval"):
+        found = await worker.rows(limit=MOST_ROWS, split=split, timeout=_ROWS_SECONDS)
+        splits[split], totals[split] = found.rows, found.total or len(found.rows)
+    return port_rows(splits, totals), splits["train"] or splits["eval"]
+
+
+def _main_file(source: SourceCode, old: Snapshot) -> str:
+    """The file that defines `load_environment`. Raises BadInput where none does, or several do."""
+    files = [
+        f.path
+        for f in source.files
+        if f.tree is not None
+        and any(
+            isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == "load_environment" for n in f.tree.body
+        )
+    ]
+    module = old.manifest.module or ""
+    named = [p for p in files if p.removeprefix("src/").split("/")[0].removesuffix(".py") == module]
+    chosen = named or files
+    if len(chosen) != 1:
+        raise BadInput(
+            f"{len(chosen)} files of {old.name} define load_environment",
+            fix="Let one file of the old package define it, then call create_environment again.",
+            code="bad-argument",
+            where=str(CodePlace(chosen[0], 1)) if chosen else None,
+            next=(Next("read_environment", "shows its files", {"environment": old.relative}),),
+        )
+    return chosen[0]
+
+
+def _write(target: Path, built: PortedEnvironment) -> None:
+    with build_folder(target) as folder:
+        for path, text in built.files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+
+
+async def _best_rendering(worker: Worker, rows: Sequence[Row], renderings: Sequence[str]) -> str | None:
+    """The way to write an answer in which golds earn most, if they earn more than the answers of other tasks do."""
+    candidates = task_golds.gold_candidates(list(rows[:_SEARCHED]))
+    golds = candidates[0].golds[:_TRIED] if candidates else ()
+    if not golds or not renderings:
+        return None
+    cases: list[tuple[int, bool, Case]] = []
+    for number, text in enumerate(renderings):
+        for place, gold in enumerate(golds):
+            for other in {place, place - 1}:
+                said = golds[other].form(0)
+                if other != place and said == gold.form(0):
+                    continue
+                message = {"role": "assistant", "content": text.replace("GOLD", said)}
+                cases.append((number, other == place, Case(f"{number}/{place}/{other}", gold.row, [message])))
+    scored = await worker.score([case for _, _, case in cases])
+    best, most = None, 0.0
+    for number, text in enumerate(renderings):
+        earned = [(right, s.reward or 0.0) for (n, right, _), s in zip(cases, scored, strict=True) if n == number]
+        golden, wrong = [r for right, r in earned if right], [r for right, r in earned if not right]
+        mean = sum(golden) / len(golden)
+        if mean > most + EPSILON and (not wrong or mean > sum(wrong) / len(wrong) + EPSILON):
+            best, most = text, mean
+    return best

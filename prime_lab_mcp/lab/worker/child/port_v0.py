@@ -1,0 +1,190 @@
+"""Describes a loaded v0 environment for a port to v1: its functions by their place, weights, parsers, tools and game.
+
+The description names files, lines and constants. The code itself is read by the server, from the files.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import math
+from typing import Any
+
+from . import coercion
+from .protocol import PortClassReply, PortFunctionReply, PortParserReply, PortReply, PortRewardReply
+
+_LARGEST = 20_000
+"""Most characters of a constant that is carried into the new package."""
+_DEPTH = 4
+
+
+def describe(env: Any, leaves: list[Any]) -> PortReply:
+    """Describe a v0 environment. `leaves` are its rubrics, which have no rubrics of their own."""
+    rewards = [
+        _reward(getattr(fn, "_fn", fn), weight, rubric)
+        for rubric in leaves
+        for fn, weight in zip(rubric.funcs, rubric.weights)  # noqa: B905
+    ]
+    return {
+        "base": _base(type(env)),
+        "own": None if _foreign(type(env)) else _class(env),
+        "max_turns": _integer(getattr(env, "max_turns", None)),
+        "tools": [_function(tool) for tool in getattr(env, "tools", None) or []],
+        "rewards": rewards,
+        "parser": _parser(getattr(env, "parser", None)),
+        "objects": sorted({coercion.text(n, 100) for r in leaves for n in getattr(r, "class_objects", {})}),
+    }
+
+
+def _foreign(thing: Any) -> bool:
+    return str(getattr(thing, "__module__", "")).split(".")[0] == "verifiers"
+
+
+def _base(kind: type) -> str:
+    """The name of the nearest class of verifiers."""
+    return next((c.__name__ for c in kind.__mro__ if _foreign(c)), "")
+
+
+def _reward(fn: Any, weight: Any, rubric: Any) -> PortRewardReply:
+    owner = getattr(fn, "__self__", None)
+    library = ""
+    inner = inspect.unwrap(fn) if callable(fn) else fn
+    if _foreign(inner):
+        library = coercion.text(getattr(inner, "__qualname__", ""), 200)
+    elif owner is not None:
+        library = "method"
+    parser = getattr(rubric, "parser", None)
+    if library.endswith("format_reward_func"):
+        parser = _cells(inner).get("self", parser)
+    return {
+        "name": coercion.text(getattr(fn, "__name__", type(fn).__name__), 200),
+        "weight": coercion.number(weight),
+        "library": library,
+        "rubric": type(rubric).__name__,
+        "group": _is_group(rubric, fn),
+        "function": _function(fn),
+        "parser": _parser(parser),
+        "seconds": coercion.number(getattr(rubric, "timeout_seconds", None)),
+    }
+
+
+def _is_group(rubric: Any, fn: Any) -> bool:
+    try:
+        return bool(rubric._is_group_func(fn))
+    except Exception:
+        return False
+
+
+def _function(fn: Any, depth: int = _DEPTH) -> PortFunctionReply:
+    """Where a function stands, and the values of the variables that it takes from the function around it."""
+    inner = inspect.unwrap(fn) if callable(fn) else fn
+    code = getattr(inner, "__code__", None)
+    return {
+        "name": coercion.text(getattr(inner, "__name__", type(inner).__name__), 200),
+        "file": coercion.text(getattr(code, "co_filename", ""), 2000),
+        "line": int(getattr(code, "co_firstlineno", 0)),
+        "bound": getattr(fn, "__self__", None) is not None,
+        "free": {coercion.text(n, 200): _value(v, depth - 1) for n, v in _cells(inner).items()} if depth else {},
+    }
+
+
+def _cells(fn: Any) -> dict[str, Any]:
+    names = getattr(getattr(fn, "__code__", None), "co_freevars", ())
+    found = {}
+    for name, cell in zip(names, getattr(fn, "__closure__", None) or ()):  # noqa: B905
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
+
+
+def _value(value: Any, depth: int) -> dict[str, Any]:
+    """A variable as a constant, a parser, a function, or the name of its type."""
+    if _plain(value):
+        return {"constant": coercion.to_json(value)}
+    if isinstance(value, set | frozenset) and _plain(sorted(value, key=repr)):
+        return {"constant": coercion.to_json(sorted(value, key=repr)), "type": "set"}
+    if isinstance(value, tuple) and _plain(list(value)):
+        return {"constant": coercion.to_json(list(value)), "type": "tuple"}
+    if callable(getattr(value, "parse_answer", None)):
+        return {"parser": _parser(value)}
+    if inspect.isfunction(value):
+        return {"function": _function(value, depth)}
+    return {"other": type(value).__name__}
+
+
+def _plain(value: Any) -> bool:
+    """Whether JSON gives the value back unchanged."""
+    try:
+        written = json.dumps(value, allow_nan=False)
+        return len(written) <= _LARGEST and _same(value, json.loads(written))
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _same(left: Any, right: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(_same(left[k], right[k]) for k in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return bool(left == right)
+
+
+def _parser(parser: Any) -> PortParserReply | None:
+    if parser is None:
+        return None
+    fields = [[coercion.text(n, 200) for n in names] for _, names in getattr(parser, "_fields", [])]
+    own = not _foreign(type(parser))
+    return {
+        "kind": _base(type(parser)),
+        "own": _class(parser) if own else None,
+        "fields": fields,
+        "answer_field": coercion.text(getattr(parser, "answer_field", "answer"), 200),
+        "extract": _extract(getattr(parser, "extract_fn", None)),
+    }
+
+
+def _extract(fn: Any) -> dict[str, Any]:
+    """The function that a parser applies: `none`, one of verifiers with its arguments, or one of the package."""
+    arguments: dict[str, Any] = {}
+    if isinstance(fn, functools.partial) and not fn.args and _plain(dict(fn.keywords)):
+        fn, arguments = fn.func, dict(fn.keywords)
+    name = getattr(fn, "__name__", "")
+    if fn is None or (_foreign(fn) and name == "<lambda>"):
+        return {"kind": "none"}
+    if _foreign(fn):
+        return {"kind": "library", "name": coercion.text(name, 200), "arguments": coercion.to_json(arguments)}
+    if inspect.isfunction(fn) and not arguments:
+        return {"kind": "function", "function": _function(fn)}
+    return {"kind": "other", "name": type(fn).__name__}
+
+
+def _class(instance: Any) -> PortClassReply:
+    """A class of the package, by a line inside of it, and the constants that its instance holds."""
+    kind = type(instance)
+    functions = list(map(inspect.unwrap, filter(inspect.isfunction, vars(kind).values())))
+    code = next((f.__code__ for f in functions), None)
+    held = {}
+    for name, value in vars(instance).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            continue
+        held[coercion.text(name, 200)] = _value(value, 2)
+    return {
+        "name": coercion.text(kind.__name__, 200),
+        "file": coercion.text(getattr(code, "co_filename", ""), 2000),
+        "line": int(getattr(code, "co_firstlineno", 0)),
+        "own_bases": [
+            coercion.text(c.__name__, 200)
+            for c in kind.__mro__[1:]
+            if not _foreign(c) and c.__module__ not in ("builtins", "abc", "typing")
+        ],
+        "held": held,
+    }
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

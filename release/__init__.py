@@ -1,0 +1,1 @@
+"""What a release consists of, built from one version: `make release` (docs/releasing.md)."""

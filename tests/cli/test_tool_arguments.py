@@ -1,0 +1,97 @@
+"""Arguments of tools in a terminal: by the schema that clients see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.cli import main as command_line
+from prime_lab_mcp.cli.main import main
+from prime_lab_mcp.cli.tool_arguments import parse_pairs, tool_help, usage_of_tool
+from prime_lab_mcp.tools import WORKFLOW
+from tests.support.laws import every
+
+
+def parsed(tool: str, *words: str) -> dict[str, Any]:
+    return parse_pairs(words, tool_help(tool))
+
+
+@every("name", WORKFLOW)
+def test_the_help_of_each_tool_names_all_its_arguments(name: str) -> None:
+    tool = tool_help(name)
+    assert tool is not None
+    printed = usage_of_tool(tool)
+    assert f"call {name}" in printed
+    assert [argument for argument in tool.arguments if f"\n  --{argument}" not in printed] == []
+    assert [line for line in printed.splitlines() if len(line) > 130] == []
+
+
+def test_help_of_a_tool_is_printed_and_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["call", "--rehearsal", "test_reward", "--help"]) == 0
+    assert "1 to 200; default: 8" in capsys.readouterr().out
+
+
+def test_the_help_of_call_lists_the_tools(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["call", "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert [name for name in WORKFLOW if f"\n  {name} " not in printed] == []
+    assert main(["call"]) == 2
+    assert "workflow_status" in capsys.readouterr().err
+
+
+def test_no_argument_of_a_tool_is_taken_by_the_command_itself() -> None:
+    call = command_line._parsers()[1]
+    own = {option.removeprefix("--").replace("-", "_") for option in call._option_string_actions}
+    taken = [(name, argument) for name in WORKFLOW for argument in getattr(tool_help(name), "arguments", ())]
+    assert [pair for pair in taken if pair[1] in own] == []
+
+
+def test_a_text_stays_a_text_and_a_number_becomes_one() -> None:
+    assert parsed("run_eval", "--environment", "123", "--num_examples", "8") == {
+        "environment": "123",
+        "num_examples": 8,
+    }
+    assert parsed("run_eval", "--environment=true", "--wait-seconds=9") == {"environment": "true", "wait_seconds": 9}
+
+
+def test_a_switch_needs_no_value_and_has_an_opposite() -> None:
+    assert parsed("run_eval", "--dry_run", "--environment", "e") == {"dry_run": True, "environment": "e"}
+    assert parsed("test_reward", "--no-probes", "--environment", "e") == {"probes": False, "environment": "e"}
+    assert parsed("test_reward", "--probes", "false") == {"probes": False}
+
+
+def test_a_list_is_json_or_repeated() -> None:
+    both = {"environments": ["a/b@1", "c/d@2"]}
+    assert parsed("write_training_config", "--environments", '["a/b@1", "c/d@2"]') == both
+    assert parsed("write_training_config", "--environments", "a/b@1", "--environments", "c/d@2") == both
+
+
+def test_what_the_schema_does_not_know_is_passed_on_for_the_call_to_refuse() -> None:
+    assert parsed("run_eval", "--nonsense", "1") == {"nonsense": 1}
+    with pytest.raises(ValueError, match="expected --name value"):
+        parsed("run_eval", "environment")
+
+
+@pytest.mark.parametrize("amount", ["x", "-1", "nan", "1e9"])
+def test_an_amount_that_is_none_is_refused_in_words(amount: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([f"--max-spend={amount}"])
+    assert ended.value.code == 2
+    assert "give US dollars between 0 and 1,000,000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["x", "127.0.0.1:99999", "127.0.0.1:-1", "[::1", ":", "1.2.3.4:80", "a..b:80"])
+def test_an_address_that_cannot_be_served_is_refused_in_words(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "token").write_text("t" * 40, encoding="ascii")
+    (tmp_path / "token").chmod(0o600)
+    folders = ["--workspace", str(tmp_path / "workspace"), "--state-dir", str(tmp_path / "state")]
+    token = ["--http-token-file", str(tmp_path / "token")] if address == "a..b:80" else []
+    assert main(["serve", *folders, "--http", address, *token]) == 2
+    printed = capsys.readouterr().err
+    assert "Traceback" not in printed
+    assert printed.startswith("prime-lab-mcp: ")

@@ -1,0 +1,92 @@
+"""A run on the page: its curves, anomalies and checkpoints, read once for everybody who looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import httpx
+import pytest
+
+from prime_lab_mcp.dashboard import runs
+from prime_lab_mcp.lab.base.errors import PrimeError
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.training.anomalies import Anomaly
+from prime_lab_mcp.lab.training.watch import RunReading
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def readings(monkeypatch: pytest.MonkeyPatch, lab: Lab) -> list[dict[str, Any]]:
+    """What the platform was asked for. It tells of a run of 2,000 steps, half done."""
+    lab.ledger.record_run(Run("run_1", "training", "sums", lab.key, "key", lab.platform, max_cost=9.0))
+    asked: list[dict[str, Any]] = []
+    rows = [{"step": step, "reward/mean": step / 2000, "eval/held/avg@4": 0.5} for step in range(1000)]
+
+    async def watch_run(lab: Lab, id: str, known: Run | None, **given: Any) -> RunReading:
+        asked.append({"id": id, **given})
+        await anyio.lowlevel.checkpoint()
+        return RunReading(
+            {"status": "RUNNING", "max_steps": 2000},
+            rows,
+            {"total_cost_usd": 2.5},
+            [{"step": 500, "id": "<b>ckpt</b>", "status": "READY"}],
+            {},
+            {},
+            (Anomaly("stall", "stop", 900, "no step for an hour", "Stop it."),),
+            {"logs": PrimeError("the logs are not there", fix="Wait.")},
+        )
+
+    monkeypatch.setattr(runs, "watch_run", watch_run)
+    return asked
+
+
+async def test_a_run_shows_its_curves_anomalies_checkpoints_and_money(
+    page: httpx.AsyncClient, readings: list[dict[str, Any]]
+) -> None:
+    run = (await page.get("/api/runs/run_1")).json()
+    assert (run["status"], run["step"], run["max_steps"], run["spend"], run["bound"]) == (
+        "RUNNING",
+        999,
+        2000,
+        2.5,
+        9.0,
+    )
+    series = {one["name"]: one["points"] for one in run["series"]}
+    assert series["reward"][0] == [0, 0.0]
+    assert series["reward"][-1] == [999, 0.4995]
+    assert len(series["reward"]) <= 601
+    assert any(name.startswith("held-out") for name in series)
+    assert [(one["code"], one["since_step"]) for one in run["anomalies"]] == [("stall", 900)]
+    assert run["checkpoints"][0]["id"] == "<b>ckpt</b>"
+    assert run["missing"] == {"logs": "the logs are not there"}
+    assert run["live"] is True
+
+
+async def test_everybody_who_looks_shares_one_reading_that_writes_nothing(
+    page: httpx.AsyncClient, readings: list[dict[str, Any]]
+) -> None:
+    answers: list[int] = []
+
+    async def look() -> None:
+        answers.append((await page.get("/api/runs/run_1")).status_code)
+
+    async with anyio.create_task_group() as viewers:
+        for _ in range(5):
+            viewers.start_soon(look)
+    assert answers == [200] * 5
+    assert readings == [{"id": "run_1", "count_cost": False}]
+
+
+async def test_a_platform_that_does_not_answer_is_502_with_its_reason(
+    page: httpx.AsyncClient, readings: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(*given: Any, **more: Any) -> RunReading:
+        raise PrimeError("the platform does not answer", fix="Try again.", code="platform-unreachable")
+
+    monkeypatch.setattr(runs, "watch_run", silent)
+    answer = await page.get("/api/runs/run_1")
+    assert (answer.status_code, answer.json()["error"]) == (502, "the platform does not answer")

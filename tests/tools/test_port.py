@@ -1,0 +1,61 @@
+"""`create_environment(port=...)` makes a v1 package of a v0 one; `test_reward(same_as=...)` proves each component."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools.registry import TOOLS
+from tests.support.older_environments import DIRTY, OLDER
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.rotate(share=4, group="ports of older environments"),
+    pytest.mark.usefixtures("shared_interpreters"),
+]
+FEW: dict[str, Any] = {"examples": 2, "probes": False}
+
+
+async def ported(calls: Calls, name: str) -> Report:
+    OLDER[name].write(calls.lab.workspace.environments, f"{name}_v0")
+    return await calls.execute("create_environment", {"name": f"{name}_v1", "port": f"{name}_v0"})
+
+
+def verdicts(report: Report) -> dict[str, str]:
+    return {c["name"]: c["verdict"] for c in report.data["same_as"]["components"]}
+
+
+@pytest.mark.parametrize("name", sorted(OLDER))
+async def test_a_port_pays_equal_on_every_component_that_was_carried_over(lab: Lab, name: str) -> None:
+    calls, old = Calls(lab, TOOLS, References()), OLDER[name]
+    report = await ported(calls, name)
+    assert report.status == "passed", report.findings
+    assert {r["name"]: r["weight"] for r in report.data["rewards"]} == old.weights
+    assert tuple(p["part"] for p in report.data["left"]) == old.left
+    assert report.data.get("rendering", old.rendering) == old.rendering
+    (then,) = report.next
+    proof = await calls.execute(then.tool, {**(then.arguments or {}), **FEW})
+    same = proof.data["same_as"]
+    carried = {n: v for n, v in verdicts(proof).items() if n in old.weights}
+    assert carried == dict.fromkeys(old.weights, "equal"), (proof.summary, same)
+    assert (same["differ"], same["unmatched_tasks"], same["other_starts"]) == (0, 0, 0)
+    assert same["verdict"] == ("equal" if old is not DIRTY else "differs")
+
+
+async def test_a_halved_weight_is_no_equal_port(lab: Lab) -> None:
+    calls = Calls(lab, TOOLS, References())
+    report = await ported(calls, "parsed")
+    taskset = lab.workspace.environments / "parsed_v1" / "parsed_v1" / "taskset.py"
+    text = taskset.read_text(encoding="utf-8")
+    assert "@vf.reward(weight=0.5)" in text
+    taskset.write_text(text.replace("@vf.reward(weight=0.5)", "@vf.reward(weight=0.25)"), encoding="utf-8")
+    proof = await calls.execute("test_reward", {**(report.next[0].arguments or {}), **FEW})
+    assert (proof.status, proof.data["same_as"]["verdict"]) == ("failed", "differs")
+    assert "weight-differs" in verdicts(proof).values()
+    assert any(f.code == "reward-differs" and "weighs" in f.message for f in proof.findings)
