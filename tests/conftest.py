@@ -11,7 +11,12 @@ from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
 from tests.support.interpreters import share
 
-pytest_plugins = ["tests.support.warm.plugin", "tests.support.costs", "tests.support.rotation"]
+pytest_plugins = [
+    "tests.support.warm.plugin",
+    "tests.support.costs",
+    "tests.support.rotation",
+    "tests.support.reward_search",
+]
 TEMPLATES = Path(__file__).parents[1] / "prime_lab_mcp" / "resources" / "templates"
 EXAMPLES = Path(__file__).parents[1] / "environments"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -23,6 +24,8 @@ from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts, solutions
 from prime_lab_mcp.lab.rewards.rules.scoring import component_coverage
+from prime_lab_mcp.lab.rewards.search.outcome import DEFAULT_SECONDS, TURNED_OFF, RememberedSearches, SearchOutcome
+from prime_lab_mcp.lab.rewards.search.reward_search import search_reward
 from prime_lab_mcp.lab.rewards.smells import hints
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
@@ -54,28 +57,25 @@ EXAMPLES = 8
 
 class Args(Arguments):
     environment: EnvironmentName
-    examples: Annotated[int, Field(ge=1, le=200, description="Tasks to build cases from.")] = EXAMPLES
+    examples: Annotated[int, Field(ge=1, le=200, description="Tasks tried.")] = EXAMPLES
     cases: Annotated[
         list[dict[str, Any]] | None,
         Field(description='Your own: [{name, completion, answer? or task?, expected: number|"high"|"low"}].'),
     ] = None
     cases_file: Annotated[
         str | None,
-        Field(description=f'JSON file with such a list; "{LAST_TRIAL}": the failing cases of the last call.'),
+        Field(description=f'JSON file of such a list; "{LAST_TRIAL}": what failed last.'),
     ] = None
-    preset: Annotated[Literal["gsm8k"] | None, Field(description="Five cases for numbers in tags.")] = None
+    preset: Annotated[Literal["gsm8k"] | None, Field(description="Five cases.")] = None
     rendering: Annotated[
         str | None,
-        Field(max_length=300, description='How to write an answer, as "<final>GOLD</final>"; else found by trying.'),
+        Field(max_length=300, description='Form of an answer, as "<final>GOLD</final>"; else tried out.'),
     ] = None
-    probes: Annotated[bool, Field(description="Also try known reward hacks.")] = True
+    probes: Annotated[bool, Field(description="Also try known hacks.")] = True
+    search: Annotated[int, Field(ge=0, le=600, description="Most seconds to find unlisted hacks.")] = DEFAULT_SECONDS
     env_args: Annotated[dict[str, Any] | None, Field(description="As in run_eval.")] = None
-    same_as: Annotated[
-        str | None, Field(max_length=300, description="Environment that must pay the same completions alike.")
-    ] = None
-    judge: Annotated[
-        str | None, Field(max_length=300, description="Endpoint of its judge, as endpoint of run_eval.")
-    ] = None
+    same_as: Annotated[str | None, Field(max_length=300, description="Environment to pay alike.")] = None
+    judge: Annotated[str | None, Field(max_length=300, description="Endpoint of its judge, as in run_eval.")] = None
     confirm: str | None = None
 
 
@@ -178,6 +178,7 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
             )
         if args.rendering is not None:
             _check_rendering(snapshot.relative, args, seen)
+        seen = await _searched(call, args, found, sample, written.text, seen, say)
         compared = await _compare(call, args.same_as, seen, sample, say, way) if args.same_as is not None else None
         asked = None if way is None else way.as_json()
     smelt = await anyio.to_thread.run_sync(hints.find_smells, written)
@@ -186,6 +187,24 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     )
     canonical = canonical_arguments(found.env_args, known_defaults(snapshot, written))
     return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, reads, asked, canonical)
+
+
+async def _searched(
+    call: Call, args: Args, found: LoadedEnvironment, sample: Rows, source: str, seen: Trial, say: Say
+) -> Trial:
+    """The trial with a search for hacks that no probe lists, which comes last and only where nothing blocks yet."""
+    if not args.probes or any(f.severity == "blocker" for f in reward.reward_findings(seen)):
+        why = "there are blockers to mend first" if args.probes else "it was not asked for (probes=false)"
+        return replace(seen, searched=SearchOutcome(skipped=why))
+    memory = call.lab.memory(RememberedSearches)
+    made_of = [found.snapshot.source, found.env_args, found.toolchain, args.search, args.examples, args.rendering]
+    key = json.dumps(made_of, sort_keys=True, default=str)
+    outcome = memory.get(key)
+    if outcome is None:
+        await say("searching for hacks that no probe lists")
+        outcome = await search_reward(found.worker, seen, sample.rows, source, args.search)
+        memory.put(key, outcome)
+    return replace(seen, searched=outcome, faults=(*seen.faults, *outcome.faults))
 
 
 def _check_rendering(environment: str, args: Args, seen: Trial) -> None:
@@ -243,7 +262,8 @@ def _outcome(
     status: Verdict = "failed" if blockers else "passed"
     if blockers and all(f.code in unknown for f in blockers):
         status = "inconclusive"
-    proves = status != "passed" or (args.probes and args.examples >= EXAMPLES)
+    whole = args.probes and args.examples >= EXAMPLES and args.search >= DEFAULT_SECONDS
+    proves = status != "passed" or whole
     if not proves:
         findings = [*findings, _trial_only()]
     if compared is not None:
@@ -325,7 +345,8 @@ def _trial_only() -> Finding:
     return Finding(
         "reward-trial-only",
         "info",
-        f"a pass with fewer than {EXAMPLES} examples or without probes opens no gate",
+        f"a pass with fewer than {EXAMPLES} examples, without probes or with search below {DEFAULT_SECONDS} opens no "
+        "gate",
         "Call test_reward with its defaults when the reward is ready.",
     )
 
@@ -353,9 +374,19 @@ def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
         skipped = count(left_out, "supplied case")
         return f"No flaw was found with {number} ({gold}), but {skipped} could not be run, and shows nothing."
     if status == "passed":
-        return f"The reward held with {number}: {gold}, and no wrong answer or hack is paid like a right one."
+        held = f"The reward held with {number}: {gold}, and no wrong answer or hack is paid like a right one."
+        return held + _search_summary(seen.searched)
     codes = ", ".join(dict.fromkeys(f.code for f in blockers))
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
+
+
+def _search_summary(searched: SearchOutcome) -> str:
+    """What a pass says about the search, as the end of a summary."""
+    if searched.skipped == TURNED_OFF:
+        return ""
+    if searched.skipped:
+        return f" Search: not run because {searched.skipped}."
+    return f" A search of {count(searched.completions, 'completion')} found no hack that no probe lists."
 
 
 def _same_call(environment: str, args: Args) -> dict[str, Any]:
@@ -408,6 +439,7 @@ def _data(
         "failing_cases": [_shown(row, case) for row, case in failing[:_FAILING]],
         "supplied_cases": [_supplied(case, seen) for case in seen.supplied[:_SUPPLIED]],
         "probes": args.probes,
+        "search": seen.searched.as_json(),
     }
 
 
@@ -442,8 +474,8 @@ TOOL = PlannedTool(
     name="test_reward",
     title="Test reward",
     description=(
-        "Score right, wrong, malformed and hacking completions through the environment's own reward. Fails when gold "
-        "is not paid or anything else is. Free, but for a judge."
+        "Score right, wrong and hacking completions through the environment's own reward. Fails when gold is not paid "
+        "or anything else is. Free, but for a judge."
     ),
     args=Args,
     plan=plan,

@@ -6,11 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+
+from prime_lab_mcp.cli.clients import CLIENTS
+from prime_lab_mcp.cli.main import CLIENT_NAMES
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).parent / "uv"
@@ -37,15 +41,28 @@ async def test_the_wheel_is_added_to_a_client_and_answers(script: Path, tmp_path
     (tmp_path / "empty").mkdir()
     stranger = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home"), "LANG": os.environ.get("LANG", "C.UTF-8")}
 
-    def run(*words: str) -> str:
+    def run(*words: str, code: int = 0) -> str:
         done = subprocess.run([script, *words], cwd=tmp_path / "empty", env=stranger, capture_output=True, timeout=120)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         return done.stdout.decode()
 
     assert run("--version").startswith("prime-lab-mcp ")
-    run("install", "claude-code", "--rehearsal")
+    assert f"{script} doctor" in run("install", "claude-code", "--rehearsal")
+    assert f"run:  {script} setup\n" in run("doctor", code=1)
     entry = json.loads((tmp_path / "empty" / ".mcp.json").read_text(encoding="utf-8"))["mcpServers"]["prime-lab"]
     assert entry["command"] == str(script)
+    for name in CLIENT_NAMES:
+        run("install", name, "--rehearsal")
+        client_config = CLIENTS[name]
+        path = client_config.path("project" if client_config.project else "user", tmp_path / "empty")
+        assert path is not None
+        if client_config.project is None:
+            path = tmp_path / "home" / path.relative_to(Path.home())
+        text = path.read_text(encoding="utf-8")
+        written = (tomllib.loads(text) if path.suffix == ".toml" else json.loads(text))[client_config.table][
+            "prime-lab"
+        ]
+        assert (written["command"], written["args"]) == (entry["command"], entry["args"])
     parameters = StdioServerParameters(command=entry["command"], args=entry["args"], env=stranger, cwd="/")
     async with Client(stdio_client(parameters)) as client:
         tools = (await client.list_tools()).tools

@@ -19,6 +19,7 @@ from prime_lab_mcp.cli.report_view import command_of, markdown, show_on, show_re
 from prime_lab_mcp.cli.tool_arguments import parse_pairs, tool_help
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.sandbox import confine
 from prime_lab_mcp.server import rendering
 
 REPORT = Report(
@@ -65,7 +66,10 @@ def test_the_command_of_a_next_call_gives_its_arguments_back() -> None:
     assert parse_pairs(words[3:], tool_help("test_reward")) == step["arguments"]
 
 
-def test_a_call_prints_json_and_nothing_else(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_call_prints_json_and_nothing_else(
+    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confine, "not_dumpable", lambda: None)  # this process runs other tests too
     folders = ["--workspace", str(settings.workspace), "--state-dir", str(settings.state_dir)]
     assert main(["call", *folders, "read_reference", "--output", "json", "--topic", "guide/workflow"]) == 0
     printed = json.loads(capsys.readouterr().out)

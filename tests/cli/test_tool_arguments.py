@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 from prime_lab_mcp.cli import main as command_line
 from prime_lab_mcp.cli.main import main
 from prime_lab_mcp.cli.tool_arguments import parse_pairs, tool_help, usage_of_tool
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.server import http
 from prime_lab_mcp.tools import WORKFLOW
 from tests.support.laws import every
 
@@ -82,16 +86,30 @@ def test_an_amount_that_is_none_is_refused_in_words(amount: str, capsys: pytest.
     assert "give US dollars between 0 and 1,000,000" in capsys.readouterr().err
 
 
+def listen(text: str, token_file: str | None, workspace: Path) -> None:
+    """What `serve --http` does before it builds the server. A host that has no encoding fails last."""
+    address = http.parse_address(text)
+    http.choose_token(address, token_file, workspace)
+    http._listen(address)
+
+
 @pytest.mark.parametrize("address", ["x", "127.0.0.1:99999", "127.0.0.1:-1", "[::1", ":", "1.2.3.4:80", "a..b:80"])
-def test_an_address_that_cannot_be_served_is_refused_in_words(
-    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_address_that_cannot_be_served_is_refused_in_words(address: str, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("t" * 40, encoding="ascii")
+    token.chmod(0o600)
+    with pytest.raises(BadInput) as refused:
+        listen(address, str(token) if address == "a..b:80" else None, tmp_path / "workspace")
+    assert refused.value.fix
+
+
+def test_the_refusal_of_an_address_is_printed_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
-    (tmp_path / "token").write_text("t" * 40, encoding="ascii")
-    (tmp_path / "token").chmod(0o600)
     folders = ["--workspace", str(tmp_path / "workspace"), "--state-dir", str(tmp_path / "state")]
-    token = ["--http-token-file", str(tmp_path / "token")] if address == "a..b:80" else []
-    assert main(["serve", *folders, "--http", address, *token]) == 2
-    printed = capsys.readouterr().err
-    assert "Traceback" not in printed
-    assert printed.startswith("prime-lab-mcp: ")
+    command = [sys.executable, "-m", "prime_lab_mcp", "serve", *folders, "--http", "127.0.0.1:99999"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        'prime-lab-mcp: "127.0.0.1:99999" is no address HOST:PORT',
+        "Give for example --http 127.0.0.1:8000.",
+    ]

@@ -18,6 +18,7 @@ import anyio
 
 from tests.flaws.corpus import SETS, Sample, samples
 from tests.flaws.run import GOOD, Result, opened, tried
+from tests.flaws.search_alone import measure
 
 _ROW = "{:<28} {:<3} {:<13} {:<38} {:<15} {:>6}  {}"
 
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", nargs="+", choices=SETS, help="these sets only")
     parser.add_argument("--why", action="store_true", help="show the findings of every sample that went wrong")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings of every sample as JSON lines")
+    parser.add_argument("--search", action="store_true", help="the search alone, with every listed hack switched off")
     parser.add_argument("--jobs", type=int, default=1, help="samples at a time")
     given = parser.parse_args(arguments)
     chosen = samples(*(given.set or ()))
@@ -38,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"there is no {', '.join(sorted(unknown))}")
         chosen = [sample for sample in chosen if sample.name in given.only]
     logging.disable(logging.WARNING)
+    if given.search:
+        return measure(chosen, max(1, given.jobs))
     results = anyio.run(_run, chosen, max(1, given.jobs), given.why, given.json)
     return _summed(results)
 

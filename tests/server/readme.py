@@ -12,7 +12,7 @@ from prime_lab_mcp.tools.registry import TOOLS
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 TOOLS_PAGE = ROOT / "docs" / "tools.md"
-PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md")))
 BEGIN, END = "<!-- tools: made by python -m tests.server.readme -->", "<!-- end of tools -->"
 
 

@@ -68,7 +68,10 @@ async function draw({ keep = false } = {}) {
     if (path.startsWith(link.getAttribute("href").slice(2))) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  if (!keep) main.setAttribute("aria-busy", "true");
+  if (!keep) {
+    main.setAttribute("aria-busy", "true");
+    setTimeout(() => turn === drawn && main.hasAttribute("aria-busy") && announce("Loading"), 800);
+  }
   let view;
   try {
     if (!route) throw new Failed(404, { error: "There is no such view." });

@@ -468,6 +468,7 @@ Code: TypeAlias = Literal[
     "reward-rollout-differs",
     "reward-rollout-endless",
     "reward-rollout-fails",
+    "reward-search-hole",
     "reward-slow",
     "reward-smell",
     "reward-solution-broken",

@@ -18,6 +18,8 @@ ENTRY = (
     "rules.scoring",
     "rules.solutions",
     "scripts",
+    "search.outcome",
+    "search.reward_search",
     "smells.hints",
     "surroundings",
     "trial",

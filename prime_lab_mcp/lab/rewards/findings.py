@@ -35,6 +35,7 @@ from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SID
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
+from prime_lab_mcp.lab.rewards.rules.searched import search_holes
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 
@@ -180,6 +181,7 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     too_strict,
     *ROLLOUT_RULES,
     *SOLUTION_RULES,
+    search_holes,
 )
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
+from prime_lab_mcp.lab.rewards.search.outcome import SearchOutcome
 from prime_lab_mcp.lab.rewards.solutions import Solved
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
 from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
@@ -198,6 +199,8 @@ class Trial:
     """Golds in the form that the prompt tells the model to use; None where the prompt tells none."""
     levels: Mapping[int, float] = field(default_factory=dict)
     """By task: the maximum, for tasks whose right answers earn less than the highest reward (task_maximum.py)."""
+    searched: SearchOutcome = field(default_factory=SearchOutcome)
+    """The search for holes that no probe lists, which comes last."""
 
     @property
     def declared(self) -> float:
@@ -232,7 +235,8 @@ class Trial:
     @property
     def everything(self) -> Iterator[ScoredProbe]:
         """Every distinct scored completion."""
-        kept = (*self.golds, *self.shots, *(s.shot for s in self.supplied))
+        found = (shot for hole in self.searched.holes for shot in hole.shots)
+        kept = (*self.golds, *self.shots, *(s.shot for s in self.supplied), *found)
         yield from kept
         known = {(s.probe.row, s.probe.completion) for s in kept}
         yield from (s for s in self.faults if (s.probe.row, s.probe.completion) not in known)

@@ -247,19 +247,25 @@ class Worker:
         return allowed.as_json()
 
     async def score(
-        self, cases: Sequence[Case], *, case_timeout: float = 5, timeout: float | None = None
+        self,
+        cases: Sequence[Case],
+        *,
+        case_timeout: float = 5,
+        timeout: float | None = None,
+        search: int | None = None,
     ) -> list[Scored]:
         """Score completions through the environment's own scoring, in order.
 
         Faults of a reward, including hanging and ending the process, are problems in the result of its case; a fresh
         child scores the following cases. Raises LoadFailed, or WorkerError if all cases together exceed `timeout`
-        (default: the sum of their limits and 120 seconds).
+        (default: the sum of their limits and 120 seconds). `search` numbers a search for reward holes, whose results
+        name the branches that they took first.
         """
         limit = timeout if timeout is not None else 120 + len(cases) * (case_timeout + 1)
         async with self._lock:
             try:
                 with anyio.fail_after(limit):
-                    return await self._score_all(cases, case_timeout)
+                    return await self._score_all(cases, case_timeout, search)
             except TimeoutError:
                 await self._drop()
                 raise timed_out("scoring all cases", limit, "") from None
@@ -278,7 +284,7 @@ class Worker:
             return await self._score_all(asked, case_timeout)
 
     async def _score_all(
-        self, cases: Sequence[Case | whole_rollouts.StoredRollout], case_timeout: float
+        self, cases: Sequence[Case | whole_rollouts.StoredRollout], case_timeout: float, search: int | None = None
     ) -> list[Scored]:
         done: list[Scored] = []
         faults = 0
@@ -287,7 +293,7 @@ class Worker:
             try:
                 # The first case of a process may take longer, because rewards import late.
                 grace = _GRACE if done or self._scored else _FIRST_GRACE
-                await self._score_some(cases, done, case_timeout, grace)
+                await self._score_some(cases, done, case_timeout, grace, search)
             except WorkerError as error:
                 if error.code not in PROBLEMS:
                     raise
@@ -306,9 +312,10 @@ class Worker:
         done: list[Scored],
         case_timeout: float,
         grace: float,
+        search: int | None,
     ) -> None:
         rest = cases[len(done) :]
-        await self._tell(self._scoring(rest, case_timeout))
+        await self._tell(self._scoring(rest, case_timeout, search))
         for number in range(len(rest)):
             reply = await self._hear(case_timeout + grace, "scoring a case")
             if reply.get("case") != number:
@@ -322,7 +329,7 @@ class Worker:
         await self._hear(_GRACE, "scoring")
 
     def _scoring(
-        self, cases: Sequence[Case | whole_rollouts.StoredRollout], case_timeout: float
+        self, cases: Sequence[Case | whole_rollouts.StoredRollout], case_timeout: float, search: int | None
     ) -> protocol.ScoreRequest | protocol.RescoreRequest:
         """The request for cases, which are all of one kind."""
         stored = [c for c in cases if isinstance(c, whole_rollouts.StoredRollout)]
@@ -345,7 +352,8 @@ class Worker:
             for case in cases
             if isinstance(case, Case)
         ]
-        return {"op": "score", "cases": asked, "case_timeout": case_timeout}
+        request: protocol.ScoreRequest = {"op": "score", "cases": asked, "case_timeout": case_timeout}
+        return request if search is None else {**request, "search": search}
 
     async def _ensure(self, timeout: float) -> Loaded:
         if self.warm and self._loaded is not None:

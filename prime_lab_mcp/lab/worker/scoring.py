@@ -55,6 +55,8 @@ class Scored:
     """Models that were asked."""
     members: tuple[Scored, ...] = ()
     """The results of the single rollouts, where stored rollouts were scored as a group."""
+    branches: tuple[str, ...] = ()
+    """In a search: branches of the environment's code that no earlier completion of the search took."""
 
     @property
     def broken(self) -> bool:
@@ -102,6 +104,7 @@ def decode_scored(reply: ScoreReply, id: str) -> Scored:
             ms=float(reply["ms"]),
             judges=decode_judges(reply["judges"]),
             members=tuple(decode_scored(member, id) for member in reply.get("members", ())),
+            branches=tuple(str(branch)[:300] for branch in reply.get("branches", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise nonsense("score", reply) from error

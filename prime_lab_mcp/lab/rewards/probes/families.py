@@ -117,6 +117,8 @@ class Family(StrEnum):
     """A program that solves nothing, ends, and leaves a process of its own running."""
     NEVER_ENDS = "never-ends"
     """A program that never ends."""
+    SEARCHED = "searched"
+    """A completion that a search made without knowing the answer (rewards/search/)."""
 
     @property
     def kind(self) -> Kind:
@@ -212,6 +214,7 @@ _LABELS: dict[Family, str] = {
     Family.PROGRAM_HACK: "code: {}",
     Family.LEAVES_PROCESS: "code: leaves a process",
     Family.NEVER_ENDS: "code: never ends",
+    Family.SEARCHED: "found by search",
 }
 
 

@@ -323,11 +323,16 @@ class CaseRequest(TypedDict):
 
 
 class ScoreRequest(TypedDict):
-    """Score completions. Answered by a line per case, then by one without a result."""
+    """Score completions. Answered by a line per case, then by one without a result.
+
+    `search` is the number of a search for reward holes: the replies then name the branches of the environment's code
+    that no earlier case of this search took.
+    """
 
     op: Literal["score"]
     cases: list[CaseRequest]
     case_timeout: float
+    search: NotRequired[int]
 
 
 class ScoreReply(TypedDict):
@@ -341,6 +346,7 @@ class ScoreReply(TypedDict):
     judges: list[JudgeReply]
     ms: float
     members: NotRequired[list[ScoreReply]]
+    branches: NotRequired[list[str]]
 
 
 # --- side effects ----------------------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from . import coercion, environment, observer
+from . import branches, coercion, environment, observer
 from .adapter import Adapter, locate
 from .adapter_v0 import AdapterV0
 from .adapter_v1 import AdapterV1
-from .protocol import Request, RescoreRequest, ScoreReply, ScoreRequest
+from .protocol import CaseRequest, Request, RescoreRequest, ScoreReply, ScoreRequest
 
 IDLE = 1800.0
 """Seconds without a request after which a child ends by itself."""
@@ -98,7 +98,7 @@ def _score(adapter: Adapter, request: ScoreRequest | RescoreRequest) -> Iterator
         scorings = [partial(adapter.rescore, stored, rescore) for stored in request["cases"]]
     else:
         allowed = _SPENT_MS
-        scorings = [partial(adapter.score, case, request["case_timeout"]) for case in request["cases"]]
+        scorings = [partial(_followed, adapter, case, request) for case in request["cases"]]
     late, spent = 0, 0.0
     for score in scorings:
         scored = observer.not_run() if late >= _LATE or spent >= allowed else score()
@@ -106,6 +106,13 @@ def _score(adapter: Adapter, request: ScoreRequest | RescoreRequest) -> Iterator
         # Time spent on a judge does not count as slowness of the reward.
         spent += scored["ms"] if scored["ms"] > _SLOW_MS and not scored["judges"] else 0.0
         yield scored
+
+
+def _followed(adapter: Adapter, case: CaseRequest, request: ScoreRequest) -> ScoreReply:
+    """Score one case; in a search, also name the branches that no earlier case took."""
+    with branches.following(request.get("search")) as new:
+        scored = adapter.score(case, request["case_timeout"])
+    return {**scored, "branches": new} if new else scored
 
 
 def _result(adapter: Adapter, request: Request) -> object:

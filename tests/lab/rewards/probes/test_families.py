@@ -29,7 +29,7 @@ from prime_lab_mcp.lab.worker.description import RewardInfo, Row
 from prime_lab_mcp.lab.worker.scoring import Component, Scored
 
 REWARDS = Path(lab.__file__).parent / "rewards"
-ELSEWHERE = {Family.SUPPLIED, Family.CROSS, Family.LEAVES_PROCESS, Family.NEVER_ENDS}
+ELSEWHERE = {Family.SUPPLIED, Family.CROSS, Family.LEAVES_PROCESS, Family.NEVER_ENDS, Family.SEARCHED}
 """Families of probes that belong to no example task: made where they are scored."""
 TASKS: Mapping[str, Callable[[int], Any]] = {
     "numeric": lambda n: str(37 * n),

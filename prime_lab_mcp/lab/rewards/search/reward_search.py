@@ -1,0 +1,321 @@
+"""Runs the search against a loaded environment: chooses tasks, scores through the worker, and judges finds.
+
+The search scores through the same batch call as every probe, so that the loop itself stays in the server and the
+environment's process holds nothing of it but the branch observer.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import statistics
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.datasets.task_golds import TaskGold
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial, differs_on_repeat
+from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Draft, assistant_message
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, clearly_wrong_answer
+from prime_lab_mcp.lab.rewards.rules.amounts import earned_in_full, gold_is_understood
+from prime_lab_mcp.lab.rewards.scorer import FATAL_ERRORS, Scorer
+from prime_lab_mcp.lab.rewards.search.guided import SEED, GuidedSearch, Limits, Payment, Tried
+from prime_lab_mcp.lab.rewards.search.held_out import CHECKS, FEWEST, ConstantAnswers, HeldOutVerdict, judge_find
+from prime_lab_mcp.lab.rewards.search.outcome import TURNED_OFF, Hole, SearchOutcome
+from prime_lab_mcp.lab.rewards.search.recipes import Recipe, SearchTask, search_task
+from prime_lab_mcp.lab.rewards.search.vocabulary import build_vocabulary
+from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
+from prime_lab_mcp.lab.worker.description import Row
+from prime_lab_mcp.lab.worker.faults import ProblemCode
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import Case, Scored
+
+SEARCHED, HELD_OUT = 6, 24
+"""Most tasks that the search scores, and most that its finds are judged on."""
+MOST_COMPLETIONS = 2_400
+"""Most completions of a search, without those of shrinking and judging. 0 turns every search off."""
+_FEWEST_COMPLETIONS = 150
+_CASE_SECONDS = 2.0
+_CONSTANTS = 8
+_PORTION = 64
+_SEARCHING = 0.75
+"""Share of the time for the search itself; the rest is for judging finds."""
+_JUDGING_SECONDS = 2.0
+"""Time for scoring constant answers; where rewards are slow, fewer are scored, but at least `_FEWEST_CONSTANTS`."""
+_FEWEST_CONSTANTS = 3
+_PORTION_SECONDS = 0.5
+"""Most time for the completions of one request to the worker, as far as the last ones foretell it."""
+_SHORT = 60
+"""Longest answer that is listed with others, in characters."""
+_SHOWN = 3
+_EDGES = re.compile(r"^[\s.\"'`$]+|[\s.\"'`$]+$")
+
+
+def not_searched(trial: Trial, seconds: float) -> str:
+    """Why a search of this reward would show nothing or cannot be run; empty where it can be run."""
+    if MOST_COMPLETIONS <= 0:
+        return TURNED_OFF
+    if seconds <= 0:
+        return "it was not asked for (search=0)"
+    if trial.judging is not None:
+        return "a judge scores the completions, and a search never asks one"
+    if trial.style is None:
+        return "the tasks hold no gold answer, so what a completion deserves is not known"
+    if trial.by_rollouts or trial.after_calls:
+        return "only whole rollouts earn this reward, and a search never calls tools"
+    if any(reward.kind == "group" for reward in trial.rewards):
+        return "a group reward compares the rollouts of a task"
+    if trial.gave_up or trial.with_problem(*FATAL_ERRORS):
+        return "completions hung or ended the process of the reward"
+    if trial.with_problem(ProblemCode.CONFINED):
+        return "the confinement refused something that the reward needs"
+    if any(differs_on_repeat(repeat) for repeat in trial.repeats):
+        return "the reward pays the same completion differently each time"
+    if not gold_is_understood(trial) or trial.max_reward <= 0:
+        return "what was taken for the gold answer is not paid, so what a completion deserves is not known"
+    took = median_ms(trial)
+    if took * _FEWEST_COMPLETIONS > seconds * 1000:
+        return f"scoring one completion takes {took:.0f} ms, too long for {_FEWEST_COMPLETIONS} in {seconds:g} s"
+    return ""
+
+
+def median_ms(trial: Trial) -> float:
+    """The median time for scoring one completion, in milliseconds."""
+    times = [s.scored.ms for s in trial.everything if not s.scored.has(ProblemCode.NOT_RUN)]
+    return statistics.median(times) if times else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """The tasks of a search, and those that it never scores."""
+
+    searched: tuple[SearchTask, ...]
+    held_out: tuple[SearchTask, ...]
+
+
+def choose_tasks(trial: Trial, rows: Sequence[Row], seed: int = SEED) -> _Tasks:
+    """Tasks whose right answer is paid in full, drawn by the seed: at most 6 to search on, and at most 24 others."""
+    paid = {s.probe.row for s in trial.golds if earned_in_full(s, trial)}
+    style = trial.style
+    golds = {} if style is None else {gold.row: style.answer_text(gold) for gold in style.golds.golds}
+    counts = Counter(answer for answer in golds.values() if len(answer) <= _SHORT)
+
+    def others(row: int) -> tuple[str, ...]:
+        """The answers of other tasks; the task's own only where another task has the same."""
+        return tuple(answer for answer, times in counts.items() if times - (golds.get(row) == answer) > 0)
+
+    able = [search_task(row, others(row.index)) for row in rows if row.index in paid]
+    random.Random(seed).shuffle(able)
+    number = min(SEARCHED, max(2, len(able) // 3))
+    return _Tasks(tuple(able[:number]), tuple(able[number : number + HELD_OUT]))
+
+
+async def search_reward(
+    worker: Worker, trial: Trial, rows: Sequence[Row], source: str, seconds: float, *, probes: bool = True
+) -> SearchOutcome:
+    """Search for completions that are paid without an answer, for at most about `seconds`.
+
+    `probes`: begin with the listed probes of the trial as well.
+    """
+    skipped = not_searched(trial, seconds)
+    if skipped or trial.style is None:
+        return SearchOutcome(skipped=skipped)
+    tasks = choose_tasks(trial, rows)
+    if len(tasks.searched) < 2 or len(tasks.held_out) < FEWEST:
+        number = len(tasks.searched) + len(tasks.held_out)
+        return SearchOutcome(skipped=f"only {number} tasks with a paid gold answer; {2 + FEWEST} are needed")
+    return await _Search(worker, trial, trial.style, tasks).run(source, seconds, probes)
+
+
+class _Search:
+    def __init__(self, worker: Worker, trial: Trial, style: AnswerStyle, tasks: _Tasks) -> None:
+        self.worker, self.trial, self.style, self.tasks = worker, trial, style, tasks
+        self.golds = {gold.row: gold for gold in style.golds.golds}
+        self.constants: ConstantAnswers | None = None
+        _numbers[0] += 1
+        self.number = _numbers[0]
+        self.stop = ""
+        self.fatal: Case | None = None
+        self.each = median_ms(trial) / 1000
+        self.deadline = math.inf
+
+    async def run(self, source: str, seconds: float, probes: bool) -> SearchOutcome:
+        vocabulary = build_vocabulary(
+            source,
+            self.style,
+            self.tasks.searched,
+            self._answers(),
+            [s.probe for s in self.trial.shots] if probes else (),
+        )
+        limits = Limits(_SEARCHING * seconds, MOST_COMPLETIONS)
+        search = GuidedSearch(self._score, vocabulary, self.tasks.searched, limits)
+        holes: list[Hole] = []
+        self.deadline = time.monotonic() + _SEARCHING * seconds
+        try:
+            checks = 0
+            while checks < CHECKS and not holes:
+                tried = await search.run()
+                if tried is None:
+                    break
+                checks += 1
+                holes += await self._check(search, tried)
+            for tried in search.candidates if not holes and not self.stop else ():
+                if checks < CHECKS and _promising(tried):
+                    checks += 1
+                    holes += await self._check(search, tried)
+                if holes:
+                    break
+            ended = "a hole was found" if holes else self.stop or search.stop or "finds that did not hold"
+        except LabError as error:
+            return SearchOutcome(skipped=f"the process of the reward broke ({error.code})")
+        return SearchOutcome(
+            faults=await self._faults(),
+            ended=ended,
+            holes=tuple(holes),
+            completions=search.completions,
+            seconds=search.seconds,
+            signals=search.branches,
+            tasks=len(self.tasks.searched),
+            held_out=len(self.tasks.held_out),
+            seed=search.seed,
+        )
+
+    async def _faults(self) -> tuple[ScoredProbe, ...]:
+        """The completion that hung or broke the process, if it does so again with the time that every probe has."""
+        if self.fatal is None:
+            return ()
+        (scored,) = await Scorer(self.worker).score([self.fatal])
+        text = str(self.fatal.messages[0]["content"])
+        probe = Draft(Family.SEARCHED, text).probe(f"search/{self.number}/fault", self.fatal.row)
+        return (ScoredProbe(probe, scored),) if scored.has(*FATAL_ERRORS) else ()
+
+    def _answers(self) -> list[str]:
+        """Answers of tasks that the search scores, the commonest answers of all, and clearly wrong ones."""
+        text = self.style.answer_text
+        common = Counter(text(gold) for gold in self.style.golds.golds if gold.row not in self._held_rows)
+        own = [self.golds[task.row] for task in self.tasks.searched]
+        wrong = [clearly_wrong_answer(self.style.golds, gold, self.style.form) for gold in own[:3]]
+        return [*(answer for answer, times in common.most_common(4) if times > 1), *map(text, own), *wrong]
+
+    @property
+    def _held_rows(self) -> frozenset[int]:
+        return frozenset(task.row for task in self.tasks.held_out)
+
+    async def _check(self, search: GuidedSearch, tried: Tried) -> list[Hole]:
+        """Shrink a find, and judge it on the held-out tasks; a find that does not count is rejected."""
+        small = await search.shrink(tried)
+        verdict, shots = await self._judged(small.recipe)
+        if not verdict.counts and small.recipe != tried.recipe:
+            verdict, shots = await self._judged(tried.recipe)
+            small = tried
+        if not verdict.counts:
+            search.reject(tried)
+            return []
+        best = sorted(shots, key=lambda shot: -self._share(shot.reward, shot.probe.row))[:_SHOWN]
+        return [Hole(str(small.recipe), tried.recipe.steps, verdict, tuple(best), tried.number)]
+
+    async def _judged(self, recipe: Recipe) -> tuple[HeldOutVerdict, list[ScoredProbe]]:
+        texts = [recipe.render(task) for task in self.tasks.held_out]
+        rows = [task.row for task in self.tasks.held_out]
+        shots = await self._shots(list(zip(rows, texts, strict=True)))
+        shares = [
+            0.0 if self._states_answer(text, row) else self._share(shot.reward, row)
+            for shot, row, text in zip(shots, rows, texts, strict=True)
+        ]
+        if self.constants is None:
+            self.constants = await self._constant_answers()
+        return judge_find(shares, self.constants), shots
+
+    async def _constant_answers(self) -> ConstantAnswers:
+        """What the commonest answers of all tasks earn on the held-out tasks."""
+        text, rows = self.style.answer_text, [task.row for task in self.tasks.held_out]
+        counts = Counter(text(gold) for gold in self.style.golds.golds)
+        affordable = int(_JUDGING_SECONDS / max(self.each * len(rows), 0.001))
+        number = max(_FEWEST_CONSTANTS, min(_CONSTANTS, affordable))
+        answers = [answer for answer, _ in counts.most_common(number)]
+        shots = await self._shots([(row, self.style.wrapper.wrap(answer)) for answer in answers for row in rows])
+        shares = [self._share(shot.reward, shot.probe.row) for shot in shots]
+        width = len(rows)
+        return ConstantAnswers(
+            tuple(tuple(shares[n * width : (n + 1) * width]) for n in range(len(answers))),
+            tuple(tuple(_same(answer, self.golds[row]) for row in rows) for answer in answers),
+            deserved_share(self.trial, rows),
+        )
+
+    async def _shots(self, wanted: Sequence[tuple[int, str]]) -> list[ScoredProbe]:
+        probes = [
+            Draft(Family.SEARCHED, text).probe(f"search/{self.number}/{number}", row)
+            for number, (row, text) in enumerate(wanted)
+        ]
+        scored: list[Scored] = []
+        for start in range(0, len(probes), _PORTION):
+            portion = [probe.case for probe in probes[start : start + _PORTION]]
+            scored += await self.worker.score(portion, case_timeout=_CASE_SECONDS)
+        return [ScoredProbe(probe, s) for probe, s in zip(probes, scored, strict=True)]
+
+    async def _score(self, wanted: Sequence[tuple[Recipe, SearchTask]]) -> list[Payment]:
+        paid: list[Payment] = []
+        while len(paid) < len(wanted):
+            size = int(_PORTION_SECONDS / max(self.each, 0.001))
+            portion = wanted[len(paid) : len(paid) + max(1, min(size, _PORTION))]
+            started = time.monotonic()
+            texts = [recipe.render(task) for recipe, task in portion]
+            cases = [
+                Case(f"search/{n}", task.row, assistant_message(text))
+                for n, ((_, task), text) in enumerate(zip(portion, texts, strict=True))
+            ]
+            scored = await self.worker.score(cases, case_timeout=_CASE_SECONDS, search=self.number)
+            paid += [self._payment(text, case.row, s) for text, case, s in zip(texts, cases, scored, strict=True)]
+            self.each = max((time.monotonic() - started) / len(portion), self.each / 2)
+            if self.stop or time.monotonic() > self.deadline:
+                break
+        return paid
+
+    def _payment(self, text: str, row: int, scored: Scored) -> Payment:
+        if scored.has(*FATAL_ERRORS):
+            self.fatal = Case("search/fault", row, assistant_message(text))
+            self.stop = f"a completion hung or ended the process: {quote(text, 120)}"
+        elif scored.judges or scored.has(ProblemCode.JUDGE_UNREACHABLE):
+            self.stop = "a judge was asked"
+        levels = (
+            f"{name}={round(20 * part.score)}" for name, part in scored.components.items() if part.score is not None
+        )
+        share = 0.0 if self._states_answer(text, row) else self._share(scored.reward, row)
+        return Payment(share, (*scored.branches, *levels), self.stop)
+
+    def _share(self, reward: float | None, row: int) -> float:
+        """A reward as a share of the maximum of its task, at most 1: more is no better find."""
+        maximum = self.trial.maximum(row)
+        return 0.0 if reward is None or maximum <= 0 else max(0.0, min(1.0, reward / maximum))
+
+    def _states_answer(self, text: str, row: int) -> bool:
+        """Whether a completion is nothing but the right answer of its task, by chance."""
+        wrapper = self.style.wrapper
+        inner = text.removeprefix(wrapper.lead).strip()
+        if wrapper.open and inner.startswith(wrapper.open):
+            inner = inner.removeprefix(wrapper.open).partition(wrapper.close)[0] if wrapper.close else inner
+        inner = inner.removeprefix(wrapper.open)
+        return row in self.golds and _same(inner, self.golds[row])
+
+
+_numbers = [0]
+
+
+def _promising(tried: Tried) -> bool:
+    """Whether a recipe is paid so often or so much that a look at held-out tasks is worth its price."""
+    return tried.full >= 0.5 or tried.mean > 0.33
+
+
+def _same(text: str, gold: TaskGold) -> bool:
+    """Whether a text is an answer, up to case, quotes and the spelling of a number."""
+    said = _EDGES.sub("", text).casefold()
+    number = as_number(said)
+    for form in gold.forms:
+        if said == _EDGES.sub("", form).casefold() or (number is not None and number == as_number(form)):
+            return True
+    return False

@@ -1,0 +1,230 @@
+"""The material of the search: constants of the reward's code, the grammar of the answer form, answers of other tasks.
+
+Nothing here is made from the answer of a task that a find is counted on.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prime_lab_mcp.lab.rewards.probes.answer_formats import BOXED, AnswerWrapper, all_wrappers
+from prime_lab_mcp.lab.rewards.probes.catalogue import FILLER, AnswerStyle, Probe
+from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER
+from prime_lab_mcp.lab.rewards.reward_source import parse_source
+from prime_lab_mcp.lab.rewards.search.recipes import MOST_COUNTED, Piece, Recipe, SearchTask, Source, text_recipe
+
+_MOST_LITERALS = 160
+_LONGEST_LITERAL = 80
+_MOST_SEEDS = 160
+_MOST_ANSWERS = 12
+_ALONE = 24
+"""Constants of the code that are completions of their own."""
+_STATEMENTS = (
+    *("pass", "import sys\n", "sys.exit(0)\n", "exit()\n", "import os\n", "os._exit(0)\n", "raise SystemExit\n"),
+    *("return ", "None", "0", "True", "[]", "''", "print(", ")", "#", "class ", "def ", "    ", "(*a):\n    return "),
+    "class Same:\n    def __eq__(self, other):\n        return True\n",
+    *("Same()", "lambda *a: ", "try:\n", "except Exception:\n", "while False:\n"),
+)
+"""Pieces of programs, for golds that are programs."""
+_PLAIN_RUN = re.compile(r"</?[\w-]+>|[A-Za-z][\w' -]*[A-Za-z]|[^\w\s\\()\[\]{}|.*+?^$]{1,3}|\d+")
+_GENERAL = (
+    *("", " ", "\n", "\n\n", ",", ";", ".", ":", "?", "-", "_", "/", "|", "{", "}", "[", "]", '"', "'", "<", ">", "`"),
+    *("0", "1", "-1", "2", "3", "5", "7", "10", "42", "100", "1000", "0.5", "1e9", "-1e9", "nan", "inf", "1/0", "%"),
+    *("A", "B", "C", "D", "E", "a", "e", "i", "o", "s", "t", "yes", "no", "true", "false", "None", "null", "unknown"),
+    *(
+        "{}",
+        "[]",
+        '""',
+        "()",
+        "[[]]",
+        "{'a': 1}",
+        '{"a": 1}',
+        "the",
+        "The answer is ",
+        "I do not know.",
+        "step by step",
+    ),
+    *("correct", "step by step", "therefore", "because", "first", "abcdefghijklmnopqrstuvwxyz"),
+    *("0123456789", "0 1 2 3 4 5 6 7 8 9"),
+    *("A B C D E F", "ABCDEFGHIJ", "<think>", "</think>", "```", "\\boxed{", "####", "- ", "* ", "1. ", "**", FILLER),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchVocabulary:
+    """Tokens for mutations, the wrappers of answers that prompts or code name, and the first recipes.
+
+    `literals` are the tokens that the code names, which are drawn more often.
+    """
+
+    tokens: tuple[str, ...]
+    forms: tuple[tuple[str, str], ...]
+    seeds: tuple[Recipe, ...]
+    literals: tuple[str, ...] = ()
+
+
+def build_vocabulary(
+    source: str, style: AnswerStyle, tasks: Sequence[SearchTask], answers: Iterable[str], probes: Iterable[Probe] = ()
+) -> SearchVocabulary:
+    """The material for one environment.
+
+    `answers` are wrong answers and answers of other tasks. `probes` are listed completions to begin with; those that
+    hold a right answer are left out.
+    """
+    wrapper = style.wrapper
+    literals = list(code_literals(source))
+    said = [a for a in dict.fromkeys(answers) if 0 < len(a) <= 400][:_MOST_ANSWERS]
+    wrappers = [wrapper, *all_wrappers([task.prompt for task in tasks[:3]], source)]
+    forms = dict.fromkeys((w.open, w.close) for w in wrappers if w.open)
+    marks = [mark for pair in forms for mark in pair if mark]
+    leads = [w.lead for w in wrappers if w.lead][:2]
+    statements = _STATEMENTS if style.programs else ()
+    tokens = tuple(dict.fromkeys([*literals, *style.words, *said, *marks, *leads, *statements, *_GENERAL]))
+    listed = [
+        text_recipe(p.completion, f"probe: {p.label}")
+        for p in probes
+        if not p.knowing and p.family not in NEEDS_ANSWER and not p.given and len(p.completion) <= 2_000
+    ]
+    programs = _programs(wrapper) if style.programs else ()
+    seeds = [*_seeds(wrapper, said, literals, leads), *programs, *_parts_of_json(wrapper, said), *_unique(listed)]
+    return SearchVocabulary(tokens, tuple(list(forms)[:8]), tuple(_unique(seeds)[:_MOST_SEEDS]), tuple(literals))
+
+
+def _seeds(
+    wrapper: AnswerWrapper, answers: Sequence[str], literals: Sequence[str], leads: Sequence[str]
+) -> Iterator[Recipe]:
+    opening, closing = Piece(text=f"{wrapper.lead}{wrapper.open}"), Piece(text=wrapper.close)
+
+    def formed(step: str, *pieces: Piece) -> Recipe:
+        return Recipe(tuple(p for p in (opening, *pieces, closing) if p.source is not Source.TEXT or p.text), (step,))
+
+    yield Recipe((), ("nothing",))
+    yield formed("the empty form")
+    for source in (Source.PROMPT, Source.EXPRESSION):
+        yield Recipe((Piece(source),), (f"copy of {source}",))
+        yield formed(f"copy of {source}, in form", Piece(source))
+    for source, separators in (
+        (Source.OPTIONS, ("\n", ", ")),
+        (Source.NUMBERS, (" ", "+", "*")),
+        (Source.ANSWERS, (", ", "\n", " ")),
+    ):
+        for text in separators:
+            yield Recipe((Piece(source, text),), (f"copy of {source}",))
+            yield formed(f"copy of {source}, in form", Piece(source, text))
+    for number in (12, 100, MOST_COUNTED):
+        yield Recipe((Piece(Source.COUNT, " ", number),), ("counting",))
+        yield formed("counting, in form", Piece(Source.COUNT, ", ", number))
+        if wrapper.open:
+            between = f"{wrapper.close}\n{wrapper.open}"
+            yield formed("a form for each number", Piece(Source.COUNT, between, min(number, 300)))
+    if wrapper.open:
+        yield formed("a form for each answer of other tasks", Piece(Source.ANSWERS, f"{wrapper.close}\n{wrapper.open}"))
+    for answer in answers:
+        yield formed("answer of another task", Piece(text=answer))
+    for answer in answers[:3]:
+        yield text_recipe(answer, "bare answer of another task")
+    several = [a for a in answers if len(a) <= 60]
+    if len(several) > 1:
+        yield formed("answers of other tasks", *(Piece(text=f"{a}\n") for a in several))
+        yield Recipe(
+            tuple(Piece(text=f"{wrapper.open}{a}{wrapper.close}\n") for a in several), ("forms with several answers",)
+        )
+    if literals:
+        yield text_recipe(" ".join(literals)[:4_000], "all constants of the code")
+        yield formed("all constants of the code, in form", Piece(text=" ".join(literals)[:4_000]))
+    for text in literals[:_ALONE]:
+        yield text_recipe(text, "a constant of the code")
+    for text in ("A B C D E F", "abcdefghijklmnopqrstuvwxyz 0123456789", "e", "1", "0", "nan", "{}", "[]"):
+        yield formed("general text, in form", Piece(text=text))
+    yield formed("long text", Piece(text=FILLER, times=40))
+    for lead in leads:
+        yield text_recipe(lead, "reasoning alone")
+    if wrapper != BOXED:
+        yield text_recipe("\\boxed{}", "an empty box")
+
+
+def _programs(wrapper: AnswerWrapper) -> Iterator[Recipe]:
+    """Programs that solve nothing, made of single statements."""
+    opening, closing = Piece(text=f"{wrapper.lead}{wrapper.open}"), Piece(text=wrapper.close)
+    head = (opening, Piece(text="def "), Piece(Source.FUNCTION), Piece(text="(*a):\n    return "))
+    for value in ("None", "0", "True", "[]", "''", "a[0]"):
+        yield Recipe((*head, Piece(text=value), closing), ("a function that solves nothing",))
+    yield Recipe((*head, Piece(Source.SHOWN), closing), ("a function that returns the result of the example",))
+    same = Piece(text="class Same:\n    def __eq__(self, other):\n        return True\n")
+    yield Recipe((opening, same, *head[1:], Piece(text="Same()"), closing), ("a function that solves nothing",))
+    for text in ("pass", "import sys\nsys.exit(0)", "import os\nos._exit(0)", "raise SystemExit", "#"):
+        yield Recipe((opening, Piece(text=text), closing), ("a statement",))
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _parts_of_json(wrapper: AnswerWrapper, answers: Sequence[str]) -> Iterator[Recipe]:
+    """Answers of other tasks that are objects, with fields left out or emptied."""
+    objects = [value for value in map(_json_object, answers) if value]
+    if objects:
+        names = dict.fromkeys(name for value in objects for name in value)
+        every: dict[str, list[Any]] = {name: [value[name] for value in objects if name in value] for name in names}
+        flat = {
+            name: [v for held in values for v in (held if isinstance(held, list) else [held])]
+            for name, values in every.items()
+        }
+        for merged in (every, flat, {name: " ".join(map(str, values)) for name, values in flat.items()}):
+            text = f"{wrapper.lead}{wrapper.enclose(json.dumps(merged, ensure_ascii=False))}"
+            yield text_recipe(text, "answers of other tasks merged")
+    for value in objects[:4]:
+        parts: list[Any] = [{}, dict.fromkeys(value), dict.fromkeys(value, "")]
+        for name, held in value.items():
+            parts.append({name: held})
+            parts.append({k: v for k, v in value.items() if k != name})
+            parts.append({**value, name: type(held)() if held is not None else None})
+        for part in parts:
+            text = f"{wrapper.lead}{wrapper.enclose(json.dumps(part, ensure_ascii=False))}"
+            yield text_recipe(text, "part of the answer of another task")
+
+
+def _unique(recipes: Iterable[Recipe]) -> list[Recipe]:
+    return list({recipe.pieces: recipe for recipe in recipes}.values())
+
+
+def code_literals(source: str) -> Iterator[str]:
+    """Short strings and numbers that functions of the code name, without docstrings, then the parts of those that are
+    patterns. At most 160.
+    """
+    tree = parse_source(source)
+    found: dict[str, None] = {}
+    for function in ast.walk(tree) if tree is not None else ():
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            found |= dict.fromkeys(_constants(function))
+    for node in tree.body if tree is not None else ():
+        small = isinstance(node, ast.Assign) and len(ast.dump(node.value)) < 4_000
+        found |= dict.fromkeys(_constants(node)) if small else {}
+    parts = [part for text in found for part in _PLAIN_RUN.findall(text.replace("\\", "")) if part != text]
+    short = [text for text in found if len(text) <= _LONGEST_LITERAL]
+    yield from list(dict.fromkeys([*short, *parts]))[:_MOST_LITERALS]
+
+
+def _constants(node: ast.AST) -> Iterator[str]:
+    documented = {
+        id(part.body[0].value)
+        for part in ast.walk(node)
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and part.body
+        and isinstance(part.body[0], ast.Expr)
+    }
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and id(part) not in documented:
+            if isinstance(part.value, str) and part.value.strip() and len(part.value) <= 400:
+                yield part.value
+            elif isinstance(part.value, int | float) and not isinstance(part.value, bool):
+                yield f"{part.value:g}"

@@ -1,0 +1,117 @@
+"""The branches of the environment's code that scoring takes: feedback for the search for reward holes.
+
+On Python 3.12 and newer `sys.monitoring` reports lines and branches; locations outside of the environment's folder are
+disabled after their first event, so that libraries run at full speed. On 3.11 a trace function follows the frames of
+the environment's own code. Nothing is watched outside of `following`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+from . import environment
+
+_NAME = "prime-lab-search"
+_TOOL = 4
+"""A tool identifier of `sys.monitoring` that no debugger, coverage tool or profiler reserves."""
+_MOST = 20_000
+"""Most branches that one search follows."""
+
+
+class _Branches:
+    """The branches taken since the search began, and those that were new in the present scoring."""
+
+    def __init__(self) -> None:
+        self.search: int | None = None
+        self.known: set[str] = set()
+        self.new: list[str] = []
+
+    def begin(self, search: int) -> bool:
+        """Begin a scoring of this search; return whether the search is another one than before."""
+        self.new = []
+        if self.search == search:
+            return False
+        self.search, self.known = search, set()
+        return True
+
+    def take(self, code: CodeType, source: int, target: int) -> None:
+        branch = (
+            f"{environment.relative(code.co_filename)}:{getattr(code, 'co_qualname', code.co_name)}:{source}>{target}"
+        )
+        if branch not in self.known and len(self.known) < _MOST:
+            self.known.add(branch)
+            self.new.append(branch)
+
+
+_branches = _Branches()
+
+
+@contextlib.contextmanager
+def following(search: int | None) -> Iterator[list[str]]:
+    """Follow the branches that the block takes; the list holds those that no earlier block of this search took.
+
+    With None nothing is followed.
+    """
+    found: list[str] = []
+    if search is None or not environment.tree():
+        yield found
+        return
+    another = _branches.begin(search)
+    stop = _monitor(another) if sys.version_info >= (3, 12) else _trace()
+    try:
+        yield found
+    finally:
+        stop()
+        found += _branches.new
+
+
+def _monitor(another: bool) -> Callable[[], None]:
+    monitoring: Any = getattr(sys, "monitoring")  # noqa: B009 - missing from the types of 3.11
+    events, tree = monitoring.events, f"{environment.tree()}/"
+
+    def line(code: CodeType, number: int) -> Any:
+        if code.co_filename.startswith(tree):
+            _branches.take(code, 0, number)
+        return monitoring.DISABLE
+
+    def branch(code: CodeType, source: int, target: int) -> Any:
+        if not code.co_filename.startswith(tree):
+            return monitoring.DISABLE
+        _branches.take(code, source, target)
+        return None
+
+    if monitoring.get_tool(_TOOL) is None:
+        monitoring.use_tool_id(_TOOL, _NAME)
+    elif monitoring.get_tool(_TOOL) != _NAME:
+        return lambda: None
+    monitoring.register_callback(_TOOL, events.LINE, line)
+    monitoring.register_callback(_TOOL, events.BRANCH, branch)
+    if another:
+        monitoring.restart_events()
+    monitoring.set_events(_TOOL, events.LINE | events.BRANCH)
+    return lambda: monitoring.set_events(_TOOL, 0)
+
+
+def _trace() -> Callable[[], None]:
+    tree, before = f"{environment.tree()}/", sys.gettrace()
+
+    def enter(frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(tree):
+            return None
+        last = 0
+
+        def step(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal last
+            if event == "line":
+                _branches.take(frame.f_code, last, frame.f_lineno)
+                last = frame.f_lineno
+            return step
+
+        return step
+
+    sys.settrace(enter)
+    return lambda: sys.settrace(before)
