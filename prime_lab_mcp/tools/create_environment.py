@@ -251,6 +251,8 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
     summary = f"Ported {quote(snapshot.name, 80)} to environments/{names.module} with {count(weighted, 'reward')}"
     summary += f"; {count(len(ported.left), 'part')} left." if ported.left else "; nothing is left."
     then = Next("test_reward", "compares each component with the older environment", given)
+    if not weighted:
+        then = Next("read_environment", "shows the rewards to write by hand", {"environment": snapshot.relative})
     return Outcome("passed", summary, done.findings, data, next=(then,))
 
 

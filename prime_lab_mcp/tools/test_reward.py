@@ -325,6 +325,8 @@ def _equal(compared: comparison.RewardComparison | None) -> str:
         return f" {number} earned the same share in {name}, but only one of the two has {lacking}."
     if any(c.verdict == "differs" for c in compared.components):
         return f" All {number} earned the same share in {name}, but components differ."
+    if compared.other_tools:
+        return f" All {number} earned the same share in {name}, but the model is offered other tools there."
     scale = "" if compared.scale is None else f", with all weights {compared.scale:g} times as high"
     open_parts = quote(", ".join(compared.unexercised), 120)
     left = f"; nothing is known about {open_parts}, which none of them earned" if compared.unexercised else ""

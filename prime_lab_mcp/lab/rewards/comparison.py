@@ -79,6 +79,8 @@ class RewardComparison:
     """Matched tasks that begin with other messages there, such as another system prompt."""
     other_replies: tuple[ComparedCompletion, ...] = ()
     """Rollouts in which the other environment said something else to the same model."""
+    other_tools: tuple[str, ...] = ()
+    """Tools that only one of the two offers to the model."""
 
     @property
     def different(self) -> list[ComparedCompletion]:
@@ -111,7 +113,13 @@ class RewardComparison:
         """`equal`, `equal-where-reached`, `differs` or `not-compared`."""
         if not self.compared or self.reached_nothing:
             return "not-compared"
-        if self.different or self.weights or self.missing or any(c.verdict == "differs" for c in self.components):
+        if (
+            self.other_tools
+            or self.different
+            or self.weights
+            or self.missing
+            or any(c.verdict == "differs" for c in self.components)
+        ):
             return "differs"
         return "equal-where-reached" if self.unexercised else "equal"
 
@@ -144,6 +152,7 @@ class RewardComparison:
             "rollouts": self.rollouts,
             "other_starts": self.other_starts,
             "other_replies": len(self.other_replies),
+            "other_tools": [quote(name, 80)[1:-1] for name in self.other_tools],
         } | ({} if self.scale is None else {"scale": round(self.scale, 6)})
 
 
@@ -207,6 +216,7 @@ async def compare_rewards(
         len(played.compared),
         sum(_start(row) != _start(starts[matched.pairs[row.index]]) for row in rows if row.index in matched.pairs),
         played.other_replies,
+        played.other_tools,
     )
 
 
@@ -214,6 +224,7 @@ async def compare_rewards(
 class _ComparedRollouts:
     compared: tuple[ComparedCompletion, ...] = ()
     other_replies: tuple[ComparedCompletion, ...] = ()
+    other_tools: tuple[str, ...] = ()
     stateful: bool = False
 
 
@@ -234,7 +245,9 @@ async def _compare_rollouts(trial: Trial, worker: Worker, pairs: Mapping[int, in
         if _said(played.rolled.messages) != _said(there.messages):
             other.append(pair)
     stateful = any(r.state for r in (*(p.rolled for p in ours), *found.rolled))
-    return _ComparedRollouts(tuple(compared), tuple(other), stateful)
+    here = {t.name for p in ours for t in p.rolled.tools}
+    tools = here ^ {t.name for r in found.rolled for t in r.tools} if compared else set()
+    return _ComparedRollouts(tuple(compared), tuple(other), tuple(sorted(tools)), stateful)
 
 
 def _said(messages: Sequence[Message]) -> list[tuple[str, str]]:
@@ -428,6 +441,16 @@ def _unreached(comparison: RewardComparison) -> list[Finding]:
 
 def _other_conversations(comparison: RewardComparison) -> list[Finding]:
     findings = []
+    if comparison.other_tools:
+        names = quote(", ".join(comparison.other_tools), 160)
+        findings.append(
+            Finding(
+                "conversation-differs",
+                "blocker",
+                f"only one of this environment and {quote(comparison.name, 80)} offers the model {names}",
+                "Offer the same tools: write those that create_environment(port=...) listed in data.left by hand.",
+            )
+        )
     if comparison.other_starts:
         findings.append(
             Finding(

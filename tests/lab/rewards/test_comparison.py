@@ -151,6 +151,9 @@ def test_other_prompts_and_other_replies_of_the_environment_are_warned_of() -> N
     found = replace(comparison(one), components=parts, rollouts=1, other_starts=1, other_replies=(one,))
     assert [(f.code, f.severity) for f in comparison_findings(found)] == [("conversation-differs", "warning")] * 2
     assert found.verdict == "equal"
+    fewer = replace(found, other_tools=("search",))
+    assert ("conversation-differs", "blocker") in [(f.code, f.severity) for f in comparison_findings(fewer)]
+    assert fewer.verdict == "differs"
 
 
 def test_another_share_is_a_blocker_with_the_completion_and_both_rewards() -> None:

@@ -132,6 +132,8 @@ def _rewards(writing: _Writing, old: OldEnvironment) -> list[PortedReward]:
         if reward.library and not reward.weight and reward.library != "method":
             continue  # a metric of verifiers itself, such as num_turns
         try:
+            if old.base == "EnvGroup":
+                raise NotPortable("it is paid by one member of the EnvGroup only", reward.function.place)
             found = writing.module.reward(reward)
             asked = _asked(writing.package, reward.function.place) & others
             if asked:

@@ -137,18 +137,42 @@ class OldPackage:
         if isinstance(statement, ast.Import):
             if alias.name.split(".")[0] == "verifiers" and (alias.name != "verifiers"):
                 raise NotPortable(f"it imports {alias.name}", place)
-            if self._own_path(path, alias.name, 0) is not None:
-                raise NotPortable("it imports a module of the old package as a whole", place)
+            own = self._own_path(path, alias.name, 0)
+            if own is not None and alias.asname is None:
+                raise NotPortable("it imports the old package by its full name", place)
+            if own is not None:
+                self._take_attributes(path, own, name)
             return
         if not statement.level and (statement.module or "").split(".")[0] == "verifiers":
             if alias.name not in self.offered:
                 raise NotPortable(f"it needs {alias.name} of verifiers v0", place)
             return
-        own = self._own_path(path, statement.module or "", statement.level)
-        if own is not None:
-            if alias.name == "*" or self._own_path(own, alias.name, 1) not in (None, own):
-                raise NotPortable("it imports a module of the old package as a whole", place)
+        part = self.submodule(path, statement, alias.name)
+        own = self.own_path(path, statement)
+        if part is not None:
+            self._take_attributes(path, part, name)
+        elif own is not None and alias.name == "*":
+            raise NotPortable("it imports all names of a module of the old package", place)
+        elif own is not None:
             self._take(own, alias.name)
+
+    def _take_attributes(self, path: str, part: str, name: str) -> None:
+        """Cut out of a module of the package what a file reads of it as `name.attribute`."""
+        self.cut.setdefault(part, CutModule(self.files[part]))
+        bound = _bindings(self._tree(CodePlace(part, 1)))
+        for node in ast.walk(self._tree(CodePlace(path, 1))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
+                if node.attr not in bound:
+                    raise NotPortable(f"{ast.unparse(node)} is not in the module", CodePlace(path, node.lineno))
+                self._take(part, node.attr)
+
+    def submodule(self, path: str, statement: ast.ImportFrom, name: str) -> str | None:
+        """The file of a module that a statement imports as a whole, where `name` is one."""
+        return self._own_path(path, f"{statement.module}.{name}" if statement.module else name, statement.level)
+
+    def named_path(self, module: str) -> str | None:
+        """The file of a module of the package, by its full name."""
+        return self._own_path("", module, 0)
 
     def own_path(self, path: str, statement: ast.ImportFrom) -> str | None:
         """The file of the package from which a statement imports."""
@@ -219,10 +243,17 @@ def _written_imports(
             continue
         renamed = f" as {alias.asname}" if alias.asname and alias.asname != alias.name else ""
         if isinstance(statement, ast.Import):
+            whole = package.named_path(alias.name)
             if alias.name == "verifiers":
                 yield f"from {module} import v0" + (f" as {bound}" if bound != "v0" else "")
+            elif whole is not None:
+                yield _whole_import(module, names[whole], bound)
             else:
                 yield f"import {alias.name}{renamed}"
+            continue
+        part = package.submodule(path, statement, alias.name)
+        if part is not None:
+            yield _whole_import(module, names[part], bound)
             continue
         own = package.own_path(path, statement)
         source = statement.module or ""
@@ -233,6 +264,10 @@ def _written_imports(
                 continue
             source = f"{module}.{names[own]}"
         yield f"from {source} import {alias.name}{renamed}"
+
+
+def _whole_import(module: str, name: str, bound: str) -> str:
+    return f"from {module} import {name}" + (f" as {bound}" if bound != name else "")
 
 
 def offered_names(text: str) -> frozenset[str]:

@@ -1,0 +1,189 @@
+"""Functions are cut out of old files with what they need, and what has no counterpart is refused with its line."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.authoring.port.description import CodePlace, decode_description
+from prime_lab_mcp.lab.authoring.port.package import OldPort, PortedEnvironment, build_port
+from prime_lab_mcp.lab.authoring.port.rows import port_rows
+from prime_lab_mcp.lab.authoring.port.source import NotPortable, OldPackage, written_module
+from prime_lab_mcp.lab.authoring.template import package_names
+from prime_lab_mcp.lab.base.errors import WorkerError
+from prime_lab_mcp.lab.base.syntax import parse_python
+from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile
+from prime_lab_mcp.lab.worker.description import Row
+from tests.conftest import TEMPLATES
+
+OFFERED = frozenset({"XMLParser", "Messages"})
+
+
+def source(**files: str) -> SourceCode:
+    """Files by name; `__` stands for a slash."""
+    texts = {f"{name.replace('__', '/')}.py": textwrap.dedent(text) for name, text in files.items()}
+    parsed = tuple(SourceFile(path, text, parse_python(text)) for path, text in texts.items())
+    return SourceCode(parsed, frozenset({path.split("/")[0].removesuffix(".py") for path in texts}))
+
+
+def cut(name: str, **files: str) -> str:
+    package = OldPackage(source(**files), "old.py", OFFERED)
+    package.take("old.py", name)
+    imports, body = written_module(package, "old.py", "new", {"old.py": "functions", "tools.py": "old_tools"})
+    return "\n".join([*imports, body])
+
+
+def test_a_function_comes_with_its_helpers_constants_and_comments_and_with_nothing_else() -> None:
+    text = cut(
+        "score",
+        old="""
+            import json, re
+            import os
+            from math import (
+                floor, ceil as up
+            )
+
+            OTHER = os.getcwd()
+            # A word of digits.
+            DIGITS = re.compile(r"\\d+")
+
+            def found(text):
+                return DIGITS.findall(text)
+
+            def score(completion):
+                return up(len(found(completion)))
+        """,
+    )
+    assert "import re\nfrom math import ceil as up\n# A word of digits.\nDIGITS" in text
+    assert "def found" in text
+    assert not {"os", "json", "OTHER", "floor"} & set(text.replace("(", " ").replace(".", " ").split())
+
+
+def test_verifiers_becomes_the_module_of_the_new_package() -> None:
+    text = cut("PARSER", old='import verifiers as vf\nPARSER = vf.XMLParser(["answer"])\n')
+    assert text == 'from new import v0 as vf\nPARSER = vf.XMLParser(["answer"])'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import verifiers as vf\ndef f(x):\n    return vf.load_example_dataset('gsm8k')\n", "vf.load_example_dataset"),
+        ("from verifiers.envs import SandboxEnv\ndef f(x):\n    return SandboxEnv\n", "SandboxEnv"),
+        ("def f(x):\n    return open(__file__).read()\n", "files beside"),
+        ("def f(x):\n    import verifiers\n    return 1\n", "inside of a function"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused_and_nothing_of_it_is_cut(text: str, why: str) -> None:
+    package = OldPackage(source(old=text), "old.py", OFFERED)
+    with pytest.raises(NotPortable, match=why) as refused:
+        package.take("old.py", "f")
+    assert refused.value.place.path == "old.py"
+    assert not any(m.statements or m.imported for m in package.cut.values())
+
+
+def test_other_modules_of_the_package_are_followed() -> None:
+    files = {
+        "old": "from tools import tidy\nimport tools as t\ndef f(x):\n    return tidy(x) + t.SIZE\n",
+        "tools": "SIZE = 3\nUNUSED = 4\ndef tidy(x):\n    return x\n",
+    }
+    text = cut("f", **files)
+    assert "from new.old_tools import tidy" in text
+    assert "from new import old_tools as t" in text
+    package = OldPackage(source(**files), "old.py", OFFERED)
+    package.take("old.py", "f")
+    assert sorted(package.cut["tools.py"].statements) == [0, 2]
+
+
+def function(name: str, line: int, **free: Any) -> dict[str, Any]:
+    return {"name": name, "file": "/x/old.py", "line": line, "bound": False, "free": free}
+
+
+def ported(text: str, *rewards: dict[str, Any], **more: Any) -> PortedEnvironment:
+    files = source(old=text)
+    reply = {"base": "SingleTurnEnv", "own": None, "max_turns": 1, "tools": [], "parser": None, "objects": [], **more}
+    described = decode_description({**reply, "rewards": list(rewards)}, ["old.py"])
+    prompt = ({"role": "user", "content": "1 + 1?"},)
+    rows = port_rows({"train": [Row(0, "k", prompt, "2", None, {"answer": "2"})]}, {"train": 1})
+    port = OldPort("old", described, files, "old.py", ["verifiers>=0.1.14,<0.2"])
+    return build_port(TEMPLATES, package_names("new"), port, rows)
+
+
+def reward(name: str, line: int, weight: float | None = 1.0, **free: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "weight": weight,
+        "library": "",
+        "rubric": "Rubric",
+        "group": False,
+        "function": function(name, line, **free),
+        "parser": None,
+        "seconds": None,
+    }
+
+
+NESTED = """def load_environment(limit=3):
+    def short(completion):
+        return float(len(completion) < limit)
+
+    return short
+"""
+
+
+def test_variables_of_the_function_around_become_constants() -> None:
+    new = ported(NESTED, reward("short", 2, limit={"constant": 3}))
+    text = new.files["new/functions.py"]
+    assert "limit = 3\n" in text
+    assert "\ndef short(completion):\n    return float(len(completion) < limit)\n" in text
+    assert "functions.short" in new.files["new/taskset.py"]
+
+
+def test_a_variable_that_is_no_constant_leaves_the_reward_with_its_lines() -> None:
+    (left,) = ported(NESTED, reward("short", 2, limit={"other": "Dataset"})).left
+    shown = left.as_json()
+    assert (shown["part"], shown["file"], shown["line"]) == ("reward short (weight 1)", "old.py", 2)
+    assert "def short" in shown["lines"]
+
+
+def test_what_a_hostile_environment_says_about_itself_never_becomes_code() -> None:
+    evil = "x:\n    import os  #"
+    names = (
+        reward(evil, 2, limit={"constant": 3}),
+        reward("short", 2, **{evil: {"constant": 1}, "limit": {"constant": 3}}),
+    )
+    new = ported(NESTED, *names, objects=[evil], base=evil)
+    for path, text in new.files.items():
+        if path.endswith(".py"):
+            parse_python(text)
+            assert "import os" not in text
+    assert "import os" not in new.files["pyproject.toml"]
+    with pytest.raises(WorkerError):
+        decode_description({"base": "SingleTurnEnv"}, [])
+
+
+def test_a_place_outside_of_the_package_is_no_place() -> None:
+    described = decode_description(
+        {
+            "base": "SingleTurnEnv",
+            "own": None,
+            "max_turns": None,
+            "tools": [],
+            "parser": None,
+            "objects": [],
+            "rewards": [{**reward("f", 1), "function": {**function("f", 1), "file": "/etc/passwd"}}],
+        },
+        ["old.py"],
+    )
+    assert described.rewards[0].function.place == CodePlace("", 1)
+
+
+def test_every_package_that_is_written_is_valid_python_without_placeholders(tmp_path: Path) -> None:
+    new = ported(NESTED, reward("short", 2, 0.0, limit={"constant": 3}))
+    assert "@vf.metric" in new.files["new/taskset.py"]
+    for path, text in new.files.items():
+        assert "ported_template" not in text, path
+        assert "PortedTemplate" not in text, path
+        if path.endswith(".py"):
+            parse_python(text)
