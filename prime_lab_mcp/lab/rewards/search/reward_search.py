@@ -48,6 +48,8 @@ _SEARCHING = 0.75
 _JUDGING_SECONDS = 2.0
 """Time for scoring constant answers; where rewards are slow, fewer are scored, but at least `_FEWEST_CONSTANTS`."""
 _FEWEST_CONSTANTS = 3
+_FIRST_PORTION, _CAREFUL = 8, 400
+"""Completions of one request among the first 400, because several of one request may hang before the search knows."""
 _PORTION_SECONDS = 0.5
 """Most time for the completions of one request to the worker, as far as the last ones foretell it."""
 _SHORT = 60
@@ -143,6 +145,7 @@ class _Search:
         self.fatal: Case | None = None
         self.each = median_ms(trial) / 1000
         self.deadline = math.inf
+        self.scored = 0
 
     async def run(self, source: str, seconds: float, probes: bool) -> SearchOutcome:
         vocabulary = build_vocabulary(
@@ -173,12 +176,13 @@ class _Search:
             ended = "a hole was found" if holes else self.stop or search.stop or "finds that did not hold"
         except LabError as error:
             return SearchOutcome(skipped=f"the process of the reward broke ({error.code})")
+        took = search.seconds
         return SearchOutcome(
             faults=await self._faults(),
             ended=ended,
             holes=tuple(holes),
             completions=search.completions,
-            seconds=search.seconds,
+            seconds=took,
             signals=search.branches,
             tasks=len(self.tasks.searched),
             held_out=len(self.tasks.held_out),
@@ -262,7 +266,8 @@ class _Search:
         paid: list[Payment] = []
         while len(paid) < len(wanted):
             size = int(_PORTION_SECONDS / max(self.each, 0.001))
-            portion = wanted[len(paid) : len(paid) + max(1, min(size, _PORTION))]
+            most = _PORTION if self.scored >= _CAREFUL else _FIRST_PORTION
+            portion = wanted[len(paid) : len(paid) + max(1, min(size, most))]
             started = time.monotonic()
             texts = [recipe.render(task) for recipe, task in portion]
             cases = [
@@ -271,6 +276,7 @@ class _Search:
             ]
             scored = await self.worker.score(cases, case_timeout=_CASE_SECONDS, search=self.number)
             paid += [self._payment(text, case.row, s) for text, case, s in zip(texts, cases, scored, strict=True)]
+            self.scored += len(portion)
             self.each = max((time.monotonic() - started) / len(portion), self.each / 2)
             if self.stop or time.monotonic() > self.deadline:
                 break
