@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import confinement, dataset_scan, eval_harness, judging, long_ledger, reward_scoring, startup
+from benchmarks import (
+    confinement,
+    dataset_scan,
+    eval_harness,
+    judging,
+    long_ledger,
+    reward_scoring,
+    reward_search,
+    startup,
+)
 
 BENCHMARKS = {
     "startup": startup.main,
     "dataset_scan": dataset_scan.main,
     "reward_scoring": reward_scoring.main,
+    "reward_search": reward_search.main,
     "confinement": confinement.main,
     "judging": judging.main,
     "long_ledger": long_ledger.main,
