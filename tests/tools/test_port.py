@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.rewards import comparison, scripted_rollouts
+from prime_lab_mcp.lab.worker import whole_rollouts
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
+from tests.support.interpreters import share
 from tests.support.older_environments import DIRTY, OLDER
 
 pytestmark = [
@@ -20,6 +29,14 @@ pytestmark = [
     pytest.mark.usefixtures("shared_interpreters"),
 ]
 FEW: dict[str, Any] = {"examples": 2, "probes": False}
+
+
+@pytest.fixture(autouse=True)
+def rollouts_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No rollout is left out because the machine is busy."""
+    monkeypatch.setattr(scripted_rollouts, "SCRIPTED_SECONDS", 200.0)
+    monkeypatch.setattr(comparison, "ROLLOUT_SECONDS", 200.0)
+    monkeypatch.setattr(whole_rollouts, "ROLLOUT_SECONDS", 100.0)
 
 
 async def ported(calls: Calls, name: str) -> Report:
@@ -46,6 +63,22 @@ async def test_a_port_pays_equal_on_every_component_that_was_carried_over(lab: L
     assert carried == dict.fromkeys(old.weights, "equal"), (proof.summary, same)
     assert (same["differ"], same["unmatched_tasks"], same["other_starts"]) == (0, 0, 0)
     assert same["verdict"] == ("equal" if old is not DIRTY else "differs")
+
+
+async def test_a_client_over_stdio_ports_and_proves_by_the_next_call(tmp_path: Path) -> None:
+    workspace, state = tmp_path / "client", tmp_path / "client-state"
+    OLDER["modules"].write(workspace / "environments", "older")
+    share(Settings(workspace=workspace, state_dir=state))
+    args = ["-m", "prime_lab_mcp", "serve", "--rehearsal", "--workspace", str(workspace), "--state-dir", str(state)]
+    server = StdioServerParameters(command=sys.executable, args=args, env=dict(os.environ))
+    async with Client(stdio_client(server)) as client:
+        made = (await client.call_tool("create_environment", {"name": "newer", "port": "older"})).structured_content
+        assert made is not None
+        (then,) = made["next"]
+        proof = (await client.call_tool(then["tool"], {**then["arguments"], **FEW})).structured_content
+    assert proof is not None
+    assert (made["status"], proof["data"]["same_as"]["verdict"]) == ("passed", "equal")
+    assert {c["verdict"] for c in proof["data"]["same_as"]["components"]} == {"equal"}
 
 
 async def test_a_halved_weight_is_no_equal_port(lab: Lab) -> None:
