@@ -40,7 +40,8 @@ lint: setup
 # Four processes on two cores: many tests wait for the programs that they start.
 PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal
 
-# Of cases marked `rotate` a run takes a share, chosen by the commit, and none marked `stress`; test-all runs every case.
+# Of cases marked `rotate` or `slow` a run takes a share, chosen by the day of the commit, and none marked `stress`; test-all
+# runs every case.
 test: lint .venv-newest/ready
 	$(PYTEST) --rotate -m "not slow and not live"
 	$(NEWEST)/python -m pytest tests/protocol

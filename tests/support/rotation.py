@@ -1,10 +1,11 @@
-"""Rotates expensive cases: with `--rotate` a run takes a share of them, chosen by the commit, and no stress case.
+"""Rotates expensive cases: with `--rotate` a run takes a share of them, chosen by the commit's day, and no stress case.
 
 A pytest plugin. `@pytest.mark.rotate(share=3)` on a parametrized test, or on some of its parameters, makes its cases a
 group of which one in three runs, and at least one; `group="name"` makes one group of several tests. Cases without the
-mark always run. The choice depends on the commit and on the cases alone, so that a run of the same commit repeats it;
-without git it depends on the date, and `--rotation-seed` repeats the choice of another run. Without `--rotate` every
-case runs.
+mark always run, unless they are marked `slow`: the slow cases of a file are a group of which one in `SLOW_SHARE` runs.
+The choice depends on the cases and on the day of the commit, so that a run of the same commit repeats it, and what a
+run finds can be mended and tried with the same cases. Without git it depends on the date, and `--rotation-seed` repeats
+the choice of another run. Without `--rotate` every case runs.
 
 `@pytest.mark.stress` marks a case of minutes, which CI should never meet by the chance of a commit: such a case runs
 only without `--rotate`. A run with `--rotate` names the stress cases that it leaves out.
@@ -23,6 +24,8 @@ from typing import Any
 
 import pytest
 
+SLOW_SHARE = 3
+"""One in so many slow cases of a file runs. No source: with 3 a run takes about 20 minutes on two cores."""
 _SEED = "rotation_seed"
 _COUNTS = "rotation"
 _STRESS = "stress"
@@ -47,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "rotate(share): with --rotate, one in `share` of these cases runs per commit")
+    config.addinivalue_line("markers", "rotate(share): with --rotate, one in `share` of these cases runs per day")
     config.addinivalue_line("markers", "stress: a case of minutes; never runs with --rotate")
     if rotates(config):
         given = getattr(config, "workerinput", {}).get(_SEED) or config.getoption("rotation_seed")
@@ -60,14 +63,14 @@ def rotates(config: pytest.Config) -> bool:
 
 
 def seed(root: Path) -> str:
-    """The commit of the working tree, or the date where there is none."""
+    """The day (UTC) of the commit of the working tree, or today where there is none."""
     try:
         asked = subprocess.run(
-            ["git", "rev-parse", "--short=12", "HEAD"], cwd=root, capture_output=True, text=True, timeout=30, check=True
+            ["git", "log", "-1", "--format=%ct"], cwd=root, capture_output=True, text=True, timeout=30, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return datetime.now(UTC).date().isoformat()
-    return asked.stdout.strip()
+    return datetime.fromtimestamp(int(asked.stdout), UTC).date().isoformat()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -89,6 +92,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             continue
         if (mark := item.get_closest_marker("rotate")) is not None:
             groups[mark.kwargs.get("group", item.nodeid.partition("[")[0]), share_of(mark)].append(item.nodeid)
+        elif item.get_closest_marker("slow") is not None:
+            groups[item.nodeid.partition("::")[0], SLOW_SHARE].append(item.nodeid)
     left = set(rotation.stress)
     for (group, share), cases in groups.items():
         running = chosen(cases, share, rotation.seed)
@@ -139,7 +144,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section("rotation")
     terminalreporter.line(
         f"{counts['ran']} of {counts.total()} rotating cases in {len(rotation.chosen)} groups were chosen; "
-        f"{counts['left']} are left to other commits (--rotation-seed {rotation.seed} repeats the choice, "
+        f"{counts['left']} are left to other days (--rotation-seed {rotation.seed} repeats the choice, "
         "`make test-all` runs every case)"
     )
     if rotation.stress:

@@ -1,4 +1,4 @@
-"""Rotation leaves out only marked cases, the same ones for one commit, others for the next, and says so."""
+"""Rotation leaves out only marked cases, the same ones for one day, others for the next, and says so."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ def test_one():
 @pytest.mark.rotate(share=2, group="both")
 def test_other():
     pass
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", range(5))
+def test_slow(n):
+    pass
+
+@pytest.mark.slow
+def test_slow_too():
+    pass
 """
 Run = Callable[..., list[str]]
 
@@ -65,7 +74,7 @@ def of(test: str, cases: list[str]) -> list[str]:
 
 def test_without_the_option_every_case_runs(passed: Run) -> None:
     ran = passed()
-    assert len(ran) == 29
+    assert len(ran) == 35
     assert "test_sizes[1000]" in ran
 
 
@@ -77,6 +86,7 @@ def test_the_share_of_the_marked_cases_runs_and_every_unmarked_one(passed: Run) 
     assert len(of("test_always", ran)) == 5
     assert len({"test_one", "test_other"} & set(ran)) == 1
     assert of("test_sizes", ran) == ["test_sizes[1]"]
+    assert len([case for case in ran if case.startswith("test_slow")]) == 2
     assert passed("--rotation-seed", "one") == ran
     assert passed("--rotation-seed", "two") != ran
 
@@ -88,9 +98,9 @@ def test_two_processes_choose_the_same_and_the_sum_is_printed_once(
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     plugins = ("-p", "xdist", "-p", "tests.support.rotation")
     result = pytester.runpytest_inprocess(*plugins, "-n", "2", "--rotation-seed", "one")
-    result.assert_outcomes(passed=4 + 4 + 5 + 1 + 1)
+    result.assert_outcomes(passed=4 + 4 + 5 + 1 + 1 + 2)
     (line,) = [line for line in result.stdout.lines if "rotating cases" in line]
-    assert line.startswith("7 of 20 rotating cases in 3 groups were chosen; 13 are left to other commits")
+    assert line.startswith("9 of 26 rotating cases in 4 groups were chosen; 17 are left to other days")
     assert "--rotation-seed one repeats the choice" in line
     at = result.stdout.lines.index("1 stress cases are left to `make test-all`:")
     assert result.stdout.lines[at + 1] == "  test_x.py::test_sizes[1000]"
@@ -108,16 +118,17 @@ def test_the_choice_is_stable_and_does_not_depend_on_the_order_of_the_cases() ->
     assert len(chosen(CASES[:1], 9, "seed")) == 1
 
 
-def test_every_case_gets_its_turn_within_a_few_commits() -> None:
-    assert frozenset().union(*(chosen(CASES, 3, f"commit {n}") for n in range(30))) == frozenset(CASES)
+def test_every_case_gets_its_turn_within_a_few_days() -> None:
+    assert frozenset().union(*(chosen(CASES, 3, f"day {n}") for n in range(30))) == frozenset(CASES)
 
 
-def test_the_seed_is_the_commit_or_the_date_without_git(tmp_path: Path) -> None:
+def test_the_seed_is_the_day_of_the_commit_or_today_without_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = datetime.now(UTC).date().isoformat()
     assert seed(tmp_path) in (before, datetime.now(UTC).date().isoformat())
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
     subprocess.run([*git, "init", "-q"], check=True)
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-03-01T00:30:00+02:00")
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
-    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
-    assert len(seed(tmp_path)) == 12
-    assert head.startswith(seed(tmp_path))
+    assert seed(tmp_path) == "2026-02-28"
