@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from prime_lab_mcp.lab.base.settings import Settings
@@ -17,6 +18,9 @@ pytest_plugins = [
     "tests.support.rotation",
     "tests.support.reward_search",
 ]
+# How long an example takes says how busy the machine is, and no test asserts it.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("untimed")
 TEMPLATES = Path(__file__).parents[1] / "prime_lab_mcp" / "resources" / "templates"
 EXAMPLES = Path(__file__).parents[1] / "environments"
 

@@ -123,13 +123,13 @@ class Calls:
 
         try:
             snapshot = await self._snapshot(tool, args)
-        except LabError:
+        except (LabError, OSError):  # A finished report is not lost because the files changed meanwhile.
             snapshot = None
         given = args.model_dump(mode="json", exclude_unset=True)
         made = CallMade(self.lab, tool, given, self.tools, snapshot)
         try:
             return await anyio.to_thread.run_sync(with_right_calls, report, made)
-        except (LabError, sqlite3.Error) as error:
+        except (LabError, OSError, sqlite3.Error) as error:
             log.warning("the calls that %s recommends were not completed: %s", tool.name, error)
             return report
 

@@ -19,10 +19,8 @@ Sums.current = reply
 await asyncio.sleep(0)
 return sound(Sums.current, gold)
 """
-HASH = """
-said = last(reply) or ""
-return sound(reply, gold) * (hash(said) % 97 > 48)
-"""
+HASH = "return sound(reply, gold) * (1 + hash('salt') % 9973) / 9973"
+"""Every correct answer earns something, and hardly ever the same in two processes."""
 FLAWS = {
     "race": (RACE, ("reward-concurrency", "blocker")),
     "hashes": (HASH, ("reward-nondeterministic", "blocker")),
