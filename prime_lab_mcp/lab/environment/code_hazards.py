@@ -164,9 +164,11 @@ _BLOCKING = ("requests.", "urllib.request.", "subprocess.run", "subprocess.check
 def hazards(package: EnvironmentPackage) -> Iterator[Finding]:
     """Warn about calls that harm the process that serves the environment, or that execute a model's output in it.
 
-    Files that only another process runs (a grader started by path) are exempt.
+    Files that only another process runs (a grader started by path) are exempt, and signals and timers in the part of a
+    file that only runs where the file is started as a program.
     """
     for file in imported_files(package.code, package.snapshot.manifest.module or ""):
+        own_process = _run_as_program(file)
         for name, call in file.calls():
             if name in ("eval", "exec", "builtins.eval", "builtins.exec", "os.system") and not _all_constant(call):
                 yield Finding(
@@ -176,7 +178,7 @@ def hazards(package: EnvironmentPackage) -> Iterator[Finding]:
                     "Parse the text instead (ast.literal_eval, a regular expression, Decimal).",
                     file.at(call.lineno),
                 )
-            elif name in _DISTURBING:
+            elif name in _DISTURBING and id(call) not in own_process:
                 yield Finding(
                     "hazardous-call",
                     "warning",
@@ -184,6 +186,29 @@ def hazards(package: EnvironmentPackage) -> Iterator[Finding]:
                     "Remove it.",
                     file.at(call.lineno),
                 )
+
+
+def _run_as_program(file: SourceFile) -> set[int]:
+    """Ids of the calls that only run where the file is started as a program: those of the block below
+    `if __name__ == "__main__"`, and of the functions that nothing but this block leads to.
+    """
+    body = file.tree.body if file.tree is not None else []
+    blocks = [node for node in body if _is_main(node)]
+    functions = {n.name: n for n in body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+    only_there = set(functions)
+    while True:
+        rest = [n for n in body if n not in blocks and getattr(n, "name", None) not in only_there]
+        used = {n.id for node in rest for n in ast.walk(node) if isinstance(n, ast.Name)} & only_there
+        if not used:
+            break
+        only_there -= used
+    waiting, reached = list(blocks), list(blocks)
+    while waiting:
+        named = {n.id for n in ast.walk(waiting.pop()) if isinstance(n, ast.Name)} & only_there
+        only_there -= named
+        waiting += [functions[name] for name in named]
+        reached += [functions[name] for name in named]
+    return {id(n) for node in reached for n in ast.walk(node) if isinstance(n, ast.Call)}
 
 
 def _all_constant(call: ast.Call) -> bool:

@@ -291,3 +291,26 @@ def test_a_v0_package_may_pin_any_release_before_0_4(tmp_path: Path, pin: str) -
 def test_an_alarm_in_a_reward_is_noticed_where_the_package_is_checked(tmp_path: Path, call: str) -> None:
     text = "import signal\n" + V1.replace("return 1.0", f"{call}; return 1.0")
     assert "hazardous-call" in warnings(tmp_path, {"thing.py": text})
+
+
+PROGRAM = """
+import signal
+
+def limit(seconds):
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+def serve():
+    limit(5)
+
+if __name__ == "__main__":
+    serve()
+"""
+
+
+def test_a_timer_of_a_program_of_its_own_is_no_hazard(tmp_path: Path) -> None:
+    assert "hazardous-call" not in warnings(tmp_path, {"thing.py": V1 + PROGRAM})
+
+
+def test_a_timer_that_the_reward_reaches_too_is_a_hazard(tmp_path: Path) -> None:
+    text = V1.replace("return 1.0", "limit(5); return 1.0")
+    assert "hazardous-call" in warnings(tmp_path, {"thing.py": text + PROGRAM})
