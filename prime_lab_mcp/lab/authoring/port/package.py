@@ -21,11 +21,11 @@ from prime_lab_mcp.lab.authoring.port.source import NotPortable, OldPackage, off
 from prime_lab_mcp.lab.authoring.template import PackageNames, python_literal, rename_code, set_constants
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.versions import V1_REQUIREMENT
 from prime_lab_mcp.lab.state.source_code import SourceCode
 
 TEMPLATE = Path("ported") / "ported_template"
 _OWN = PackageNames("ported_template", "ported-template", "PortedTemplate")
-_VERIFIERS = "verifiers>=0.4.0,<0.5"
 _MATH = "math-verify>=0.9,<0.10"
 _PLAIN = frozenset({"SingleTurnEnv", "MultiTurnEnv", "ToolEnv"})
 _SHOWN = 5
@@ -303,7 +303,7 @@ def _project_text(names: PackageNames, old: OldPort, files: Mapping[str, str], i
     trees = [ast.parse(text) for path, text in files.items() if path.endswith(".py")]
     roots = third_party(trees, (names.module, "verifiers"))
     wanted = {r.lower() for r in roots}
-    needed = [_VERIFIERS]
+    needed = [V1_REQUIREMENT]
     if "math_verify" in wanted:
         needed.append(_MATH)
     theirs = _requirements(old.requirements)
