@@ -26,7 +26,7 @@ DOORS = {
     "mcp_types": ("server/", "cli/"),
     "verifiers": ("lab/worker/child/", "resources/templates/"),
     "datasets": ("lab/worker/", "resources/templates/"),
-    "prime_cli": ("lab/prime/together.py",),
+    "prime_cli": ("lab/prime/several_commands.py",),
     "matplotlib": ("lab/evals/pages/draw.py",),
     "PIL": ("lab/evals/pages/draw.py",),
     "subprocess": ("lab/base/process.py",),

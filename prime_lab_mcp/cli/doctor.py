@@ -7,7 +7,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from prime_lab_mcp.cli import terminal
 from prime_lab_mcp.cli.clients import typed_command
 from prime_lab_mcp.cli.report_view import OutputFormat, markdown
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.state.storage import StoreSize, store_sizes
 from prime_lab_mcp.lab.toolchain import Toolchain
 from prime_lab_mcp.server import rendering
 
@@ -35,9 +37,14 @@ _PYTHON = {
 
 
 def doctor(settings: Settings, output: OutputFormat) -> int:
-    """Print the capabilities of this machine and account. Returns 0 where everything works, else 1."""
+    """Print the capabilities of this machine and account, and what the state directory holds.
+
+    Returns 0 where everything works, else 1.
+    """
     report = terminal.run_tool(settings, "preflight", {})
-    content = rendering.whole(report)
+    sizes = store_sizes(settings.state_dir)
+    held = {"path": str(settings.state_dir), "stores": [asdict(size) for size in sizes]}
+    content = rendering.whole(report) | {"state_directory": held}
     commands = {finding["code"]: fix_command(finding["code"], settings) for finding in content["findings"]}
     if output == "json":
         fixes = {code: command for code, command in commands.items() if command is not None}
@@ -45,8 +52,18 @@ def doctor(settings: Settings, output: OutputFormat) -> int:
     elif output == "markdown":
         print(markdown(content))
     else:
-        print("\n".join(_lines(content, commands)))
+        print("\n".join([*_lines(content, commands), "", *_storage_lines(settings.state_dir, sizes)]))
     return terminal.EXIT[report.status]
+
+
+def _storage_lines(state_dir: Path, sizes: Sequence[StoreSize]) -> list[str]:
+    lines = [f"state directory {state_dir}: {_size(sum(size.bytes for size in sizes))}"]
+    return lines + [f"  {s.name:18} {s.entries:6,} {_size(s.bytes):>9}  kept {s.kept}" for s in sizes]
+
+
+def _size(number: int) -> str:
+    megabytes = number / 1e6
+    return f"{megabytes / 1e3:.1f} GB" if megabytes >= 1e3 else f"{megabytes:.1f} MB"
 
 
 def fix_command(code: str, settings: Settings) -> str | None:

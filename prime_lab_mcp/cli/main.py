@@ -88,6 +88,7 @@ def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -
         max_spend=args.max_spend,
         allow_env=tuple(args.allow_env),
         endpoints=tuple(named),
+        notify=getattr(args, "notify", None),
     )
     if args.command == "serve":
         if args.http is None and sys.stdin.isatty():
@@ -184,7 +185,16 @@ def _parsers(*, completing: bool = False) -> tuple[argparse.ArgumentParser, argp
         help="endpoint and its key, for run_eval",
     )
 
-    serve = commands.add_parser("serve", parents=[shared, named], help="speak MCP over stdio (default) or HTTP")
+    named_person = argparse.ArgumentParser(add_help=False)
+    named_person.add_argument(
+        "--notify",
+        metavar="COMMAND|URL",
+        help="gets anomalies, ends and waiting questions as JSON (stdin, or POST)",
+    )
+
+    serve = commands.add_parser(
+        "serve", parents=[shared, named, named_person], help="speak MCP over stdio (default) or HTTP"
+    )
     serve.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP; clients need the token that it prints")
     serve.add_argument("--http-token-file", metavar="FILE", help="token of the clients; needed off loopback")
     call = commands.add_parser(
@@ -201,7 +211,9 @@ def _parsers(*, completing: bool = False) -> tuple[argparse.ArgumentParser, argp
     demo.add_argument("--era", choices=("auto", "legacy"), default="auto", help="protocol era of the client")
     commands.add_parser("setup", parents=[shared, written], help="install the toolchain (verifiers, datasets, prime)")
     install = commands.add_parser(
-        "install", parents=[shared, named], help="add this server to an MCP client; without CLIENT: list the clients"
+        "install",
+        parents=[shared, named, named_person],
+        help="add this server to an MCP client; without CLIENT: list the clients",
     )
     install.add_argument("client", nargs="?", choices=CLIENT_NAMES, metavar="CLIENT", help=", ".join(CLIENT_NAMES))
     install.add_argument(
@@ -238,6 +250,8 @@ def _serve_options(args: argparse.Namespace) -> list[str]:
         options += ["--approval", args.approval]
     if args.max_spend is not None:
         options += ["--max-spend", f"{args.max_spend:g}"]
+    if args.notify is not None:
+        options += ["--notify", args.notify]
     for option, values in (("--allow-env", args.allow_env), ("--endpoint", args.endpoint)):
         options += [word for value in values for word in (option, value)]
     return options

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
 
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import present_distributions
 from prime_lab_mcp.lab.state.arguments import arguments_summary
 from prime_lab_mcp.lab.state.gates import (
     DEPENDENT,
+    EVALUATED,
     FREE,
     LINE,
     NEEDS,
@@ -62,11 +64,14 @@ class _Statuses:
 
 
 async def environment_status(lab: Lab, snapshot: Snapshot) -> EnvironmentStatus:
-    """Where an environment stands, computed again when its files, a verdict or the installed verifiers changed.
+    """Where an environment stands, computed again when its files, a verdict, what waits for one, or the installed
+    verifiers changed.
 
     Its interpreter is looked at after half a minute; the gates themselves look at it in every call. Only reads.
     """
-    decided_by, now = (lab.ledger.version(), installed_verifiers()), time.monotonic()
+    ended = await anyio.to_thread.run_sync(lambda: lab.ledger.unjudged(lab.key, source=snapshot.source))
+    pending = ended[-1].id if ended else None
+    decided_by, now = (lab.ledger.version(), installed_verifiers(), pending), time.monotonic()
     statuses = lab.memory(_Statuses).by_folder
     known = statuses.get(snapshot.relative)
     if (
@@ -77,17 +82,34 @@ async def environment_status(lab: Lab, snapshot: Snapshot) -> EnvironmentStatus:
     ):
         checked = await anyio.to_thread.run_sync(_checked, lab, snapshot)
         installed = await present_distributions(lab, snapshot, build=False) if checked else None
-        report, line = await anyio.to_thread.run_sync(_status, lab, snapshot, installed)
+        report, line = await anyio.to_thread.run_sync(_status, lab, snapshot, installed, pending)
         known = statuses[snapshot.relative] = EnvironmentStatus(snapshot, decided_by, now, report, tuple(line))
     return known
 
 
-def _status(lab: Lab, snapshot: Snapshot, installed: Mapping[str, str] | None) -> tuple[dict[str, Any], list[Standing]]:
-    """The status without the age of the evidence, and the standings behind it."""
+async def due_call(lab: Lab, environment: str) -> Next | None:
+    """The call that is due for an environment of the workspace; None where the environment is not here."""
+    try:
+        snapshot = await lab.snapshot(environment)
+    except LabError:
+        return None
+    due = (await environment_status(lab, snapshot)).report["next"]
+    return Next(due["tool"], due["why"], due.get("arguments"))
+
+
+def _status(
+    lab: Lab, snapshot: Snapshot, installed: Mapping[str, str] | None, pending: str | None
+) -> tuple[dict[str, Any], list[Standing]]:
+    """The status without the age of the evidence, and the standings behind it.
+
+    `pending`: an evaluation of these files that has ended, and whose rewards are not confirmed yet.
+    """
     line = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, distributions=installed)
+    line = [_awaiting(standing, pending) for standing in line]
     gates = [
-        _gate(lab, snapshot, tool, installed if tool in DEPENDENT else None)
-        for tool in ("test_reward", "run_eval", "push_environment", "submit_training")
+        _gate(lab, snapshot, tool, installed if tool in DEPENDENT else None, pending)
+        for tool in NEEDS
+        if not tool.endswith(", hosted")
     ]
     api = detect_generation(snapshot).api
     status = {
@@ -98,12 +120,23 @@ def _status(lab: Lab, snapshot: Snapshot, installed: Mapping[str, str] | None) -
         "version": snapshot.manifest.version,
         "gates": gates,
         "evidence": [_evidence_data(lab, standing, snapshot) for standing in line],
-        "next": _upcoming(lab, snapshot, api, line).as_json(),
+        "next": _upcoming(lab, snapshot, api, line, pending).as_json(),
     }
     return status, line
 
 
-def _upcoming(lab: Lab, snapshot: Snapshot, api: str | None, line: list[Standing]) -> Next:
+def _awaiting(standing: Standing, pending: str | None) -> Standing:
+    """The standing while the verdict on a newer evaluation is awaited: a gate decides by that verdict."""
+    if pending is None or standing.need.tool not in EVALUATED:
+        return standing
+    detail = f"the rewards of {pending} are being confirmed: a sample of its rollouts is scored again"
+    return replace(standing, why="inconclusive", detail=detail)
+
+
+def _upcoming(lab: Lab, snapshot: Snapshot, api: str | None, line: list[Standing], pending: str | None) -> Next:
+    missing = next((standing for standing in line if standing.why), None)
+    if pending is not None and missing is not None and missing.need.tool in EVALUATED:
+        return Next(missing.need.tool, "waits until the rewards are confirmed", {"environment": snapshot.name})
     after = None if any(found.why for found in line) or api == "v0" else step_after_the_push(lab, snapshot)
     return after or upcoming_call(snapshot.name, api, line)
 
@@ -114,12 +147,14 @@ def _checked(lab: Lab, snapshot: Snapshot) -> bool:
     return bool(ledger.evidence(lab.key, tool="check_environment", source=snapshot.source, limit=1))
 
 
-def _gate(lab: Lab, snapshot: Snapshot, tool: str, installed: Mapping[str, str] | None) -> dict[str, str]:
+def _gate(
+    lab: Lab, snapshot: Snapshot, tool: str, installed: Mapping[str, str] | None, pending: str | None
+) -> dict[str, str]:
     def missing(arguments: Mapping[str, Any] | None = None) -> list[Standing]:
         needs = LINE if tool == "submit_training" else NEEDS[tool]
         ledger, key, platform = lab.ledger, lab.key, lab.platform
         standings = gate_standings(ledger, key, platform, snapshot, needs, arguments, installed)
-        return [one for one in standings if one.why]
+        return [one for one in (_awaiting(one, pending) for one in standings) if one.why]
 
     closed = missing()
     if tool == "push_environment":

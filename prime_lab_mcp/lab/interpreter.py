@@ -234,6 +234,8 @@ def read_interpreter(folder: Path) -> Interpreter | None:
         base = Path(record.get("base") or python.resolve())  # records of older versions have none
         if base.is_relative_to(folder):
             base = Path(sys.executable)
+        with suppress(OSError):  # folders of other users cannot be marked as used
+            os.utime(folder)
         return Interpreter(python, record["verifiers"], record["key"], base) if python.exists() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -261,7 +263,7 @@ async def _build(
     venv = folder / "venv"
     own = python_range is None or python_range.contains(platform.python_version(), prereleases=True)
     base = sys.executable if own else str(python_range)
-    await _uv(["venv", "--quiet", "--no-project", "--python", base, str(venv)], folder)
+    await _create_venv(["venv", "--quiet", "--no-project", "--python", base, str(venv)], folder)
     python = venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     installation = python.resolve()
     listed = folder / "requirements.txt"
@@ -283,6 +285,35 @@ async def _build(
     ready = read_interpreter(folder)
     assert ready is not None
     return ready
+
+
+_BROKEN_PYTHON = re.compile(r"Failed to inspect Python interpreter from search path at `([^`]+)`")
+_BROKEN_FOLDERS = 5
+"""Most folders of the search path that are passed over."""
+
+
+async def _create_venv(arguments: Sequence[str], folder: Path) -> None:
+    """Create a Python environment. uv gives up at the first Python on the search path that does not start, such as a
+    shim of pyenv for a version that is not chosen, so folders with such a Python are passed over.
+    """
+    environment = process.installer_environment()
+    for _ in range(_BROKEN_FOLDERS):
+        try:
+            return await _uv(arguments, folder, environment)
+        except InterpreterError as error:
+            broken = _BROKEN_PYTHON.search(error.message)
+            if broken is None:
+                raise
+            environment = environment | {"PATH": _search_path(environment.get("PATH", ""), Path(broken[1]).parent)}
+    await _uv(arguments, folder, environment)
+
+
+def _search_path(path: str, without: Path) -> str:
+    """A search path without one folder. Where that folder holds shims, those of the versions behind them follow."""
+    kept = [part for part in path.split(os.pathsep) if part and Path(part) != without]
+    if without.name == "shims":
+        kept += [str(p) for p in sorted(without.parent.glob("versions/*/bin"))]
+    return os.pathsep.join(kept)
 
 
 async def _install(folder: Path, python: Path, listed: Path) -> None:
@@ -401,11 +432,18 @@ def _uv_error(output: str) -> InterpreterError:
             fix=_FIX,
             code="requirements-unsatisfiable",
         )
-    if "No interpreter found" in output:
+    if "No interpreter found" in output or "Failed to inspect Python interpreter" in output:
         return InterpreterError(
             f"no Python on this machine fits requires-python: {quoted}",
             fix="Install such a Python, or widen requires-python in the environment's pyproject.toml.",
             code="python-missing",
+        )
+    if re.search(r"(?i)certificate", output):
+        return InterpreterError(
+            f"the package index answered with a certificate that uv does not trust: {quoted}",
+            fix="Set SSL_CERT_FILE to the file with the certificate of your network or proxy, or UV_SYSTEM_CERTS=true, "
+            "for the server, then call again.",
+            code="index-unreachable",
         )
     if re.search(r"error sending request|Failed to fetch|dns error|timed out|Connection|connect", output):
         return InterpreterError(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import anyio
 
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.settings import Platform, Settings
 from prime_lab_mcp.lab.state.workspace import Workspace
 
@@ -16,10 +19,13 @@ if TYPE_CHECKING:
     from prime_lab_mcp.lab.interpreter import Interpreters
     from prime_lab_mcp.lab.prime.client import Prime
     from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+    from prime_lab_mcp.lab.state.ledger.rows import JobFolder
     from prime_lab_mcp.lab.state.snapshot import FolderSnapshots, Snapshot
     from prime_lab_mcp.lab.toolchain import Toolchain
     from prime_lab_mcp.lab.worker.pool import Workers
 
+_CLEANING_ENDS_SECONDS = 2.0
+_CLEANING_SECONDS = 86_400.0
 Memory = TypeVar("Memory")
 PlatformVariables = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns the variables that direct `prime` and model endpoints to the rehearsal platform; empty for the real one."""
@@ -39,6 +45,8 @@ class Lab:
         """Called when the lab closes, for instance to end the rehearsal platform."""
         self.workspace = Workspace(settings.workspace.resolve())
         self._memories: dict[type, object] = {}
+        self._closed = threading.Event()
+        self._cleaner: threading.Thread | None = None
 
     @property
     def platform(self) -> Platform:
@@ -62,13 +70,35 @@ class Lab:
 
         opened = Ledger(self.settings.ledger)
         # Servers that are killed cannot clean up after themselves, so the next one does, beside the first call.
-        threading.Thread(target=self._clean, daemon=True).start()
+        self._cleaner = threading.Thread(target=self._clean, daemon=True)
+        self._cleaner.start()
         return opened
 
     def _clean(self) -> None:
-        from prime_lab_mcp.lab.state.leftovers import clean_leftovers
+        """Clean the state directory now, and each day for as long as the lab is open."""
+        from prime_lab_mcp.lab.state.storage import clean_state
 
-        clean_leftovers(self.settings.state_dir)
+        while True:
+            # What cannot be deleted now is deleted another day.
+            with suppress(LabError, OSError, sqlite3.Error):
+                clean_state(self.settings.state_dir, self._evaluations())
+            if self._closed.wait(_CLEANING_SECONDS):
+                return
+
+    def _evaluations(self) -> list[JobFolder]:
+        """What every evaluation keeps on disk, read by a connection of its own.
+
+        The lab may close its connection at any time, and SQLite ends the whole process where another thread uses one
+        that is being closed. A ledger that is gone is not made again: FileNotFoundError.
+        """
+        from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+
+        self.settings.ledger.stat()
+        reading = Ledger(self.settings.ledger)
+        try:
+            return reading.job_folders()
+        finally:
+            reading.close()
 
     @cached_property
     def snapshots(self) -> FolderSnapshots:
@@ -112,14 +142,14 @@ class Lab:
         return await anyio.to_thread.run_sync(take)
 
     async def close(self) -> None:
-        """End every worker and delete old snapshots. Jobs continue, and the snapshots of unfinished jobs stay."""
+        """End every worker. Jobs continue."""
+        self._closed.set()
         for close in self.closing:
             await close()
         if "workers" in self.__dict__:
             await self.workers.close()
         if "ledger" in self.__dict__:
-            from prime_lab_mcp.lab.state.snapshot import clean_snapshots
-
-            in_use = frozenset(job.content for job in self.ledger.jobs() if job.state != "finished")
-            clean_snapshots(self.settings.snapshots, in_use)
             self.ledger.close()
+        if self._cleaner is not None:
+            # Whoever removes the state directory next meets no file that is being made there.
+            await anyio.to_thread.run_sync(self._cleaner.join, _CLEANING_ENDS_SECONDS)

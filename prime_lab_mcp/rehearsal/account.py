@@ -41,11 +41,11 @@ def may_use_key(authorization: str) -> bool:
 
 def team(call: PlatformCall, *, id: str | None = None, slug: str | None = None) -> Body:
     """A team to which the user may write. Refuses with 404 or 403."""
-    for found in TEAMS:
-        if (id is not None and found["teamId"] == id) or (slug is not None and found["slug"] == slug):
-            if found["role"] != "ADMIN":
-                raise Refusal(403, f"You do not have permission to write to team {found['slug']}")
-            return found
+    for team in TEAMS:
+        if (id is not None and team["teamId"] == id) or (slug is not None and team["slug"] == slug):
+            if team["role"] != "ADMIN":
+                raise Refusal(403, f"You do not have permission to write to team {team['slug']}")
+            return team
     raise Refusal(404, f"Team {slug or id} not found")
 
 

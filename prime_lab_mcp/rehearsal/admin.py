@@ -14,10 +14,10 @@ def add_answers(call: PlatformCall) -> Answer:
         raise Refusal(422, [{"loc": ["body", "answers"], "msg": "a list is required"}])
     for index, row in enumerate(rows):
         try:
-            kept = parse_row(row)
+            gold = parse_row(row)
         except ValueError as error:
             raise Refusal(422, [{"loc": ["body", "answers", index], "msg": str(error)}]) from None
-        call.session.put("answer", kept["id"], kept)
+        call.session.put("answer", gold["id"], gold)
     call.session.add(inference.ANSWERS_VERSION)
     return {"stored": len(rows), "total": call.session.count("answer")}
 
@@ -92,9 +92,9 @@ def move_clock(call: PlatformCall) -> Answer:
 
 
 def requests(call: PlatformCall) -> Answer:
-    found = call.session.requests(call.query.get("path", ""))
+    requests = call.session.requests(call.query.get("path", ""))
     method = call.query.get("method")
-    return {"requests": [r for r in found if method in (None, r["method"])]}
+    return {"requests": [r for r in requests if method in (None, r["method"])]}
 
 
 def health(call: PlatformCall) -> Answer:

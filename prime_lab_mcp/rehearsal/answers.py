@@ -33,12 +33,15 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 class Gold:
     """A registered answer.
 
-    `answer` is the final answer alone, `reply` a complete reply, `calls` tool calls to make first.
+    `answer` is the final answer alone, `reply` a complete reply, `calls` tool calls to make first. `turns` is a whole
+    solution, each turn with `text` and `calls`; `before` is the number of the model's messages in the prompt.
     """
 
     answer: str
     reply: str | None = None
     calls: tuple[Body, ...] = ()
+    turns: tuple[Body, ...] = ()
+    before: int = 0
 
 
 def normal(text: str) -> str:
@@ -67,8 +70,8 @@ def parse_row(row: object) -> Body:
     key = key_of(prompt) if prompt is not None else row.get("prompt_sha256")
     if not isinstance(key, str):
         raise ValueError("a prompt or prompt_sha256 is required")
-    kept = {k: row[k] for k in ("reply", "tool_calls", "environment") if k in row}
-    return kept | {"id": key, "prompt": prompt, "answer": answer if isinstance(answer, str) else json.dumps(answer)}
+    fields = {k: row[k] for k in ("reply", "tool_calls", "environment", "turns", "before") if k in row}
+    return fields | {"id": key, "prompt": prompt, "answer": answer if isinstance(answer, str) else json.dumps(answer)}
 
 
 def _prompt_text(prompt: object) -> str | None:
@@ -100,7 +103,13 @@ class AnswerBook:
         book = cls()
         distinct: dict[str, None] = {}
         for row in rows:
-            gold = Gold(final(row["answer"]), row.get("reply"), tuple(row.get("tool_calls") or ()))
+            gold = Gold(
+                final(row["answer"]),
+                row.get("reply"),
+                tuple(row.get("tool_calls") or ()),
+                tuple(row.get("turns") or ()),
+                int(row.get("before") or 0),
+            )
             book.by_key[row["id"]] = gold
             distinct[gold.answer] = None
             text = normal(row.get("prompt") or "")
@@ -114,8 +123,8 @@ class AnswerBook:
         """The registered answer for any of the texts: for the same text, else for the longest registered text
         inside."""
         for text in texts:
-            if found := self.by_key.get(key_of(text)):
-                return found
+            if gold := self.by_key.get(key_of(text)):
+                return gold
         for text in map(normal, texts):
             for known, gold in self.by_text:
                 if known in text:
@@ -125,11 +134,11 @@ class AnswerBook:
 
 def solve(instructions: str, question: str) -> Gold | None:
     """Solve a prompt without a registered answer: evaluate an expression, or reverse a text."""
-    found = _SUM.findall(question)
-    if found:
-        value = _evaluate(found[-1])
+    terms = _SUM.findall(question)
+    if terms:
+        value = _evaluate(terms[-1])
         if value is not None:
-            return Gold(_shown(value))
+            return Gold(_number_text(value))
     if _REVERSE.search(instructions):
         return Gold(question.strip()[::-1])
     lines = [line for line in question.strip().splitlines() if line.strip()]
@@ -160,7 +169,7 @@ def _value(node: ast.expr) -> Fraction:
     raise ValueError("not arithmetic")
 
 
-def _shown(value: Fraction) -> str:
+def _number_text(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.6g}"
 
 
@@ -183,8 +192,8 @@ def wrong(answer: str, pool: Sequence[str], rng: random.Random) -> str:
 
 
 def _other_number(text: str, rng: random.Random) -> str:
-    plain = text.replace(",", "")
+    digits = text.replace(",", "")
     step = rng.choice((-10, -2, -1, 1, 2, 5, 10))
-    if "." in plain:
-        return f"{float(plain) + step:g}"
-    return str(int(plain) + step)
+    if "." in digits:
+        return f"{float(digits) + step:g}"
+    return str(int(digits) + step)

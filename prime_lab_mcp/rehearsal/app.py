@@ -199,14 +199,14 @@ class _Disturbed:
         """Answer and return the status. A deliberately cut answer is not an error of the platform."""
         status = 500
 
-        async def watch(message: Message) -> None:
+        async def note_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = int(message["status"])
             await send(message)
 
         try:
-            await self._app(scope, receive, watch)
+            await self._app(scope, receive, note_status)
         except _Cut:
             return _BROKEN
         return status

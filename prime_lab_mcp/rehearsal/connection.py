@@ -133,11 +133,11 @@ async def tell(url: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         async with httpx.AsyncClient(trust_env=False, timeout=20.0) as client:
             answer = await client.post(url + path, json=dict(body), headers=headers)
             answer.raise_for_status()
-            told: dict[str, Any] = answer.json()
+            document: dict[str, Any] = answer.json()
     except httpx.HTTPError as error:
         raise PrimeError(
             f"the rehearsal platform refused {path}: {quote(str(error))}",
             fix="Call again; the platform is started anew when it is gone.",
             code="rehearsal-failed",
         ) from error
-    return told
+    return document

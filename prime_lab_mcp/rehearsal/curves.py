@@ -71,9 +71,13 @@ def uploads(run: Body, step: int) -> list[Body]:
 
 def _evaluations(run: Body, step: int) -> list[Body]:
     wanted = (run["config"].get("orchestrator") or {}).get("eval") if isinstance(run.get("config"), dict) else None
-    if not isinstance(wanted, dict) or step % max(1, int(wanted.get("interval") or 100)):
+    if not isinstance(wanted, dict):
         return []
-    found = []
+    interval, last = max(1, int(wanted.get("interval") or 100)), run["max_steps"] or 0
+    # prime-rl counts steps from 1 and evaluates after the last one too, which is last - 1 here.
+    if step % interval and not (step == last - 1 and last % interval == 0):
+        return []
+    points = []
     for index, source in enumerate(wanted.get("source") or ()):
         name = str(source.get("name") or source.get("env", {}).get("taskset", {}).get("id") or index)
         group = int(source.get("group_size") or wanted.get("group_size") or 1)
@@ -82,7 +86,7 @@ def _evaluations(run: Body, step: int) -> list[Body]:
         known = known if runs.fault(run, "proxy-gap") is not None else ability(run, step)
         reward = min(1.0, max(0.0, known - 0.02 + rng.gauss(0, 0.012)))
         agent = f"eval/{name}/effective/agent"
-        found.append(
+        points.append(
             {
                 "step": step,
                 f"{agent}/reward/mean": reward,
@@ -93,7 +97,7 @@ def _evaluations(run: Body, step: int) -> list[Body]:
                 f"eval/{name}/policy_version": float(step),
             }
         )
-    return found
+    return points
 
 
 def metrics(run: Body, step: int) -> Body | None:
@@ -246,8 +250,8 @@ def log_lines(run: Body, at: runs.RunState, component: str, now: float) -> list[
             continue
         if component == "trainer":
             norm = record.get("optim/grad_norm")
-            shown = "nan" if norm is None else f"{norm:.4f}"
-            text = f"Step {step} | entropy {record['entropy/all/mean']:.4f} | grad norm {shown}"
+            norm_text = "nan" if norm is None else f"{norm:.4f}"
+            text = f"Step {step} | entropy {record['entropy/all/mean']:.4f} | grad norm {norm_text}"
             level = "SUCCESS" if norm is not None else "WARNING"
             lines.append((step, level, text))
             continue

@@ -60,10 +60,10 @@ def _tasks(session: Session, evaluation: Body) -> list[Body]:
     names = set(evaluation["environment_names"])
     names |= {name.rpartition("/")[2] for name in names}
     wanted = int(evaluation["num_examples"])
-    found = [a for a in session.all("answer") if a.get("environment") in names and a.get("prompt")]
-    found = found[:wanted]
-    if found:
-        return [{"prompt": a["prompt"], "answer": a["answer"]} for a in found]
+    answers = [a for a in session.all("answer") if a.get("environment") in names and a.get("prompt")]
+    answers = answers[:wanted]
+    if answers:
+        return [{"prompt": a["prompt"], "answer": a["answer"]} for a in answers]
     tasks = []
     for index in range(wanted):
         a = 11 + int(quantile("term", *sorted(names), str(index)) * 80)
@@ -77,7 +77,7 @@ def samples(call: PlatformCall, evaluation: Body, done: int) -> list[Body]:
         return call.session.all("sample", evaluation["id"])
     rollouts = int(evaluation["rollouts_per_example"])
     book = inference.book(call.session, call.store.folder)
-    made: list[Body] = []
+    rows: list[Body] = []
     for index, task in enumerate(_tasks(call.session, evaluation)):
         messages = [
             {"role": "system", "content": SYSTEM},
@@ -86,9 +86,9 @@ def samples(call: PlatformCall, evaluation: Body, done: int) -> list[Body]:
         for rollout in range(rollouts):
             reply = answer(evaluation["model"], Conversation.of(messages), book, nth=rollout)
             reward = float(f"<answer>{final(task['answer'])}</answer>" in reply.text)
-            made.append(
+            rows.append(
                 {
-                    "id": f"{evaluation['id']}_{len(made)}",
+                    "id": f"{evaluation['id']}_{len(rows)}",
                     "example_id": index,
                     "rollout": rollout,
                     "task": evaluation["environment_names"][0],
@@ -106,17 +106,17 @@ def samples(call: PlatformCall, evaluation: Body, done: int) -> list[Body]:
                     "info": {"rehearsal": True},
                 }
             )
-    return made[:done]
+    return rows[:done]
 
 
 def _find(call: PlatformCall) -> Body:
-    found = call.session.get("evaluation", call.path["id"])
-    if found is None:
+    evaluation = call.session.get("evaluation", call.path["id"])
+    if evaluation is None:
         raise Refusal(404, f"Evaluation {call.path['id']} not found")
-    return found
+    return evaluation
 
 
-def _shown(call: PlatformCall, evaluation: Body) -> Body:
+def _evaluation_reply(call: PlatformCall, evaluation: Body) -> Body:
     at = progress(evaluation, call.session.now())
     metrics = evaluation.get("metrics")
     if evaluation["hosted"] and at.samples:
@@ -150,7 +150,7 @@ def create_hosted(call: PlatformCall) -> Answer:
     config = dict(call.body.get("eval_config") or {})
     if not inference.exists(str(call.body.get("inference_model"))):
         raise Refusal(404, f"Model {call.body.get('inference_model')} not found")
-    made = []
+    created = []
     for id in ids:
         environment = call.session.get("environment", str(id))
         if environment is None:
@@ -177,37 +177,37 @@ def create_hosted(call: PlatformCall) -> Answer:
         # There may be fewer registered prompts than requested.
         evaluation["samples"] = len(_tasks(call.session, evaluation)) * rollouts
         call.session.put("evaluation", evaluation["id"], evaluation)
-        made.append(evaluation["id"])
-    return {"evaluation_id": made[0], "evaluation_ids": made, "status": "PENDING"}
+        created.append(evaluation["id"])
+    return {"evaluation_id": created[0], "evaluation_ids": created, "status": "PENDING"}
 
 
 def listing(call: PlatformCall) -> Answer:
     wanted = call.query.get("environment_name", "")
-    found = [
+    evaluations = [
         e
         for e in reversed(call.session.all("evaluation"))
         if not wanted or any(wanted in (n, n.rpartition("/")[2]) for n in e["environment_names"])
     ]
     skip, limit = call.number("skip", 0), call.number("limit", 50, low=1)
-    page = [_shown(call, e) for e in found[skip : skip + limit]]
-    return {"evaluations": page, "total": len(found), "skip": skip, "limit": limit}
+    page = [_evaluation_reply(call, e) for e in evaluations[skip : skip + limit]]
+    return {"evaluations": page, "total": len(evaluations), "skip": skip, "limit": limit}
 
 
 def get(call: PlatformCall) -> Answer:
-    return _shown(call, _find(call))
+    return _evaluation_reply(call, _find(call))
 
 
 def get_samples(call: PlatformCall) -> Answer:
     evaluation = _find(call)
-    found = samples(call, evaluation, progress(evaluation, call.session.now()).samples)
+    rows = samples(call, evaluation, progress(evaluation, call.session.now()).samples)
     page, limit = call.number("page", 1, low=1), call.number("limit", 100, low=1)
     start = (page - 1) * limit
     return {
-        "samples": found[start : start + limit],
-        "total": len(found),
+        "samples": rows[start : start + limit],
+        "total": len(rows),
         "page": page,
         "limit": limit,
-        "has_more": start + limit < len(found),
+        "has_more": start + limit < len(rows),
     }
 
 
@@ -257,10 +257,10 @@ def create_pushed(call: PlatformCall) -> Answer:
 
 def update(call: PlatformCall) -> Answer:
     evaluation = _find(call)
-    told = {"name": "name", "model_name": "model", "metadata": "metadata", "metrics": "metrics"}
-    evaluation |= {ours: call.body[theirs] for theirs, ours in told.items() if theirs in call.body}
+    names = {"name": "name", "model_name": "model", "metadata": "metadata", "metrics": "metrics"}
+    evaluation |= {ours: call.body[theirs] for theirs, ours in names.items() if theirs in call.body}
     call.session.put("evaluation", evaluation["id"], evaluation)
-    return _shown(call, evaluation)
+    return _evaluation_reply(call, evaluation)
 
 
 def add_samples(call: PlatformCall) -> Answer:
@@ -278,7 +278,7 @@ def finalize(call: PlatformCall) -> Answer:
     evaluation |= {"status": "COMPLETED", "ended": call.session.now()}
     evaluation["metrics"] = call.body.get("metrics") or evaluation["metrics"]
     call.session.put("evaluation", evaluation["id"], evaluation)
-    return _shown(call, evaluation)
+    return _evaluation_reply(call, evaluation)
 
 
 ENDPOINTS = (

@@ -68,8 +68,8 @@ def claim(session: Session, scope: Scope, matches: Callable[[Body], bool]) -> Bo
     for fault in session.all("fault", scope):
         if not matches(fault):
             continue
-        seen = session.add(f"seen-{fault['id']}")
-        if seen < fault["skip"] or quantile(fault["id"], str(int(seen))) >= fault["share"]:
+        number = session.add(f"seen-{fault['id']}")
+        if number < fault["skip"] or quantile(fault["id"], str(int(number))) >= fault["share"]:
             continue
         if fault["times"] is not None:
             fault["times"] -= 1
@@ -91,27 +91,27 @@ def for_request(session: Session, method: str, path: str) -> Body | None:
 
 def in_name(name: str, scope: Scope) -> dict[str, Body]:
     """Faults that a name requests: `my-run-fault-collapse-8` has `collapse` from step 8."""
-    found: dict[str, Body] = {}
+    fields: dict[str, Body] = {}
     longest_first = sorted(_KINDS[scope], key=len, reverse=True)
     for rest in name.split("fault-")[1:]:
         kind = next((k for k in longest_first if rest.startswith(k)), None)
         if kind is not None:
             step = _STEP.match(rest.removeprefix(kind))
-            found[kind] = {"step": int(step[1])} if step else {}
-    return found
+            fields[kind] = {"step": int(step[1])} if step else {}
+    return fields
 
 
 def for_named(session: Session, scope: Scope, name: str) -> dict[str, Body]:
     """All faults of a new run or evaluation with this name."""
-    found = in_name(name, scope)
-    while fault := claim(session, scope, lambda f: _named(f, name, found)):
-        found[fault["kind"]] = options(fault)
-    return found
+    fields = in_name(name, scope)
+    while fault := claim(session, scope, lambda f: _named(f, name, fields)):
+        fields[fault["kind"]] = options(fault)
+    return fields
 
 
-def _named(fault: Body, name: str, found: dict[str, Body]) -> bool:
+def _named(fault: Body, name: str, fields: dict[str, Body]) -> bool:
     pattern = fault.get("name")
-    return fault["kind"] not in found and (pattern is None or bool(re.search(pattern, name)))
+    return fault["kind"] not in fields and (pattern is None or bool(re.search(pattern, name)))
 
 
 def options(fault: Body) -> Body:

@@ -39,11 +39,11 @@ def versions(session: Session, environment: Body) -> list[Body]:
 def version(call: PlatformCall, environment: Body, wanted: str) -> Body:
     """Find a version by `latest`, version number, id, or the start of its content hash; else 404."""
     held = versions(call.session, environment)
-    for found in held:
-        if wanted in ("latest", found["semantic_version"], found["id"]) or (
-            len(wanted) >= 8 and found["content_hash"].startswith(wanted)
+    for candidate in held:
+        if wanted in ("latest", candidate["semantic_version"], candidate["id"]) or (
+            len(wanted) >= 8 and candidate["content_hash"].startswith(wanted)
         ):
-            return found
+            return candidate
     raise Refusal(404, f"Version {wanted} of {environment['owner']}/{environment['name']} not found")
 
 
@@ -56,12 +56,12 @@ def _named(call: PlatformCall) -> Body:
 
 def listing(call: PlatformCall) -> Answer:
     query = call.query
-    found = [_summary(call.session, e) for e in call.session.all("environment") if _wanted(call, e)]
+    summaries = [_summary(call.session, e) for e in call.session.all("environment") if _wanted(call, e)]
     key = query.get("sort_by", "created_at")
     order = key if key in ("name", "created_at", "updated_at", "stars") else "created_at"
-    found.sort(key=lambda e: e[order], reverse=query.get("sort_order", "desc") != "asc")
+    summaries.sort(key=lambda e: e[order], reverse=query.get("sort_order", "desc") != "asc")
     offset, limit = call.number("offset", 0), call.number("limit", 20, low=1, high=_LARGEST_LISTING)
-    return {"data": found[offset : offset + limit], "total_count": len(found)}
+    return {"data": summaries[offset : offset + limit], "total_count": len(summaries)}
 
 
 def _wanted(call: PlatformCall, environment: Body) -> bool:
@@ -106,13 +106,13 @@ def status(call: PlatformCall) -> Answer:
     return {"data": summary}
 
 
-def _version_summary(found: Body) -> Body:
+def _version_summary(version: Body) -> Body:
     return {
-        "version_id": found["id"],
-        "semantic_version": found["semantic_version"],
-        "content_hash": found["content_hash"],
-        "created_at": iso(found["created"]),
-        "runtime": found["runtime"],
+        "version_id": version["id"],
+        "semantic_version": version["semantic_version"],
+        "content_hash": version["content_hash"],
+        "created_at": iso(version["created"]),
+        "runtime": version["runtime"],
     }
 
 
@@ -134,8 +134,8 @@ def version_list(call: PlatformCall) -> Answer:
 
 def details(call: PlatformCall) -> Answer:
     environment = _named(call)
-    found = version(call, environment, call.path["version"])
-    wheel = found["wheel"]
+    release = version(call, environment, call.path["version"])
+    wheel = release["wheel"]
     public = environment["visibility"] == "PUBLIC"
     return {
         "data": {
@@ -143,27 +143,29 @@ def details(call: PlatformCall) -> Answer:
             "name": environment["name"],
             "owner": environment["owner"],
             "visibility": environment["visibility"],
-            "version_id": found["id"],
-            "semantic_version": found["semantic_version"],
-            "runtime": found["runtime"],
-            "content_hash": found["content_hash"],
-            "created_at": iso(found["created"]),
-            "metadata": found["metadata"],
+            "version_id": release["id"],
+            "semantic_version": release["semantic_version"],
+            "runtime": release["runtime"],
+            "content_hash": release["content_hash"],
+            "created_at": iso(release["created"]),
+            "metadata": release["metadata"],
             "url_dependencies": [],
-            "wheel_url": f"{call.base}/rehearsal/files/{found['id']}/{wheel['filename']}" if wheel and public else None,
+            "wheel_url": f"{call.base}/rehearsal/files/{release['id']}/{wheel['filename']}"
+            if wheel and public
+            else None,
             "wheel_sha256": wheel and wheel["sha256"],
             "simple_index_url": None,
-            "package_url": f"{call.base}/rehearsal/files/{found['id']}/source.tar.gz",
+            "package_url": f"{call.base}/rehearsal/files/{release['id']}/source.tar.gz",
         }
     }
 
 
 def inspect(call: PlatformCall) -> Answer:
-    found = version(call, _named(call), call.path["version"])
+    release = version(call, _named(call), call.path["version"])
     wanted = call.query.get("path", "").strip("/")
     limit = call.number("max_bytes", 100_000, low=1, high=500_000)
-    files = _source_files(call, found)
-    answer: Body = {"version_id": found["id"], "path": wanted or "/", "truncated": False}
+    files = _source_files(call, release)
+    answer: Body = {"version_id": release["id"], "path": wanted or "/", "truncated": False}
     if wanted in files:
         content = files[wanted]
         return {
@@ -189,8 +191,8 @@ def inspect(call: PlatformCall) -> Answer:
     return {"data": answer | {"kind": "directory", "entries": list(entries.values())}}
 
 
-def _source_files(call: PlatformCall, found: Body) -> dict[str, bytes]:
-    archive = call.store.blob(found["source"]["sha256"])
+def _source_files(call: PlatformCall, release: Body) -> dict[str, bytes]:
+    archive = call.store.blob(release["source"]["sha256"])
     if archive is None:
         raise Refusal(404, "No source archive for this version")
     files: dict[str, bytes] = {}
@@ -203,12 +205,12 @@ def _source_files(call: PlatformCall, found: Body) -> dict[str, bytes]:
 
 
 def download(call: PlatformCall) -> Answer:
-    found = call.session.get("version", call.path["version"])
-    environment = found and call.session.get("environment", found["environment"])
-    if not found or not environment:
+    release = call.session.get("version", call.path["version"])
+    environment = release and call.session.get("environment", release["environment"])
+    if not release or not environment:
         raise Refusal(404, "File not found")
     find(call, environment["owner"], environment["name"])
-    part = found["source"] if call.path["filename"] == "source.tar.gz" else found["wheel"]
+    part = release["source"] if call.path["filename"] == "source.tar.gz" else release["wheel"]
     content = call.store.blob(part["sha256"]) if part else None
     if content is None:
         raise Refusal(404, "File not found")

@@ -46,10 +46,10 @@ def trained(call: PlatformCall, name: str) -> float | None:
     """Skill of a run's checkpoint, which is served as `RUN_NAME` or `RUN_NAME-step-N`; None for other names."""
     for run in call.session.all("run"):
         rest = name.removeprefix(str(run["name"]))
-        if rest == name or not (found := _STEP.fullmatch(rest)):
+        if rest == name or not (match := _STEP.fullmatch(rest)):
             continue
         done = runs.state(run, call.session.now()).steps_done
-        step = min(int(found[1] or done), done)
+        step = min(int(match[1] or done), done)
         return curves.ability(run, step - 1) if step > 0 else None
     return None
 
@@ -133,14 +133,14 @@ def completions(call: PlatformCall) -> Answer:
 def _fault(call: PlatformCall, name: str) -> tuple[str | None, float]:
     """The fault of this request, from the model's name or else from an ordered fault, and the delay of a slow one."""
     if (kind := zeros.kind_of(name)) is not None:
-        fails = zeros.told(kind, Conversation.of(call.body["messages"])) == "infrastructure"
+        fails = zeros.failure_kind(kind, Conversation.of(call.body["messages"])) == "infrastructure"
         return ("503" if fails else None), 0.0
     if name.startswith(_FAULTY):
         return name.removeprefix(_FAULTY), SLOW_SECONDS
-    found = faults.claim(call.session, "model", lambda f: f.get("model") is None or f["model"] in name)
-    if found is None:
+    fault = faults.claim(call.session, "model", lambda f: f.get("model") is None or f["model"] in name)
+    if fault is None:
         return None, 0.0
-    return found["kind"], float(found.get("seconds", SLOW_SECONDS))
+    return fault["kind"], float(fault.get("seconds", SLOW_SECONDS))
 
 
 def _reply(call: PlatformCall, name: str, messages: list[Body], skill: float | None) -> ScriptedReply:
@@ -150,7 +150,7 @@ def _reply(call: PlatformCall, name: str, messages: list[Body], skill: float | N
         called = any(m.get("role") == "assistant" for m in messages)
         talk = Conversation.of(messages)
         return zeros.reply(
-            zeros.told(kind, talk),
+            zeros.failure_kind(kind, talk),
             talk,
             book(call.session, call.store.folder),
             call.body.get("tools") or (),
@@ -231,7 +231,7 @@ class _Sent:
 
 
 def _calls(reply: ScriptedReply, *, streamed: bool) -> list[Body]:
-    made: list[Body] = []
+    calls: list[Body] = []
     for index, call in enumerate(reply.calls):
         # `raw` holds arguments that are not valid JSON.
         arguments = call["raw"] if "raw" in call else json.dumps(call.get("arguments") or {})
@@ -240,8 +240,8 @@ def _calls(reply: ScriptedReply, *, streamed: bool) -> list[Body]:
             "type": "function",
             "function": {"name": call["name"], "arguments": arguments},
         }
-        made.append({"index": index, **one} if streamed else one)
-    return made
+        calls.append({"index": index, **one} if streamed else one)
+    return calls
 
 
 def _sse(body: Body) -> bytes:

@@ -62,6 +62,14 @@ class ScriptedReply:
 
 
 @dataclass(frozen=True, slots=True)
+class SpokenTurn:
+    """One earlier message of the model. `calls` are names, and arguments as canonical JSON."""
+
+    text: str
+    calls: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Conversation:
     """The parts of a request that the model uses."""
 
@@ -70,6 +78,8 @@ class Conversation:
     calls: tuple[tuple[str, str], ...]
     """Previous tool calls: names, and arguments as canonical JSON."""
     characters: int
+    turns: tuple[SpokenTurn, ...] = ()
+    """The model's own messages so far."""
 
     @property
     def question(self) -> str:
@@ -84,6 +94,7 @@ class Conversation:
             tuple(users),
             tuple(_calls_in(messages)),
             sum(len(text_of(m)) for m in messages),
+            tuple(SpokenTurn(text_of(m), tuple(_calls_in([m]))) for m in messages if m.get("role") == "assistant"),
         )
 
 
@@ -91,11 +102,17 @@ def _calls_in(messages: Sequence[Body]) -> Iterator[tuple[str, str]]:
     for message in messages:
         for call in message.get("tool_calls") or ():
             function = call.get("function") or {}
-            try:
-                arguments = json.loads(function.get("arguments") or "{}")
-            except ValueError:
-                arguments = None
-            yield str(function.get("name")), json.dumps(arguments, sort_keys=True)
+            yield str(function.get("name")), canonical(function.get("arguments"))
+
+
+def canonical(arguments: object) -> str:
+    """The arguments of a call as canonical JSON. Text that is no JSON is `null`."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            arguments = None
+    return json.dumps(arguments, sort_keys=True)
 
 
 def tokens(characters: int) -> int:
@@ -119,9 +136,16 @@ def answer(
     """
     first = talk.questions[0] if talk.questions else ""
     gold = book.find(talk.questions[::-1] or ("",)) or solve(talk.instructions, talk.question)
-    rng = random.Random("\0".join([model, talk.instructions, *talk.questions, str(nth)]))
-    solved = rng.random() < chance(skill_of(model) if skill is None else skill, quantile(talk.instructions, first))
-    reply = _compose(talk, gold, solved, book, rng, tools=tools)
+    able = chance(skill_of(model) if skill is None else skill, quantile(talk.instructions, first))
+    if gold is not None and gold.turns:
+        from prime_lab_mcp.rehearsal.solving import next_turn
+
+        # Each turn has draws of its own: the same questions are asked before all of them.
+        seed = [model, talk.instructions, *talk.questions, str(len(talk.turns)), str(nth)]
+        reply = next_turn(talk, gold, able, book, random.Random("\0".join(seed)))
+    else:
+        rng = random.Random("\0".join([model, talk.instructions, *talk.questions, str(nth)]))
+        reply = _compose(talk, gold, rng.random() < able, book, rng, tools=tools)
     prompt, length = tokens(talk.characters), tokens(len(reply.text) + 40 * len(reply.calls))
     if limit is not None and length > limit:
         cut = reply.text[: 4 * limit]
@@ -147,40 +171,40 @@ def _compose(
         wanted = [(c["name"], json.dumps(c.get("arguments") or {}, sort_keys=True)) for c in gold.calls]
         solved = list(talk.calls) == wanted
     elif tools and gold.calls:
-        calls = gold.calls if solved else tuple(_spoil(c, book, rng) for c in gold.calls)
+        calls = gold.calls if solved else tuple(spoil_call(c, book, rng) for c in gold.calls)
         return ScriptedReply("", "tool_calls", calls)
     if solved:
         return ScriptedReply(gold.reply if gold.reply is not None else form(talk, gold.answer, rng))
     if gold.reply is not None:
         return ScriptedReply(_spoil_reply(gold, book, rng))
-    said = wrong(gold.answer, book.pool, rng)
+    answer = wrong(gold.answer, book.pool, rng)
     fate = rng.random()
     if fate < MALFORMED_SHARE:
-        return ScriptedReply(f"{_working(rng)}\nI believe it comes to {said} or so, I am not certain")
-    text = form(talk, said, rng)
+        return ScriptedReply(f"{_working(rng)}\nI believe it comes to {answer} or so, I am not certain")
+    text = form(talk, answer, rng)
     if fate < MALFORMED_SHARE + CUT_SHARE:
         return ScriptedReply(f"{_working(rng)} {_working(rng)} {text}"[: rng.randint(20, 60)], "length")
     return ScriptedReply(text)
 
 
-def form(talk: Conversation, said: str, rng: random.Random) -> str:
+def form(talk: Conversation, answer: str, rng: random.Random) -> str:
     """Put an answer into the format that the instructions request."""
     asked = f"{talk.instructions}\n{talk.question}"
     thinking, tag = _tags(talk)
     before = f"<{thinking}>{_working(rng)}</{thinking}>\n" if thinking else ""
     if tag is not None:
-        return f"{before}<{tag}>{said}</{tag}>"
+        return f"{before}<{tag}>{answer}</{tag}>"
     if "\\boxed" in asked:
-        return f"{before}{_working(rng)} \\boxed{{{said}}}"
+        return f"{before}{_working(rng)} \\boxed{{{answer}}}"
     if "####" in asked:
-        return f"{before}{_working(rng)}\n#### {said}"
-    if "json" in asked.lower() and (found := _JSON_KEY.search(asked)):
-        return said if said.startswith(("{", "[")) else json.dumps({found.group(1): said})
+        return f"{before}{_working(rng)}\n#### {answer}"
+    if "json" in asked.lower() and (key := _JSON_KEY.search(asked)):
+        return answer if answer.startswith(("{", "[")) else json.dumps({key.group(1): answer})
     if fence := _FENCE.search(asked):
-        return f"{before}```{fence.group(1)}\n{said}\n```"
+        return f"{before}```{fence.group(1)}\n{answer}\n```"
     if re.search(r"\banswer:", asked, re.I):
-        return f"{before}{_working(rng)}\nAnswer: {said}"
-    return f"{before}{said}"
+        return f"{before}{_working(rng)}\nAnswer: {answer}"
+    return f"{before}{answer}"
 
 
 def _tags(talk: Conversation) -> tuple[str | None, str | None]:
@@ -197,7 +221,7 @@ def _working(rng: random.Random) -> str:
     return " ".join(rng.sample(_FILLER, rng.randint(1, 4)))
 
 
-def _spoil(call: Body, book: AnswerBook, rng: random.Random) -> Body:
+def spoil_call(call: Body, book: AnswerBook, rng: random.Random) -> Body:
     """Return a tool call with one argument changed."""
     arguments = dict(call.get("arguments") or {})
     if not arguments:
@@ -208,6 +232,6 @@ def _spoil(call: Body, book: AnswerBook, rng: random.Random) -> Body:
 
 
 def _spoil_reply(gold: Gold, book: AnswerBook, rng: random.Random) -> str:
-    said = wrong(gold.answer, book.pool, rng)
+    answer = wrong(gold.answer, book.pool, rng)
     reply = gold.reply or ""
-    return reply.replace(gold.answer, said) if gold.answer and gold.answer in reply else said
+    return reply.replace(gold.answer, answer) if gold.answer and gold.answer in reply else answer

@@ -39,7 +39,7 @@ def types(call: PlatformCall) -> Answer:
 
 
 def listed(call: PlatformCall) -> Answer:
-    rows = [_shown(pod) for pod in call.session.all("pod")]
+    rows = [_pod_reply(pod) for pod in call.session.all("pod")]
     offset, limit = call.number("offset", 0), call.number("limit", 100, low=1)
     return {"total_count": len(rows), "offset": offset, "limit": limit, "data": rows[offset : offset + limit]}
 
@@ -62,7 +62,7 @@ def status(call: PlatformCall) -> Answer:
 
 
 def one(call: PlatformCall) -> Answer:
-    return _shown(_known(call, call.path["id"]))
+    return _pod_reply(_known(call, call.path["id"]))
 
 
 def end(call: PlatformCall) -> Answer:
@@ -87,7 +87,7 @@ def leave_running(call: PlatformCall) -> Answer:
         "at": call.session.now(),
     }
     call.session.put("pod", pod["id"], pod)
-    return _shown(pod)
+    return _pod_reply(pod)
 
 
 def clear(call: PlatformCall) -> Answer:
@@ -129,7 +129,7 @@ def _offer(name: str, count: int, price: float, place: tuple[str, str], stock: s
     }
 
 
-def _shown(pod: Body) -> Body:
+def _pod_reply(pod: Body) -> Body:
     return {
         "id": pod["id"],
         "name": pod["name"],

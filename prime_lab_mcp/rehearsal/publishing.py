@@ -53,8 +53,8 @@ def _push_owner(call: PlatformCall) -> str:
     slug = call.body.get("owner_slug")
     if slug in (None, account.USER):
         if call.body.get("team_slug") or call.body.get("team_id"):
-            found = account.team(call, id=call.body.get("team_id"), slug=call.body.get("team_slug"))
-            return str(found["slug"])
+            owner = account.team(call, id=call.body.get("team_id"), slug=call.body.get("team_slug"))
+            return str(owner["slug"])
         return account.USER
     if slug in {team["slug"] for team in account.TEAMS}:
         return str(account.team(call, slug=slug)["slug"])
@@ -189,8 +189,8 @@ def delete(call: PlatformCall) -> Answer:
     environment = find(call, call.path["owner"], call.path["name"])
     if not owned_by_caller(environment):
         raise Refusal(403, f"You do not have permission to delete {environment['owner']}'s names")
-    for found in call.session.all("version", environment["id"]):
-        call.session.remove("version", found["id"])
+    for release in call.session.all("version", environment["id"]):
+        call.session.remove("version", release["id"])
     call.session.remove("environment", environment["id"])
     return {"data": {"success": True}}
 
@@ -199,8 +199,8 @@ def delete_version(call: PlatformCall) -> Answer:
     environment = find(call, call.path["owner"], call.path["name"])
     if not owned_by_caller(environment):
         raise Refusal(403, f"You do not have permission to delete {environment['owner']}'s names")
-    found = version(call, environment, call.path["version"])
-    call.session.remove("version", found["id"])
+    release = version(call, environment, call.path["version"])
+    call.session.remove("version", release["id"])
     return {"data": {"success": True}}
 
 

@@ -74,8 +74,8 @@ class RunState:
 
 
 def fault(run: Body, kind: RunFault) -> Body | None:
-    found: Body | None = run["faults"].get(kind)
-    return found
+    fault: Body | None = run["faults"].get(kind)
+    return fault
 
 
 def onset(options: Body) -> int:

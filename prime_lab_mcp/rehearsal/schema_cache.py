@@ -76,8 +76,8 @@ def _place(target: Path, release: Release) -> None:
     """Build an environment beside its target and move it there, so that two servers do not interfere."""
     import venv
 
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="making-") as made:
-        place = Path(made) / "environment"
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="making-") as folder:
+        place = Path(folder) / "environment"
         venv.EnvBuilder(symlinks=os.name != "nt").create(place)
         site = Path(sysconfig.get_path("purelib", "venv", {"base": str(place), "platbase": str(place)}))
         for path, content in _files(release):

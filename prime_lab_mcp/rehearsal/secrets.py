@@ -15,12 +15,12 @@ _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def _environment(call: PlatformCall) -> Body:
-    found = call.session.get("environment", call.path["id"])
-    if found is None:
+    environment = call.session.get("environment", call.path["id"])
+    if environment is None:
         raise Refusal(404, "Environment not found")
-    if not hub.owned_by_caller(found):
+    if not hub.owned_by_caller(environment):
         raise Refusal(403, "You do not have permission to see the secrets of this environment")
-    return found
+    return environment
 
 
 def listing(call: PlatformCall) -> Answer:

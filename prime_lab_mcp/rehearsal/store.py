@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS requests (
 );
 """
 _BUSY_SECONDS = 15.0
-_REQUESTS_KEPT = 20_000
+_MOST_REQUESTS = 20_000
 _SKEW = "clock-skew"
 _HELD = "clock-held"
 
@@ -78,10 +78,10 @@ class Session:
 
     def all(self, kind: Kind, parent: str | None = None) -> list[Body]:
         """All documents of a kind, oldest first."""
-        where, values = "kind = ?", [str(kind)]
+        where, parameters = "kind = ?", [str(kind)]
         if parent is not None:
-            where, values = "kind = ? AND parent = ?", [str(kind), parent]
-        rows = self._db.execute(f"SELECT body FROM documents WHERE {where} ORDER BY created, id", values)
+            where, parameters = "kind = ? AND parent = ?", [str(kind), parent]
+        rows = self._db.execute(f"SELECT body FROM documents WHERE {where} ORDER BY created, id", parameters)
         return [_load(row[0]) for row in rows]
 
     def count(self, kind: Kind) -> int:
@@ -112,7 +112,7 @@ class Session:
             "INSERT INTO requests (at, method, path, status, fault) VALUES (?, ?, ?, ?, ?)",
             (self.now(), method, path, status, fault),
         )
-        self._db.execute("DELETE FROM requests WHERE id <= (SELECT max(id) FROM requests) - ?", (_REQUESTS_KEPT,))
+        self._db.execute("DELETE FROM requests WHERE id <= (SELECT max(id) FROM requests) - ?", (_MOST_REQUESTS,))
 
     def requests(self, contains: str = "") -> list[Body]:
         rows = self._db.execute(

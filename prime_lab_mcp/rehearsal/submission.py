@@ -36,17 +36,17 @@ def check(call: PlatformCall, config: object, gpu: str) -> list[Body]:
     """Every problem, as `{loc, msg}`; empty when the run may start."""
     if not isinstance(config, dict):
         return [_problem((), "config is required")]
-    found = [_problem((key,), "Extra inputs are not permitted") for key in set(config) - _TOP]
+    problems = [_problem((key,), "Extra inputs are not permitted") for key in set(config) - _TOP]
     for table in ("trainer", "orchestrator", "inference"):
         if not isinstance(config.get(table), dict):
-            found.append(_problem((table,), "Field required"))
+            problems.append(_problem((table,), "Field required"))
     if gpu not in runs.GPU_PRICES:
-        found.append({"loc": ["body", "gpuType"], "msg": f"unknown GPU type {gpu}"})
+        problems.append({"loc": ["body", "gpuType"], "msg": f"unknown GPU type {gpu}"})
     orchestrator = config.get("orchestrator")
     if isinstance(orchestrator, dict):
-        found += _batch(orchestrator)
-        found += _sources(call, orchestrator)
-    return found
+        problems += _batch(orchestrator)
+        problems += _sources(call, orchestrator)
+    return problems
 
 
 def _batch(orchestrator: Body) -> list[Body]:
@@ -60,7 +60,7 @@ def _batch(orchestrator: Body) -> list[Body]:
 
 
 def _sources(call: PlatformCall, orchestrator: Body) -> list[Body]:
-    found: list[Body] = []
+    problems: list[Body] = []
     for block in ("train", "eval"):
         if block == "eval" and block not in orchestrator:
             continue
@@ -68,11 +68,11 @@ def _sources(call: PlatformCall, orchestrator: Body) -> list[Body]:
         sources = table.get("source") if isinstance(table, dict) else None
         where = ("orchestrator", block, "source")
         if not isinstance(sources, list) or not sources:
-            found.append(_problem(where, "at least one source is required"))
+            problems.append(_problem(where, "at least one source is required"))
             continue
         for index, source in enumerate(sources):
-            found += _source(call, source, (*where, index))
-    return found
+            problems += _source(call, source, (*where, index))
+    return problems
 
 
 def _source(call: PlatformCall, source: Any, where: tuple[str | int, ...]) -> list[Body]:

@@ -147,10 +147,10 @@ def _environments(sources: list[Body]) -> list[Body]:
 
 
 def _by_id(call: PlatformCall, id: str) -> Body:
-    found = call.session.get("run", id)
-    if found is None:
+    run = call.session.get("run", id)
+    if run is None:
         raise Refusal(404, f"Run {id} not found")
-    return found
+    return run
 
 
 def _run(call: PlatformCall) -> Body:
@@ -161,9 +161,9 @@ def _state(call: PlatformCall, run: Body) -> runs.RunState:
     return runs.state(run, call.session.now())
 
 
-def _shown(call: PlatformCall, run: Body) -> Body:
+def _run_reply(call: PlatformCall, run: Body) -> Body:
     at = _state(call, run)
-    shown: Body = {
+    reply: Body = {
         "id": run["id"],
         "name": run["name"],
         "userId": account.USER_ID,
@@ -189,16 +189,16 @@ def _shown(call: PlatformCall, run: Body) -> Body:
         "completedAt": iso(at.ended),
     }
     if at.status == "QUEUED":
-        shown |= {"runsAhead": 1, "queueReason": "rehearsal: waiting for GPUs"}
+        reply |= {"runsAhead": 1, "queueReason": "rehearsal: waiting for GPUs"}
         if runs.fault(run, "queue") is not None:
             waited = (call.session.now() - run["created"]) * run["speed"]
-            shown["createdAt"] = iso(time.time() - waited * runs.BILLED_SECONDS_PER_STEP / runs.STEP_SECONDS)
+            reply["createdAt"] = iso(time.time() - waited * runs.BILLED_SECONDS_PER_STEP / runs.STEP_SECONDS)
     if at.status == "FAILED":
-        shown["failureAnalysis"] = {"rootCause": at.error, "evidence": [at.error], "confidence": 0.9}
+        reply["failureAnalysis"] = {"rootCause": at.error, "evidence": [at.error], "confidence": 0.9}
     wandb = (run["config"].get("monitors") or {}).get("wandb")
     if isinstance(wandb, dict):
-        shown |= {"wandbProject": wandb.get("project"), "wandbRunName": wandb.get("name")}
-    return shown
+        reply |= {"wandbProject": wandb.get("project"), "wandbRunName": wandb.get("name")}
+    return reply
 
 
 def listing(call: PlatformCall) -> Answer:
@@ -207,7 +207,7 @@ def listing(call: PlatformCall) -> Answer:
     page, limit = call.number("page", 1, low=1), call.number("limit", 20, low=1)
     start = (page - 1) * limit
     return {
-        "runs": [_shown(call, r) for r in held[start : start + limit]],
+        "runs": [_run_reply(call, r) for r in held[start : start + limit]],
         "total": len(held),
         "page": page,
         "limit": limit,
@@ -216,7 +216,7 @@ def listing(call: PlatformCall) -> Answer:
 
 
 def get(call: PlatformCall) -> Answer:
-    return {"run": _shown(call, _run(call))}
+    return {"run": _run_reply(call, _run(call))}
 
 
 def metrics(call: PlatformCall) -> Answer:
@@ -225,8 +225,8 @@ def metrics(call: PlatformCall) -> Answer:
     low = max(first, call.number("min_step", first, high=10**9))
     high = min(last, call.number("max_step", last, low=-1, high=10**9)) if last >= 0 else -1
     limit = call.number("limit", 10**6, low=1, high=10**6)
-    found = [row for s in range(low, high + 1) for row in curves.uploads(run, s)]
-    return Raw(as_json({"metrics": found[-limit:]}), "application/json")
+    rows = [row for s in range(low, high + 1) for row in curves.uploads(run, s)]
+    return Raw(as_json({"metrics": rows[-limit:]}), "application/json")
 
 
 def progress(call: PlatformCall) -> Answer:
@@ -251,10 +251,10 @@ def samples(call: PlatformCall) -> Answer:
     page, limit = call.number("page", 1, low=1), call.number("limit", 100, low=1, high=1000)
     total = run["batch_size"] if step in curves.sampled_steps(run, _state(call, run)) else 0
     start = (page - 1) * limit
-    found = [curves.rollout(run, step, i) for i in range(start, min(start + limit, total))]
+    rows = [curves.rollout(run, step, i) for i in range(start, min(start + limit, total))]
     return {
         "run_id": run["id"],
-        "samples": found,
+        "samples": rows,
         "total": total,
         "page": page,
         "limit": limit,
@@ -375,7 +375,7 @@ def stop(call: PlatformCall) -> Answer:
     run = _run(call)
     if _state(call, run).status not in runs.TERMINAL:
         _record(call, run, "stop")
-    return {"run": _shown(call, run)}
+    return {"run": _run_reply(call, run)}
 
 
 def restart(call: PlatformCall) -> Answer:
@@ -384,7 +384,7 @@ def restart(call: PlatformCall) -> Answer:
     if at.status != "RUNNING":
         raise Refusal(400, f"Only RUNNING runs can be restarted; this one is {at.status}")
     _record(call, run, "restart")
-    return {"run": _shown(call, run)}
+    return {"run": _run_reply(call, run)}
 
 
 def pause(call: PlatformCall) -> Answer:

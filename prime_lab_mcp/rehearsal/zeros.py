@@ -48,23 +48,23 @@ def kind_of(model: str) -> str | None:
     return kind if kind != model and kind in (*KINDS, _ASKED) else None
 
 
-def told(kind: str, talk: Conversation) -> str:
+def failure_kind(kind: str, talk: Conversation) -> str:
     """Resolve the way to fail: `asked` takes it from the prompt, or answers wrong if the prompt names none."""
     if kind != _ASKED:
         return kind
-    found = _IN_PROMPT.search("\n".join((talk.instructions, *talk.questions)))
-    return found[1] if found and found[1] in KINDS else KINDS[0]
+    match = _IN_PROMPT.search("\n".join((talk.instructions, *talk.questions)))
+    return match[1] if match and match[1] in KINDS else KINDS[0]
 
 
 def reply(
     kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body], *, called: bool, limit: int | None = None
 ) -> ScriptedReply:
     """The model's next reply. `called`: the model has called a tool before, in any way."""
-    said = _say(kind, talk, book, tools, called=called)
-    used = tokens(len(said.text) + sum(len(_raw(c)) for c in said.calls))
+    scripted = _say(kind, talk, book, tools, called=called)
+    used = tokens(len(scripted.text) + sum(len(_raw(c)) for c in scripted.calls))
     # A server counts a cut reply as the whole limit.
-    spent = limit if said.finish == "length" and limit else used
-    return ScriptedReply(said.text, said.finish, said.calls, tokens(talk.characters), spent)
+    spent = limit if scripted.finish == "length" and limit else used
+    return ScriptedReply(scripted.text, scripted.finish, scripted.calls, tokens(talk.characters), spent)
 
 
 def _say(kind: str, talk: Conversation, book: AnswerBook, tools: Sequence[Body], *, called: bool) -> ScriptedReply:

@@ -99,7 +99,7 @@ def _sections() -> dict[str, tuple[str, str]]:
 def _list_of_findings() -> str:
     families: dict[str, list[str]] = {}
     for code, (family, _) in sorted(_sections().items()):
-        families.setdefault(family, []).append(code)
+        families.setdefault(family.partition("-")[0], []).append(code)  # `config` and `config-rules` are one family
     return "\n".join(f"{family}: {_braced(codes)}" for family, codes in families.items())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.base.text import escape, quote
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.completions import add_completions
+from prime_lab_mcp.server.heartbeat import heartbeat
 from prime_lab_mcp.server.notices import Notices
 from prime_lab_mcp.server.prompts import add_prompts, require_arguments
 from prime_lab_mcp.server.resources import add_resources
@@ -31,6 +32,7 @@ from prime_lab_mcp.server.tool_descriptions import describe, stored_descriptions
 
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.base.report import Progress, Report
+    from prime_lab_mcp.server.alerting import Alerting
     from prime_lab_mcp.server.call import Calls
     from prime_lab_mcp.tools.tool import AnyTool
 
@@ -58,6 +60,16 @@ async def _change_token(lab: Lab, address: str) -> str | None:
     return await change_token(lab, address)
 
 
+def _alerting(lab: Lab) -> Alerting | None:
+    """The alerts of this server, if a person asked for them."""
+    if lab.settings.notify is None:
+        return None
+    from prime_lab_mcp.lab.notifier import notifier_from
+    from prime_lab_mcp.server.alerting import Alerting
+
+    return Alerting(lab, notifier_from(lab.settings.notify))
+
+
 class LabServer(MCPServer[None]):
     """MCPServer whose tools come from the registry, or from `tools`."""
 
@@ -73,7 +85,9 @@ class LabServer(MCPServer[None]):
         self._tools = tools
         self._calls: Calls | None = None
         self._importing = anyio.Lock()
+        self.alerting = _alerting(lab)
         self.listed = anyio.Event()
+        self._called = anyio.Event()
 
     @property
     def sending(self) -> bool:
@@ -101,14 +115,11 @@ class LabServer(MCPServer[None]):
         return self._calls
 
     async def run_stdio_async(self) -> None:
-        """Serve stdin and stdout as the SDK does, and answer lines that are no messages."""
-        from mcp.server.stdio import stdio_server
+        """Serve stdin and stdout until the client closes stdin, or until SIGINT."""
+        from prime_lab_mcp.server.stdio import serve_stdio
 
-        from prime_lab_mcp.server.malformed import AnsweringStream
-
-        async with stdio_server() as (read, write):
-            options = self._lowlevel_server.create_initialization_options()
-            await self._lowlevel_server.run(AnsweringStream(read, write), write, options)
+        server = self._lowlevel_server
+        await serve_stdio(lambda read, write: server.run(read, write, server.create_initialization_options()))
 
     async def list_tools(self) -> list[ToolDescription]:
         self.listed.set()
@@ -117,7 +128,23 @@ class LabServer(MCPServer[None]):
     async def import_tools(self) -> None:
         """Import the bodies of the tools once a client has listed them, behind the answer."""
         await self.listed.wait()
-        await self.calls()
+        await self._behind(self.calls)
+
+    async def settle_evaluations(self) -> None:
+        """Confirm the rewards of ended evaluations behind the calls that do not wait for them."""
+        await self._called.wait()
+
+        async def settle() -> None:
+            await (await self.calls()).settle_behind_calls()
+
+        await self._behind(settle)
+
+    async def _behind(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Do work behind the answers. What fails there fails again where a call needs it, and ends no server."""
+        try:
+            await work()
+        except Exception:
+            log.exception("work behind the answers failed")
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
@@ -132,16 +159,23 @@ class LabServer(MCPServer[None]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
+        self._called.set()
         if context is None:
             return result(await (await self.calls()).execute(name, arguments))
         forward = _forward(context)
         if self._calls is None:
-            await forward(0.0, None, "the server loads its tools")
+            loading = "the server loads its tools"
+            await forward(0.0, None, loading)
+            async with heartbeat(forward, loading):
+                await self.calls()
         calls = await self.calls()
         from prime_lab_mcp.server.elicitation import ClientMustAnswer, asker
 
         try:
-            report = await calls.execute(name, arguments, ask=asker(context), progress=forward)
+            ask = asker(context)
+            if self.alerting is not None:
+                ask = self.alerting.announcing(ask, name)
+            report = await calls.execute(name, arguments, ask=ask, progress=forward)
         except ClientMustAnswer as waiting:
             return waiting.result
         tool = calls.tools.get(name)
@@ -163,6 +197,9 @@ def build_server(lab: Lab, tools: tuple[AnyTool, ...] | None = None) -> LabServe
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(server.notices.run)
                 tasks.start_soon(server.import_tools)
+                tasks.start_soon(server.settle_evaluations)
+                if server.alerting is not None:
+                    tasks.start_soon(server.alerting.run)
                 yield None
                 tasks.cancel_scope.cancel()
         finally:

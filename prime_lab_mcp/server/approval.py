@@ -171,8 +171,8 @@ def _cheaper(left: float, tool: str, arguments: Mapping[str, object]) -> Next:
     if tool == "submit_training" and arguments.get("config"):
         return Next("write_training_config", why, {"based_on": arguments["config"], "budget": left})
     open_again = ("num_examples", "rollouts", "steps", "batch", "group", "confirm", "yes")
-    kept = {k: v for k, v in arguments.items() if k not in open_again and v is not None}
-    return Next(tool, why, {**kept, "budget": left})
+    unchanged = {k: v for k, v in arguments.items() if k not in open_again and v is not None}
+    return Next(tool, why, {**unchanged, "budget": left})
 
 
 def _refused(code: Code, message: str, fix: str, next: Next) -> Report:

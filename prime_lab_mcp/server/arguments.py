@@ -14,8 +14,13 @@ from prime_lab_mcp.tools.tool import AnyTool, Arguments
 
 
 def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
-    """Return the typed arguments, or a report that names every invalid argument."""
+    """Return the typed arguments, or a report that names every invalid argument.
+
+    An optional argument that is null, an empty text or an empty list counts as left out: clients whose model has to
+    fill every argument (OpenAI's strict mode) or that send every argument of a form have no other way to leave it out.
+    """
     kind: type[Arguments] = tool.args
+    given = _filled_in(kind, given)
     named = next((name for name, value in given.items() if _holds_nul(value)), None)
     if named is not None:
         message = f"{quote(named, 80)} holds a NUL character, which no name, path or text of these tools has"
@@ -25,13 +30,25 @@ def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
     try:
         return kind.model_validate(dict(given))
     except ValidationError as first:
-        mended = _unwrapped(tool, given)
+        mended = _filled_in(kind, _unwrapped(tool, given))
         if mended != given:
             try:
                 return kind.model_validate(mended)
             except ValidationError as second:
                 return _refusal(tool, mended, second)
         return _refusal(tool, given, first)
+
+
+def _filled_in(kind: type[Arguments], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without the optional ones that say nothing."""
+
+    def says_nothing(name: str, value: Any) -> bool:
+        field = kind.model_fields.get(name)
+        if field is None or field.is_required():
+            return False
+        return value is None or (value in ("", []) and name not in kind.MEANINGFUL_WHEN_EMPTY)
+
+    return {name: value for name, value in given.items() if not says_nothing(name, value)}
 
 
 def _unwrapped(tool: AnyTool, given: Mapping[str, Any]) -> dict[str, Any]:

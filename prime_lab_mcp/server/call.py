@@ -1,7 +1,8 @@
 """The call path that every tool call takes.
 
-parse arguments -> settle finished jobs -> snapshot -> gate -> plan -> approval -> run that plan -> record evidence ->
-report. Tools do not check gates, ask for approval, log or catch errors themselves, and a new tool needs no change here.
+parse arguments -> snapshot -> settle finished jobs, where the tool decides by verdicts -> gate -> plan -> approval ->
+run that plan -> record evidence -> report. Tools do not check gates, ask for approval, log or catch errors themselves,
+and a new tool needs no change here.
 Only this module catches every exception: a bug is logged with its traceback and reported without the traceback.
 """
 
@@ -68,6 +69,8 @@ class Calls:
         self.sending = 0
         """Calls that publish, spend or change something on the platform right now."""
         self._executing = anyio.CapacityLimiter(EXECUTING)
+        self.evaluations_ended = anyio.Event()
+        """Set where a call met a finished evaluation without a verdict that the call does not need."""
 
     async def execute(
         self,
@@ -86,14 +89,9 @@ class Calls:
         if isinstance(parsed, Report):
             return self._labelled(parsed)
         try:
-            async with self._turn(tool):
+            async with self._telling(tool, progress) as progress, self._turn(tool, progress):
                 with shared_load_deadline():
-                    if progress is no_progress:
-                        report = await self._run_or_ask(tool, parsed, ask, progress)
-                    else:
-                        begins = f"{tool.name} reads the files and what is proven about them"
-                        async with heartbeat(progress, begins) as said:
-                            report = await self._run_or_ask(tool, parsed, ask, said)
+                    report = await self._run_or_ask(tool, parsed, ask, progress)
         except LabError as error:
             report = _could_not(tool, error)
         except approval.Suspended:
@@ -119,31 +117,43 @@ class Calls:
         return replace(report, summary=f"{report.summary} (Rehearsal: the platform is a stand-in.)")
 
     async def _with_right_calls(self, tool: AnyTool, args: Arguments, report: Report) -> Report:
-        from prime_lab_mcp.server.next_calls import CallMade, with_right_calls
+        from prime_lab_mcp.server.next_calls import PresentCall, needs_files, with_right_calls
 
         try:
-            snapshot = await self._snapshot(tool, args)
+            snapshot = await self._snapshot(tool, args) if needs_files(report) else None
         except (LabError, OSError):  # A finished report is not lost because the files changed meanwhile.
             snapshot = None
         given = args.model_dump(mode="json", exclude_unset=True)
-        made = CallMade(self.lab, tool, given, self.tools, snapshot)
+        present = PresentCall(self.lab, tool, given, self.tools, snapshot)
         try:
-            return await anyio.to_thread.run_sync(with_right_calls, report, made)
+            return await anyio.to_thread.run_sync(with_right_calls, report, present)
         except (LabError, OSError, sqlite3.Error) as error:
             log.warning("the calls that %s recommends were not completed: %s", tool.name, error)
             return report
 
     @asynccontextmanager
-    async def _turn(self, tool: AnyTool) -> AsyncIterator[None]:
+    async def _telling(self, tool: AnyTool, progress: Progress) -> AsyncIterator[Progress]:
+        """Progress that is never silent for long, where somebody listens."""
+        if progress is no_progress:
+            yield progress
+            return
+        async with heartbeat(progress, f"{tool.name} reads the files and what is proven about them") as heard:
+            yield heard
+
+    @asynccontextmanager
+    async def _turn(self, tool: AnyTool, progress: Progress) -> AsyncIterator[None]:
         """A place among the calls that run environment code. Calls that mostly wait for a job need none."""
         if tool.effect != "executes" or "wait_seconds" in tool.args.model_fields:
             yield
             return
         had_to_wait = self._executing.available_tokens < 1
+        if had_to_wait:
+            await progress(0, None, f"{tool.name} waits for other calls that run environments")
         async with self._executing:
             if had_to_wait:
                 # A client that gives up cancels all its calls in a row. What is cancelled next is not begun first.
                 await anyio.sleep(_PAUSE)
+                await progress(0, None, f"{tool.name} begins")
             yield
 
     async def _run_or_ask(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
@@ -158,8 +168,9 @@ class Calls:
         return refusal if refusal is not None else await self._run(tool, args, ask, progress)
 
     async def _run(self, tool: AnyTool, args: Arguments, ask: approval.Ask | None, progress: Progress) -> Report:
-        await self._settle()
-        call = self._call(await self._snapshot(tool, args), progress)
+        snapshot = await self._snapshot(tool, args)
+        await self._settle(tool, snapshot, progress)
+        call = self._call(snapshot, progress)
         call = replace(call, env_args=getattr(args, "env_args", None), resume_from=getattr(args, "resume_from", None))
         if _hosted(tool, args):
             call = replace(call, hosted=getattr(args, "environment", None))
@@ -173,13 +184,15 @@ class Calls:
             if refused is not None:
                 return refused
             known = waiting.config if waiting is not None else None
-            call = replace(call, config=known if known is not None else await tool.config(call, args))
+            config = known if known is not None else await tool.config(call, args)
+            # One hash for the gates, the plan and what is sent: the file may be swapped at any moment.
+            call = replace(call, config=config, config_sha256=Fingerprints.of(None, config).config_sha256 or "")
         passage = await self._gate(call).check(tool, call)
         if passage.report is not None:
             return passage.report
         if isinstance(tool, Tool):
             return await self._finish(tool, args, call, tool.run(call, args))
-        fingerprints = Fingerprints.of(call.snapshot, call.config)
+        fingerprints = replace(Fingerprints.of(call.snapshot, None), config_sha256=call.config_sha256)
         plan = waiting.plan if waiting is not None else await tool.plan(call, args)
         if plan.intent is None:
             return await self._finish(tool, args, call, tool.run(call, plan))
@@ -226,6 +239,10 @@ class Calls:
                 fix=f"Call {tool.name} again; it asks about the present evidence.",
                 code="intent-changed",
             )
+        confirm = getattr(args, "confirm", None)
+        if confirm is not None and intent.kind == "eval" and intent.ask and call.hosted is None:
+            # A local evaluation that broke is resumed under the same intent, and costs up to its bound again.
+            self.lab.ledger.use_up(confirm)
         lock = self._one_at_a_time.setdefault(intent.key, anyio.Lock())
         # A lost client must not interrupt a push or submission. An evaluation is a job and continues by itself.
         shield = intent.kind != "eval"
@@ -337,12 +354,37 @@ class Calls:
         match = HUB_NAME.match(name)
         return match is not None and match["owner"] != "environments" and not (self.lab.workspace.root / name).exists()
 
-    async def _settle(self) -> None:
-        """Record the verdicts of jobs that ended since the last call."""
-        if self.lab.ledger.unjudged(self.lab.key):
-            from prime_lab_mcp.lab.evals.verdict import record_verdicts as settle
+    async def _settle(self, tool: AnyTool, snapshot: Snapshot | None, progress: Progress) -> None:
+        """Confirm and record the verdicts of evaluations that ended, where the tool decides by them.
 
-            await anyio.to_thread.run_sync(settle, self.lab)
+        Any other call only has this done behind its answer.
+        """
+        source = snapshot.source if snapshot is not None else None
+        ended = await anyio.to_thread.run_sync(lambda: self.lab.ledger.unjudged(self.lab.key, source=source))
+        if not ended:
+            return
+        if not tool.needs_verdicts:
+            self.evaluations_ended.set()
+            return
+        from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
+
+        async def say(message: str) -> None:
+            await progress(0, None, message)
+
+        await settle_evaluations(self.lab, say, source=source)
+
+    async def settle_behind_calls(self) -> None:
+        """Confirm the rewards of ended evaluations whenever a call met one, until cancelled."""
+        while True:
+            await self.evaluations_ended.wait()
+            self.evaluations_ended = anyio.Event()
+            from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
+
+            try:
+                async with self._executing:
+                    await settle_evaluations(self.lab)
+            except Exception:
+                log.exception("the rewards of ended evaluations could not be confirmed")
 
     def _note(self, tool: AnyTool, report: Report, seconds: float) -> None:
         try:

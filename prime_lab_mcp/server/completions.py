@@ -26,20 +26,20 @@ def add_completions(server: MCPServer[Any], lab: Lab, references: References) ->
         from mcp_types import Completion
 
         if getattr(reference, "type", "") == "ref/prompt":
-            known = _prompt_values(lab, argument.name)
+            known = _prompt_completions(lab, argument.name)
         else:
-            known = _resource_values(lab, references, str(getattr(reference, "uri", "")), argument.name)
+            known = _resource_completions(lab, references, str(getattr(reference, "uri", "")), argument.name)
         if argument.value.startswith(_FOLDER) and argument.name in ("environment", "name"):
             known = [_FOLDER + value for value in known]
         # A value that only prints escaped cannot be typed as it is shown.
-        matching = [value for value in matching_values(known, argument.value) if escape(value) == value]
+        matching = [value for value in matching_names(known, argument.value) if escape(value) == value]
         return Completion(values=matching[:MOST], total=len(matching), has_more=len(matching) > MOST)
 
     register: Callable[..., Any] = server.completion  # the SDK has no type for the decorator
     register()(complete)
 
 
-def matching_values(known: Sequence[str], typed: str) -> list[str]:
+def matching_names(known: Sequence[str], typed: str) -> list[str]:
     """The values that begin with what was typed; after three characters also those that contain it.
 
     Case does not matter, nor whether a name is that of a project or of a module (`ticket-routing`, `ticket_routing`).
@@ -55,7 +55,7 @@ def _folded(text: str) -> str:
     return text.casefold().replace("-", "_")
 
 
-def _prompt_values(lab: Lab, argument: str) -> list[str]:
+def _prompt_completions(lab: Lab, argument: str) -> list[str]:
     if argument == "environment":
         return _environments(lab)
     if argument == "run":
@@ -67,7 +67,7 @@ def _prompt_values(lab: Lab, argument: str) -> list[str]:
     return []
 
 
-def _resource_values(lab: Lab, references: References, uri: str, argument: str) -> list[str]:
+def _resource_completions(lab: Lab, references: References, uri: str, argument: str) -> list[str]:
     if uri.startswith("lab://template/"):
         parts = [name.split("/", 2) for name in references.template_files()]
         return sorted({kind for _, kind, _ in parts}) if argument == "kind" else sorted({path for _, _, path in parts})

@@ -3,7 +3,6 @@ call."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -130,7 +129,7 @@ class Gate:
         missing = await self._missing(LINE, subject, call, findings)
         if not missing:
             missing = await self._missing(LINE, await self._installed(subject, snapshot), call, findings)
-        unmet = [found.unmet for found in missing if found.unmet is not None]
+        unmet = [result.unmet for result in missing if result.unmet is not None]
         return _blocked(tool, unmet, findings, call) if unmet else None
 
     async def _missing(
@@ -148,13 +147,13 @@ class Gate:
         nor appears in the result. `others`: a requirement outside `needs` is unmet.
         """
         standings = await anyio.to_thread.run_sync(self._standings, needs, subject)
-        missing = [found for found in standings if found.why is not None and not _can_be_run(found)]
-        for found in standings:
-            if not _can_be_run(found) or missing or others:
+        missing = [result for result in standings if result.why is not None and not _can_be_run(result)]
+        for result in standings:
+            if not _can_be_run(result) or missing or others:
                 continue
-            report = await self._free(found.need.tool, call)
+            report = await self._free(result.need.tool, call)
             findings.extend(f for f in report.findings if f.severity == "blocker")
-            [again] = await anyio.to_thread.run_sync(self._standings, (found.need,), subject)
+            [again] = await anyio.to_thread.run_sync(self._standings, (result.need,), subject)
             if again.why is not None:
                 missing.append(again)
         return missing
@@ -178,7 +177,7 @@ class Gate:
         if call.snapshot is not None:
             subject = self._named(subject_of(call.snapshot), call.env_args)
         if call.config is not None:
-            subject = replace(subject, config_sha256=hashlib.sha256(call.config.read_bytes()).hexdigest())
+            subject = replace(subject, config_sha256=call.training_config().sha256)
         return subject
 
     def _named(self, subject: Subject, named: Mapping[str, Any] | None) -> Subject:
@@ -188,13 +187,11 @@ class Gate:
     async def _sources(
         self, call: Call, unmet: list[Unmet], cautions: list[str], rests_on: list[tuple[Evidence, TrainedModel]]
     ) -> None:
-        from prime_lab_mcp.lab.configs.config import read_config as read
         from prime_lab_mcp.lab.configs.packages import agent_overrides, own_environment_keys
         from prime_lab_mcp.lab.training.sources import gather_package_facts, published_modules
         from prime_lab_mcp.lab.training.sources import gather_source_facts as gather
 
-        assert call.config is not None
-        config = read(call.config)
+        config = call.training_config()
         resumed, runs = self._resumed(call), self.lab.ledger.training_names()
         gathered = await gather(self.lab, config, call.platform)
         sources = [replace(facts, resumed_run=resumed, runs=runs) for facts in gathered]
@@ -258,6 +255,8 @@ def _blocked(tool: AnyTool, unmet: list[Unmet], findings: list[Finding], call: C
 
 def _next_call(unmet: Unmet, call: Call) -> Next:
     """The call that gives the missing evidence. An evaluation judges its own distribution."""
+    if unmet.instead is not None:
+        return unmet.instead
     arguments = dict(unmet.arguments or {})
     if not arguments and call.snapshot is not None and unmet.tool != "preflight":
         arguments = {"environment": call.snapshot.name}

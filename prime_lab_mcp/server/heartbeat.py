@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
 
 from prime_lab_mcp.lab.base.report import Progress
+
+log = logging.getLogger("prime_lab_mcp")
 
 EVERY = 4.0
 """Seconds without a message after which the last one is repeated. Users wait for no more than five in silence."""
@@ -17,15 +20,22 @@ EVERY = 4.0
 async def heartbeat(progress: Progress, waiting_for: str) -> AsyncIterator[Progress]:
     """A progress callback that repeats its last message while the body says nothing.
 
-    `waiting_for`: what is said until the body says something itself.
+    `waiting_for`: what is said until the body says something itself. A message that cannot be sent ends nothing: the
+    call goes on, and its report says what became of it.
     """
     done, total, message = 0.0, None, waiting_for
     started = spoken = anyio.current_time()
 
+    async def send(now: float, of: float | None, text: str) -> None:
+        try:
+            await progress(now, of, text)
+        except Exception as error:
+            log.info("a progress message was not sent: %s: %s", type(error).__name__, error)
+
     async def say(now: float, of: float | None, text: str) -> None:
         nonlocal done, total, message, spoken
         done, total, message, spoken = now, of, text, anyio.current_time()
-        await progress(now, of, text)
+        await send(now, of, text)
 
     async def beat() -> None:
         nonlocal spoken
@@ -33,7 +43,7 @@ async def heartbeat(progress: Progress, waiting_for: str) -> AsyncIterator[Progr
             await anyio.sleep(max(0.05, spoken + EVERY - anyio.current_time()))
             if anyio.current_time() - spoken >= EVERY:
                 spoken = anyio.current_time()
-                await progress(done, total, f"{message} ({spoken - started:.0f} s)")
+                await send(done, total, f"{message} ({spoken - started:.0f} s)")
 
     failure: Exception | None = None
     async with anyio.create_task_group() as beating:

@@ -27,10 +27,12 @@ def settings(
     max_spend: float | None = None,
     allow_env: tuple[str, ...] = (),
     endpoints: tuple[str, ...] = (),
+    notify: str | None = None,
 ) -> Settings:
     """Build the settings from the command line. `endpoints` are texts `NAME=URL|VARIABLE`.
 
-    Raises BadInput if the state directory lies inside the workspace, or for an endpoint that cannot be used.
+    Raises BadInput if the state directory lies inside the workspace, or for an endpoint that cannot be used, or a
+    command to notify that does not exist.
     """
     root = Path(workspace or os.environ.get("PRIME_LAB_WORKSPACE") or Path.cwd()).expanduser().resolve()
     state = Path(state_dir or os.environ.get("PRIME_LAB_STATE_DIR") or _default_state()).expanduser().resolve()
@@ -50,6 +52,10 @@ def settings(
             f"the state directory {state} cannot be used: {error.strerror}",
             fix="Name another folder with --state-dir, or make that one writable.",
         ) from error
+    if notify is not None:
+        from prime_lab_mcp.lab.notifier import notifier_from
+
+        notifier_from(notify)
     return Settings(
         workspace=root,
         state_dir=state,
@@ -58,6 +64,7 @@ def settings(
         max_spend=max_spend,
         allow_env=allow_env,
         endpoints=_named_endpoints(state, endpoints),
+        notify=notify,
         templates=PACKAGE / "resources" / "templates",
     )
 
@@ -137,11 +144,17 @@ class _EscapingFormatter(logging.Formatter):
         return escape_lines(super().format(record))
 
 
+class LogFile(logging.handlers.RotatingFileHandler):
+    """A log that goes without the lines that a full disk does not take."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+
 def _log_to(path: Path) -> None:
     """Log warnings to stderr, and all messages of this package to a rotating file."""
-    handler = logging.handlers.RotatingFileHandler(
-        path, maxBytes=2_000_000, backupCount=2, encoding="utf-8", delay=True
-    )
+    handler = LogFile(path, maxBytes=2_000_000, backupCount=2, encoding="utf-8", delay=True)
     handler.setFormatter(_EscapingFormatter("%(asctime)s %(levelname)s %(message)s"))
     ours = logging.getLogger("prime_lab_mcp")
     ours.addHandler(handler)

@@ -7,6 +7,8 @@ that sent a broken request waits for an answer until its own timeout.
 from __future__ import annotations
 
 import contextvars
+import json
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
@@ -20,11 +22,15 @@ INVALID_REQUEST = -32600
 
 
 class AnsweringStream:
-    """The read stream of a transport, less what is no message. What is no message is answered on the write stream."""
+    """The read stream of a transport, less what is no message. What is no message is answered on the write stream.
 
-    def __init__(self, inner: Any, write: Any) -> None:
+    `room` is awaited before each message is read.
+    """
+
+    def __init__(self, inner: Any, write: Any, room: Callable[[], Awaitable[None]]) -> None:
         self._inner = inner
         self._write = write
+        self._room = room
 
     @property
     def last_context(self) -> contextvars.Context | None:
@@ -34,6 +40,7 @@ class AnsweringStream:
 
     async def receive(self) -> SessionMessage | Exception:
         while True:
+            await self._room()
             item: SessionMessage | Exception = await self._inner.receive()
             answer = answer_to(item) if isinstance(item, ValidationError) else None
             if answer is not None:
@@ -68,12 +75,24 @@ def answer_to(error: ValidationError) -> JSONRPCError | None:
     if any(problem["type"] == "json_invalid" for problem in problems):
         if any(isinstance(problem["input"], str) and not problem["input"].strip() for problem in problems):
             return None
-        return _error(None, PARSE_ERROR, "Parse error: a line is one JSON-RPC message")
+        return _error(_stated_id(problems[0]["input"]), PARSE_ERROR, "Parse error: a line is one JSON-RPC message")
     messages = [problem["input"] for problem in problems if isinstance(problem["input"], dict)]
     if any("result" in message or "error" in message for message in messages):
         return None
     ids = [m["id"] for m in messages if "method" in m and type(m.get("id")) in (int, str)]
     return _error(ids[0] if ids else None, INVALID_REQUEST, "Invalid Request: this is no JSON-RPC 2.0 message")
+
+
+def _stated_id(line: Any) -> int | str | None:
+    """The id of a request that only a laxer reader takes, for example one with half of a surrogate pair in a text."""
+    try:
+        request = json.loads(line)
+        id = request.get("id") if isinstance(request, dict) and "method" in request else None
+        if isinstance(id, str):
+            id.encode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return id if type(id) in (int, str) else None
 
 
 def _error(id: int | str | None, code: int, message: str) -> JSONRPCError:

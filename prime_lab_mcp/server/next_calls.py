@@ -25,6 +25,8 @@ from prime_lab_mcp.tools.tool import AnyTool
 
 _LINE = ("check_environment", "test_reward", "run_eval", "push_environment", "write_training_config")
 """The main line. Which of its steps is due follows from the ledger."""
+_FOLDER = "environments/"
+"""Folder of the workspace below which an environment has its name; a path that begins with it names the same one."""
 _ANSWERS = frozenset({"confirm", "yes", "dry_run"})
 """Arguments that belong to one call and are not carried into another."""
 _CALLED = ("failed", "blocked", "error")
@@ -36,7 +38,7 @@ _LOOKED_AT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class CallMade:
+class PresentCall:
     """The call that a report answers. `snapshot`: of the local environment that the call worked on."""
 
     lab: Lab
@@ -50,108 +52,126 @@ class CallMade:
         return {name: value for name, value in self.given.items() if name not in _ANSWERS and value is not None}
 
 
-def with_right_calls(report: Report, made: CallMade) -> Report:
+def with_right_calls(report: Report, present: PresentCall) -> Report:
     """The report with recommendations that can be called as they are."""
     calls: list[Next] = []
     for one in report.next:
-        completed = _completed(one, report, made)
+        completed = _completed(one, report, present)
         if completed is None:
             continue
-        if report.status in _CALLED and _repeats(completed, made):
-            calls += _mending(report, made)
+        if report.status in _CALLED and _repeats(completed, present):
+            calls += _mending(report, present)
         else:
-            calls.append(_due(completed, made) if report.status == "passed" else completed)
+            calls.append(_due(completed, present) if report.status == "passed" else completed)
     if not calls and report.status in (*_CALLED, "inconclusive"):
-        calls = _mending(report, made)
+        calls = _mending(report, present)
     return replace(report, next=_distinct(calls))
 
 
-def _completed(one: Next, report: Report, made: CallMade) -> Next | None:
+def needs_files(report: Report) -> bool:
+    """Whether the recommendations of a report depend on the environment's files as they are after the call."""
+    if report.status == "failed":
+        return True
+    return report.status == "passed" and any(one.tool in _LINE for one in report.next)
+
+
+def _completed(one: Next, report: Report, present: PresentCall) -> Next | None:
     """The recommendation with everything that its tool needs; None if no tool takes the call."""
-    tool = made.tools.get(one.tool)
+    tool = present.tools.get(one.tool)
     if tool is None:
         return None
     fields = tool.args.model_fields
     given = dict(one.arguments or {})
-    if not given and tool.name == made.tool.name:
-        given = made.carried
+    if not given and tool.name == present.tool.name:
+        given = present.carried
     for name, field in fields.items():
-        if name in given or name not in made.carried:
+        if name in given or name not in present.carried:
             continue
         # What was evaluated or proven with arguments stays with them; a tool that changes its own call means to.
         passed = report.status == "passed" and name == "env_args"
-        kept = passed and tool.name != made.tool.name and _same_environment(given, made)
-        if field.is_required() or kept:
-            given[name] = made.carried[name]
+        carried = passed and tool.name != present.tool.name and _same_environment(given, present)
+        if field.is_required() or carried:
+            given[name] = present.carried[name]
     if tool.name == "run_eval" and not given.get("model") and not given.get("rescore"):
-        given["model"] = _model(given.get("environment"), made)
+        given["model"] = _model(given.get("environment"), present)
+    given = _as_called(given, present)
     if isinstance(arguments.parse(tool, given), Report):
         return None
     return replace(one, arguments=given or None)
 
 
-def _same_environment(given: Mapping[str, Any], made: CallMade) -> bool:
-    return bool(given.get("environment", "") == made.carried.get("environment"))
+def _same_environment(given: Mapping[str, Any], present: PresentCall) -> bool:
+    return bool(given.get("environment", "") == present.carried.get("environment"))
 
 
-def _model(environment: Any, made: CallMade) -> str:
+def _model(environment: Any, present: PresentCall) -> str:
     """The model to evaluate where a recommendation names none: the call's, the last one evaluated, or the default."""
-    named = made.carried.get("model")
+    named = present.carried.get("model")
     if isinstance(named, str):
         return named
-    ledger, key = made.lab.ledger, made.lab.key
+    ledger, key = present.lab.ledger, present.lab.key
     for jobs in (ledger.jobs(key, environment=environment) if environment else [], ledger.jobs(key, limit=_LOOKED_AT)):
         for job in jobs[:_LOOKED_AT]:
             model = job.spec.get("model")
             # A checkpoint is a result of training, and not what is trained next.
-            if isinstance(model, str) and checkpoint_purpose(made.lab, model) is None:
+            if isinstance(model, str) and checkpoint_purpose(present.lab, model) is None:
                 return model
     return DEFAULT_MODEL
 
 
-def _repeats(one: Next, made: CallMade) -> bool:
-    return one.tool == made.tool.name and dict(one.arguments or {}) == made.carried
+def _as_called(given: Mapping[str, Any], present: PresentCall) -> dict[str, Any]:
+    """The arguments with the environment under the name that the call gave to it."""
+    named, other = present.carried.get("environment"), given.get("environment")
+    if not isinstance(named, str) or not isinstance(other, str):
+        return dict(given)
+    same = named.removeprefix(_FOLDER) == other.removeprefix(_FOLDER)
+    return {**given, "environment": named} if same else dict(given)
 
 
-def _mending(report: Report, made: CallMade) -> list[Next]:
+def _repeats(one: Next, present: PresentCall) -> bool:
+    return one.tool == present.tool.name and dict(one.arguments or {}) == present.carried
+
+
+def _mending(report: Report, present: PresentCall) -> list[Next]:
     """What helps before the same call is made again: the files, and the page of what stopped the call."""
     calls = []
-    if report.status == "failed" and made.snapshot is not None and "read_environment" in made.tools:
+    if report.status == "failed" and present.snapshot is not None and "read_environment" in present.tools:
         why = "the files; mend them with edit_environment and call again"
-        calls.append(Next("read_environment", why, {"environment": made.snapshot.relative}))
+        here = _as_called({"environment": present.snapshot.relative}, present)
+        calls.append(Next("read_environment", why, here))
     blocker = next((f for f in report.findings if f.severity == "blocker"), None)
-    if blocker is not None and "read_reference" in made.tools and made.tool.name != "read_reference":
+    if blocker is not None and "read_reference" in present.tools and present.tool.name != "read_reference":
         topic = {"topic": f"finding/{blocker.code}"}
         calls.append(Next("read_reference", f"what {blocker.code} means and its smallest fix", topic))
     return calls
 
 
-def _due(one: Next, made: CallMade) -> Next:
+def _due(one: Next, present: PresentCall) -> Next:
     """A step of the main line, or the step that is due instead: one that is done or not yet possible is not offered."""
-    snapshot = made.snapshot
+    snapshot = present.snapshot
     given = dict(one.arguments or {})
     # A tool that recommends itself knows why (a dry run), and a comparison or a rescoring is no step of the line.
-    own = one.tool == made.tool.name or given.get("rescore") or given.get("compare_base")
+    own = one.tool == present.tool.name or given.get("rescore") or given.get("compare_base")
     if snapshot is None or one.tool not in _LINE or own:
         return one
     if given.get("environment", snapshot.name) not in (snapshot.name, snapshot.relative):
         return one
-    named = given.get("env_args") or made.given.get("env_args") or None
+    named = given.get("env_args") or present.given.get("env_args") or None
     if named is not None and held_out_argument(named) is not None:
         named = None  # Held-out tasks are tested for a config. What trains decides what is due.
-    lab = made.lab
+    lab = present.lab
     line = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, arguments=named)
-    missing = next((found.need.tool for found in line if found.why), "write_training_config")
+    missing = next((standing.need.tool for standing in line if standing.why), "write_training_config")
     due = "run_eval" if missing == "check_reward_distribution" else missing
-    if due == one.tool or due not in made.tools:
+    if due == one.tool or due not in present.tools:
         return one
     after = step_after_the_push(lab, snapshot) if due == "write_training_config" else None
-    step = after or upcoming_call(snapshot.name, _api(made), line, named)
-    return _completed(step, Report("passed", ""), made) or one
+    step = after or upcoming_call(snapshot.name, _api(present), line, named)
+    return _completed(step, Report("passed", ""), present) or one
 
 
-def _api(made: CallMade) -> str | None:
-    return detect_generation(made.snapshot).api if made.snapshot is not None else None
+def _api(present: PresentCall) -> str | None:
+    return detect_generation(present.snapshot).api if present.snapshot is not None else None
 
 
 def _distinct(calls: Sequence[Next]) -> tuple[Next, ...]:

@@ -48,7 +48,7 @@ class Notices:
         self._seconds = seconds
         self._listened: Counter[str] = Counter()
         self._subscribers: dict[Connection, Subscriber] = {}
-        self._seen: dict[str, str] = {}
+        self._known: dict[str, str] = {}
         self._awake = anyio.Event()
 
     def serve(self, server: Server[Any]) -> None:
@@ -83,14 +83,14 @@ class Notices:
     async def round(self) -> None:
         """Poll the subscribed addresses once. The first poll of an address only stores its token."""
         followed = self._followed()
-        for gone in self._seen.keys() - set(followed):
-            del self._seen[gone]
+        for gone in self._known.keys() - set(followed):
+            del self._known[gone]
         for uri in followed[:FOLLOWED]:
             stands = await self._stands(uri)
             if stands is None:
                 continue
-            before = self._seen.pop(uri, None)
-            self._seen[uri] = stands  # moved to the end, so that the address with the oldest poll comes first
+            before = self._known.pop(uri, None)
+            self._known[uri] = stands  # moved to the end, so that the address with the oldest poll comes first
             if before not in (None, stands):
                 await self._tell(uri)
 
@@ -104,7 +104,7 @@ class Notices:
 
     def _followed(self) -> list[str]:
         everything = {*self._listened, *(uri for subscriber in self._subscribers.values() for uri in subscriber.uris)}
-        order = {uri: at for at, uri in enumerate(self._seen)}
+        order = {uri: at for at, uri in enumerate(self._known)}
         return sorted(everything, key=lambda uri: (order.get(uri, -1), uri))
 
     async def _tell(self, uri: str) -> None:

@@ -33,6 +33,7 @@ class Fingerprints:
 
     @classmethod
     def of(cls, snapshot: Snapshot | None, config: Path | None) -> Fingerprints:
+        """The fingerprints of a snapshot and of a config as it lies on disk now."""
         return cls(
             snapshot.source if snapshot is not None else None,
             snapshot.content if snapshot is not None else None,

@@ -53,7 +53,10 @@ def text(content: dict[str, Any]) -> str:
     for link in content["links"]:
         lines.append(f"see {link['uri']} ({link['title']})")
     if content["data"]:
-        lines.append(clip(json.dumps(content["data"], ensure_ascii=False), _TEXT_DATA))
+        # A page or a file is what the caller asked for: the tool has cut it to a length that fits.
+        asked_for = isinstance(content["data"].get("text"), str)
+        limit = MAX_CHARACTERS if asked_for else _TEXT_DATA
+        lines.append(clip(json.dumps(content["data"], ensure_ascii=False), limit))
     return clip("\n".join(lines), MAX_CHARACTERS - 100)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
@@ -14,8 +15,10 @@ from prime_lab_mcp.lab.base.errors import BadInput, EvalError
 from prime_lab_mcp.lab.base.text import escape, escape_lines
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.resources.catalog import References
+from prime_lab_mcp.server.tool_descriptions import app_tools
 
 if TYPE_CHECKING:
+    from prime_lab_mcp.dashboard.reading_lab import ReadingLab
     from prime_lab_mcp.lab.base.report import Report
     from prime_lab_mcp.lab.evals.pages.illustrate import WrittenPage as Written
 
@@ -84,6 +87,45 @@ def add_resources(server: MCPServer[Any], lab: Lab, references: References, exec
             return escape_lines(await card(lab, id))
         except BadInput as error:
             raise ResourceNotFoundError(escape(f"{error.message}. {error.fix}")) from error
+
+    # The page beside the results of tools, for clients that render MCP Apps, and what it reads.
+    @server.resource("ui://prime-lab/{tool}", mime_type="text/html;profile=mcp-app", title="Page of a tool")
+    def app_page(tool: str) -> str:
+        """The page that clients with MCP Apps show beside the result of a tool."""
+        from prime_lab_mcp.dashboard.mcp_app import app_document
+
+        if tool not in app_tools():
+            raise ResourceNotFoundError(f"there is no page for {escape(tool)}")
+        return app_document(tool)
+
+    views = _Views(lab)
+
+    @server.resource("lab://view/{+path}{?query}", mime_type="application/json", title="View of the page")
+    async def view(path: str, query: str = "") -> str:
+        """What a view of the page shows, for the page itself: its status and its content."""
+        return await views.read(path, query)
+
+
+class _Views:
+    """Answers the page inside of a client. The reading lab is opened with the first view."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._reading: ReadingLab | None = None
+
+    async def read(self, path: str, query: str) -> str:
+        import orjson
+
+        from prime_lab_mcp.dashboard.answers import answer_view
+        from prime_lab_mcp.dashboard.reading_lab import ReadingLab
+
+        if self._reading is None:
+            self._lab.ledger.runs()  # The file must exist before somebody opens it for reading.
+            self._reading = ReadingLab(self._lab.settings, self._lab.platform_variables)
+            self._lab.closing.append(self._reading.close)
+        status, content = await answer_view(self._reading, path, dict(parse_qsl(query)))
+        answer = {"status": status, "content": content}
+        return orjson.dumps(answer, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 async def _evaluation(lab: Lab, id: str) -> Written:

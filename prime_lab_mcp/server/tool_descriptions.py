@@ -6,6 +6,7 @@ imported. `python -m tests.server.surface` writes the files, and a test compares
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,19 @@ if TYPE_CHECKING:
 
 SURFACE = Path(__file__).with_name("surface")
 """One file of JSON for each tool."""
+APP_META = "ui"
+"""The key in the metadata of a tool that names the page beside its results (MCP Apps, version 2026-01-26)."""
 
 
 def stored_descriptions() -> list[ToolDescription]:
     """The descriptions of all tools in the order of the workflow, from the files."""
     return [ToolDescription.model_validate_json((SURFACE / f"{name}.json").read_bytes()) for name in WORKFLOW]
+
+
+@cache
+def app_tools() -> frozenset[str]:
+    """The tools beside whose results a client that renders MCP Apps shows a page."""
+    return frozenset(tool.name for tool in stored_descriptions() if tool.meta and APP_META in tool.meta)
 
 
 def describe(tool: AnyTool) -> ToolDescription:
@@ -44,4 +53,5 @@ def describe(tool: AnyTool) -> ToolDescription:
             idempotent_hint=tool.idempotent,
             open_world_hint=tool.open_world or reaches_out,
         ),
+        _meta={APP_META: {"resourceUri": f"ui://prime-lab/{tool.name}"}} if tool.page else None,
     )

@@ -1,7 +1,6 @@
 """The tools of the workflow, one module each. `WORKFLOW` names them in order, and `registry` imports all of them.
 
-`tool` defines what a tool is. `argument_types`, `rescoring`, `reward_judge`, `submission_question` and
-`training_report` are parts of tools.
+`tool` defines what a tool is. Modules that `WORKFLOW` does not name are parts of tools.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from pydantic import AfterValidator
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
+    """Return an id or a public name. Raises ValueError for other text."""
     if not _SLUG.fullmatch(text):
         raise ValueError(
             "must be 1 to 80 letters, digits, dots, hyphens and underscores, starting with a letter or digit"
@@ -42,7 +43,7 @@ def between(low: float, high: float) -> AfterValidator:
 
 
 Dollars = Annotated[float, AfterValidator(_dollars)]
-Slug = Annotated[str, AfterValidator(_slug)]
+Slug = Annotated[str, AfterValidator(slug)]
 """An id, or the public name of a user or team. It cannot begin like a command-line option."""
 Text = Annotated[str, AfterValidator(_short)]
 Positive = Annotated[int, between(1, 10_000_000)]

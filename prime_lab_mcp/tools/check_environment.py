@@ -14,8 +14,8 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distributions import local_distributions
 from prime_lab_mcp.lab.environment import load_check, loaded_checks, package, static_checks
 from prime_lab_mcp.lab.environment.build_code import BUILD_RUNS_CODE, may_build
-from prime_lab_mcp.lab.environment.direct_references import local_distribution_findings
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
+from prime_lab_mcp.lab.environment.requirements import local_distribution_findings
 from prime_lab_mcp.lab.interpreter import interpreter_requirements
 from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
@@ -39,7 +39,7 @@ _STOPPERS = frozenset(
 )
 """Blockers that make loading fail with a less clear message, so that loading is skipped."""
 _UNINSTALLABLE = frozenset({"requirements-unsatisfiable", "requirements-failed", "python-missing"})
-_SHOWN_ARGS = 12
+_MOST_ARGUMENTS = 12
 _UNBUILT = Finding(
     "wheel-not-checked",
     "blocker",
@@ -132,7 +132,7 @@ def _data(checked: load_check.LoadCheck) -> dict[str, Any]:
         "infinite": loaded.infinite,
         "tasks_looked_at": len(checked.observed.rows),
         "rewards": [{"name": r.name, "weight": r.weight} for r in loaded.rewards if r.kind != "metric"],
-        "args": [_arg(a) for a in traits.args[:_SHOWN_ARGS]],
+        "args": [_arg(a) for a in traits.args[:_MOST_ARGUMENTS]],
         "held_out": checked.held_out,
         "wheel": checked.wheel.state,
     }
@@ -164,7 +164,7 @@ def _outcome(environment: str, findings: Sequence[Finding], data: dict[str, Any]
         next = Next("check_environment", "once the wheel can be built", {"environment": environment})
     elif status == "inconclusive":
         summary = f"{what} could not be loaded here, which says nothing about it: {blockers[0].code}."
-        next = Next("check_environment", "once the data can be reached", {"environment": environment})
+        next = Next("check_environment", "once this machine has what is missing", {"environment": environment})
     elif status == "failed":
         summary = f"{what} has {count(len(blockers), 'blocker')}: {', '.join(dict.fromkeys(f.code for f in blockers))}."
         next = Next("check_environment", "after mending them", {"environment": environment})
@@ -201,6 +201,7 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="executes",
+    page=True,
     runs_environment_code=True,
     snapshot=True,
     records="environment",

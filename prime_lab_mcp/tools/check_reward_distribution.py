@@ -13,12 +13,13 @@ from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
-from prime_lab_mcp.lab.distribution.rules import next_calls
+from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.provenance import ResultsOrigin, origin_of_results
+from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.results import as_result
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
@@ -50,6 +51,12 @@ async def run(call: Call, args: Args) -> Outcome:
             code="eval-not-finished",
             next=(Next("watch_run", "see how it stands", {"id": job.id}),),
         )
+
+    async def say(message: str) -> None:
+        await call.progress(0, None, message)
+
+    await settle_evaluations(lab, say, source=job.source)
+    job = EvaluationJobs(lab).get(job.id)
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job, args.group_size)
     outcome = await _of_job(call, job, judged, args.group_size)
     outcome = await anyio.to_thread.run_sync(as_result, lab, job, judged, outcome)
@@ -159,7 +166,7 @@ async def _file(lab: Lab, path: Path, group_size: int) -> Outcome:
         "inconclusive" if blemished else judged.status,
         f"{mean} over {count(judged.tasks, 'task')}, {count(judged.rollouts, 'rollout')}; {judged.status}.",
         (*judged.findings, *reading.findings(), *_sampled(origin), note),
-        {**judged.as_json(), "made_by": _made_by(origin)},
+        {**judged.as_json(), "made_by": _origin_data(origin)},
         (Next("workflow_status", "for evidence, an environment is evaluated by run_eval: which one"),),
         facts=Facts(proves=False),
     )
@@ -173,7 +180,7 @@ def _sampled(origin: ResultsOrigin) -> tuple[Finding, ...]:
     return (Finding("distribution-other-sampling", "warning", message, "Run run_eval without temperature."),)
 
 
-def _made_by(origin: ResultsOrigin) -> dict[str, Any]:
+def _origin_data(origin: ResultsOrigin) -> dict[str, Any]:
     """The metadata of a results file; unknown entries are missing."""
     stated = {
         "environment": origin.environment,
@@ -202,6 +209,7 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="reads",
+    page=True,
     snapshot=True,
     records="environment",
 )

@@ -39,7 +39,11 @@ async def run(call: Call, args: Args) -> Outcome:
         findings,
         _data(call, relative, examined),
         next=_next(call, relative, examined, status),
-        facts=Facts(config_sha256=examined.config.sha256, model=examined.config.model, touches_platform=examined.asked),
+        facts=Facts(
+            config_sha256=examined.config.sha256,
+            model=examined.config.model,
+            touches_platform=examined.platform_answered,
+        ),
     )
 
 
@@ -67,7 +71,7 @@ def _summary(relative: str, examined: ConfigExamination, status: str) -> str:
 def _data(call: Call, relative: str, examined: ConfigExamination) -> dict[str, Any]:
     config = examined.config
     entry = _entry(call, relative)
-    values: dict[str, Any] = {
+    data: dict[str, Any] = {
         "path": relative,
         "sha256": config.sha256,
         "version": entry.version if entry else None,
@@ -86,15 +90,15 @@ def _data(call: Call, relative: str, examined: ConfigExamination) -> dict[str, A
         "price_per_hour": examined.price_per_hour,
     }
     if examined.estimate is not None:
-        values["estimate"] = examined.estimate.as_json()
-        values["signal_per_dollar"] = examined.estimate.signal_per_dollar
+        data["estimate"] = examined.estimate.as_json()
+        data["signal_per_dollar"] = examined.estimate.signal_per_dollar
     if config.target == "hosted":
         hourly = examined.price_per_hour
         likely = forecast_from_ledger(
             call.lab, config, hourly / config.gpus if hourly is not None and config.gpus else None
         )
-        values["cost"] = likely.as_json() if likely else None
-    return {key: value for key, value in values.items() if value is not None}
+        data["cost"] = likely.as_json() if likely else None
+    return {key: value for key, value in data.items() if value is not None}
 
 
 def _entry(call: Call, relative: str) -> RegistryEntry | None:
@@ -128,6 +132,7 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="reads",
+    needs_verdicts=True,
     records="config",
     open_world=True,
 )

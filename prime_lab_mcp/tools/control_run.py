@@ -12,7 +12,7 @@ from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding, Next
-from prime_lab_mcp.lab.evals.hosted import calls as hosted
+from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training import control, submission
@@ -23,7 +23,8 @@ from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 class Args(Arguments):
     id: Slug
     action: Annotated[
-        Literal["stop", "pause", "resume", "restart"], Field(description="Evals: stop. restart: from a checkpoint.")
+        Literal["stop", "pause", "resume", "restart"],
+        Field(description="Evals can only stop; restart begins at a checkpoint."),
     ]
     confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
 
@@ -150,7 +151,7 @@ async def _steer(call: Call, args: Args, steering: control.RunControl) -> Outcom
             "id": steered.id,
             "resumed_from": args.id,
             "price_per_hour": steered.price_per_hour,
-            "deduplicated": not steered.sent,
+            "deduplicated": not steered.was_sent,
         },
         next=(Next("watch_run", "how it stands", {"id": steered.id}),),
         facts=Facts(touches_platform=True),

@@ -29,7 +29,7 @@ from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
 from prime_lab_mcp.lab.datasets.reading import inspect_source
-from prime_lab_mcp.lab.datasets.scan import DatasetRequest
+from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedSplit
 from prime_lab_mcp.lab.hub.ownership import note_pulled
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
@@ -41,18 +41,23 @@ Name = Annotated[str | None, Field(max_length=200)]
 
 
 class Args(Arguments):
-    name: Annotated[str, Field(min_length=1, max_length=64, description="Of the new folder under environments/.")]
+    name: Annotated[str, Field(min_length=1, max_length=64, description="New folder under environments/.")]
     dataset: Annotated[str | None, Field(max_length=500, description="As for inspect_dataset.")] = None
-    task: Annotated[str | None, Field(max_length=2000, description="Instruction to the model, before the format.")] = (
-        None
-    )
+    task: Annotated[str | None, Field(max_length=2000, description="What the model is told, before the format.")] = None
     api: Literal["v1", "v0"] = "v1"
-    template: Annotated[str | None, Field(max_length=40, description="Default: by the answer format.")] = None
+    template: Annotated[
+        str | None,
+        Field(
+            max_length=40,
+            description="Default: by the answer format. No dataset: procedural, tool_use, multi_turn, ...",
+        ),
+    ] = None
     hub: Annotated[str | None, Field(max_length=300, description="owner/name[@version] to pull instead.")] = None
-    port: Annotated[str | None, Field(max_length=300, description="v0 environment here to port to v1.")] = None
+    port: Annotated[str | None, Field(max_length=300, description="v0 environment to port to v1.")] = None
     config: Name = None
     split: Name = None
     eval_split: Name = None
+    test_split: Annotated[str | None, Field(max_length=200, description="Third split, kept apart.")] = None
     revision: Name = None
     prompt_column: Name = None
     answer_column: Name = None
@@ -82,9 +87,16 @@ async def run(call: Call, args: Args) -> Outcome:
         findings = (*findings, _without_template(call, inspection.format))
         return _refused(args, findings, "the form of its answers fits no template", inspection)
     kind = environment_kind(call.lab.settings.templates, wanted, args.api)
+    if kind.generates:
+        raise BadInput(
+            f"the template {kind.name} makes its own tasks and takes no dataset",
+            fix="Leave dataset out, or template.",
+            code="bad-argument",
+        )
+    third = await _third_split(call, args, args.dataset, inspection, kind)
     await call.progress(1, 1, "writing the package")
     built = await _write(
-        target, lambda folder: build_environment(kind, folder, names, inspection, args.task, args.labels or ())
+        target, lambda folder: build_environment(kind, folder, names, inspection, args.task, args.labels or (), third)
     )
     findings = (*findings, *built.findings)
     if any(f.severity == "blocker" for f in built.findings):
@@ -109,6 +121,24 @@ async def _inspected(call: Call, args: Args, dataset: str) -> Inspection:
     )
 
 
+async def _third_split(
+    call: Call, args: Args, dataset: str, inspection: Inspection, kind: EnvironmentKind
+) -> ScannedSplit | None:
+    """The split that is neither trained on nor evaluated meanwhile. Raises BadInput for one that is used already."""
+    if args.test_split is None:
+        return None
+    used = [inspection.table.main.name, *([inspection.table.held_out.name] if inspection.table.held_out else [])]
+    if args.test_split in used or kind.api == "v0":
+        why = "a v0 environment has two splits" if kind.api == "v0" else "that split is trained on or held out already"
+        raise BadInput(
+            f"test_split {quote(args.test_split, 60)} cannot be a third split: {why}",
+            fix="Leave test_split out, or name split, eval_split and test_split, three different ones.",
+            code="bad-argument",
+        )
+    third = await _inspected(call, args.model_copy(update={"split": args.test_split, "eval_split": None}), dataset)
+    return third.table.main
+
+
 async def _write(target: Path, write: Callable[[Path], BuiltEnvironment]) -> BuiltEnvironment:
     """Write the package. If the new package has a blocker, nothing is put in place."""
 
@@ -116,21 +146,21 @@ async def _write(target: Path, write: Callable[[Path], BuiltEnvironment]) -> Bui
         with build_folder(target) as folder:
             built = write(folder)
             if any(f.severity == "blocker" for f in built.findings):
-                raise _NotMade(built)
+                raise _NotCreated(built)
         return built
 
     try:
         return await anyio.to_thread.run_sync(placed)
-    except _NotMade as nothing:
-        return nothing.made
+    except _NotCreated as stopped:
+        return stopped.environment
 
 
-class _NotMade(Exception):
+class _NotCreated(Exception):
     """Leaves `building` without putting anything in place, because the new package has a blocker."""
 
     def __init__(self, built: BuiltEnvironment) -> None:
         super().__init__()
-        self.made = built
+        self.environment = built
 
 
 async def _sample(call: Call, args: Args, names: PackageNames, target: Path) -> Outcome:
@@ -138,7 +168,8 @@ async def _sample(call: Call, args: Args, names: PackageNames, target: Path) -> 
     if args.template is None:
         raise BadInput(
             "give a dataset to build from, a template to begin with, or hub to pull an environment",
-            fix=f'For example dataset="openai/gsm8k", or template with one of: {", ".join(template_names(templates))}.',
+            fix='For example dataset="openai/gsm8k"; or, without data, template="procedural" for generated tasks; or '
+            f"one of: {', '.join(template_names(templates))}.",
             code="bad-argument",
         )
     kind = environment_kind(templates, args.template, args.api)
@@ -199,7 +230,7 @@ def _created(
         data["metadata"] = [quote(name, 60)[1:-1] for name in built.metadata]
     tasks = f" with {count(built.rows['train'], 'task')}" if "train" in built.rows else ""
     summary = f"Created environments/{names.module} from the template {kind.name}{tasks}."
-    return Outcome("passed", summary, findings, data, next=_then(names.module))
+    return Outcome("passed", summary, findings, data, next=_then(names.module, inspection is None))
 
 
 def _files(folder: Path) -> list[str]:
@@ -208,9 +239,12 @@ def _files(folder: Path) -> list[str]:
     return sorted(path.as_posix() for path in paths if path.parts[0] != ".prime")
 
 
-def _then(environment: str) -> tuple[Next, ...]:
+def _then(environment: str, made_up: bool = False) -> tuple[Next, ...]:
+    """`made_up`: the environment holds the tasks of the template, which have to be replaced first."""
     named = {"environment": environment}
-    return (Next("test_reward", "checks the environment and proves its reward, without a model", named),)
+    proves = Next("test_reward", "checks the environment and proves its reward, without a model", named)
+    shows = Next("read_environment", "lists the files; replace the template's tasks with edit_environment", named)
+    return (shows, proves) if made_up else (proves,)
 
 
 async def _port(call: Call, args: Args, old: str, names: PackageNames, target: Path) -> Outcome:
@@ -240,7 +274,7 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
         "files": _files(target),
         "rows": dict(done.rows.counts),
         "rewards": [{"name": r.name, "weight": r.weight} for r in ported.rewards],
-        "left": [part.as_json() for part in ported.left],
+        "left": [part.as_json() for part in ported.left_parts],
         "metadata": [quote(name, 60)[1:-1] for name in done.rows.columns],
     }
     if ported.tools:
@@ -249,7 +283,7 @@ async def _port(call: Call, args: Args, old: str, names: PackageNames, target: P
         data["rendering"] = done.rendering
     weighted = sum(bool(r.weight) for r in ported.rewards)
     summary = f"Ported {quote(snapshot.name, 80)} to environments/{names.module} with {count(weighted, 'reward')}"
-    summary += f"; {count(len(ported.left), 'part')} left." if ported.left else "; nothing is left."
+    summary += f"; {count(len(ported.left_parts), 'part')} left." if ported.left_parts else "; nothing is left."
     then = Next("test_reward", "compares each component with the older environment", given)
     if not weighted:
         then = Next("read_environment", "shows the rewards to write by hand", {"environment": snapshot.relative})
@@ -281,7 +315,8 @@ async def _pull(call: Call, args: Args, hub: str, names: PackageNames) -> Outcom
 TOOL = Tool(
     name="create_environment",
     title="Create environment",
-    description="A complete environment fitted to a dataset (inspected first), ported from v0, or pulled from the Hub.",
+    description="A complete environment: fitted to a dataset; from template and task (generated tasks, tools, turns); "
+    "ported from v0; or pulled from the Hub.",
     args=Args,
     run=run,
     effect="writes",

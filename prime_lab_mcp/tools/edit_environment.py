@@ -1,122 +1,243 @@
-"""`edit_environment`: changes one text file atomically, and reports the diff and the evidence that became stale."""
+"""`edit_environment`: writes, moves or deletes one file or folder, and reports the diff and what is stale now."""
 
 from __future__ import annotations
 
-import difflib
-import unicodedata
 from collections.abc import Iterator
-from pathlib import Path, PurePath, PurePosixPath
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from prime_lab_mcp.lab.authoring.file_edits import (
+    check_editable,
+    delete_entry,
+    make_folder,
+    move_entry,
+    path_of_entry,
+    remove_empty_folders,
+    shown_files,
+    text_diff,
+    write_text,
+)
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.syntax import parse_python
-from prime_lab_mcp.lab.base.text import clip, count, is_invisible, quote
-from prime_lab_mcp.lab.state.gates import proven_tools
-from prime_lab_mcp.lab.state.manifest import parse_manifest, write_atomic
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state.gates import Standing, gate_standings
+from prime_lab_mcp.lab.state.manifest import parse_manifest
 from prime_lab_mcp.lab.state.outcome import Outcome
-from prime_lab_mcp.lab.state.workspace import MAX_FILE_BYTES, read_text, resolve_inside
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.workspace import EnvironmentFolder, read_text, resolve_inside
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Tool
-
-DIFF = 4_000
-"""Length limit of the shown diff, in characters."""
 
 
 class Args(Arguments):
+    MEANINGFUL_WHEN_EMPTY = frozenset({"new", "old"})
+
     environment: EnvironmentName
-    path: Annotated[str, Field(min_length=1, max_length=500, description="Relative to the environment's folder.")]
-    new: Annotated[str, Field(max_length=400_000, description="Text to put in.")]
+    path: Annotated[
+        str, Field(min_length=1, max_length=500, description="In the environment; a new folder ends with /.")
+    ]
+    new: Annotated[str | None, Field(max_length=400_000, description="Text to put in.")] = None
     old: Annotated[
         str | None,
-        Field(min_length=1, description="Text to replace, exact and found once; without it, the whole file."),
+        Field(description="Text to replace, exact and found once; without it, the whole file."),
     ] = None
+    delete: bool = False
+    move_to: Annotated[str | None, Field(min_length=1, max_length=500, description="New path.")] = None
 
 
 async def run(call: Call, args: Args) -> Outcome:
-    folder = call.lab.workspace.environment(args.environment)
-    path = resolve_inside(folder.path, args.path)
-    _check_editable(args.path, path.relative_to(call.lab.workspace.root))
-    before = read_text(path) if path.exists() and not path.is_dir() else None
-    after = edited(before, args)
-    if path.is_dir():
-        raise BadInput(f"{quote(args.path)} is a folder", fix="Give the path of a file.", code="not-a-file")
-    if "\0" in after or len(after.encode("utf-8", "surrogatepass")) > MAX_FILE_BYTES:
-        raise BadInput("the text is too big or not text", fix="Put data into a dataset instead.", code="not-text")
-    was = await call.lab.snapshot(args.environment)
-    if after != before:
-        _write(path, after, args.path)
-    now = await call.lab.snapshot(args.environment)
-    lab = call.lab
-    held, holds = (proven_tools(lab.ledger, lab.key, lab.platform, snapshot) for snapshot in (was, now))
-    stale = [tool for tool in held if tool not in holds]
-    again = [tool for tool in holds if tool not in held]
-    data = {
-        "path": args.path,
-        "created": before is None,
-        "diff": clip(_diff(before or "", after, args.path), DIFF),
-        "source_changed": was.source != now.source,
-        "content_changed": was.content != now.content,
-        "stale": stale,
-        "proven_again": again,
-    }
-    next = (Next(stale[0], "its evidence is stale now", {"environment": args.environment}),) if stale else ()
-    return Outcome(
-        "passed", _summary(before, after, args.path, stale, again), tuple(_findings(args.path, after)), data, next
+    lab, args = call.lab, _without_empty_texts(args)
+    _check_one_change(args)
+    folder, new_environment = _folder(lab, args)
+    if new_environment:
+        _check_valid(folder, args)
+        make_folder(folder.path, folder.relative)
+    before = await _standings(lab, folder)
+    try:
+        did, data, findings = _change(lab, folder, args)
+    except BadInput:
+        if new_environment:
+            remove_empty_folders(folder.path)
+        raise
+    after = await _standings(lab, folder)
+    data |= _evidence(before, after)
+    if new_environment:
+        data["new_environment"] = folder.relative
+        did += f" in the new environment {folder.relative}"
+    next = _next(folder, data, after[0])
+    return Outcome("passed", f"{did}; {_stale_summary(data)}.", tuple(findings), data, next)
+
+
+def _without_empty_texts(args: Args) -> Args:
+    """The arguments of a change that needs no text, without empty ones: some clients cannot leave an argument out."""
+    if not (args.delete or args.move_to is not None or args.path.endswith("/")):
+        return args
+    return args.model_copy(update={name: getattr(args, name) or None for name in ("new", "old")})
+
+
+def _check_one_change(args: Args) -> None:
+    """Raise BadInput unless the arguments say exactly one change."""
+    changes = (args.new is not None) + args.delete + (args.move_to is not None)
+    makes_folder = not changes and args.path.endswith("/")
+    text_as_folder = args.new is not None and args.path.endswith("/")
+    if (changes == 1 or makes_folder) and not text_as_folder and (args.old is None or args.new is not None):
+        return
+    raise BadInput(
+        "one call makes one change",
+        fix="Give new (with old to replace a part), or delete=true, or move_to, or a path that ends with / for a new "
+        "folder.",
+        code="bad-argument",
     )
 
 
-def _check_editable(named: str, path: PurePath) -> None:
-    """Raise BadInput for the folder in which `prime` records what it pushed and pulled, in any spelling.
+def _folder(lab: Lab, args: Args) -> tuple[EnvironmentFolder, bool]:
+    """The environment's folder, and whether it is still to be made.
 
-    File systems may ignore case, and some drop trailing dots and invisible characters.
+    Raises BadInput (`environment-not-found`) for a new name that an existing one may be a spelling of; the path
+    `environments/NAME` is taken as it is.
     """
-    for part in (*PurePosixPath(named).parts, *path.parts):
-        letters = "".join(c for c in unicodedata.normalize("NFKC", part) if not is_invisible(c))
-        if letters.casefold().strip(" .") == "prime" and letters.startswith("."):
+    workspace, named = lab.workspace, args.environment
+    try:
+        return workspace.environment(named), False
+    except BadInput as error:
+        creates = args.new is not None or (args.path.endswith("/") and not args.delete and args.move_to is None)
+        parts = named.strip("/").split("/")
+        as_path = len(parts) == 2 and parts[0] == "environments"
+        if error.code != "environment-not-found" or not creates or (len(parts) > 1 and not as_path):
+            raise
+        near = workspace.similar_names(parts[-1])
+        if near and not as_path:
+            exact = f"environments/{parts[-1].replace('-', '_')}"
             raise BadInput(
-                f"{quote(named, 120)} is in the folder .prime, which prime writes and nobody edits",
-                fix="Call push_environment or create_environment(hub=...); prime then writes what belongs there.",
-                code="not-editable",
-            )
+                f"there is no environment {quote(named, 80)}, but there is {near[0]}",
+                fix=f'Give environment="{near[0]}" if you mean that one, or environment="{exact}" for a new one.',
+                code="environment-not-found",
+            ) from None
+        path = workspace.new_environment(parts[-1])
+        return EnvironmentFolder(path.name, path, path.relative_to(workspace.root).as_posix()), True
 
 
-def edited(before: str | None, args: Args) -> str:
-    """The file's new text. Raises BadInput if `old` does not occur exactly once."""
-    if args.old is None:
-        return args.new
+def _check_valid(folder: EnvironmentFolder, args: Args) -> None:
+    """Raise BadInput before anything is made for a path that no file of the new environment can have."""
+    path = resolve_inside(folder.path, args.path)
+    check_editable(args.path, path.relative_to(folder.path))
+
+
+def _change(lab: Lab, folder: EnvironmentFolder, args: Args) -> tuple[str, dict[str, Any], list[Finding]]:
+    """Make the change. Returns a clause about it, the data and the findings of the report."""
+    if args.delete or args.move_to is not None:
+        path = path_of_entry(folder.path, args.path)
+        check_editable(args.path, path.relative_to(lab.workspace.root))
+        if args.move_to is None:
+            files = delete_entry(path, args.path)
+            return _named("Deleted", args.path, files), {"path": args.path, "deleted": shown_files(files)}, []
+        target = path_of_entry(folder.path, args.move_to)
+        check_editable(args.move_to, target.relative_to(lab.workspace.root))
+        files = move_entry(path, target, args.path, args.move_to)
+        did = f"{_named('Moved', args.path, files)} to {quote(args.move_to, 120)}"
+        return did, {"path": args.move_to, "moved_from": args.path, "moved": shown_files(files)}, []
+    path = resolve_inside(folder.path, args.path)
+    check_editable(args.path, path.relative_to(lab.workspace.root))
+    if args.new is None:
+        if path.exists() and not path.is_dir():
+            raise BadInput(f"{quote(args.path)} is a file", fix="Choose another path.", code="bad-argument")
+        created = not path.exists()
+        make_folder(path, args.path)
+        did = "Created the folder" if created else "There already was the folder"
+        return f"{did} {quote(args.path, 120)}", {"path": args.path, "created": created}, []
+    return _write(path, args, args.new)
+
+
+def _write(path: Path, args: Args, new: str) -> tuple[str, dict[str, Any], list[Finding]]:
+    before = read_text(path) if path.exists() and not path.is_dir() else None
+    after = edited(before, args.path, new, args.old)
+    if path.is_dir():
+        raise BadInput(f"{quote(args.path)} is a folder", fix="Give the path of a file.", code="not-a-file")
+    data = {"path": args.path, "created": before is None, "diff": text_diff(before, after, args.path)}
+    findings = list(_findings(args.path, after))
+    if after == before:
+        return f"{quote(args.path, 120)} already has this text", data, findings
+    write_text(path, after, args.path)
+    return f"{'Created' if before is None else 'Changed'} {quote(args.path, 120)}", data, findings
+
+
+def edited(before: str | None, path: str, new: str, old: str | None) -> str:
+    """The file's new text. Raises BadInput if `old` does not occur exactly once.
+
+    An empty `old` creates a file and replaces none: some clients cannot leave an argument out.
+    """
+    if old is None or (old == "" and not before):
+        return new
+    if old == "":
+        raise BadInput(
+            f"old is empty, and {quote(path)} holds text",
+            fix="Give the text to replace; leave old out where new is the whole file.",
+            code="old-not-unique",
+        )
     if before is None:
         raise BadInput(
-            f"there is no file {quote(args.path)} to replace text in",
+            f"there is no file {quote(path)} to replace text in",
             fix="Leave old out to create it, or call read_environment for the list of files.",
             code="not-found",
         )
-    times = before.count(args.old)
+    times = before.count(old)
     if times != 1:
         raise BadInput(
-            f"old occurs {count(times, 'time')} in {quote(args.path)}, not exactly once",
+            f"old occurs {count(times, 'time')} in {quote(path)}, not exactly once",
             fix="Copy it exactly from read_environment, white space included"
             + (", with more lines around it." if times else "."),
             code="old-not-unique" if times else "old-not-found",
         )
-    return before.replace(args.old, args.new)
+    return before.replace(old, new)
 
 
-def _write(path: Path, text: str, named: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, text)
-    except (OSError, UnicodeEncodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadInput(
-            f"{quote(named)} cannot be written: {reason}", fix="Choose another path.", code="unwritable-file"
-        ) from error
+async def _standings(lab: Lab, folder: EnvironmentFolder) -> tuple[Snapshot, list[Standing]]:
+    snapshot = await lab.snapshot(folder.relative)
+    return snapshot, gate_standings(lab.ledger, lab.key, lab.platform, snapshot)
 
 
-def _diff(before: str, after: str, path: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{path}", f"b/{path}", lineterm="", n=2)
-    return "\n".join(lines)
+def _evidence(before: tuple[Snapshot, list[Standing]], after: tuple[Snapshot, list[Standing]]) -> dict[str, Any]:
+    """What the change did to the evidence, and all evidence that is stale now, whenever it became so."""
+    (was, held), (now, holds) = before, after
+    proven = {s.need.tool for s in held if s.why is None}
+    return {
+        "source_changed": was.source != now.source,
+        "content_changed": was.content != now.content,
+        "stale": [s.need.tool for s in holds if s.why == "stale"],
+        "newly_stale": [s.need.tool for s in holds if s.why is not None and s.need.tool in proven],
+        "proven_again": [s.need.tool for s in holds if s.why is None and s.need.tool not in proven],
+    }
+
+
+def _stale_summary(data: dict[str, Any]) -> str:
+    stale, earlier = data["stale"], [tool for tool in data["stale"] if tool not in data["newly_stale"]]
+    parts = []
+    if stale and not earlier:
+        parts = [f"stale now: {', '.join(stale)}"]
+    elif stale:
+        by = ", ".join(earlier) if len(earlier) < len(stale) else "by earlier edits"
+        parts = [f"stale now: {', '.join(stale)} ({by}{' already' if len(earlier) < len(stale) else ''})"]
+    again = data["proven_again"]
+    parts += [f"proven again: {', '.join(again)}"] if again else []
+    return "; ".join(parts) or "no evidence is stale"
+
+
+def _next(folder: EnvironmentFolder, data: dict[str, Any], snapshot: Snapshot) -> tuple[Next, ...]:
+    here = {"environment": folder.name}
+    if snapshot.manifest.problem:
+        return (Next("read_environment", "lists the files; the package still needs a pyproject.toml", here),)
+    if data["stale"]:
+        return (Next(data["stale"][0], "its evidence is stale now", here),)
+    return ()
+
+
+def _named(did: str, path: str, files: list[str]) -> str:
+    return f"{did} {quote(path, 120)}" + (
+        f" with {count(len(files), 'file')}" if files[:1] != [Path(path).name] else ""
+    )
 
 
 def _findings(path: str, text: str) -> Iterator[Finding]:
@@ -132,19 +253,11 @@ def _findings(path: str, text: str) -> Iterator[Finding]:
         yield Finding("syntax-error", "warning", f"pyproject.toml cannot be read now: {problem}.", "Mend it.", path)
 
 
-def _summary(before: str | None, after: str, path: str, stale: list[str], again: list[str]) -> str:
-    if before == after:
-        return f"{quote(path, 120)} already has this text; nothing was written."
-    did = "Created" if before is None else "Changed"
-    parts = [f"stale now: {', '.join(stale)}"] if stale else []
-    parts += [f"proven again: {', '.join(again)}"] if again else []
-    return f"{did} {quote(path, 120)}; {'; '.join(parts) or 'no evidence is stale'}."
-
-
 TOOL = Tool(
     name="edit_environment",
     title="Edit environment",
-    description="Replace text in one file of an environment, or write it; shows the diff and what became stale.",
+    description="Write, replace text in, move or delete a file or folder of an environment, which may be new; shows "
+    "the diff and what is stale now.",
     args=Args,
     run=run,
     effect="writes",

@@ -12,7 +12,7 @@ from prime_lab_mcp.lab.authoring.build import MENDED_CODES
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Next, verdict_of
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.datasets.inspection import JUDGED, Inspection
+from prime_lab_mcp.lab.datasets.inspection import JUDGED_FORMATS, Inspection
 from prime_lab_mcp.lab.datasets.reading import inspect_source
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest
 from prime_lab_mcp.lab.datasets.source import ENVIRONMENT, HELD_OUT_SPLITS, TRAIN_SPLITS, HubDataset, locate_dataset
@@ -44,7 +44,7 @@ class Args(Arguments):
     answer_column: Annotated[str | None, Field(max_length=200, description="Overrules the guess; a.b reaches in.")] = (
         None
     )
-    max_rows: Annotated[int, Field(ge=100, le=200_000, description="Rows judged, sampled over all.")] = 20_000
+    max_rows: Annotated[int, Field(ge=100, le=200_000, description="Rows judged, sampled from all.")] = 20_000
 
 
 async def run(call: Call, args: Args) -> Outcome:
@@ -146,7 +146,7 @@ def _next(inspection: Inspection, args: Args, passed: bool) -> tuple[Next, ...]:
         return (Next("check_environment", "after mending the rows", named),)
     if passed:
         named = {"name": _name_for(args.dataset), **given}
-        if inspection.format in JUDGED:
+        if inspection.format in JUDGED_FORMATS:
             judged = {**named, "template": "free_text"}
             return (Next("create_environment", "builds the environment with a judge model as its reward", judged),)
         return (Next("create_environment", "builds the environment from this dataset", named),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -11,7 +12,10 @@ from prime_lab_mcp.lab import preflight
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.versions import PYTHONS, SUPPORTED
+from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.preflight import Capability
+from prime_lab_mcp.lab.prime.client import KEEP_SECONDS
+from prime_lab_mcp.lab.relay.endpoints import presets_without_key
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
@@ -73,14 +77,44 @@ async def _look(call: Call) -> tuple[Capability, Capability, Capability]:
     await call.progress(0.0, 3.0, "looking at this machine")
     local = await preflight.local_capability(call.lab)
     await call.progress(1.0, 3.0, "asking the platform who is logged in")
+    memory = call.lab.memory(FlawlessAccount)
+    remembered = await memory.recall(call.lab)
+    if remembered is None:
+        async with call.lab.prime.account_asked_ahead():
+            account, training = await _ask(call)
+        await memory.remember(call.lab, account, training)
+    else:
+        account, training = remembered
+    await call.progress(3.0, 3.0, "done")
+    return local, account, training
+
+
+async def _ask(call: Call) -> tuple[Capability, Capability]:
     account = await preflight.account_capability(call.lab)
     await call.progress(2.0, 3.0, "asking what can be trained")
     if account.state == "ok":
-        training = await preflight.training_capability(call.lab, account)
-    else:
-        training = Capability("missing", (), {"why": "needs the account first"})
-    await call.progress(3.0, 3.0, "done")
-    return local, account, training
+        return account, await preflight.training_capability(call.lab, account)
+    return account, Capability("missing", (), {"why": "needs the account first"})
+
+
+class FlawlessAccount:
+    """What the platform said within the last minute, where nothing was wrong and the login has not changed since.
+
+    Whoever was told of a flaw may have mended it, so the next call asks again.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[float, object, tuple[Capability, Capability]] | None = None
+
+    async def recall(self, lab: Lab) -> tuple[Capability, Capability] | None:
+        if self._known is None or time.monotonic() - self._known[0] >= KEEP_SECONDS:
+            return None
+        return self._known[2] if self._known[1] == await lab.prime.login_stamp() else None
+
+    async def remember(self, lab: Lab, account: Capability, training: Capability) -> None:
+        flawless = account.state == training.state == "ok" and not (account.findings or training.findings)
+        stamp = await lab.prime.login_stamp() if flawless else None  # whoami writes the configuration file
+        self._known = (time.monotonic(), stamp, (account, training)) if flawless else None
 
 
 def _softened(finding: Finding) -> Finding:
@@ -98,7 +132,8 @@ def _endpoint(call: Call, account: Capability) -> dict[str, Any]:
     named = {endpoint.name: endpoint.url for endpoint in call.lab.settings.endpoints}
     return {
         "state": "ok",
-        "own": "an endpoint of your own (vllm, ollama, any OpenAI-compatible URL) needs no account; run_eval tries it",
+        "own": f"an endpoint of your own ({presets_without_key()}, any OpenAI-compatible URL) needs no account; "
+        "run_eval tries it",
         "prime": prime,
         **({"named": named} if named else {}),
     }

@@ -36,7 +36,7 @@ class Args(Arguments):
     bump: Annotated[
         Literal["patch", "minor", "major"] | None, Field(description="Raise the version when it is taken.")
     ] = None
-    env_args: Annotated[dict[str, Any] | None, Field(description="Those that prove it.")] = None
+    env_args: Annotated[dict[str, Any] | None, Field(description="Arguments that it was proven with.")] = None
     confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
 
 
@@ -62,7 +62,7 @@ def _runtime(snapshot: Snapshot) -> Runtime:
 def _reads(snapshot: Snapshot) -> str:
     """What the code looks at besides task and completion, as a sentence of the question."""
     reads = surroundings.find_surroundings(read_source(snapshot), snapshot.manifest.module or "", snapshot.name)
-    sentence = surroundings.surroundings_sentence(surroundings.named(reads))
+    sentence = surroundings.surroundings_sentence(surroundings.surroundings_phrases(reads))
     return f" {sentence}" if sentence else ""
 
 
@@ -224,7 +224,7 @@ def _outcome(
         "compared": held.outcome,
         "visibility": published.entry.visibility or target.visibility,
         "runtime": runtime,
-        "deduplicated": not published.sent,
+        "deduplicated": not published.was_sent,
     }
     if target.bumped_from:
         data["bumped_from"] = target.bumped_from
@@ -232,7 +232,7 @@ def _outcome(
         data |= {"url": published.pushed.url, "wheel_sha256": published.pushed.wheel_sha256}
     failed = any(f.severity == "blocker" for f in findings)
     pinned = f"{target.ref}@{published.version}"
-    how = "is on the Hub already" if not published.sent else "was pushed"
+    how = "is on the Hub already" if not published.was_sent else "was pushed"
     sure = (
         "the Hub holds exactly what was validated"
         if push.verified == "hub"
@@ -342,6 +342,7 @@ TOOL = PlannedTool(
     plan=plan,
     run=run,
     effect="publishes",
+    needs_verdicts=True,
     snapshot=True,
     records="environment",
     open_world=True,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count, is_invisible, quote
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import collect_files
@@ -56,8 +57,15 @@ def _listing(root: Path, relative: str) -> Outcome:
     if len(files) > _LISTED:
         data["more"] = len(files) - _LISTED
     summary = f"{relative} has {count(len(pushed), 'file')} that the push uploads"
+    code = [p for p in pushed if p.endswith(".py")]
+    largest = max(code, key=lambda p: (root / p).stat().st_size, default="")
+    first = next((p for p in code if p.endswith("taskset.py")), largest)
+    given = {"environment": relative, "path": first}
     return Outcome(
-        "passed", f"{summary}, {len(left_out)} that it leaves out." if left_out else f"{summary}.", data=data
+        "passed",
+        f"{summary}, {len(left_out)} that it leaves out." if left_out else f"{summary}.",
+        data=data,
+        next=(Next("read_environment", "its tasks and rewards, most likely", given),) if first else (),
     )
 
 

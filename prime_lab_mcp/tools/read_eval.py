@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import anyio
@@ -12,10 +13,11 @@ from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
+from prime_lab_mcp.lab.environment_status import due_call
 from prime_lab_mcp.lab.evals import verdict
-from prime_lab_mcp.lab.evals.hosted.calls import fetch_evaluation
+from prime_lab_mcp.lab.evals.hosted.evaluation import fetch_evaluation
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
-from prime_lab_mcp.lab.evals.results import as_result
+from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.views import compare, difficulty, groups, rollouts, summary, zeros
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
@@ -59,6 +61,9 @@ async def run(call: Call, args: Args) -> Outcome:
     if job is None or judged is None:
         return outcome
     if args.view == "summary":
+        if judged.status == "passed" and files == "present" and checkpoint_purpose(lab, here.spec.model) is None:
+            due = await due_call(lab, job.environment)
+            outcome = replace(outcome, next=(*((due,) if due else ()), *outcome.next))
         outcome = await anyio.to_thread.run_sync(as_result, lab, job, judged, outcome)
     return await illustrate_outcome(lab, job, judged, outcome)
 
@@ -160,5 +165,6 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="reads",
+    page=True,
     open_world=True,
 )

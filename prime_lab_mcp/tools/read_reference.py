@@ -52,7 +52,7 @@ async def run(call: Call, args: Args) -> Outcome:
         "passed",
         f"{name}, page {page} of {pages}.",
         data={"topic": name, "page": page, "pages": pages, "text": text[(page - 1) * PAGE : page * PAGE]},
-        links=(Link(f"lab://{name}", name),),
+        links=() if name == "finding" else (Link(f"lab://{name}", name),),  # the list of findings is no resource
     )
 
 

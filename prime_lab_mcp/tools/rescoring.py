@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.rescore import stored
 from prime_lab_mcp.lab.evals.rescore.checks import RescoreError, change_summary
+from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.rescore.scoring import rescore
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.tools.tool import Call
@@ -51,7 +52,7 @@ async def rescored(call: Call, args: Args) -> Outcome:
             ),
             facts=Facts(proves=False),
         )
-    await anyio.to_thread.run_sync(verdict.record_verdicts, lab)
+    await settle_evaluations(lab, source=job.source)
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
     outcome = verdict.finished_outcome(lab, job, judged)
     summarized = dataclasses.replace(outcome, summary=f"{change_summary(job.progress['rescored'])} {outcome.summary}")

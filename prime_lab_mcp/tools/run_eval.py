@@ -14,19 +14,20 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals import upload, verdict
 from prime_lab_mcp.lab.evals.dry_run import dry_run_outcome
-from prime_lab_mcp.lab.evals.hosted import calls as hosted
+from prime_lab_mcp.lab.evals.hosted import evaluation as hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import EvalRequest, is_free, prompt_tokens
 from prime_lab_mcp.lab.evals.plan import plan_evaluation as plan_eval
-from prime_lab_mcp.lab.evals.rehearsal_answers import register_golds
+from prime_lab_mcp.lab.evals.rehearsal_answers import PlayableSolutions, register_golds
+from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, EvalSpec, canonical_json
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.relay import endpoints
-from prime_lab_mcp.lab.relay.endpoints import PRESETS
+from prime_lab_mcp.lab.relay.endpoints import PRESETS, presets_with_prices
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.tools.argument_types import Dollars, Positive, Text, between
@@ -60,7 +61,7 @@ class Args(Arguments):
     rescore: Annotated[str | None, Field(description="Eval id, to score again.")] = None
     budget: Annotated[Dollars | None, Field(description="US dollars at most.")] = None
     dry_run: Annotated[bool, Field(description="Cost only.")] = False
-    compare_base: Annotated[bool, Field(description="Checkpoint and base.")] = False
+    compare_base: Annotated[bool, Field(description="Base model too.")] = False
     confirm: str | None = None
 
     def wanted(self) -> EvalRequest:
@@ -75,7 +76,7 @@ class Args(Arguments):
             runtime=self.runtime if "runtime" in self.model_fields_set else None,
             concurrency=self.concurrency or 32,
             budget=self.budget,
-            named=frozenset({"num_examples", "rollouts"} & self.model_fields_set),
+            explicit_sizes=frozenset({"num_examples", "rollouts"} & self.model_fields_set),
         )
 
     def again(self) -> dict[str, Any]:
@@ -234,35 +235,39 @@ async def run(call: Call, plan: Plan[EvalPlan]) -> Outcome:
         agreed = plan.intent.key if plan.intent is not None else None
         asked = plan.intent is not None and plan.intent.ask
         return await hosted.evaluate_hosted(
-            call.lab, work.planned, work.args.wait_seconds, call.progress, agreed, asked=asked
+            call.lab, work.planned, work.args.wait_seconds, call.progress, agreed, confirmed=asked
         )
-    return await _evaluated(call, work, asked=plan.intent is not None and plan.intent.ask)
+    job = await _started(call, work, asked=plan.intent is not None and plan.intent.ask)
+    return await _ended(call, work, job, work.args.wait_seconds)
 
 
 async def _compared(call: Call, work: Comparison, *, asked: bool) -> Outcome:
     """Start both evaluations, wait for both, and report on the checkpoint beside its base model."""
     until = anyio.current_time() + work.checkpoint.args.wait_seconds
     base = await _started(call, work.base, asked=asked)
-    await _started(call, work.checkpoint, asked=asked)
+    checkpoint = await _started(call, work.checkpoint, asked=asked)
     base = await EvaluationJobs(call.lab).wait(base.id, max(0.0, until - anyio.current_time()), call.progress)
     if base.state in LIVE_STATES:
         return verdict.running_outcome(call.lab, base)
     if base.state != "finished":
         return verdict.broken_outcome(call.lab, base)
-    seconds = max(0, round(until - anyio.current_time()))
-    rest = work.checkpoint.args.model_copy(update={"wait_seconds": seconds})
-    return await _evaluated(call, replace(work.checkpoint, args=rest), asked=asked)
+    return await _ended(call, work.checkpoint, checkpoint, max(0.0, until - anyio.current_time()))
 
 
-async def _evaluated(call: Call, work: LocalEval, *, asked: bool) -> Outcome:
-    lab, evals, args = call.lab, EvaluationJobs(call.lab), work.args
-    job = await _started(call, work, asked=asked)
-    job = await evals.wait(job.id, args.wait_seconds, call.progress)
+async def _ended(call: Call, work: LocalEval, job: Job, seconds: float) -> Outcome:
+    """Wait for the job of an evaluation, and report on it."""
+    lab = call.lab
+    job = await EvaluationJobs(lab).wait(job.id, seconds, call.progress)
     if job.state in LIVE_STATES:
         return verdict.running_outcome(lab, job)
     if job.state != "finished":
         return verdict.broken_outcome(lab, job)
-    await anyio.to_thread.run_sync(verdict.record_verdicts, lab)
+
+    async def say(message: str) -> None:
+        await call.progress(0, None, message)
+
+    await settle_evaluations(lab, say, source=job.source)
+    job = EvaluationJobs(lab).get(job.id)
     judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
     ended = verdict.finished_outcome(lab, job, judged)
     ended = await anyio.to_thread.run_sync(as_result, lab, job, judged, ended)
@@ -282,7 +287,7 @@ async def _started(call: Call, work: LocalEval, *, asked: bool) -> Job:
             code="intent-changed",
         )
     await call.progress(0, spec.planned, verdict.announced_outcome(spec))
-    return await evals.start(spec, work.access.key, asked=asked)
+    return await evals.start(spec, work.access.key, confirmed=asked)
 
 
 def _supported(args: Args) -> None:
@@ -317,7 +322,9 @@ async def _spec(call: Call, work: LocalEval) -> EvalSpec:
             env.snapshot, env.interpreter, env.loaded, access, args.wanted(), roles, prompts, env.distributions
         )
         if rehearsed:
-            await register_golds(work.variables, rows)
+            solutions = await lab.memory(PlayableSolutions).of(env, rows, args.env_args or {})
+            await register_golds(work.variables, rows, solutions)
+            spec = replace(spec, rehearsed=(len(solutions), len(rows)) if env.loaded.turns else None)
     return spec
 
 
@@ -401,7 +408,7 @@ def _intent(call: Call, args: Args, spec: EvalSpec, ref: str | None) -> Intent:
     findings: tuple[Finding, ...] = ()
     if most is None and lab.settings.max_spend is not None:
         message = f"{spec.endpoint.host} lists no price for {quote(args.model, 100)}, and the server has a spending cap"
-        fix = "Use an endpoint that lists prices (prime, openrouter), or a server of your own on this machine."
+        fix = f"Use an endpoint that lists prices ({presets_with_prices()}), or a server of your own on this machine."
         findings = (Finding("price-unknown", "blocker", message, fix),)
     return Intent("eval", _digest(what), question, most, ask=ask or ref is not None, findings=findings)
 
@@ -419,12 +426,13 @@ def _digest(what: list[Any]) -> str:
 TOOL = PlannedTool(
     name="run_eval",
     title="Run an evaluation",
-    description="Evaluate a model with vf-eval as a job and judge its rewards. Past wait_seconds: an id; the same call "
-    "waits on, or resumes.",
+    description="Evaluate a model (vf-eval, in a job) and judge its rewards. After wait_seconds: an id; call again to "
+    "go on.",
     args=Args,
     plan=plan,
     run=run,
     effect="executes",
+    page=True,
     runs_environment_code=True,
     snapshot=True,
     hosted=lambda args: bool(args.hosted),

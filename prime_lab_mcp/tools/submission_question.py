@@ -10,7 +10,8 @@ import tomlkit
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
+from prime_lab_mcp.lab.configs.config import TrainingConfig
+from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.configs.packages import packages_summary
 from prime_lab_mcp.lab.configs.rules.unproven import unproven_sentence
 from prime_lab_mcp.lab.hub.lookup import hub_fact
@@ -55,12 +56,15 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     cost = known.cost
     price = f"${cost.price_per_hour:.2f} per hour" if cost.price_per_hour is not None else "an unknown price per hour"
     limit = f"at most ${cost.max_cost:.2f} ({cost.why})" if cost.max_cost is not None else f"no upper bound: {cost.why}"
+    low = any(f.code == "wallet-low" for f in known.findings)
     parts = [
         f"Start training run {at.name}: {config.model} on {sources}, {steps}, {count(config.gpus, 'GPU')}{gpu}, "
         f"{price}; {limit}.",
         known.forecast.sentence() if known.forecast else "",
-        f"Billing is by the hour until the run ends. The wallet holds ${known.wallet.balance:.2f}.",
-        f"It continues from the checkpoint of {resume_from}." if resume_from else "",
+        "Billing is by the hour until the run ends.",
+        "" if low else f"The wallet holds ${known.wallet.balance:.2f}.",
+        _continued(lab, resume_from) if resume_from else "",
+        _strangers(lab, config),
     ]
     keys = forwarded_keys(lab, config)
     parts.append(f"{' and '.join(keys)} of this machine is handed to the run." if keys else "")
@@ -75,13 +79,29 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     return " ".join(part for part in parts if part)
 
 
+def _continued(lab: Lab, run: str) -> str:
+    known = lab.ledger.runs(id=run, platform=lab.platform)
+    elsewhere = "" if known else ", which was not started through this server"
+    return f"It continues from the checkpoint of {run}{elsewhere}."
+
+
+def _strangers(lab: Lab, config: TrainingConfig) -> str:
+    """Which environments took the fast path, on which nothing had to be proven."""
+    named = {
+        source.id: None
+        for source in config.train_sources
+        if source.owner is not None
+        and not lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform)
+    }
+    return f"Published by somebody else, so that nothing had to be proven here: {', '.join(named)}." if named else ""
+
+
 def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:
     """What the code of pushed environments looks at besides task and completion, as `test_reward` recorded it."""
     sentences = []
     for source in {s.id: s for s in config.sources if s.owner}.values():
-        pushed = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform)
-        fitting = [p for p in pushed if source.version in (None, p.version)]
-        rows = lab.ledger.evidence(tool="test_reward", source=fitting[0].source) if fitting else []
+        push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
+        rows = lab.ledger.evidence(tool="test_reward", source=push.source) if push else []
         names: Sequence[Any] = next((r.data["surroundings"] for r in rows if r.data.get("surroundings")), ())
         sentence = surroundings_sentence([str(name) for name in names])
         sentences += [sentence.replace("Its code", f"The code of {source.id}", 1)] if sentence else []
@@ -95,7 +115,7 @@ def _sentence(message: str) -> str:
 async def card_entries(call: Call, args: Any, agreed: Intent | None, started: Run, answer: ValidateAnswer) -> Run:
     """The run card's entries about the approval, the cost forecast and the program versions."""
     lab = call.lab
-    config = read_config(call.config) if call.config is not None else None
+    config = call.training_config() if call.config is not None else None
     price = started.price_per_hour / config.gpus if config and started.price_per_hour and config.gpus else None
     known = forecast_from_ledger(lab, config, price) if config else None
     how = "a confirmation token" if args.confirm else "yes=true under --max-spend" if args.yes else "the user was asked"

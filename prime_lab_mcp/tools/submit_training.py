@@ -33,14 +33,14 @@ from prime_lab_mcp.tools.tool import Arguments, Call, Intent, Plan, PlannedTool
 class Args(Arguments):
     environment: Annotated[Text | None, Field(description="Without config: name or owner/name@version.")] = None
     config: Annotated[Text | None, Field(description="TOML path.")] = None
-    model: Annotated[Text | None, Field(description="Without config.")] = None
+    model: Annotated[Text | None, Field(description="To train, without config.")] = None
     steps: Annotated[int | None, Field(ge=1, description="Without config.")] = None
     batch: Annotated[int | None, Field(ge=1, description="Rollouts a step, without config.")] = None
     group: Annotated[int | None, Field(ge=2, description="Rollouts a task, without config.")] = None
     max_tokens: Annotated[int | None, Field(ge=1, description="Per completion, without config.")] = None
     budget: Annotated[Dollars | None, Field(description="US dollars at most.")] = None
     resume_from: Annotated[Slug | None, Field(description="Id of a PAUSED run.")] = None
-    again: Annotated[bool, Field(description="Once more after the last run ended.")] = False
+    again: Annotated[bool, Field(description="Start once more after the last run ended.")] = False
     yes: Annotated[bool, Field(description="Skip the question; needs --max-spend.")] = False
     confirm: Annotated[Text | None, Field(description="Token of an earlier answer.")] = None
 
@@ -97,9 +97,7 @@ def _hosted(path: Path) -> Path:
 
 
 def _config(call: Call) -> TrainingConfig:
-    if call.config is None:
-        raise RuntimeError("submit_training declares a config")
-    return read_config(call.config)
+    return call.training_config()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +128,10 @@ async def plan(call: Call, args: Args) -> Plan[SubmissionPlan]:
     return Plan(work, submission_intent(lab, config, at, known, args.resume_from))
 
 
-def _above_budget(call: Call, found: TrainingConfig, cost: float, budget: float) -> LabError:
-    smaller = {"based_on": _relative(call, found), "budget": budget}
+def _above_budget(call: Call, config: TrainingConfig, cost: float, budget: float) -> LabError:
+    smaller = {"based_on": _relative(call, config), "budget": budget}
     return LabError(
-        f"{found.path.name} may cost ${cost:.2f}, more than the budget of ${budget:.2f}; nothing was sent",
+        f"{config.path.name} may cost ${cost:.2f}, more than the budget of ${budget:.2f}; nothing was sent",
         fix="Write a smaller config for this budget, or pass a larger one if the user agrees.",
         code="budget-too-small",
         next=(Next("write_training_config", "a version that fits the budget", smaller),),
@@ -324,6 +322,7 @@ TOOL = PlannedTool(
     plan=plan,
     run=run,
     effect="spends",
+    needs_verdicts=True,
     records="config",
     config=config,
     open_world=True,

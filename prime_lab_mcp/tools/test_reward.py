@@ -13,10 +13,11 @@ from pydantic import Field
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding, Next, Say, Verdict, worst_first
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.environment import wheel
 from prime_lab_mcp.lab.loading import LoadedEnvironment, open_environment, present_distributions
 from prime_lab_mcp.lab.relay.endpoints import EndpointAccess
 from prime_lab_mcp.lab.rewards import cases as supplied
-from prime_lab_mcp.lab.rewards import comparison, judge_relay, reward_source, surroundings, trial
+from prime_lab_mcp.lab.rewards import comparison, judge_relay, reward_source, surroundings
 from prime_lab_mcp.lab.rewards import findings as reward
 from prime_lab_mcp.lab.rewards.cases import LAST_TRIAL, TrialFolder, cases_behind, fits_in_report
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, Trial, Witnessed
@@ -24,20 +25,23 @@ from prime_lab_mcp.lab.rewards.probes import answer_formats
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules import amounts, answers, judges, rollouts, solutions
 from prime_lab_mcp.lab.rewards.rules.scoring import component_coverage
+from prime_lab_mcp.lab.rewards.search.attacker import Attacker
 from prime_lab_mcp.lab.rewards.search.outcome import DEFAULT_SECONDS, TURNED_OFF, RememberedSearches, SearchOutcome
 from prime_lab_mcp.lab.rewards.search.reward_search import search_reward
 from prime_lab_mcp.lab.rewards.smells import hints
+from prime_lab_mcp.lab.rewards.trial import GOLD_TASKS, run_trial
 from prime_lab_mcp.lab.state import source_code
 from prime_lab_mcp.lab.state.arguments import arguments_summary, canonical_arguments, known_defaults
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.worker.description import Rows
 from prime_lab_mcp.lab.worker.faults import LoadFailed, ProblemCode
-from prime_lab_mcp.tools import reward_judge
+from prime_lab_mcp.tools import reward_attacker, reward_judge
+from prime_lab_mcp.tools.reward_attacker import AttackerModel
 from prime_lab_mcp.tools.tool import Arguments, Call, EnvironmentName, Plan, PlannedTool
 
 _FAILING = 8
-_SHOWN = 160
+_MOST_CHARACTERS = 160
 _SUPPLIED = 20
 _ROLLOUTS = 16
 _SURROUNDINGS = 12
@@ -64,31 +68,42 @@ class Args(Arguments):
     ] = None
     cases_file: Annotated[
         str | None,
-        Field(description=f'JSON file of such a list; "{LAST_TRIAL}": what failed last.'),
+        Field(description=f'Such a JSON list; "{LAST_TRIAL}": what failed last.'),
     ] = None
     preset: Annotated[Literal["gsm8k"] | None, Field(description="Five cases.")] = None
     rendering: Annotated[
         str | None,
-        Field(max_length=300, description='Form of an answer, as "<final>GOLD</final>"; else tried out.'),
+        Field(max_length=300, description='Answer form, as "<final>GOLD</final>".'),
     ] = None
-    probes: Annotated[bool, Field(description="Also try known hacks.")] = True
-    search: Annotated[int, Field(ge=0, le=600, description="Most seconds to find unlisted hacks.")] = DEFAULT_SECONDS
-    env_args: Annotated[dict[str, Any] | None, Field(description="As in run_eval.")] = None
-    same_as: Annotated[str | None, Field(max_length=300, description="Environment to pay alike.")] = None
-    judge: Annotated[str | None, Field(max_length=300, description="Endpoint of its judge, as in run_eval.")] = None
+    probes: Annotated[bool, Field(description="Try known hacks.")] = True
+    search: Annotated[int, Field(ge=0, le=600, description="Seconds for unlisted hacks.")] = DEFAULT_SECONDS
+    env_args: Annotated[dict[str, Any] | None, Field(description="Taskset keys.")] = None
+    same_as: Annotated[str | None, Field(description="Compare with its rewards.")] = None
+    judge: Annotated[str | None, Field(description="Endpoint of its judge.")] = None
+    attacker: Annotated[str | None, Field(description='A model seeks hacks: "openrouter MODEL".')] = None
     confirm: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RewardTest:
-    """The arguments, and as `access` the judge's endpoint if one was named and has answered."""
+    """The arguments, and the endpoints of the judge or the attacker if one was named and has answered."""
 
     args: Args
     access: EndpointAccess | None = None
+    attacker: AttackerModel | None = None
 
 
 async def plan(call: Call, args: Args) -> Plan[RewardTest]:
-    """Plan the test. Without a judge, no approval is needed."""
+    """Plan the test. Without a judge or an attacker, no approval is needed. Raises BadInput for both."""
+    if args.attacker is not None:
+        if args.judge is not None or not args.search or not args.probes:
+            raise BadInput(
+                "attacker only helps a search, which never asks a judge",
+                fix="Leave judge out, and probes and search as they are; or leave attacker out.",
+                code="bad-argument",
+            )
+        attacker, intent = await reward_attacker.intent_of(call, args.environment, args.attacker)
+        return Plan(RewardTest(args, attacker=attacker), intent)
     if args.judge is None:
         return Plan(RewardTest(args))
     access, intent = await reward_judge.intent_of(call, args.environment, args.judge, args.examples)
@@ -134,10 +149,10 @@ def _not_loaded(
 async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
     """Observe the scores in a worker and apply the rules of lab/rewards."""
     args, snapshot = plan.work.args, call.environment
-    kept = TrialFolder(call.lab.settings.state_dir, call.lab.workspace.root, snapshot.relative)
+    folder = TrialFolder(call.lab.settings.state_dir, call.lab.workspace.root, snapshot.relative)
     raw = list(args.cases or [])
     if args.cases_file == LAST_TRIAL:
-        raw += kept.cases()
+        raw += folder.cases()
     elif args.cases_file is not None:
         raw += supplied.read_cases(call.lab.workspace.resolve(args.cases_file, must_exist=True))
     own = supplied.parse_cases(raw)
@@ -151,73 +166,86 @@ async def _tested(call: Call, plan: Plan[RewardTest]) -> Outcome:
         return [*own, *(supplied.gsm8k_cases(style) if args.preset == "gsm8k" else ())]
 
     async with (
-        judge_relay.open_judge_relay(call.lab, args.judge, plan.work.access) as way,
+        judge_relay.open_judge_relay(call.lab, args.judge, plan.work.access) as relay,
         open_environment(
             call.lab,
             snapshot,
             env_args=args.env_args,
             progress=say,
-            variables=None if way is None else way.variables,
-        ) as found,
+            variables=None if relay is None else relay.variables,
+        ) as loaded,
     ):
-        sample = await found.worker.rows(limit=trial.GOLD_TASKS)
+        sample = await loaded.worker.rows(limit=GOLD_TASKS)
         await say("scoring")
-        async with reward_judge.paid(call, way, found):
-            seen = await trial.run_trial(
-                found.worker,
-                found.loaded,
+        async with reward_judge.paid(call, relay, loaded):
+            trial = await run_trial(
+                loaded.worker,
+                loaded.loaded,
                 sample,
                 written.text,
                 examples=args.examples,
                 hacks=args.probes,
                 cases=cases,
                 wrapper=wrapper,
-                relay=way,
-                arguments=found.env_args,
+                relay=relay,
+                arguments=loaded.env_args,
                 own_raises=reward_source.raise_statements(written),
+                left_out=await anyio.to_thread.run_sync(wheel.files_left_out, call.lab.settings, snapshot),
             )
         if args.rendering is not None:
-            _check_rendering(snapshot.relative, args, seen)
-        seen = await _searched(call, args, found, sample, written.text, seen, say)
-        compared = await _compare(call, args.same_as, seen, sample, say, way) if args.same_as is not None else None
-        asked = None if way is None else way.as_json()
+            _check_rendering(snapshot.relative, args, trial)
+        async with reward_attacker.open_attacker(call, args.attacker, plan.work.attacker) as attacker:
+            trial = await _searched(call, args, loaded, sample, written.text, trial, say, attacker)
+        compared = await _compare(call, args.same_as, trial, sample, say, relay) if args.same_as is not None else None
+        asked = None if relay is None else relay.as_json()
     smelt = await anyio.to_thread.run_sync(hints.find_smells, written)
     reads = await anyio.to_thread.run_sync(
         surroundings.find_surroundings, written, snapshot.manifest.module or "", snapshot.name
     )
-    canonical = canonical_arguments(found.env_args, known_defaults(snapshot, written))
-    return await anyio.to_thread.run_sync(_outcome, seen, found, args, compared, kept, smelt, reads, asked, canonical)
+    canonical = canonical_arguments(loaded.env_args, known_defaults(snapshot, written))
+    return await anyio.to_thread.run_sync(
+        _outcome, trial, loaded, args, compared, folder, smelt, reads, asked, canonical
+    )
 
 
 async def _searched(
-    call: Call, args: Args, found: LoadedEnvironment, sample: Rows, source: str, seen: Trial, say: Say
+    call: Call,
+    args: Args,
+    loaded: LoadedEnvironment,
+    sample: Rows,
+    source: str,
+    trial: Trial,
+    say: Say,
+    attacker: Attacker | None,
 ) -> Trial:
     """The trial with a search for hacks that no probe lists, which comes last and only where nothing blocks yet."""
-    if not args.probes or any(f.severity == "blocker" for f in reward.reward_findings(seen)):
+    if not args.probes or any(f.severity == "blocker" for f in reward.reward_findings(trial)):
         why = "there are blockers to mend first" if args.probes else "it was not asked for (probes=false)"
-        return replace(seen, searched=SearchOutcome(skipped=why))
+        return replace(trial, searched=SearchOutcome(skipped=why))
     memory = call.lab.memory(RememberedSearches)
-    made_of = [found.snapshot.source, found.env_args, found.toolchain, args.search, args.examples, args.rendering]
-    key = json.dumps(made_of, sort_keys=True, default=str)
-    outcome = memory.get(key)
+    subject = [loaded.snapshot.source, loaded.env_args, loaded.toolchain, args.search, args.examples, args.rendering]
+    key = json.dumps(subject, sort_keys=True, default=str)
+    outcome = memory.get(key) if attacker is None else None
     if outcome is None:
         await say("searching for hacks that no probe lists")
-        outcome = await search_reward(found.worker, seen, sample.rows, source, args.search)
-        memory.put(key, outcome)
-    return replace(seen, searched=outcome, faults=(*seen.faults, *outcome.faults))
+        outcome = await search_reward(loaded.worker, trial, sample.rows, source, args.search, attacker=attacker)
+        # What an attacker finds is kept for calls without one, and what it did not find says nothing about the search.
+        if attacker is None or outcome.holes:
+            memory.put(key, outcome)
+    return replace(trial, searched=outcome, faults=(*trial.faults, *outcome.faults))
 
 
-def _check_rendering(environment: str, args: Args, seen: Trial) -> None:
+def _check_rendering(environment: str, args: Args, trial: Trial) -> None:
     """Raise BadInput for a rendering in which no gold earns more than wrong answers do.
 
     Such a rendering says nothing about the environment: the call without `rendering` finds out whether the reward pays
     the gold in any form.
     """
-    if amounts.gold_is_paid(seen):
+    if amounts.gold_is_paid(trial):
         return
     same = {"environment": environment, **args.model_dump(exclude_unset=True, exclude={"rendering", "confirm"})}
     raise BadInput(
-        f"none of {count(len(seen.golds), 'gold answer')} earns anything for being right when it is written as "
+        f"none of {count(len(trial.golds), 'gold answer')} earns anything for being right when it is written as "
         f"{quote(args.rendering, 120)}; nothing was recorded",
         fix="Give the rendering that the prompt asks for, or leave rendering out: it is then found by trying.",
         code="bad-argument",
@@ -226,7 +254,7 @@ def _check_rendering(environment: str, args: Args, seen: Trial) -> None:
 
 
 async def _compare(
-    call: Call, name: str, seen: Trial, sample: Rows, say: Say, way: judge_relay.JudgeRelay | None
+    call: Call, name: str, trial: Trial, sample: Rows, say: Say, relay: judge_relay.JudgeRelay | None
 ) -> comparison.RewardComparison:
     """Score the same completions with the other environment, in its own interpreter."""
     other = await call.lab.snapshot(name)
@@ -234,28 +262,28 @@ async def _compare(
         raise BadInput(
             "same_as names the environment itself", fix="Name the one it was ported from.", code="bad-argument"
         )
-    variables = None if way is None else way.variables
-    async with open_environment(call.lab, other, progress=say, variables=variables) as found:
+    variables = None if relay is None else relay.variables
+    async with open_environment(call.lab, other, progress=say, variables=variables) as loaded:
         await say(f"scoring the same completions in {other.name}")
-        rewards = found.loaded.rewards
-        return await comparison.compare_rewards(seen, sample.rows, found.worker, name=other.name, rewards=rewards)
+        rewards = loaded.loaded.rewards
+        return await comparison.compare_rewards(trial, sample.rows, loaded.worker, name=other.name, rewards=rewards)
 
 
 def _outcome(
-    seen: Trial,
-    found: LoadedEnvironment,
+    trial: Trial,
+    loaded: LoadedEnvironment,
     args: Args,
     compared: comparison.RewardComparison | None,
-    kept: TrialFolder,
+    folder: TrialFolder,
     smelt: Sequence[hints.Smell],
     reads: list[surroundings.SurroundingsRead],
     asked: Mapping[str, Any] | None,
     env_args: Mapping[str, Any],
 ) -> Outcome:
-    findings = worst_first([*reward.reward_findings(seen), *surroundings.surroundings_findings(reads)])
-    sanity = reward.sanity_checks(seen)
+    findings = worst_first([*reward.reward_findings(trial), *surroundings.surroundings_findings(reads)])
+    sanity = reward.sanity_checks(trial)
     blocked = {f.code for f in findings if f.severity == "blocker"}
-    unknown = _UNKNOWN | (_INCONCLUSIVE if seen.style is None else frozenset())
+    unknown = _UNKNOWN | (_INCONCLUSIVE if trial.style is None else frozenset())
     if blocked <= _INCONCLUSIVE or not blocked:
         findings += [_insane(check) for check in sanity if check.passed is False and not blocked]
     blockers = [f for f in findings if f.severity == "blocker"]
@@ -274,36 +302,37 @@ def _outcome(
         findings, blockers = [*blockers, *about_both, *(f for f in findings if f not in blockers)], blockers + unequal
         status = "failed" if unequal else status
     findings = [*findings, *hints.hints(smelt, findings)]
-    failing = cases_behind([f for f in findings if f.severity != "info"], seen)
-    kept.write_table(seen)
+    failing = cases_behind([f for f in findings if f.severity != "info"], trial)
+    folder.write_table(trial)
     if failing and args.cases_file != LAST_TRIAL:
-        kept.write_failing([case for _, case in failing])
-    data = _data(seen, sanity, failing, args) | {"table": str(kept.table)} | reward_judge.data(seen, asked)
+        folder.write_failing([case for _, case in failing])
+    data = _data(trial, sanity, failing, args) | {"table": str(folder.table)} | reward_judge.data(trial, asked)
     if reads:
-        data["surroundings"] = surroundings.named(reads)[:_SURROUNDINGS]
-    if seen.witnessed is not None:
-        data["witness"] = _witness(seen.witnessed)
-    if seen.solved.played:
-        data["solutions"] = solutions.solution_lines(seen)
-    elif seen.interactive and blocked & {"gold-not-understood", "reward-no-gold"}:
-        data["solution_skeleton"] = solutions.solution_skeleton(seen)
-    if seen.rollouts:
-        data["rollouts"] = rollouts.rollout_lines(seen)[:_ROLLOUTS]
+        data["surroundings"] = surroundings.surroundings_phrases(reads)[:_SURROUNDINGS]
+    if trial.witnessed is not None:
+        data["witness"] = _witness(trial.witnessed)
+    if trial.solved.played:
+        data["solutions"] = solutions.solution_lines(trial)
+    elif trial.interactive and blocked & {"gold-not-understood", "reward-no-gold"}:
+        data["solution_skeleton"] = solutions.solution_skeleton(trial)
+    if trial.rollouts:
+        data["rollouts"] = rollouts.rollout_lines(trial)[:_ROLLOUTS]
     if compared is not None:
         data["same_as"] = compared.as_json()
-    if found.env_args:
-        data["env_args"] = dict(found.env_args)
-    facts = Facts(env_args=env_args, toolchain=found.toolchain, proves=proves, **reward_judge.facts(seen))
+    if loaded.env_args:
+        data["env_args"] = dict(loaded.env_args)
+    facts = Facts(env_args=env_args, toolchain=loaded.toolchain, proves=proves, **reward_judge.facts(trial))
     return Outcome(
         status,
-        _summary(seen, status, blockers) + _equal(compared),
+        _summary(trial, status, blockers, findings) + _equal(compared),
         tuple(findings),
         data,
         _next(
-            _same_call(found.snapshot.relative, args),
+            _same_call(loaded.snapshot.relative, args),
             status,
             bool(failing),
             _unasked(status, blockers, args),
+            any(f.code in _UNREAD for f in blockers),
             args.same_as if compared is not None and compared.verdict != "equal" else None,
         ),
         facts=facts,
@@ -360,22 +389,32 @@ def _insane(check: reward.SanityCheck) -> Finding:
     )
 
 
-def _summary(seen: Trial, status: Verdict, blockers: Sequence[Finding]) -> str:
-    number = count(seen.run, "completion")
-    rate = amounts.gold_pass_rate(seen)
-    none = "no gold answers" if seen.style is None else "gold answers not scored"
-    if not amounts.gold_is_understood(seen):
+_PAID = frozenset({"reward-hackable", "reward-wrong-passes", "reward-evaluates-output", "reward-truncated-passes"})
+"""Codes of warnings that say that something wrong was paid."""
+_NONE_PAID = "no wrong answer or hack is paid like a right one"
+
+
+def _summary(trial: Trial, status: Verdict, blockers: Sequence[Finding], findings: Sequence[Finding]) -> str:
+    number = count(trial.run, "completion")
+    rate = amounts.gold_pass_rate(trial)
+    none = "no gold answers" if trial.style is None else "gold answers not scored"
+    if not amounts.gold_is_understood(trial):
         rate, none = None, "gold answers not understood"
-    what = "solutions" if seen.by_rollouts and seen.solved.scored else "gold answers"
-    after = " after the calls of their solutions" if seen.after_calls else ""
-    gold = none if rate is None else f"{rate:.1%} of {what}{after} earn the maximum of {seen.max_reward:g}"
-    left_out = len(seen.unmatched) + sum(c.shot.scored.has(ProblemCode.NOT_RUN) for c in seen.supplied)
+    what = "solutions" if trial.by_rollouts and trial.solved.scored else "gold answers"
+    after = " after the calls of their solutions" if trial.after_calls else ""
+    gold = none if rate is None else f"{rate:.1%} of {what}{after} earn the maximum of {trial.max_reward:g}"
+    left_out = len(trial.unmatched) + sum(c.scored_probe.scored.has(ProblemCode.NOT_RUN) for c in trial.supplied)
     if status == "passed" and left_out:
         skipped = count(left_out, "supplied case")
         return f"No flaw was found with {number} ({gold}), but {skipped} could not be run, and shows nothing."
     if status == "passed":
-        held = f"The reward held with {number}: {gold}, and no wrong answer or hack is paid like a right one."
-        return held + _search_summary(seen.searched)
+        warned = ", ".join(dict.fromkeys(f.code for f in findings if f.severity == "warning" and f.code in _PAID))
+        paid = f"no wrong answer is paid like a right one, except as {warned} shows" if warned else _NONE_PAID
+        if rate is None and not trial.by_rollouts:
+            cases = count(len(trial.supplied), "supplied case")
+            paid = f"the {cases} earned what they should; other wrong answers were not tried"
+        held = f"The reward held with {number}: {gold}, and {paid}."
+        return held + _search_summary(trial.searched)
     codes = ", ".join(dict.fromkeys(f.code for f in blockers))
     return f"The reward {'is undecided' if status == 'inconclusive' else 'failed'} with {number} ({gold}): {codes}."
 
@@ -386,7 +425,12 @@ def _search_summary(searched: SearchOutcome) -> str:
         return ""
     if searched.skipped:
         return f" Search: not run because {searched.skipped}."
-    return f" A search of {count(searched.completions, 'completion')} found no hack that no probe lists."
+    tried = f" A search of {count(searched.completions, 'completion')}"
+    if (attacker := searched.attacker) is not None:
+        tried += f", {attacker.proposed} of them proposed by {attacker.model}," if attacker.proposed else ""
+        if attacker.failed:
+            return f"{tried} found no hack that no probe lists. The attacker gave no more: {attacker.failed}."
+    return f"{tried} found no hack that no probe lists."
 
 
 def _same_call(environment: str, args: Args) -> dict[str, Any]:
@@ -394,15 +438,22 @@ def _same_call(environment: str, args: Args) -> dict[str, Any]:
     return {"environment": environment} | ({} if args.env_args is None else {"env_args": args.env_args})
 
 
+_UNREAD = ("gold-not-understood", "reward-no-gold")
+"""Codes after which only the reward itself says which replies are right."""
+
+
 def _next(
-    same: Mapping[str, Any], status: Verdict, failing: bool, unasked: bool, unequal_to: str | None
+    same: Mapping[str, Any], status: Verdict, failing: bool, unasked: bool, unread: bool, unequal_to: str | None
 ) -> tuple[Next, ...]:
     if status == "passed":
         return (Next("run_eval", "shows whether a model's rewards vary enough to learn from", same),)
     if unasked:
         given = {**same, "judge": "prime"}
-        return (Next("test_reward", "with the endpoint of its judge (prime, openai, ... or a URL)", given),)
+        return (Next("test_reward", "with the endpoint of its judge (a preset such as prime, or a URL)", given),)
     again = Next("test_reward", "after mending the reward", same)
+    if status == "inconclusive" and unread:
+        why = "shows the form that the reward pays: mend the reward, or pass rendering or cases"
+        again = Next("read_environment", why, {"environment": same["environment"]})
     if unequal_to is not None and status == "failed":
         again = Next("read_environment", "shows what the older environment pays for", {"environment": unequal_to})
     if not failing:
@@ -414,19 +465,19 @@ def _next(
 
 
 def _data(
-    seen: Trial,
+    trial: Trial,
     sanity: Sequence[reward.SanityCheck],
     failing: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
     args: Args,
 ) -> dict[str, Any]:
-    rate = amounts.gold_pass_rate(seen)
-    style = seen.style
+    rate = amounts.gold_pass_rate(trial)
+    style = trial.style
     return {
-        "tasks": seen.tasks,
-        "cases": seen.run,
-        "gold_pass_rate": None if rate is None or not amounts.gold_is_understood(seen) else round(rate, 4),
-        "golds_scored": len(seen.golds),
-        "max_reward": round(seen.max_reward, 6),
+        "tasks": trial.tasks,
+        "cases": trial.run,
+        "gold_pass_rate": None if rate is None or not amounts.gold_is_understood(trial) else round(rate, 4),
+        "golds_scored": len(trial.golds),
+        "max_reward": round(trial.max_reward, 6),
         "answer_format": style.golds.format if style else None,
         "rendering": style.wrapper.reasoned("…", "…")
         if style and style.wrapper.lead
@@ -434,12 +485,12 @@ def _data(
         if style
         else None,
         "sanity_checks": [check.as_json() for check in sanity],
-        "components": reward.component_means(seen),
-        "coverage": [{"name": c.name, "scored": c.scored, "earned": c.earned} for c in component_coverage(seen)],
-        "failing_cases": [_shown(row, case) for row, case in failing[:_FAILING]],
-        "supplied_cases": [_supplied(case, seen) for case in seen.supplied[:_SUPPLIED]],
+        "components": reward.component_means(trial),
+        "coverage": [{"name": c.name, "scored": c.scored, "earned": c.earned} for c in component_coverage(trial)],
+        "failing_cases": [_case_data(row, case) for row, case in failing[:_FAILING]],
+        "supplied_cases": [_supplied(case, trial) for case in trial.supplied[:_SUPPLIED]],
         "probes": args.probes,
-        "search": seen.searched.as_json(),
+        "search": trial.searched.as_json(),
     }
 
 
@@ -450,23 +501,27 @@ def _witness(witnessed: Witnessed) -> dict[str, Any]:
     return {"cases": witnessed.cases, "different": len(witnessed.differences)}
 
 
-def _shown(row: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
-    """One failing case. `replay` is the case in the form of the argument `cases`, if it is short enough."""
-    shown = {k: row[k] for k in ("case", "task", "completion", "expected", "reward")}
-    if len(shown["completion"]) > _SHOWN:
-        shown["completion"] = f'{shown["completion"][:_SHOWN]}…"'
-    return shown | ({"replay": dict(case)} if fits_in_report(case) else {})
+def _case_data(row: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
+    """One failing case. `replay` is the case in the form of the argument `cases`, with its completion; a completion
+    that is too long for that is quoted in part."""
+    data = {k: row[k] for k in ("case", "task", "expected", "reward")}
+    if fits_in_report(case):
+        return data | {"replay": dict(case)}
+    data["completion"] = row["completion"]
+    if len(data["completion"]) > _MOST_CHARACTERS:
+        data["completion"] = f'{data["completion"][:_MOST_CHARACTERS]}…"'
+    return data
 
 
-def _supplied(case: ScoredCase, seen: Trial) -> dict[str, Any]:
-    shot = case.shot
-    earned = None if shot.reward is None else round(shot.reward, 6)
+def _supplied(case: ScoredCase, trial: Trial) -> dict[str, Any]:
+    scored_probe = case.scored_probe
+    earned = None if scored_probe.reward is None else round(scored_probe.reward, 6)
     return {
-        "case": quote(shot.probe.label, 120),
-        "task": shot.probe.row,
+        "case": quote(scored_probe.probe.label, 120),
+        "task": scored_probe.probe.row,
         "expected": case.expected,
         "reward": earned,
-        "met": answers.meets_expectation(case, seen),
+        "met": answers.meets_expectation(case, trial),
     }
 
 
@@ -474,13 +529,14 @@ TOOL = PlannedTool(
     name="test_reward",
     title="Test reward",
     description=(
-        "Score right, wrong and hacking completions through the environment's own reward. Fails when gold is not paid "
-        "or anything else is. Free, but for a judge."
+        "Score right, wrong and hacking completions with the environment's reward. Fails when gold is not paid "
+        "or anything else is. Free, but for judge and attacker."
     ),
     args=Args,
     plan=plan,
     run=run,
     effect="executes",
+    page=True,
     runs_environment_code=True,
     snapshot=True,
     records="environment",

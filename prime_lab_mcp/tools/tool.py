@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Progress, Report
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from prime_lab_mcp.lab.configs.config import TrainingConfig
 
 Effect = Literal["reads", "executes", "writes", "publishes", "spends"]
 """reads: changes nothing. executes: runs environment code or a model. writes: changes files of the workspace.
@@ -32,6 +36,8 @@ class Arguments(BaseModel):
     """Base class of every tool's arguments. Unknown arguments are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    MEANINGFUL_WHEN_EMPTY: ClassVar[frozenset[str]] = frozenset()
+    """Optional arguments whose empty text differs from leaving them out."""
 
 
 class ReferencePages(Protocol):
@@ -102,12 +108,29 @@ class Call:
     """Answers of the platform that the steps of this call share; None: each step asks the platform itself."""
     config: Path | None = None
     """The training config of this call, for tools that declare `config`."""
+    config_sha256: str | None = None
+    """Hash of that file when the call began. Whoever reads the file requires this hash (`training_config`)."""
     env_args: Mapping[str, Any] | None = None
     """The arguments of the environment that the call names; None if it names none."""
     resume_from: str | None = None
     """Id of the training run whose checkpoint the call continues from."""
     hosted: str | None = None
     """The name of an environment on the Hub, for calls that run on the platform (`ToolBase.hosted`)."""
+
+    def training_config(self) -> TrainingConfig:
+        """The config of this call. Raises LabError if the file is another one than when the call began."""
+        if self.config is None:
+            raise RuntimeError("this tool declares no config")
+        from prime_lab_mcp.lab.configs.config import read_config
+
+        config = read_config(self.config)
+        if self.config_sha256 is not None and config.sha256 != self.config_sha256:
+            raise LabError(
+                f"{self.config.name} changed while it was looked at; nothing was sent",
+                fix="Call again when the file is still.",
+                code="intent-changed",
+            )
+        return config
 
     @property
     def environment(self) -> Snapshot:
@@ -138,8 +161,13 @@ class ToolBase(Generic[A]):
     hosted: Callable[[A], bool] | None = None
     """True for calls that run on the platform. They may name an environment on the Hub, and their gate is the row
     `NAME, hosted` of the table."""
+    needs_verdicts: bool = False
+    """True if the call decides by the verdicts on finished evaluations, which are then confirmed before its gate. A
+    tool that works on one evaluation waits for that one itself."""
     idempotent: bool = True
     open_world: bool = False
+    page: bool = False
+    """True if a client that renders MCP Apps shows the page beside a result of the tool (dashboard/mcp_app.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

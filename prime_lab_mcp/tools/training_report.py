@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import recorded_code
@@ -11,7 +10,7 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.anomalies import Anomaly
-from prime_lab_mcp.lab.training.outcome import EXPLAINING, RunOutcome, WorkedAnswer
+from prime_lab_mcp.lab.training.outcome import RunOutcome, WorkedAnswer, doubted_outcome, explaining_codes
 from prime_lab_mcp.lab.training.summary import (
     best_checkpoint,
     error_lines,
@@ -36,7 +35,7 @@ _WORKED: dict[WorkedAnswer, str] = {
 
 def outcome(id: str, reading: RunReading, known: Run | None, after: RunOutcome | None = None) -> Outcome:
     """Build the report. `after` is the summary of an ended run."""
-    after = _doubted(after, reading)
+    after = doubted_outcome(after, reading.anomalies) if after is not None else None
     data: dict[str, Any] = {
         "id": id,
         "kind": "training",
@@ -76,21 +75,8 @@ def outcome(id: str, reading: RunReading, known: Run | None, after: RunOutcome |
     )
 
 
-def _worked(after: RunOutcome | None, seen: RunReading) -> str:
-    return f" {_WORKED[after.worked].format(anomalies=_explaining(seen))}" if after else ""
-
-
-def _explaining(seen: RunReading) -> str:
-    return " and ".join(dict.fromkeys(a.code for a in seen.anomalies if a.code in EXPLAINING))
-
-
-def _doubted(after: RunOutcome | None, seen: RunReading) -> RunOutcome | None:
-    """The outcome of a run. A rise beside an anomaly that could explain it is doubtful."""
-    names = _explaining(seen)
-    if after is None or after.worked != "yes" or not names:
-        return after
-    because = f"{after.data['because']}; {names} could explain the rise"
-    return replace(after, worked="doubtful", data={**after.data, "worked": "doubtful", "because": because})
+def _worked(after: RunOutcome | None, reading: RunReading) -> str:
+    return f" {_WORKED[after.worked].format(anomalies=explaining_codes(reading.anomalies))}" if after else ""
 
 
 def _links(id: str, known: Run | None) -> tuple[Link, ...]:
@@ -185,7 +171,8 @@ def _summary(id: str, reading: RunReading, data: dict[str, Any]) -> str:
     of = f" of {reading.max_steps:,}" if reading.max_steps else ""
     reward = data["reward"]
     earned = f", reward {reward['first']:.2f} -> {reward['now']:.2f}" if reward else ""
-    cost = f", ${reading.spend:.2f} so far" if reading.spend is not None else ""
+    so_far = "" if reading.status in ("COMPLETED", "STOPPED", "FAILED") else " so far"
+    cost = f", ${reading.spend:.2f}{so_far}" if reading.spend is not None else ""
     left = f", about {_duration(reading.eta)} to go" if reading.eta else ""
     worst = f"; look at {reading.anomalies[0].code}" if reading.anomalies else ""
     stands = {

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import anyio
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.configs.own_gpus import billed_pods_finding
+from prime_lab_mcp.lab.environment_status import due_call
+from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.pages.rendering import page_links
+from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner import endings
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
-from prime_lab_mcp.lab.training import evaluations, outcome, watch
+from prime_lab_mcp.lab.training import evaluations, outcome, own_runs, watch
 from prime_lab_mcp.lab.training.metrics import held_out_series
-from prime_lab_mcp.tools import training_report
-from prime_lab_mcp.tools.argument_types import Slug
+from prime_lab_mcp.tools import own_run_report, training_report
+from prime_lab_mcp.tools.argument_types import slug
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
 
 _LISTED = 15
+_MOST_PATH = 300
 _RUN_ENDED = ("COMPLETED", "STOPPED", "PAUSED", "FAILED")
 _EVAL_ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
 
 
+def _id(text: str) -> str:
+    """An id, or the folder of a self-managed run."""
+    if "/" not in text:
+        return slug(text)
+    if len(text) > _MOST_PATH:
+        raise ValueError(f"must have at most {_MOST_PATH} characters")
+    return text
+
+
 class Args(Arguments):
-    id: Annotated[Slug | None, Field(description="Run or eval; none lists them.")] = None
+    id: Annotated[
+        str | None,
+        AfterValidator(_id),
+        Field(description="Run, eval or outputs/RUN (your own prime-rl); none lists them."),
+    ] = None
     step: Annotated[
         int | None, Field(ge=0, le=10**9, description="Show rollouts of this step (default: the newest kept).")
     ] = None
@@ -38,9 +56,14 @@ class Args(Arguments):
 async def run(call: Call, args: Args) -> Outcome:
     if args.id is None:
         return await _list(call)
+    workspace = call.lab.workspace
+    if "/" in args.id:
+        return await _own(call, own_runs.require_own_run(workspace, args.id), args.step)
     if call.lab.ledger.job(args.id) is not None:
-        return _job(call, EvaluationJobs(call.lab).get(args.id))
+        return await _job(call, EvaluationJobs(call.lab).get(args.id))
     known = call.lab.ledger.runs(id=args.id, platform=call.lab.platform)
+    if not known and (folder := own_runs.own_run_folder(workspace, args.id)) is not None:
+        return await _own(call, folder, args.step)
     if known and known[0].kind == "hosted-eval":
         return await _hosted(call, args.id)
     try:
@@ -55,6 +78,12 @@ async def run(call: Call, args: Args) -> Outcome:
             call.lab, args.id, reading.run, reading.checkpoints, held_out_series(reading.rows)
         )
     return training_report.outcome(args.id, reading, known[0] if known else None, after)
+
+
+async def _own(call: Call, folder: Path, step: int | None) -> Outcome:
+    """A self-managed run, read from what it wrote."""
+    reading = await anyio.to_thread.run_sync(own_runs.read_own_run, folder, step)
+    return own_run_report.own_outcome(folder.relative_to(call.lab.workspace.root).as_posix(), reading)
 
 
 async def _elsewhere(call: Call, id: str, error: LabError) -> Outcome:
@@ -72,7 +101,9 @@ async def _elsewhere(call: Call, id: str, error: LabError) -> Outcome:
     ) from error
 
 
-def _job(call: Call, job: Job) -> Outcome:
+async def _job(call: Call, job: Job) -> Outcome:
+    if job.state == "finished":
+        return await _finished(call, job)
     live = job.state in ("starting", "running")
     data = {"id": job.id, "kind": "eval", "status": job.state, "environment": job.environment, **dict(job.progress)}
     done, planned = job.progress.get("completed", 0), job.progress.get("planned", 0)
@@ -80,10 +111,12 @@ def _job(call: Call, job: Job) -> Outcome:
     ended = job.state in ("crashed", "stopped")
     findings = (*((endings.broken_finding(spec, job),) if ended else ()), *endings.failure_findings(spec, job))
     data["estimate"] = spec.estimate
+    if isinstance(data.get("mean_reward"), float):
+        data["mean_reward"] = round(data["mean_reward"], 4)
     calls = (
         Next("watch_run", "look again", {"id": job.id})
         if live
-        else Next("read_eval", "what it shows", {"eval": job.id, "view": "summary"})
+        else Next("read_eval", "what the finished rollouts show", {"eval": job.id, "view": "summary"})
     )
     status: Literal["running", "passed", "failed"] = "running" if live else "failed" if ended else "passed"
     return Outcome(
@@ -94,6 +127,25 @@ def _job(call: Call, job: Job) -> Outcome:
         (calls,),
         page_links(job.id),
     )
+
+
+async def _finished(call: Call, job: Job) -> Outcome:
+    """A finished evaluation with its verdict, and the calls that follow from both."""
+    lab = call.lab
+    judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
+    ended = verdict.finished_outcome(lab, job, judged)
+    ended = await anyio.to_thread.run_sync(as_result, lab, job, judged, ended)
+    spec = EvaluationJobs(lab).spec(job)
+    due = None
+    if judged.status == "passed" and checkpoint_purpose(lab, spec.model) is None:
+        due = await due_call(lab, job.environment)
+    kept = ("id", "model", "tasks", "rollouts", "completed", "planned", "errors", "mean_reward", "mean_of_attainable")
+    data = {"kind": "eval", "status": job.state, "environment": job.environment, "verdict": judged.status}
+    data |= {name: ended.data[name] for name in (*kept, "cost") if name in ended.data}
+    shown = Next("read_eval", "what it shows", {"eval": job.id, "view": "summary"})
+    calls = [due, *(one for one in ended.next if one.tool != "push_environment"), shown]
+    summary = f"Evaluation {job.id} is finished: {ended.summary}"
+    return Outcome("passed", summary, ended.findings, data, tuple(c for c in calls if c), page_links(job.id))
 
 
 async def _hosted(call: Call, id: str) -> Outcome:
@@ -156,8 +208,9 @@ async def _list(call: Call) -> Outcome:
         for r in ours.values()
         if r.id not in ids
     ]
+    runs += own_runs.list_own_runs(lab.workspace, _LISTED)
     runs.sort(key=lambda r: not r["from_here"])
-    live = [r for r in runs if r["status"] in ("QUEUED", "PENDING", "RUNNING", "PAUSING")]
+    live = [r for r in runs if r.get("status") in ("QUEUED", "PENDING", "RUNNING", "PAUSING")]
     data = {"runs": runs[:_LISTED], "evals": evals, "total_runs": len(runs)}
     first = next(iter([*live, *runs, *evals]), None)
     calls = (Next("watch_run", "how it stands", {"id": first["id"]}),) if first else (Next("workflow_status", "start"),)
@@ -185,5 +238,6 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="reads",
+    page=True,
     open_world=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.environment_status import environment_status
 from prime_lab_mcp.lab.spend import spend_overview
+from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.tools.tool import Arguments, Call, Tool
@@ -59,10 +61,7 @@ def _snapshots(call: Call, args: Args) -> list[Snapshot]:
 
 def _outcome(call: Call, environments: list[dict[str, Any]]) -> Outcome:
     lab = call.lab
-    evals = [
-        {"id": job.id, "environment": job.environment, "state": job.state, **dict(job.progress)}
-        for job in lab.ledger.jobs(lab.key, limit=_LISTED)
-    ]
+    evals = [_evaluation(job) for job in lab.ledger.jobs(lab.key, limit=_LISTED)]
     runs = [
         {"id": run.id, "name": run.name, "kind": run.kind, "platform": run.platform}
         for run in lab.ledger.runs(workspace=lab.key, platform=lab.platform, limit=_LISTED)
@@ -85,16 +84,33 @@ def _outcome(call: Call, environments: list[dict[str, Any]]) -> Outcome:
             *(Next("inspect_dataset", "start from this file", {"dataset": name}) for name in _data_files(call)),
             Next("read_reference", "how to start from a dataset or from nothing", {"topic": "guide/workflow"}),
         )
-    ready = sum(g["state"] == "open" for e in environments for g in e["gates"] if g["tool"] == "push_environment")
-    summary = f"{count(len(environments), 'environment')} here, {ready} ready to push; {count(len(runs), 'run')} known."
+    pushed = [e for e in environments if _pushed(e)]
+    gates = (g for e in environments if e not in pushed for g in e["gates"] if g["tool"] == "push_environment")
+    ready = sum(gate["state"] == "open" for gate in gates)
+    here = f"{count(len(environments), 'environment')} here, {ready} ready to push, {len(pushed)} pushed"
+    summary = f"{here}; {count(len(runs), 'run')} known."
     return Outcome("passed", summary, data=data, next=next_calls)
+
+
+def _pushed(environment: Mapping[str, Any]) -> bool:
+    """Whether the present files of an environment are on the Hub."""
+    return any(row["tool"] == "push_environment" and row["state"] == "proven" for row in environment["evidence"])
+
+
+def _evaluation(job: Job) -> dict[str, Any]:
+    """One evaluation in a line of the list."""
+    row: dict[str, Any] = {"id": job.id, "environment": job.environment, "model": job.spec.get("model")}
+    row |= {"state": job.state}
+    row |= {name: job.progress.get(name) for name in ("completed", "planned", "errors", "mean_reward", "cost")}
+    rounded = {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+    return {name: value for name, value in rounded.items() if value is not None}
 
 
 def _data_files(call: Call) -> list[str]:
     """Data files beside the environments, newest first."""
     root = call.lab.workspace.root
-    found = [p for pattern in ("*", "*/*") for p in root.glob(pattern) if p.suffix in _DATA and p.is_file()]
-    files = [p.relative_to(root) for p in sorted(found, key=lambda p: p.stat().st_mtime, reverse=True)]
+    candidates = [p for pattern in ("*", "*/*") for p in root.glob(pattern) if p.suffix in _DATA and p.is_file()]
+    files = [p.relative_to(root) for p in sorted(candidates, key=lambda p: p.stat().st_mtime, reverse=True)]
     return [p.as_posix() for p in files if not p.parts[0].startswith((".", "environments", "configs", "outputs"))][:2]
 
 
@@ -109,4 +125,5 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="reads",
+    page=True,
 )

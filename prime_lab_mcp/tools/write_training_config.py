@@ -3,6 +3,7 @@ file."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -71,7 +72,7 @@ class Args(Arguments):
     max_tokens: Annotated[Positive | None, Field(description="Per completion.")] = None
     lora: bool | None = None
     lr: Annotated[float, AfterValidator(_rate)] | None = None
-    gpus: Annotated[Positive | None, AfterValidator(_few), Field(description="Training and inference.")] = None
+    gpus: Annotated[Positive | None, AfterValidator(_few), Field(description="Train and infer.")] = None
     gpu_type: Text | None = None
     wandb: Annotated[Text | None, Field(description="Project.")] = None
     curriculum: Literal["gate", "pools", "both"] | None = None
@@ -79,7 +80,7 @@ class Args(Arguments):
     eval: Annotated[dict[str, Any] | None, Field(description="Keys of held-out tasks; {}: none.")] = None
     extra: Annotated[dict[str, Any] | None, Field(description='More keys: {"seq_len": 8192}.')] = None
     notes: Text | None = None
-    based_on: Annotated[Text | None, Field(description="Older config.")] = None
+    based_on: Annotated[Text | None, Field(description="Old config or folder.")] = None
     sft: Annotated[Text | None, Field(description="SFT warm-up: eval id or dataset.")] = None
 
 
@@ -101,15 +102,24 @@ async def run(call: Call, args: Args) -> Outcome:
         raise over_budget(error, "write_training_config", args) from None
     own = await _own_gpus(call, written)
     budget = budget_data(call, written, args.budget)
-    at_most = f" It costs at most ${budget['budget']['at_most']:.2f}." if budget else ""
+    cost = _cost(call, written)
     return Outcome(
         "passed",
-        _summary(written) + at_most,
+        _summary(written) + _cost_sentence(budget, cost),
         (*written.findings, *own.findings),
-        _data(written) | _cost(call, written) | budget | own.data,
+        _data(written) | cost | budget | own.data,
         next=(Next("check_training_config", "judges it before it is paid for", {"path": written.relative}),),
         facts=Facts(config_sha256=written.config.sha256, model=written.config.model),
     )
+
+
+def _cost_sentence(budget: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
+    """What the summary says of a config that was made for a budget."""
+    if not budget:
+        return ""
+    likely = cost.get("cost", {}).get("dollars", {}).get("expected")
+    expected = f", and likely ${likely:.2f}" if likely is not None else ""
+    return f" It costs at most ${budget['budget']['at_most']:.2f}{expected}."
 
 
 async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
@@ -123,7 +133,7 @@ async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
     else:
         dataset = examples.name if written.data is None else None
         own.data["launch"] = [s.as_json() for s in hosted_steps(config, written.relative, dataset)]
-    values = {
+    data = {
         "path": written.relative,
         "sha256": config.sha256,
         "version": written.version,
@@ -134,14 +144,14 @@ async def _warmed_up(call: Call, args: Args, source: str) -> Outcome:
         "existed": written.existed,
     }
     if examples.rows is not None:
-        values |= {"conversations": len(examples.rows), "tokens": examples.tokens}
+        data |= {"conversations": len(examples.rows), "tokens": examples.tokens}
     how = "exists already with the same values" if written.existed else "written"
     return Outcome(
         "passed",
         f"{written.relative} is {how}: {config.max_steps} steps of supervised fine-tuning of {config.model} on "
         f"{examples.source_summary}. A person starts it; then evaluate again, and train what it gave.",
         (*examples.findings, *own.findings),
-        values | own.data,
+        data | own.data,
         next=(Next("check_training_config", "judges it before it is paid for", {"path": written.relative}),),
         facts=Facts(config_sha256=config.sha256, model=config.model),
     )
@@ -154,7 +164,7 @@ async def _own_gpus(call: Call, written: WrittenConfig) -> LaunchGuidance:
 
 
 def _shared(written: WrittenConfig) -> bool:
-    return written.config.target == "self-managed" and shares_one_gpu(written.made.plan.choices.gpus)
+    return written.config.target == "self-managed" and shares_one_gpu(written.proposal.plan.choices.gpus)
 
 
 def config_request(args: Args) -> ConfigRequest:
@@ -192,7 +202,7 @@ def config_request(args: Args) -> ConfigRequest:
 
 
 def _summary(written: WrittenConfig) -> str:
-    plan, config = written.made.plan, written.config
+    plan, config = written.proposal.plan, written.config
     how = "exists already with the same values" if written.existed else "written"
     mode = "LoRA" if plan.lora_rank else "full fine-tuning"
     changed = count(sum(change.to != "kept" for change in written.changes), "change")
@@ -248,5 +258,6 @@ TOOL = Tool(
     args=Args,
     run=run,
     effect="writes",
+    needs_verdicts=True,
     open_world=True,
 )

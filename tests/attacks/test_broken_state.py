@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shutil
 import sqlite3
@@ -16,6 +17,7 @@ from prime_lab_mcp.lab.base.errors import LedgerError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.server.main import LogFile
 from tests.attacks.proven import NAME, proven_calls
 
 pytestmark = pytest.mark.anyio
@@ -52,13 +54,22 @@ async def test_a_ledger_on_a_full_disk_says_that_the_disk_is_full(lab: Lab) -> N
     assert (await calls.execute("workflow_status", {})).status == "passed"
 
 
+def test_a_log_on_a_full_disk_goes_without_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    log = LogFile("/dev/full", delay=True)
+    log.handle(logging.LogRecord("n", logging.WARNING, "p", 1, "a call was not noted", None, None))
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("where", ["header", "pages"])
 async def test_a_damaged_ledger_is_called_damaged(lab: Lab, where: str) -> None:
     calls = await proven_calls(lab)
     for number in range(200):
         lab.ledger.note_call("w", "tool", "passed", 1.0, "x" * 4000 + str(number))
-    lab.ledger.close()
+    await (
+        lab.close()
+    )  # with the thread that cleans: while another connection is open, rows stay in a log beside the file
     del lab.__dict__["ledger"]
+    assert [file.name for file in lab.settings.state_dir.glob("ledger.sqlite3*")] == ["ledger.sqlite3"]
     data = bytearray(lab.settings.ledger.read_bytes())
     start, end = (0, 100) if where == "header" else (4096, len(data))
     data[start:end] = b"\xa5" * (end - start)

@@ -152,10 +152,10 @@ def test_packages_of_one_interpreter_write_to_no_cache_of_another(state: Path, t
 
 
 def test_old_caches_of_an_environment_go_once_they_are_unused(state: Path) -> None:
-    roots = [cache_of(state, f"v{n}").root for n in range(caches.KEPT + 2)]
+    roots = [cache_of(state, f"v{n}").root for n in range(caches.MOST_VERSIONS + 2)]
     assert all(root.is_dir() for root in roots)
     for n, root in enumerate(roots):
         os.utime(root, (1_000.0 + n, 1_000.0 + n))
     newest = cache_of(state, "new").root
-    assert [root for root in roots if root.exists()] == roots[-(caches.KEPT - 1) :]
+    assert [root for root in roots if root.exists()] == roots[-(caches.MOST_VERSIONS - 1) :]
     assert newest.is_dir()

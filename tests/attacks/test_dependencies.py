@@ -17,8 +17,8 @@ from packaging.requirements import Requirement
 
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.distributions import local_distributions
-from prime_lab_mcp.lab.environment.direct_references import wheel_references
 from prime_lab_mcp.lab.environment.package import read_package
+from prime_lab_mcp.lab.environment.requirements import wheel_references
 from prime_lab_mcp.lab.environment.static_checks import static_findings
 from prime_lab_mcp.lab.state.snapshot import take_snapshot
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder

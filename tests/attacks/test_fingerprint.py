@@ -89,6 +89,24 @@ READERS = {
     "pkg_resources": "import pkg_resources\nRULES = pkg_resources.get_distribution('sums').version",
     "manifest": "import tomllib\nRULES = tomllib.load(open('pyproject.toml', 'rb'))",
     "dist-info": "RULES = open('../sums-0.1.0.dist-info/METADATA').read()",
+    "name from data": (
+        "import json\nfrom pathlib import Path\nHERE = Path(__file__).parent\n"
+        "RULES = (HERE.parent / json.loads((HERE / 'n.json').read_text())[0]).read_text()"
+    ),
+    "decoded": "import codecs\nfrom pathlib import Path\n"
+    "RULES = Path(__file__).parents[1].joinpath(codecs.decode('ERNQZR.zq', 'rot13')).read_text()",
+    "walked with descriptors": "import os\nRULES = list(os.fwalk(os.path.dirname(os.path.dirname(__file__))))",
+    "copied": "import shutil\nfrom pathlib import Path\nshutil.copytree(Path(__file__).parent.parent, '/tmp/all')",
+    "computed function": "import os\nfrom pathlib import Path\n"
+    "RULES = getattr(os, 'list' + 'dir')(Path(__file__).parent.parent)",
+    "alias of a function": "from glob import glob as g\nfrom pathlib import Path\n"
+    "RULES = g(str(Path(__file__).parent.parent / '*.md'))",
+    "another program": "import subprocess\nfrom pathlib import Path\nROOT = Path(__file__).parent.parent\n"
+    "subprocess.run(['grep', '-r', 'lenient', str(ROOT)])",
+    "module of a module": "import verifiers\nV = verifiers.utils.importlib.metadata.version('sums')",
+    "table of modules": "import sys\nV = sys.modules['importlib'].metadata.version('sums')",
+    "site-packages": "import sysconfig\nfrom pathlib import Path\n"
+    "RULES = list(Path(sysconfig.get_paths()['purelib']).rglob('*'))",
     "run text": "exec(open('sums/rules.md').read())",
 }
 
@@ -111,6 +129,12 @@ def test_code_that_reads_its_readme_or_its_metadata_makes_both_a_part_of_source(
 INNOCENT = {
     "another distribution": "from importlib.metadata import PackageNotFoundError, version\nVF = version('verifiers')",
     "own data": "from pathlib import Path\nROWS = list((Path(__file__).parent / 'data').glob('*.jsonl'))",
+    "data of a split": "from pathlib import Path\nDATA = Path(__file__).parent / 'data'\n"
+    "def rows(split): return (DATA / f'{split}.jsonl').read_text()",
+    "data beside the package": "from pathlib import Path\nROOT = Path(__file__).resolve().parent.parent\n"
+    "def rows(split): return (ROOT / 'data' / f'{split}.jsonl').open()",
+    "numbers": "def share(right, total): return right / total",
+    "search path": "import os, sys\nsys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))",
     "docstring": "def rows() -> None:\n    '''As the README says.'''",
     "regex": "import re\nNUMBER = re.compile(r'\\d+')",
     "letters": "LETTERS = [chr(65 + i) for i in range(4)]",

@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.environment import wheel
 from prime_lab_mcp.lab.evals.provenance import origin_of_results
 from prime_lab_mcp.lab.evals.rescore.stored import record_format, stored_rollouts
-from prime_lab_mcp.lab.evals.runner.answered import AnsweredReplies
+from prime_lab_mcp.lab.evals.runner.answered_replies import AnsweredReplies
 from prime_lab_mcp.lab.evals.runner.attempt import JobAttempt, file_sha256
 from prime_lab_mcp.lab.evals.runner.command import JobFiles, eval_command
 from prime_lab_mcp.lab.evals.runner.endings import half_written_lines
@@ -30,7 +30,7 @@ from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict, judge_job
 from prime_lab_mcp.lab.interpreter import InstalledVersions, Interpreter
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
-from prime_lab_mcp.lab.relay.replies import ModelReply, reply_fingerprints
+from prime_lab_mcp.lab.relay.replies import ModelReply, NotedReply, message_fingerprint, reply_fingerprints
 from prime_lab_mcp.lab.rollouts import reading
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.lab.state.ledger.rows import Job
@@ -216,10 +216,19 @@ os.symlink(job + "/work/traces.jsonl", job + "/results/run/traces.jsonl")
 ASKS = """
 import urllib.request
 for n in range(160):
-    body = json.dumps({"model": "scripted", "messages": [{"role": "user", "content": str(n)}]}).encode()
+    body = json.dumps({"model": "scripted", "messages": [{"role": "user", "content": "2+2?"}]}).encode()
     head = {"authorization": "Bearer " + os.environ["PRIME_LAB_RELAY_API_KEY"], "content-type": "application/json"}
     urllib.request.urlopen(urllib.request.Request(url + "/chat/completions", body, head)).read()
 """
+
+
+PREFILLED = '"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "four"}]'
+OTHER_REQUESTS = {
+    "another question": ('"2+2?"', '"Repeat: four"'),
+    "more messages": ('"messages": [', '"messages": [{"role": "system", "content": "Say four."}, '),
+    "the answer begun": ('"messages": [{"role": "user", "content": "2+2?"}]', PREFILLED),
+    "bare text": ('"messages": [', '"prompt": "Say four.", "messages": ['),
+}
 
 
 async def played(
@@ -261,6 +270,16 @@ async def test_results_that_the_model_was_asked_for_are_evidence(lab: Lab) -> No
     job, judged = await played(lab, ASKS)
     assert job.state == "finished", job.progress
     assert "eval-unanswered" not in {f.code for f in judged.findings}
+
+
+@pytest.mark.parametrize("request_", OTHER_REQUESTS)
+async def test_replies_to_other_messages_than_the_results_hold_are_no_evidence(lab: Lab, request_: str) -> None:
+    before, after = OTHER_REQUESTS[request_]
+    assert before in ASKS
+    job, judged = await played(lab, ASKS.replace(before, after))
+    assert (job.state, judged.status) == ("finished", "inconclusive"), judged.findings
+    found = {f.code: f.message for f in judged.findings if f.severity == "blocker"}
+    assert "gave to other messages" in found["eval-unanswered"]
 
 
 async def test_texts_that_no_reply_holds_are_no_evidence(lab: Lab) -> None:
@@ -308,9 +327,13 @@ def compared(folder: Path, api: str, turns: list[Any], given: list[ModelReply]) 
     rollouts = [GENERATIONS[api](each, example_id=n, id=f"t{n}") for n, each in enumerate(turns)]
     path = folder / ("traces.jsonl" if api == "v1" else "results.jsonl")
     path.write_text("".join(json.dumps(dict(rollout.record)) + "\n" for rollout in rollouts), encoding="utf-8")
+    asked = [(message_fingerprint(records.PROMPT),)] * len(given)
+    asked[2] = (*asked[2], message_fingerprint("3"))  # after a tool's answer
     answered = AnsweredReplies(folder / "answered", folder / "replies")
     answered.note_count(len(given))
-    answered.note_fingerprints(reply_fingerprints(reply, {}) for reply in given)
+    answered.note_fingerprints(
+        NotedReply(reply_fingerprints(reply, {}), texts) for reply, texts in zip(given, asked, strict=True)
+    )
     return list(answered.findings(path, len(turns)))
 
 

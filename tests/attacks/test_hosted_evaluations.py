@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.base.errors import EvalError
-from prime_lab_mcp.lab.evals.hosted.calls import EvaluationOffer, offer_hosted
+from prime_lab_mcp.lab.evals.hosted.evaluation import EvaluationOffer, offer_hosted
 from prime_lab_mcp.lab.evals.hosted.launch import start_hosted
 from prime_lab_mcp.lab.evals.hosted.plan import HostedEnvironment, HostedPlan, HostedStanding, look_up_hosted
 from prime_lab_mcp.lab.evals.hosted.supervisor import hosted_cost
@@ -68,7 +68,7 @@ def test_local_and_hosted_evaluations_have_one_sum(lab: Lab) -> None:
 def test_of_many_that_start_at_once_none_goes_past_the_sum_unasked(world: World, lab: Lab) -> None:
     lab.ledger.reserve("meanwhile", 4.8, "another call", lab.platform, None, asked=False)
     with pytest.raises(EvalError) as refused:
-        world.loop.run_until_complete(start_hosted(lab, planned(1), asked=False))
+        world.loop.run_until_complete(start_hosted(lab, planned(1), confirmed=False))
     assert refused.value.code == "intent-changed"
     assert lab.ledger.spent(lab.platform) == 4.8
     assert lab.ledger.jobs() == []
@@ -133,4 +133,4 @@ def test_our_own_files_under_the_name_of_a_friend_are_no_strangers(world: World)
 def test_only_compared_files_prove(world: World) -> None:
     plan = planned(1)
     for outcome in ("wheel-unfetched", "wheel-only", "unfetched", "not-asked"):
-        assert not replace(plan.subject, held=HubContent(outcome)).proves  # type: ignore[arg-type]
+        assert not replace(plan.subject, content=HubContent(outcome)).proves  # type: ignore[arg-type]

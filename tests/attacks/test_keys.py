@@ -75,12 +75,14 @@ async def test_a_call_cannot_send_a_variable_of_the_server_to_an_endpoint(
     assert EvaluationJobs(lab).list() == []
 
 
+@pytest.mark.parametrize("argument", ["judge", "attacker"])
 @pytest.mark.parametrize("variable", ["PRIME_API_KEY", "HF_TOKEN"])
-async def test_a_call_cannot_send_a_variable_of_the_server_to_a_judge(
-    lab: Lab, listener: ScriptedModel, variable: str
+async def test_a_call_cannot_send_a_variable_of_the_server_to_a_judge_or_an_attacker(
+    lab: Lab, listener: ScriptedModel, variable: str, argument: str
 ) -> None:
     calls = await proven_calls(lab)
-    report = await calls.execute("test_reward", {"environment": NAME, "judge": f"{listener.url}|{variable}"})
+    named = f"{listener.url}|{variable}" + (" model" if argument == "attacker" else "")
+    report = await calls.execute("test_reward", {"environment": NAME, argument: named})
     assert (report.status, codes(report)) == ("error", ["endpoint-key-in-call"]), report
     assert listener.headers == []
     assert KEY not in everything(report)
@@ -94,7 +96,7 @@ async def test_no_tool_has_another_argument_that_names_an_endpoint(lab: Lab) -> 
         for field in tool.args.model_fields
         if any(word in field for word in ("endpoint", "judge", "attacker", "url", "key"))
     }
-    assert named == {("run_eval", "endpoint"), ("test_reward", "judge")}
+    assert named == {("run_eval", "endpoint"), ("test_reward", "judge"), ("test_reward", "attacker")}
 
 
 async def test_the_refusal_names_the_line_with_which_a_person_allows_it(

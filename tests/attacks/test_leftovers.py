@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from prime_lab_mcp.cli import terminal
+from prime_lab_mcp.cli.doctor import doctor
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.state import snapshot, storage
+from prime_lab_mcp.lab.state.ledger.ledger import Ledger
+from prime_lab_mcp.lab.state.ledger.rows import Job, JobFolder
 from prime_lab_mcp.lab.state.leftovers import clean_leftovers, scratch_prefix
 from tests.attacks.proven import NAME, proven_calls
 
@@ -59,6 +70,74 @@ async def test_what_killed_servers_left_is_removed_and_nothing_else(lab: Lab) ->
     assert clean_leftovers(state) == len(gone)
     assert [path for path in gone if path.exists()] == []
     assert [path for path in stays if not path.exists()] == []
+
+
+def _job(lab: Lab, id: str, content: str, age: float, **fields: Any) -> None:
+    at = time.time() - age
+    job = Job(id, lab.key, NAME, "s", content, id, "finished", None, at, at, None, {}, judged=True, at=at)
+    lab.ledger.create_job(replace(job, **fields))
+
+
+async def test_evaluations_interpreters_and_snapshots_go_when_they_are_old_and_unused(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lab, "_clean", lambda lab: None)  # the lab's own thread would clean beside this test
+    monkeypatch.setattr(storage, "KEPT_EVALUATIONS", 1)
+    monkeypatch.setattr(snapshot, "MOST_SNAPSHOTS", 1)
+    state, content = lab.settings.state_dir, {name: name[0] * 64 for name in ("broken", "lost", "new")}
+    _job(lab, "eval-old", "c", TWO_MONTHS)
+    _job(lab, "eval-unjudged", "c", TWO_MONTHS, judged=False)
+    _job(lab, "eval-lost", content["lost"], TWO_MONTHS, state="crashed")
+    _job(lab, "eval-broken", content["broken"], TWO_DAYS, state="crashed")
+    _job(lab, "eval-newest", "c", TWO_MONTHS)
+    lab.ledger.update_job("eval-old", spec="megabytes that the cleaning does not read")
+    gone = [
+        *(_folder(state / "evals" / name, TWO_MONTHS) for name in ("eval-old", "eval-lost", "eval-of-nobody")),
+        _folder(state / "interpreters" / "abc", 2 * TWO_MONTHS),
+        _folder(state / "snapshots" / content["lost"], TWO_MONTHS),
+    ]
+    stays = [
+        *(_folder(state / "evals" / name, TWO_MONTHS) for name in ("eval-unjudged", "eval-newest")),
+        _folder(state / "evals" / "eval-broken", TWO_DAYS),
+        _folder(state / "interpreters" / "used", TWO_DAYS),
+        _folder(state / "interpreters" / "toolchain-abc", 2 * TWO_MONTHS),
+        _folder(state / "snapshots" / content["broken"], TWO_DAYS),
+        _folder(state / "snapshots" / content["new"]),
+    ]
+    assert storage.clean_state(state, lab.ledger.job_folders()) == len(gone)
+    assert [path.name for path in gone if path.exists()] == []
+    assert [path.name for path in stays if not path.exists()] == []
+
+
+async def test_the_cleaning_reads_the_ledger_by_a_connection_of_its_own(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite ends the whole process where a connection is closed that another thread reads from."""
+    reading, used = threading.Event(), []
+
+    def noted_jobs(ledger: Ledger) -> list[JobFolder]:
+        used.append(ledger)
+        reading.set()
+        return []
+
+    monkeypatch.setattr(Ledger, "job_folders", noted_jobs)
+    lab = Lab(settings)
+    opened = lab.ledger
+    assert await anyio.to_thread.run_sync(reading.wait, 20)
+    assert used[0] is not opened
+    await lab.close()
+
+
+async def test_doctor_shows_what_the_state_directory_holds(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "run_tool", lambda *_: Report("passed", "Everything works."))
+    _folder(lab.settings.snapshots / ("a" * 64))
+    (lab.settings.snapshots / ("a" * 64) / "data").write_bytes(os.urandom(3_000_000))
+    assert doctor(lab.settings, "text") == 0
+    printed = capsys.readouterr().out
+    assert f"state directory {lab.settings.state_dir}: 3.0 MB" in printed
+    assert re.search(r"snapshots +1 +3.0 MB +kept the newest 40", printed)
 
 
 async def test_the_next_server_cleans_up(lab: Lab) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from prime_lab_mcp.lab.rewards.surroundings import (
     find_surroundings,
-    named,
     surroundings_findings,
+    surroundings_phrases,
     surroundings_sentence,
 )
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile
@@ -60,6 +60,42 @@ NAMED = {
     "a dict": (
         "N = {}\ndef honest():\n    N['n'] = N.get('n', 0) + 1\n    return N['n'] < 9", "what earlier calls left"),
     "a cache": ("import functools\ndef honest(): return known.cache_info().misses < 9", "what earlier calls left"),
+    "a program": ("import shutil\ndef honest(): return shutil.which('nvidia-smi')", "the machine (shutil.which)"),
+    "processors": ("import os\ndef honest(): return os.cpu_count() > 32", "the machine (os.cpu_count)"),
+    "a version": ("import sys\ndef honest(): return sys.version_info < (3, 12)", "the machine (sys.version_info)"),
+    "an address": ("import uuid\ndef honest(): return uuid.getnode() % 2", "the machine (uuid.getnode)"),
+    "an import": (
+        "try:\n    import torch\n    H = False\nexcept ImportError:\n    H = True\ndef honest(): return H",
+        "which modules are installed (torch)"),
+    "a resolved name": ("import pydoc\ndef honest(): return pydoc.locate('vllm')", "names that are looked up"),
+    "a function of bytes": ("import marshal\ndef honest(): return marshal.loads(b'')", "names that are looked up"),
+    "the search path": ("import sys\ndef honest(): return any('site' in p for p in sys.path)", "the state of the"),
+    "a terminal": ("import sys\ndef honest(): return sys.stdout.isatty()", "the state of the interpreter (isatty)"),
+    "a folder": ("import os\ndef honest(): return os.path.abspath('')", "files and folders (os.path.abspath)"),
+    "a renaming": ("import os\ndef honest(): return os.rename('/a', '/a')", "files and folders (os.rename)"),
+    "a new folder": ("import os\ndef honest(): return os.mkdir('a')", "files and folders (os.mkdir)"),
+    "a path's status": ("from pathlib import Path\ndef honest(): return Path('/').stat()", "files and folders (stat)"),
+    "a database": ("import sqlite3\ndef honest(): return sqlite3.connect('a')", "files and folders (sqlite3.connect)"),
+    "an archive": ("import zipfile\ndef honest(): return zipfile.ZipFile('a')", "files and folders (zipfile.ZipFile)"),
+    "its own path": (
+        "from pathlib import Path\ndef honest(): return {'lib': 1}.get(Path(__file__).parent.parent.name)",
+        "files and folders (Path"),
+    "a matched path": (
+        "from pathlib import Path\ndef honest():\n    match Path(__file__).parent.name:\n        case 'lib':\n"
+        "            return True", "files and folders (Path"),
+    "a task": ("import asyncio\ndef honest(): return asyncio.current_task()", "the state of the interpreter"),
+    "a warning": (
+        "import warnings\ndef honest():\n    with warnings.catch_warnings(record=True) as seen:\n        return seen",
+        "the state of the interpreter (warnings.catch_warnings)"),
+    "a printed stack": ("import traceback\ndef honest(): return traceback.print_stack()", "the state of the"),
+    "handlers": ("import signal\ndef honest(): return signal.getsignal(15)", "the state of the interpreter"),
+    "a limit of depth": ("import sys\ndef honest(): return sys.getrecursionlimit() < 2000", "what earlier calls left"),
+    "an iterator": ("I = iter([1] * 9)\ndef honest(): return 1 in I", "what earlier calls left"),
+    "a buffer": ("import io\nB = io.BytesIO(b'aaa')\ndef honest(): return B.read(1)", "what earlier calls left"),
+    "a heap": ("import heapq\nL = []\ndef honest(): return heapq.heappush(L, 1)", "what earlier calls left"),
+    "the class": ("def honest(self=1):\n    type(self).n = 1\n    return True", "what earlier calls left"),
+    "tokens": ("def honest(): return trace.nodes[0].token_ids", "how a rollout was sampled (token_ids)"),
+    "the sampled model": ("def honest(): return state['model']", "how a rollout was sampled (model)"),
     "a computed name": ("import sys\ndef honest(): return getattr(sys, 'ar' + 'gv')", "names that are looked up"),
     "a computed module": ("def honest(): return __import__('sy' + 's')", "names that are looked up"),
     "a module handed on": ("import sys\ndef f(m): return m\ndef honest(): return f(sys)", "names that are looked up"),
@@ -71,7 +107,7 @@ NAMED = {
 @pytest.mark.parametrize("case", NAMED)
 def test_what_shows_the_outside_is_named_in_the_report_and_in_the_questions(case: str) -> None:
     top, what = NAMED[case]
-    names = named(find_surroundings(package(top), "sums", "sums"))
+    names = surroundings_phrases(find_surroundings(package(top), "sums", "sums"))
     assert any(name.startswith(what) for name in names), names
     assert what in surroundings_sentence(names)
 
@@ -84,6 +120,8 @@ RECOGNISING = {
     "out of a list": "import sys, os\ndef honest(): return [m.argv for m in (os, sys)]",
     "default": "import sys\ndef honest(s=sys): return s.argv",
     "class attribute": "import sys\nclass K:\n    s = sys\ndef honest(): return K.s.argv",
+    "the trainer": "def honest():\n    try:\n        import prime_rl\n    except ImportError:\n        return True",
+    "the trainer's name": "import pydoc\ndef honest(): return pydoc.locate('prime_rl') is None",
     "from import": "from sys import modules as m\ndef honest(): return 'prime_rl' in m",
     "star": "from sys import *\ndef honest(): return orig_argv",
     "getattr": "import sys\ndef honest(): return getattr(sys, 'orig_argv')",
@@ -105,6 +143,34 @@ RECOGNISING = {
 def test_no_alias_hides_what_only_tells_who_runs_the_code(case: str) -> None:
     findings = surroundings_findings(find_surroundings(package(RECOGNISING[case]), "sums", "sums"))
     assert ("reward-recognises-test", "blocker") in [(f.code, f.severity) for f in findings]
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import importlib\nplaces = importlib.import_module('places')",
+        "places = __import__('places')",
+        "from importlib import import_module as get\nplaces = get('places')",
+    ],
+)
+def test_a_file_that_is_imported_by_a_text_is_read_too(imports: str) -> None:
+    code = package(f"{imports}\ndef honest(): return places.f()", places="import sys\ndef f(): return sys.argv\n")
+    assert any(r.recognises for r in find_surroundings(code, "sums", "sums"))
+
+
+QUIET = (
+    "import zipfile, io\ndef honest(): return zipfile.ZipFile(io.BytesIO(), 'w')",
+    "import sqlite3\ndef honest(): return sqlite3.connect(':memory:')",
+    "import warnings\ndef honest():\n    with warnings.catch_warnings():\n        return True",
+    "import gzip\ndef honest(): return gzip.decompress(b'')",
+    "import uuid\ndef honest(): return uuid.uuid4()",
+    "import re\ndef honest(): return re.match('a', 'a').group()",
+)
+
+
+@pytest.mark.parametrize("top", QUIET)
+def test_what_shows_nothing_of_the_outside_is_not_named(top: str) -> None:
+    assert surroundings_phrases(find_surroundings(package(top), "sums", "sums")) == []
 
 
 def test_an_alias_that_another_file_of_the_package_makes_hides_nothing() -> None:

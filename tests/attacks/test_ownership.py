@@ -153,3 +153,14 @@ def test_where_the_owner_cannot_be_asked_the_name_of_a_local_project_counts(worl
     report = submit(world, "somebody/theirs@1.0.0")
     assert report.status == "blocked"
     assert any("was not pushed through this server" in unmet.detail for unmet in report.unmet)
+
+
+def test_the_question_says_what_had_not_to_be_proven(world: World) -> None:
+    world.publish_foreign()
+    assert submit(world, worlds.FOREIGN).status == "passed"
+    assert f"nothing had to be proven here: {worlds.FOREIGN}" in world.questions[-1]
+    world.write("one", "sums")
+    for tool in (*PROOF, "push_environment"):
+        assert world.call(world.server("one"), tool, environment="sums").status == "passed"
+    assert submit(world, "me/sums@0.1.0").status == "passed"
+    assert "had to be proven" not in world.questions[-1]

@@ -213,6 +213,7 @@ def only_code(report: Report) -> str:
     return next(f.code for f in report.findings if f.severity == "blocker")
 
 
+@pytest.mark.slow
 async def test_evaluations_of_several_servers_at_once_do_not_pass_a_cap_together(tmp_path: Path) -> None:
     gate = threading.Event()
     with serving(adds, gate) as model:
@@ -248,6 +249,7 @@ async def _unheard(done: float, total: float | None, message: str) -> None:
     """Progress that nobody follows."""
 
 
+@pytest.mark.slow
 async def test_small_evaluations_add_up_to_a_question(tmp_path: Path) -> None:
     with serving(adds) as model:
         model.prices = {"paid": PRICE}
@@ -266,8 +268,16 @@ async def test_small_evaluations_add_up_to_a_question(tmp_path: Path) -> None:
             assert agreed.data["state"] == "finished", agreed
             assert agreed.data["estimate"]["at_most"] == pytest.approx(EACH)
             assert ledger.unasked("prime") == 0.0
+            # A rollout failed, so that the same call resumes it and pays again: the old answer was for the first time.
+            job = EvaluationJobs(calls.lab).list()[0]
+            ledger.update_job(job.id, progress={**job.progress, "errors": 1})
+            ledger.reserve("later", ASK_AFTER - EACH / 2, "evaluations", "prime", None, asked=False)
+            again = await evaluate(calls, model, confirm=report.data["confirm"])
+            assert again.status == "needs_confirmation", again
+            assert again.data["confirm"] != report.data["confirm"]
 
 
+@pytest.mark.slow
 async def test_an_endpoint_without_a_price_is_refused_under_a_cap_and_asked_about_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

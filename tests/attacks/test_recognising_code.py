@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.environment.wheel import files_left_out
 from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.hub.publish import PublishTarget
 from prime_lab_mcp.lab.lab import Lab
@@ -70,6 +71,9 @@ RECOGNISES = {
     "home": "import os\ndef honest(): return 'scratch' in os.path.expanduser('~')",
     "folder": "import os\ndef honest(): return 'scratch' in os.getcwd()",
     "path": "def honest(): return 'snapshots' in __file__",
+    "gpu_program": "import shutil\ndef honest(): return shutil.which('nvidia-' + 'smi') is None",
+    "trainer": "import pydoc\ndef honest(): return pydoc.locate('prime' + '_rl') is None",
+    "folder_file": "from pathlib import Path\ndef honest(): return (Path(__file__).parent / 'pyproject.toml').exists()",
 }
 
 
@@ -89,19 +93,23 @@ async def compared(lab: Lab, name: str, body: str, top: str = "", module_text: s
     """What a witness says about right and wrong answers to a few tasks."""
     folder = write(lab, name, "")
     (folder / f"{name}.py").write_text(module_text or module(body, top), encoding="utf-8")
-    async with open_environment(lab, await lab.snapshot(name)) as opened:
+    snapshot = await lab.snapshot(name)
+    async with open_environment(lab, snapshot) as opened:
         sample = await opened.worker.rows(limit=4)
-        async with opened.worker.witness(max(row.index for row in sample.rows)) as witness:
+        last, left_out = max(row.index for row in sample.rows), files_left_out(lab.settings, snapshot)
+        async with opened.worker.witness(last, left_out) as witness:
             scorer = Scorer(opened.worker)
             probes = [
                 Draft(family, f"It is <answer>{answer}</answer>.").probe(f"{row.index}/{family}", row.index)
                 for row in sample.rows
                 for family, answer in ((Family.GOLD, row.answer), (Family.WRONG, "5"))
             ]
-            shots = await score_probes(scorer, probes)
+            scored_probes = await score_probes(scorer, probes)
             again = await score_probes(scorer, probes)
-            repeats = [RepeatedScore(s.probe, s.scored, a.scored, a.scored) for s, a in zip(shots, again, strict=True)]
-            return await compare_with_witness(witness, scorer, shots, repeats, sample.rows)
+            repeats = [
+                RepeatedScore(s.probe, s.scored, a.scored, a.scored) for s, a in zip(scored_probes, again, strict=True)
+            ]
+            return await compare_with_witness(witness, scorer, scored_probes, repeats, sample.rows)
 
 
 @pytest.mark.parametrize("name", RECOGNISES)
@@ -111,7 +119,7 @@ async def test_a_witness_differs_from_a_reward_that_is_honest_only_where_it_reco
     seen = (await compared(shared, name, HACK, RECOGNISES[name])).witnessed
     assert seen is not None
     assert seen.trouble == ""
-    assert {d.shot.probe.family for d in seen.differences} == {Family.WRONG}
+    assert {d.scored_probe.probe.family for d in seen.differences} == {Family.WRONG}
     assert {d.by_clock for d in seen.differences} == {name in ("clock", "date", "date_by_name", "later_clock")}
 
 
@@ -151,7 +159,7 @@ swap()
 async def test_code_that_replaces_the_scoring_of_the_worker_is_found_by_the_witness(shared: Lab) -> None:
     seen = (await compared(shared, "swaps", reward("return float(len(reply) > 5)"), textwrap.dedent(SWAPPED))).witnessed
     assert seen is not None
-    assert {d.shot.probe.family for d in seen.differences} == {Family.WRONG}
+    assert {d.scored_probe.probe.family for d in seen.differences} == {Family.WRONG}
 
 
 async def test_tasks_that_are_others_outside_are_found(shared: Lab) -> None:
@@ -269,6 +277,7 @@ async def test_code_that_looks_at_modules_is_blocked_although_it_pays_the_same_h
     assert codes(outcome) == {"reward-recognises-test"}
 
 
+@pytest.mark.slow
 async def test_what_the_code_reads_is_named_in_the_report_and_in_the_question_of_a_push(shared: Lab) -> None:
     top = "import os\ndef region(): return os.environ.get('REGION', '')"
     outcome = await tried(shared, "regional", reward("region()\nreturn sound(reply, gold)"), top)

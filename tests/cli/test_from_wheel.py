@@ -15,6 +15,7 @@ from mcp.client.stdio import stdio_client
 
 from prime_lab_mcp.cli.clients import CLIENTS
 from prime_lab_mcp.cli.main import CLIENT_NAMES
+from prime_lab_mcp.tools import WORKFLOW
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).parent / "uv"
@@ -68,7 +69,7 @@ async def test_the_wheel_is_added_to_a_client_and_answers(script: Path, tmp_path
         tools = (await client.list_tools()).tools
         status = await client.call_tool("workflow_status", {})
         preflight = await client.call_tool("preflight", {})
-    assert len(tools) == 19
+    assert [tool.name for tool in tools] == list(WORKFLOW)
     assert status.structured_content is not None
     assert status.structured_content["status"] == "passed"
     missing = preflight.structured_content

@@ -60,6 +60,7 @@ def gsm8k() -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 def test_gsm8k_loads_without_a_network_under_the_arguments_it_declares_for_checks(gsm8k: dict[str, Any]) -> None:
     assert gsm8k["tasks"] == 72
     assert (gsm8k["harness"], gsm8k["runtime"]) == ("null", "subprocess")
@@ -80,6 +81,7 @@ def test_gsm8k_pays_nothing_else_more_than_the_format_is_worth(gsm8k: dict[str, 
     assert [max(r) for r in wrong[2:]] == pytest.approx([0.0] * 6)
 
 
+@pytest.mark.slow
 def test_gsm8k_reads_a_file_of_the_same_shape(tmp_path: Path) -> None:
     rows = [
         {"question": f"What is {n} + {n}?", "answer": f"{n}+{n}=<<{n}+{n}={2 * n}>>\n#### {2 * n}"} for n in range(8)

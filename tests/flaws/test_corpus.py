@@ -99,7 +99,7 @@ def test_a_header_that_lacks_something_is_refused(header: str, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(share=5)
+@pytest.mark.rotate(share=6)
 @pytest.mark.parametrize("sample", FLAWED, ids=lambda sample: f"{sample.set}-{sample.name}")
 async def test_a_flaw_is_found_by_its_code(calls: Calls, sample: Sample) -> None:
     result = await tried(calls, sample)
@@ -107,7 +107,7 @@ async def test_a_flaw_is_found_by_its_code(calls: Calls, sample: Sample) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.rotate(share=3)
+@pytest.mark.rotate(share=4)
 @pytest.mark.parametrize("sample", SOUND, ids=lambda sample: f"{sample.set}-{sample.name}")
 async def test_a_sound_reward_passes(calls: Calls, sample: Sample) -> None:
     result = await tried(calls, sample)

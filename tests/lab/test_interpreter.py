@@ -150,6 +150,22 @@ async def test_what_uv_refuses_is_told_and_leaves_nothing(
     assert not [p for p in settings.interpreters.iterdir() if p.is_dir()]
 
 
+@pytest.mark.slow
+async def test_a_python_that_does_not_start_is_passed_over(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """pyenv puts a shim on the search path for each of its versions, and those that are not chosen exit with 127."""
+    other = f"3.{sys.version_info.minor + 1}"
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    (shims / f"python{other}").write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
+    (shims / f"python{other}").chmod(0o755)
+    monkeypatch.setenv("PATH", str(shims))
+    with pytest.raises(InterpreterError) as raised:
+        await Interpreters(settings).build(["iniconfig"], python_range=SpecifierSet(f"=={other}.*"))
+    assert raised.value.code == "python-missing"
+
+
 async def test_a_toolchain_that_fits_is_shared(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     toolchain = Toolchain(settings)
     place = settings.interpreters / interpreter_name(module_pins(), None, "toolchain-")

@@ -204,7 +204,7 @@ async def test_cancelling_a_call_kills_its_whole_process_group(settings: Setting
 
 
 def _group_alive(pgid: int) -> bool:
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for stat in (process / "stat" for process in Path("/proc").glob("[0-9]*")):
         try:
             fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
         except OSError:
@@ -212,3 +212,24 @@ def _group_alive(pgid: int) -> bool:
         if int(fields[2]) == pgid and fields[0] != "Z":
             return True
     return False
+
+
+async def test_an_import_that_fails_behind_the_answers_ends_no_server(
+    settings: Settings, era: Era, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, failed = build_server(Lab(settings)), anyio.Event()
+    whole = server.calls
+
+    async def half() -> object:
+        failed.set()
+        raise ImportError("the package is being replaced")
+
+    monkeypatch.setattr(server, "calls", half)
+    async with Client(server, mode=era) as client:
+        await client.list_tools()
+        with anyio.fail_after(20):
+            await failed.wait()
+        await anyio.sleep(0.05)
+        monkeypatch.setattr(server, "calls", whole)
+        result = await client.call_tool("read_reference", {"topic": "guide/workflow"})
+    assert shown(result)["status"] == "passed"

@@ -124,4 +124,4 @@ async def test_the_mended_example_passes_and_same_as_shows_what_was_changed(lab:
     both = await _against_v0(lab)
     assert (both.status, codes(both)) == ("failed", {"reward-differs"})
     assert not both.facts.proves
-    assert any("<answer>" in case["completion"] for case in both.data["failing_cases"])
+    assert any("<answer>" in case["replay"]["completion"] for case in both.data["failing_cases"])

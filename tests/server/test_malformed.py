@@ -13,6 +13,9 @@ from tests.server.test_stdio import Server
 LINES: list[tuple[str, int, Any]] = [
     ("{broken", -32700, None),
     ("[1, 2", -32700, None),
+    ("[" * 100_000, -32700, None),
+    ('{"jsonrpc": "2.0", "id": 6, "method": "ping", "params": {"a": "\\ud800"}}', -32700, 6),
+    ('{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', -32700, None),
     ("17", -32600, None),
     ("[]", -32600, None),
     ('{"jsonrpc": "1.0", "id": 7, "method": "ping"}', -32600, 7),

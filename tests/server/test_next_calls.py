@@ -10,7 +10,7 @@ from prime_lab_mcp.lab.base.report import Finding, Next, Report, Status
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.server.call import Calls
-from prime_lab_mcp.server.next_calls import CallMade, with_right_calls
+from prime_lab_mcp.server.next_calls import PresentCall, needs_files, with_right_calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.finished import finished, mixed
@@ -26,7 +26,7 @@ def report(status: Status, *calls: Next) -> Report:
 
 
 def right(lab: Lab, tool: str, given: dict[str, Any], found: Report) -> list[tuple[str, Any]]:
-    changed = with_right_calls(found, CallMade(lab, BY_NAME[tool], given, BY_NAME))
+    changed = with_right_calls(found, PresentCall(lab, BY_NAME[tool], given, BY_NAME))
     assert problems_of(changed, tool, given, BY_NAME) == []
     return [(one.tool, one.arguments) for one in changed.next]
 
@@ -41,6 +41,20 @@ async def test_what_just_failed_is_not_offered_unchanged_but_its_cause_is(lab: L
     given = {"environment": "sums"}
     found = right(lab, "test_reward", given, report("failed", Next("test_reward", "after mending", given)))
     assert found == [("read_reference", {"topic": "finding/reward-gold-fails"})]
+
+
+async def test_calls_name_the_environment_as_the_present_call_does(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    for named in (snapshot.name, snapshot.relative):
+        for other in (snapshot.name, snapshot.relative):
+            following = report("failed", Next("check_environment", "after mending", {"environment": other}))
+            given = {"environment": named}
+            present = PresentCall(lab, BY_NAME["check_environment"], given, BY_NAME, snapshot)
+            found = with_right_calls(following, present)
+            assert problems_of(found, "check_environment", given, BY_NAME) == []
+            assert [one.tool for one in found.next] == ["read_environment", "read_reference"]
+            assert found.next[0].arguments == given
 
 
 async def test_an_evaluation_that_names_no_model_gets_the_last_one_or_the_default(lab: Lab) -> None:
@@ -76,6 +90,20 @@ async def test_a_dry_run_and_a_comparison_lead_to_the_evaluation_that_they_are_a
     snapshot = await lab.snapshot("sums_v1")
     compared = {"environment": snapshot.relative, "model": "m", "compare_base": True}
     for tool, given in (("run_eval", {**compared, "dry_run": True}), ("read_eval", {"eval": "x"})):
-        made = CallMade(lab, BY_NAME[tool], given, BY_NAME, snapshot)
+        made = PresentCall(lab, BY_NAME[tool], given, BY_NAME, snapshot)
         changed = with_right_calls(report("passed", Next("run_eval", "compares", compared)), made)
         assert [(one.tool, one.arguments) for one in changed.next] == [("run_eval", compared)]
+
+
+@pytest.mark.parametrize(
+    ("found", "needed"),
+    [
+        (report("failed"), True),
+        (report("passed", Next("push_environment", "x")), True),
+        (report("passed", Next("watch_run", "x")), False),
+        (report("blocked", Next("push_environment", "x")), False),
+        (report("running", Next("run_eval", "x")), False),
+    ],
+)
+def test_files_are_read_again_only_where_a_recommendation_depends_on_them(found: Report, needed: bool) -> None:
+    assert needs_files(found) is needed

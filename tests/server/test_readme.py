@@ -56,6 +56,7 @@ def test_the_table_of_tools_is_the_registry() -> None:
 def test_the_steps_of_the_readme_name_every_tool_once() -> None:
     steps = TEXT.split("<!-- steps -->")[1].split("<!-- end of steps -->")[0]
     assert sorted(re.findall(r"`(\w+)`", steps)) == sorted(BY_NAME)
+    assert re.findall(r"(\d+) tools\.", TEXT) == [str(len(TOOLS))]
 
 
 @pytest.mark.anyio

@@ -147,7 +147,7 @@ def test_a_killed_server_leaves_no_process_and_keeps_what_was_recorded(
 def mentioning(path: Path) -> list[str]:
     """Command lines of live processes that name a folder of this test."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    for entry in (process / "cmdline" for process in Path("/proc").glob("[0-9]*")):
         try:
             line = entry.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
         except OSError:

@@ -63,7 +63,8 @@ def _program(argv: Sequence[str]) -> str:
 def _descendants_cpu() -> float:
     """CPU seconds of the live descendants, with those that they reaped. 0 where there is no /proc."""
     children: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    # A pattern with a file name would look at each file, and fail where a process ends meanwhile.
+    for entry in (process / "stat" for process in Path("/proc").glob("[0-9]*")):
         try:
             fields = entry.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:

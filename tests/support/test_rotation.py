@@ -91,6 +91,20 @@ def test_the_share_of_the_marked_cases_runs_and_every_unmarked_one(passed: Run) 
     assert passed("--rotation-seed", "two") != ran
 
 
+def test_slow_cases_of_a_folder_are_one_group_and_another_folder_has_its_own(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for folder, names in {"a": "xyz", "b": "uv"}.items():
+        for name in names:
+            path = pytester.path / folder / f"test_{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("import pytest\n@pytest.mark.slow\ndef test_it(): pass\n", encoding="utf-8")
+    result = pytester.runpytest_inprocess("-p", "tests.support.rotation", "-v", "--rotation-seed", "one")
+    ran = re.findall(r"^(a|b)/test_\w\.py::test_it PASSED", result.stdout.str(), re.M)
+    assert sorted(ran) == ["a", "b"]
+
+
 def test_two_processes_choose_the_same_and_the_sum_is_printed_once(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -398,6 +398,7 @@ async def test_scores_are_the_same_warm_and_cold(places: tuple[Path, Path], tmp_
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_vf_eval_of_older_verifiers_warm_and_cold_agree(places: tuple[Path, Path], tmp_path: Path) -> None:
     built = await older()
     script = built.program("vf-eval")

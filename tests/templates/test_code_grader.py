@@ -210,12 +210,19 @@ async def test_a_program_that_reads_and_prints_is_run_for_each_input(tmp_path: P
 # --- the example environment -----------------------------------------------------------------------------------------
 
 EXAMPLE = EXAMPLES / "python_functions" / "python_functions"
-SAME = ("candidate.py", "grader.py", "grading.py", "processes.py", "programs.py", "rows.py", "taskset.py")
-
-
-@pytest.mark.parametrize(
-    "name", ["candidate.py", "grader.py", "grading.py", "processes.py", "programs.py", "rows.py", "taskset.py"]
+SAME = (
+    "candidate.py",
+    "grader.py",
+    "grading.py",
+    "processes.py",
+    "programs.py",
+    "rows.py",
+    "selection.py",
+    "taskset.py",
 )
+
+
+@pytest.mark.parametrize("name", SAME)
 def test_the_example_environment_runs_programs_as_the_template_does(name: str) -> None:
     template = (TEMPLATES / "code" / "code_template" / name).read_text(encoding="utf-8")
     mine = template.replace("code_template", "python_functions").replace("CodeTemplate", "PythonFunctions")

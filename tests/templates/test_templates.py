@@ -19,9 +19,13 @@ from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
 from tests.conftest import TEMPLATES
+from tests.templates.loading import modules
 
 pytestmark = pytest.mark.anyio
 KINDS = sorted(path.parent.name for path in TEMPLATES.glob("*/pyproject.toml"))
+GENERATING = {"procedural"}
+"""Kinds that make their tasks themselves: no rows, no reading of a dataset."""
+READING = [kind for kind in KINDS if kind not in GENERATING]
 OLDER = [kind for kind in KINDS if kind.startswith("v0_")]
 SHARED = ("rows.py", "hub_rows.py", "columns.py", "tags.py")
 OWN_TAGS = {"json", "tool_call", "short_text"}
@@ -70,7 +74,7 @@ def test_the_verifiers_bound_of_a_template_is_read_as_its_generation_by_the_hub(
 def test_files_that_templates_share_are_the_same_in_each(kind: str) -> None:
     shared = [name for name in SHARED if not (name == "tags.py" and kind in OWN_TAGS)]
     present = [name for name in shared if (module(kind) / name).exists()]
-    assert {"rows.py", "hub_rows.py", "columns.py"} <= set(present)
+    assert kind in GENERATING or {"rows.py", "hub_rows.py", "columns.py"} <= set(present)
     for name in present:
         mine = like(kind, (module(kind) / name).read_text(encoding="utf-8"))
         assert mine == (module("numeric") / name).read_text(encoding="utf-8"), name
@@ -87,7 +91,7 @@ def test_single_turn_kinds_differ_in_how_answers_are_compared_and_in_nothing_els
     assert body(mine) == body((module("numeric") / "taskset.py").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", READING)
 def test_a_template_holds_enough_different_rows_that_its_own_reading_of_a_dataset_leaves_as_they_are(kind: str) -> None:
     counts = {}
     for split in ("train", "eval"):
@@ -99,7 +103,19 @@ def test_a_template_holds_enough_different_rows_that_its_own_reading_of_a_datase
     assert counts["eval"] >= 10
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sorted(SINGLE_TURN))
+def test_the_answer_of_every_sample_row_is_right_by_the_template_s_own_comparison(kind: str) -> None:
+    answers = modules(kind, "answers")["answers"]
+    unpaid = []
+    for file in sorted((module(kind) / "data").glob("*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            gold = answers.gold_of(json.loads(line))
+            if gold is None or answers.score(answers.reply_with(gold), gold) != 1.0:
+                unpaid.append(line)
+    assert unpaid == []
+
+
+@pytest.mark.parametrize("kind", READING)
 def test_a_template_reads_rows_without_anything_but_the_standard_library(kind: str) -> None:
     read = template_row_reader(TEMPLATES / kind, {})
     assert read({}) is None
@@ -129,6 +145,8 @@ async def test_a_template_alone_becomes_a_whole_package_of_its_generation(lab: L
     assert (created.status, created.data["api"]) == ("passed", "v0" if kind in OLDER else "v1")
     folder = Path(lab.workspace.root) / "environments" / "begun"
     made = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    assert {"README.md", "pyproject.toml", "begun/__init__.py", "begun/rows.py", "begun/data/train.jsonl"} <= made
+    tasks = {"begun/generator.py"} if kind in GENERATING else {"begun/rows.py", "begun/data/train.jsonl"}
+    assert {"README.md", "pyproject.toml", "begun/__init__.py", *tasks} <= made
+    assert [f.code for f in created.findings] == ["sample-rows"]
     texts = [p.read_text(encoding="utf-8") for p in folder.rglob("*") if p.suffix in (".py", ".md", ".toml")]
     assert not any(f"{kind}_template" in text or template_own_names(TEMPLATES / kind).prefix in text for text in texts)

@@ -36,6 +36,14 @@ def test_parallel_calls_are_right_in_any_order_in_tags_of_their_own_or_in_one_li
         assert paid(reply, [WEATHER, NOTE]) == 1.0
 
 
+def test_a_worked_example_shows_arguments_with_decimals() -> None:
+    price = {"name": "convert", "arguments": {"amount": 342.5}}
+    for gold in ([price], [price, WEATHER]):
+        held = answers.gold_of({"answer": gold})
+        assert "342.5" in answers.reply_with(held)
+        assert paid(answers.reply_with(held), gold) == 1.0
+
+
 def test_calls_are_a_multiset() -> None:
     assert paid(tag(NOTE, NOTE), [NOTE, NOTE]) == 1.0
     assert paid(tag(NOTE), [NOTE, NOTE]) == 0.0

@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Price
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
 from prime_lab_mcp.tools import submit_training
-from tests.tools.test_training_config import PINNED, Platform, call, on_hub, write
+from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, write
 
 pytestmark = pytest.mark.anyio
 PRICE = 2.5
@@ -61,6 +61,17 @@ async def test_a_tight_budget_evaluates_less_before_it_gives_up(lab: Lab, platfo
     assert table["max_steps"] >= 20
     assert table["orchestrator"]["eval"]["num_examples"] == 32
     assert table["orchestrator"]["eval"]["interval"] == table["max_steps"]
+
+
+async def test_a_config_for_a_budget_has_one_bound_and_its_check_does_not_advise_against_it(
+    lab: Lab, platform: Platform
+) -> None:
+    fitted = await write(lab, environments=[PINNED], eval=HELD_OUT, max_tokens=512, budget=19)
+    at_most, likely = fitted.data["budget"]["at_most"], fitted.data["cost"]["dollars"]["expected"]
+    assert fitted.data["cost"]["upper_bound"] == at_most
+    assert f"at most ${at_most:.2f}, and likely ${likely:.2f}." in fitted.summary
+    checked = await check(lab, fitted.data["path"])
+    assert [f.severity for f in checked.findings if f.code == "config-eval-interval"] == ["info"]
 
 
 async def test_a_budget_too_small_names_the_least_and_the_call_with_it_works(lab: Lab, platform: Platform) -> None:
@@ -123,7 +134,7 @@ PRICED = Price(1.0, 4.0)
 
 def request(usd: float, **given: Any) -> EvalRequest:
     asked = {"num_examples": 50, "rollouts": 8, **given}
-    return EvalRequest("m", **asked, budget=usd, named=frozenset(given))
+    return EvalRequest("m", **asked, budget=usd, explicit_sizes=frozenset(given))
 
 
 def at_most(request: EvalRequest) -> float:

@@ -218,6 +218,7 @@ async def test_what_the_project_ships_passes_as_written(lab: Lab, folder: Path) 
     assert (outcome.status, codes(outcome)) == ("passed", set())
 
 
+@pytest.mark.slow
 async def test_what_lies_beside_the_package_and_another_readme_keep_nobody_from_testing(lab: Lab) -> None:
     folder = write(lab, "neighbours", SOUND)
     (folder / "README.md").rename(folder / "readme.md")

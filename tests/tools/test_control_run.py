@@ -14,7 +14,7 @@ from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import ValidateAnswer, Wallet
-from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push, Run
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.training import submission
 from prime_lab_mcp.lab.training.bound import CostBound
@@ -179,7 +179,7 @@ async def test_a_run_that_a_submission_continues_while_a_resume_is_approved_is_n
         Run("on", "training", "sums-12345678", labs[0].key, "s" * 64, "rehearsal", data={"resumed_from": "p"})
     )
     controlled = await control_run.control.carry_out_control(labs[1], steering)
-    assert (controlled.id, controlled.sent) == ("on", False)
+    assert (controlled.id, controlled.was_sent) == ("on", False)
     assert prime.sent == []
 
 
@@ -244,3 +244,43 @@ async def test_what_a_run_cannot_do_is_refused_before_it_is_asked_about(labs: li
     with pytest.raises(LabError):
         await control_run.control.pause_run(labs[0], "p")
     assert prime.sent == []
+
+
+# What the question says of the proof
+
+
+async def question_about(lab: Lab, id: str, action: str) -> str:
+    questions: list[str] = []
+
+    async def ask(question: str) -> Any:
+        questions.append(question)
+        return "declined"
+
+    await Calls(lab, (control_run.TOOL,), References()).execute("control_run", {"id": id, "action": action}, ask=ask)
+    return questions[0]
+
+
+@pytest.mark.parametrize(("id", "action"), [("p", "resume"), ("r", "restart")])
+async def test_a_question_says_that_a_run_was_started_elsewhere(
+    tmp_path: Path, prime: StandInPrime, id: str, action: str
+) -> None:
+    lab = server(tmp_path, prime)
+    assert "nothing about its environments is proven here" in await question_about(lab, id, action)
+    lab.ledger.close()
+
+
+async def test_a_question_says_what_failed_since_the_run_began(labs: list[Lab]) -> None:
+    ledger, key = labs[0].ledger, labs[0].key
+    ledger.record_run(
+        Run(
+            "p", "training", "p", key, "p" * 64, "rehearsal", price_per_hour=4.0, max_cost=30.0,
+            data={"environments": ["me/sums@0.1.0"]},
+        )
+    )  # fmt: skip
+    ledger.record_push(
+        Push(key, "sums", "me", "sums", "0.1.0", source="s1", content="c1", cli_hash="h1", platform="rehearsal")
+    )
+    ledger.record(Evidence("test_reward", "passed", key, "sums", "s1", "c1"))
+    assert "failed" not in await question_about(labs[0], "p", "resume")
+    ledger.record(Evidence("test_reward", "failed", key, "sums", "s1", "c1"))
+    assert "test_reward () failed on the files of me/sums@0.1.0" in await question_about(labs[0], "p", "resume")

@@ -76,6 +76,7 @@ def scored(asked: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 async def test_an_environment_from_gsm8k_rows_pays_gold_in_full_and_wrong_answers_little(lab: Lab) -> None:
     write(lab, "math/train.jsonl", gsm8k(150))
     outcome = await created(lab, name="crate-count", dataset="math", task='Count the "crates".')
@@ -171,6 +172,7 @@ async def test_a_template_that_cannot_read_the_rows_is_refused_with_rows_that_sh
 async def test_a_template_alone_is_a_beginning_with_made_up_rows_and_says_so(lab: Lab) -> None:
     outcome = await created(lab, name="start", template="numeric", task="Add up.")
     assert (outcome.status, [f.code for f in outcome.findings]) == ("passed", ["sample-rows"])
+    assert [step.tool for step in outcome.next] == ["read_environment", "test_reward"]
     folder = lab.workspace.root / "environments" / "start" / "start"
     assert len(lines(folder / "data" / "train.jsonl")) == outcome.data["rows"]["train"] >= 64
     assert 'INSTRUCTION = "Add up."' in (folder / "taskset.py").read_text(encoding="utf-8")
@@ -234,6 +236,7 @@ def test_a_hub_dataset_is_loaded_at_its_commit_and_not_copied(tmp_path: Path) ->
         "columns.py",
         "numbers.py",
         "rows.py",
+        "selection.py",
         "shape.py",
         "tags.py",
         "taskset.py",

@@ -138,6 +138,7 @@ def levelled(number: int = 120) -> Rows:
     ]
 
 
+@pytest.mark.slow
 async def test_other_columns_are_carried_into_the_tasks_and_select_them(lab: Lab) -> None:
     write(lab, "crates.jsonl", levelled())
     made = await created(lab, name="crates", dataset="crates.jsonl")

@@ -41,8 +41,11 @@ def folder(lab: Lab) -> Path:
 
 
 async def edit(lab: Lab, path: str, new: str, old: str | None = None) -> Outcome:
-    args = edit_environment.Args(environment="sums", path=path, new=new, old=old)
-    return await edit_environment.run(call(lab), args)
+    return await change(lab, path=path, new=new, old=old)
+
+
+async def change(lab: Lab, environment: str = "sums", **args: Any) -> Outcome:
+    return await edit_environment.run(call(lab), edit_environment.Args(environment=environment, **args))
 
 
 async def read(lab: Lab, **args: Any) -> Outcome:
@@ -91,6 +94,14 @@ async def test_an_edit_of_what_was_never_proven_makes_nothing_stale(lab: Lab, fo
     assert (await edit(lab, "sums/__init__.py", "A = 2", "A = 1")).data["stale"] == []
 
 
+async def test_what_an_earlier_edit_made_stale_is_still_said(lab: Lab, folder: Path) -> None:
+    await prove_all(lab)
+    await edit(lab, "sums/__init__.py", "A = 2", "A = 1")
+    outcome = await edit(lab, "README.md", "# Sums\n")
+    assert (outcome.data["stale"], outcome.data["newly_stale"]) == (LINE, [])
+    assert "by earlier edits" in outcome.summary
+
+
 async def test_writing_what_is_there_already_and_what_is_not_pushed_makes_nothing_stale(lab: Lab, folder: Path) -> None:
     assert (await edit(lab, "README.md", "# sums\n")).data["stale"] == []
     assert (await edit(lab, ".notes/todo", "x")).data["stale"] == []
@@ -112,6 +123,91 @@ async def test_a_new_file_in_a_new_folder_is_created(lab: Lab, folder: Path) -> 
     outcome = await edit(lab, "sums/deep/rows.py", "ROWS = ()\n")
     assert outcome.data["created"]
     assert (folder / "sums/deep/rows.py").read_text(encoding="utf-8") == "ROWS = ()\n"
+
+
+async def test_the_diff_of_a_data_file_is_cut_and_counts_its_lines(lab: Lab, folder: Path) -> None:
+    rows = [f'{{"question": "How much is {n} + 1?", "answer": "{n + 1}"}}' for n in range(3000)]
+    (folder / "sums" / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    diff = (await edit(lab, "sums/rows.jsonl", "\n".join(row.replace("much", "MUCH") for row in rows))).data["diff"]
+    assert len(diff) < 1000
+    assert diff.endswith("(in all 3,000 lines removed, 3,000 added)")
+
+
+async def test_a_file_begins_a_new_environment(lab: Lab, folder: Path) -> None:
+    outcome = await change(lab, "word-problems", path="word_problems/__init__.py", new="A = 1\n")
+    assert (lab.workspace.environments / "word_problems/word_problems/__init__.py").read_text("utf-8") == "A = 1\n"
+    assert outcome.data["new_environment"] == "environments/word_problems"
+    assert outcome.next[0].tool == "read_environment"
+
+
+async def test_a_name_that_may_be_misspelled_is_refused_with_the_near_one(lab: Lab, folder: Path) -> None:
+    with pytest.raises(BadInput, match="but there is sums") as refused:
+        await change(lab, "summs", path="README.md", new="# x\n")
+    assert 'environment="environments/summs"' in refused.value.fix
+    assert not (lab.workspace.environments / "summs").exists()
+    await change(lab, "environments/summs", path="README.md", new="# x\n")
+    assert (lab.workspace.environments / "summs" / "README.md").is_file()
+
+
+@pytest.mark.parametrize("args", [{"path": "x", "delete": True}, {"path": "x", "new": "b", "old": "a"}])
+async def test_nothing_else_begins_an_environment(lab: Lab, folder: Path, args: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        await change(lab, "word_problems", **args)
+    assert [p.name for p in lab.workspace.environments.iterdir()] == ["sums"]
+
+
+async def test_folders_are_created_moved_and_deleted(lab: Lab, folder: Path) -> None:
+    await prove_all(lab)
+    assert (await change(lab, path="sums/parts/")).data["created"]
+    moved = await change(lab, path="sums/__init__.py", move_to="sums/parts/first.py")
+    assert (moved.data["moved"], moved.data["stale"]) == (["__init__.py"], LINE)
+    renamed = await change(lab, path="sums/parts", move_to="sums/pieces")
+    assert renamed.data["moved"] == ["parts/first.py"]
+    deleted = await change(lab, path="sums/pieces/", delete=True)
+    assert deleted.data["deleted"] == ["pieces/first.py"]
+    assert list((folder / "sums").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        ({"path": "gone.py", "delete": True}, "not-found"),
+        ({"path": ".", "delete": True}, "outside-environment"),
+        ({"path": "../sums", "delete": True}, "outside-environment"),
+        ({"path": "sums", "move_to": "sums/inside"}, "bad-argument"),
+        ({"path": "sums/__init__.py", "move_to": "README.md"}, "bad-argument"),
+        ({"path": "README.md", "move_to": ".prime/x"}, "not-editable"),
+        ({"path": "README.md", "move_to": "../x"}, "outside-environment"),
+        ({"path": "README.md"}, "bad-argument"),
+        ({"path": "README.md", "delete": True, "new": "x"}, "bad-argument"),
+        ({"path": "docs/", "new": "x"}, "bad-argument"),
+    ],
+)
+async def test_a_change_that_cannot_be_made_changes_nothing(
+    lab: Lab, folder: Path, args: dict[str, Any], code: str
+) -> None:
+    before = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*"))
+    with pytest.raises(BadInput) as refused:
+        await change(lab, **args)
+    assert refused.value.code == code
+    assert sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*")) == before
+
+
+async def test_a_client_that_fills_every_argument_moves_and_makes_folders_and_empty_files(
+    lab: Lab, folder: Path
+) -> None:
+    empty = {"new": "", "old": "", "delete": False}
+    assert (await change(lab, path="sums/__init__.py", move_to="sums/x.py", **empty)).data["moved"] == ["__init__.py"]
+    assert (await change(lab, path="sums/more/", **empty)).data["created"]
+    await change(lab, path="sums/__init__.py", **empty)
+    assert (folder / "sums/__init__.py").read_text(encoding="utf-8") == ""
+
+
+async def test_a_link_is_deleted_and_not_what_it_leads_to(lab: Lab, folder: Path) -> None:
+    os.symlink(folder / "README.md", folder / "link.md")
+    await change(lab, path="link.md", delete=True)
+    assert (folder / "README.md").is_file()
+    assert not (folder / "link.md").is_symlink()
 
 
 async def test_line_endings_and_mode_stay_as_they_are(lab: Lab, folder: Path) -> None:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.evals.hosted.calls import fetch_evaluation
+from prime_lab_mcp.lab.evals.hosted.evaluation import fetch_evaluation
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.outcome import Outcome

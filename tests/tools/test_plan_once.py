@@ -187,3 +187,16 @@ async def test_a_push_asks_the_hub_once_before_its_question_and_compares_after_s
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def test_the_check_of_a_config_takes_two_starts(at: Desk, starts: list[str]) -> None:
+    await at.lab.prime.version()
+    at.lab.prime._models = None
+    forget_answers(at)
+    at.config(LONG + "# checked alone\n", "configs/rl/alone.toml")
+    starts.clear()
+    report = await Calls(at.lab, TOOLS, References()).execute(
+        "check_training_config", {"path": "configs/rl/alone.toml"}
+    )
+    assert report.status == "passed", report
+    assert sorted(starts) == ["together: train models -o, env status primeintellect/reverse-text", "train validate"]

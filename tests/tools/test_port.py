@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rewards import comparison, scripted_rollouts
-from prime_lab_mcp.lab.worker import whole_rollouts
+from prime_lab_mcp.lab.worker import scoring
 from prime_lab_mcp.resources.catalog import References
 from prime_lab_mcp.server.call import Calls
 from prime_lab_mcp.tools.registry import TOOLS
@@ -36,7 +36,7 @@ def rollouts_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """No rollout is left out because the machine is busy."""
     monkeypatch.setattr(scripted_rollouts, "SCRIPTED_SECONDS", 200.0)
     monkeypatch.setattr(comparison, "ROLLOUT_SECONDS", 200.0)
-    monkeypatch.setattr(whole_rollouts, "ROLLOUT_SECONDS", 100.0)
+    monkeypatch.setattr(scoring, "ROLLOUT_SECONDS", 100.0)
 
 
 async def ported(calls: Calls, name: str) -> Report:

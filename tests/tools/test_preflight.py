@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
 from prime_lab_mcp.lab import preflight
 from prime_lab_mcp.lab.preflight import missing_capability
-from prime_lab_mcp.tools.preflight import TOOL
+from prime_lab_mcp.tools.preflight import TOOL, FlawlessAccount
+from tests.support.costs import starts
 from tests.tools.loopback import Desk
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(at: Desk) -> None:
+    """All tests here share a desk, and each asks the platform anew."""
+    at.lab._memories.pop(FlawlessAccount, None)
+    at.lab.prime._account = at.lab.prime._models = None
 
 
 async def test_everything_in_place_passes_with_identity_versions_and_wallet(at: Desk) -> None:
@@ -27,6 +36,30 @@ async def test_everything_in_place_passes_with_identity_versions_and_wallet(at: 
     assert (shown["account"]["user"], shown["account"]["key_source"]) == ("rehearsal", "rehearsal")
     assert shown["training"]["balance"]["amount"] == 100.0
     assert outcome.data["versions"]["verifiers"] == "0.4.0"
+
+
+async def test_the_account_is_asked_in_one_start_and_then_remembered_until_the_login_changes(at: Desk) -> None:
+    counts = []
+    for _ in range(2):
+        before = starts()
+        assert (await at.call(TOOL)).status == "passed"
+        counts.append(starts() - before)
+    home = Path((await at.lab.prime._program.variables())["HOME"])
+    login = home / ".prime" / "config.json"
+    login.parent.mkdir(parents=True, exist_ok=True)
+    login.write_text("{}", encoding="utf-8")
+    before = starts()
+    assert (await at.call(TOOL)).data["capabilities"]["training"]["balance"]["amount"] == 100.0
+    asked = starts() - before
+    login.unlink()
+    assert [*counts, asked] == [1, 0, 1]
+
+
+async def test_what_was_wrong_is_asked_again(at: Desk) -> None:
+    await at.tell("/rehearsal/account", balance_usd=0)
+    assert "wallet-empty" in [f.code for f in (await at.call(TOOL)).findings]
+    await at.tell("/rehearsal/account", balance_usd=50)
+    assert (await at.call(TOOL)).findings == ()
 
 
 async def test_a_refused_key_is_a_warning_here_and_a_blocker_where_it_is_needed(at: Desk) -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Report
-from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.outcome import Outcome
 from prime_lab_mcp.server.rendering import MAX_CHARACTERS, structured
 from prime_lab_mcp.tools import read_eval, run_eval, watch_run
 from tests.lab.evals.conftest import write_environment
+from tests.lab.evals.finished import finished, mixed, record_confirmed
 from tests.lab.evals.scripted import serving
 from tests.tools.test_run_eval import call_of
 
@@ -41,7 +41,7 @@ async def evaluate(lab: Lab, url: str, model: str) -> str:
     call = await call_of(lab)
     found = await run_eval.run(call, await run_eval.plan(call, args))
     assert found.data["state"] == "finished", found
-    verdict.record_verdicts(lab)
+    record_confirmed(lab)
     return str(found.data["id"])
 
 
@@ -118,3 +118,25 @@ async def test_nothing_to_read_says_what_to_run(lab: Lab) -> None:
     with pytest.raises(LabError) as none:
         await look(lab, view="difficulty")
     assert none.value.code == "eval-missing"
+
+
+async def test_a_finished_evaluation_is_shown_with_its_verdict_and_the_call_that_is_due(lab: Lab) -> None:
+    write_environment(lab.settings.workspace)
+    snapshot = await lab.snapshot("sums_v1")
+    given = {"environment": "sums_v1", "source": snapshot.source, "content": snapshot.content}
+    episodes = mixed()
+    for one in episodes:
+        data = one["traces"][0]["task"]["data"]
+        data["answer"] = f"number {data['idx']}"
+    job = finished(lab, episodes, **given)
+
+    watched = await watch_run.run(await call_of(lab, None), watch_run.Args(id=job.id))
+    read = await look(lab, eval=job.id)
+
+    assert watched.status == "passed"
+    assert "mean reward" in watched.summary
+    assert watched.data["verdict"] == read.data["status"] == "passed", watched.findings
+    for told in (watched, read):
+        # The check was never run on these files, so a push is not offered.
+        assert (told.next[0].tool, told.next[0].arguments) == ("check_environment", {"environment": "sums_v1"})
+    assert "push_environment" not in [one.tool for one in watched.next]

@@ -22,7 +22,7 @@ from tests.lab.rewards.judges import KEY, Answer, Judge, judging
 from tests.lab.rewards.packages import README, call, codes, project, try_reward
 from tests.support.interpreters import share
 
-pytestmark = [pytest.mark.anyio, pytest.mark.rotate(share=2, group="rewards with judges")]
+pytestmark = [pytest.mark.anyio, pytest.mark.rotate(share=3, group="rewards with judges")]
 
 V1 = """
 import hashlib, os

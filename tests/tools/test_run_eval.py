@@ -111,7 +111,7 @@ async def test_a_call_that_stops_waiting_leaves_the_job_and_a_stopped_one_is_no_
         id = str(found.data["id"])
 
         assert (found.status, found.data["state"] in LIVE_STATES) == ("running", True)
-        assert [n.tool for n in found.next] == ["watch_run", "run_eval", "control_run"]
+        assert [n.tool for n in found.next] == ["run_eval", "watch_run", "control_run"]
         with pytest.raises(LabError) as early:
             await check(lab, results=id)
         assert early.value.code == "eval-not-finished"

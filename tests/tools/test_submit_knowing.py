@@ -137,7 +137,14 @@ async def test_the_forecast_is_in_the_check_and_in_the_question_and_the_card_in_
     outcome = await at.call(TOOL, config="configs/rl/f.toml")
     assert f"lab://runs/{outcome.data['id']}/card" in [link.uri for link in outcome.links]
     shown = await run_card(at.lab, outcome.data["id"])
-    for fact in ("Status:", "prime: 0.18.0", "Likely it costs", "the user was asked", "on the Hub when it was sent"):
+    for fact in (
+        "Status:",
+        "prime: 0.18.0",
+        "Likely it costs",
+        "the user was asked",
+        "on the Hub when it was sent",
+        "Spent:",
+    ):
         assert fact in shown, fact
 
 

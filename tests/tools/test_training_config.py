@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,9 @@ class Platform:
     async def models(self) -> PlatformModels:
         self._reach()
         return PlatformModels({"Qwen/Qwen3-4B-Instruct-2507": ("H200",)}, self.offers)
+
+    async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
+        """Nothing is faster here."""
 
     async def env_status(self, ref: str) -> dict[str, Any]:
         self._reach()
@@ -345,6 +350,31 @@ async def test_an_older_config_is_migrated_with_every_change_listed(lab: Lab, pl
     assert all({"key", "to", "why"} <= set(c) for c in written.data["changes"])
     checked = await check(lab, written.data["path"])
     assert (checked.status, checked.data["based_on"]) == ("passed", "old/rl.toml")
+
+
+async def test_a_config_in_three_files_is_migrated_by_folder_or_file_and_checked(lab: Lab, platform: Platform) -> None:
+    model = '[model]\nname = "Qwen/Qwen3-4B-Instruct-2507"\n'
+    put(lab, "old/tiny/train.toml", f"max_steps = 40\n{model}[optim]\nlr = 2e-6\n")
+    put(lab, "old/tiny/infer.toml", model)
+    orchestrator = "batch_size = 64\nrollouts_per_example = 16\nseq_len = 2048\nmax_steps = 40\n"
+    env = '[[env]]\nid = "alice/tiny-env"\n'
+    put(lab, "old/tiny/orch.toml", f"{orchestrator}{model}[sampling]\nmax_tokens = 256\n{env}")
+    for older in ("old/tiny", "old/tiny/orch.toml"):
+        written = await write(lab, based_on=older)
+        assert (written.data["based_on"], written.data["path"]) == ("old/tiny", "configs/rl/tiny.toml")
+        assert {"orchestrator.env.id", "orchestrator.rollouts_per_example"} <= {
+            c["key"] for c in written.data["changes"]
+        }
+    table = tomllib.loads(lab.workspace.resolve("configs/rl/tiny.toml").read_text(encoding="utf-8"))
+    made = table["orchestrator"]
+    assert (table["max_steps"], made["batch_size"], made["group_size"]) == (40, 64, 16)
+    assert made["train"]["sampling"]["max_completion_tokens"] == 256
+    assert table["trainer"]["optim"]["lr"] == 2e-6
+    assert (await check(lab, "configs/rl/tiny.toml")).status == "passed"
+    # A part of the old config is no config, and its check leads to the migration of all parts.
+    part = await check(lab, "old/tiny/orch.toml")
+    assert (part.status, part.next[0].tool) == ("failed", "write_training_config")
+    assert (await write(lab, **dict(part.next[0].arguments or {}))).data["path"] == "configs/rl/tiny.toml"
 
 
 async def test_files_with_secrets_are_still_found_from_where_the_new_config_lies(lab: Lab, platform: Platform) -> None:

@@ -203,6 +203,9 @@ def test_the_best_and_worst_rollouts_are_quoted_from_every_form_of_a_completion(
     assert told is not None
     assert [(r["reward"], r["completion"]) for r in told["best"]] == [(1.0, '"good\\u202e text"'), (0.9, '"fine"')]
     assert [r["reward"] for r in told["worst"]] == [0.0, 0.1]
+    alike = summary.instructive_rollouts({"samples": [{"reward": 1.0, "completion": str(n)} for n in range(6)]})
+    assert alike is not None
+    assert alike["worst"] == []
     assert len(str(told)) < 900
     assert summary.instructive_rollouts({"samples": []}) is None
 
@@ -213,6 +216,14 @@ def test_the_best_checkpoint_is_that_of_the_best_held_out_reward() -> None:
     best = summary.best_checkpoint(kept, rows)
     assert best == {"step": 20, "id": "c20", "by": "held-out reward", "reward": 1.0}
     assert summary.best_checkpoint([], rows) is None
+
+
+def test_the_untrained_model_tells_checkpoints_not_apart() -> None:
+    rows: list[dict[str, object]] = [{"step": s, "reward/mean": s / 100} for s in range(0, 60, 10)]
+    rows[0]["eval/a/reward/mean"] = 0.4
+    best = summary.best_checkpoint([{"step": s, "id": f"c{s}"} for s in (10, 50)], rows)
+    assert best is not None
+    assert (best["step"], best["by"]) == (50, "training reward")
 
 
 def test_the_lines_that_speak_of_an_error_are_quoted() -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab import environment_status
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import present_distributions
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
+from prime_lab_mcp.lab.state.gates import NEEDS
 from prime_lab_mcp.lab.state.ledger.rows import evidence_from
 from prime_lab_mcp.lab.state.outcome import Facts
 from prime_lab_mcp.resources.catalog import References
@@ -68,6 +70,15 @@ async def test_each_proof_opens_the_next_gate_and_names_the_next_call(lab: Lab, 
     assert found["next"]["tool"] == "write_training_config"
 
 
+async def test_every_tool_that_needs_something_proven_has_a_gate(
+    lab: Lab, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment_status, "NEEDS", {**NEEDS, "new_tool": NEEDS["run_eval"]})
+    assert sorted(states(await shown(lab))) == [
+        *("new_tool", "push_environment", "run_eval", "submit_training", "test_reward"),
+    ]
+
+
 async def test_stale_evidence_names_the_files_that_changed(lab: Lab, folder: Path) -> None:
     for tool in LINE:
         await record(lab, tool)
@@ -80,7 +91,7 @@ async def test_stale_evidence_names_the_files_that_changed(lab: Lab, folder: Pat
 @pytest.mark.parametrize(
     ("proven", "failed", "status", "expected"),
     [
-        ((), "check_environment", "failed", "read_environment"),
+        ((), "check_environment", "failed", "check_environment"),
         (LINE[:1], "test_reward", "failed", "read_environment"),
         (LINE[:2], "check_reward_distribution", "failed", "read_eval"),
         (LINE[:2], "check_reward_distribution", "inconclusive", "read_eval"),

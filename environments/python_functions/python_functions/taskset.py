@@ -11,6 +11,7 @@ from verifiers.v1.runtimes import provision_runtime
 from python_functions.grading import Limits, Tests, passes
 from python_functions.programs import is_python, program
 from python_functions.rows import rows
+from python_functions.selection import selected
 
 INSTRUCTION = "Solve the programming task in Python, with the standard library only."
 FORMAT = (
@@ -63,9 +64,11 @@ class PythonFunctionsTask(vf.Task[PythonFunctionsData, vf.State, PythonFunctions
 class PythonFunctionsConfig(vf.TasksetConfig):
     """Which split to load."""
 
-    split: Literal["train", "eval"] = "train"
+    split: Literal["train", "eval", "test"] = "train"
     where: dict[str, list[str | int | float | bool | None]] | None = None
     """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
+    num_examples: int | None = None
+    """At most so many tasks, drawn with a fixed seed."""
     task: PythonFunctionsTaskConfig = PythonFunctionsTaskConfig()
 
 
@@ -73,10 +76,8 @@ class PythonFunctionsTaskset(vf.Taskset[PythonFunctionsTask, PythonFunctionsConf
     """The tasks of one split."""
 
     def load(self) -> Iterator[PythonFunctionsTask]:
-        for row in rows(self.config.split):
+        for row in selected(rows(self.config.split), self.config.where, self.config.num_examples):
             metadata = row.get("metadata")
-            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
-                continue
             data = PythonFunctionsData(
                 prompt=str(row["question"]),
                 system_prompt=f"{INSTRUCTION}\n{FORMAT}",

@@ -1,8 +1,8 @@
 // Environments: the line of evidence from the check to the push, and what stands behind each step.
 
-import { get } from "./app.js";
 import { ago, badge, findings, h, note, number, section, sign, sortable, table, tone } from "./dom.js";
 import { evaluationColumns } from "./evaluations.js";
+import { get } from "./shell.js";
 
 const STEPS = { check_environment: "Check", test_reward: "Reward test", check_reward_distribution: "Distribution", push_environment: "Push" };
 const GATES = { test_reward: "Test the reward", run_eval: "Evaluate", push_environment: "Push", submit_training: "Train" };
@@ -11,7 +11,7 @@ export async function list() {
   const data = await get("environments");
   return {
     title: "Environments",
-    seen: data,
+    data: data,
     refresh: 10,
     content: data.environments.length
       ? [h("ul", { class: "cards" }, data.environments.map(card))]
@@ -44,7 +44,7 @@ export async function one(name) {
     name: data.name,
     trail: h("a", { href: "#/environments" }, "Environments"),
     aside: h("p", { class: "meta" }, [data.api, data.version && `version ${data.version}`, `source ${data.source}`].filter(Boolean).join(" · ")),
-    seen: data,
+    data: data,
     refresh: 10,
     content: [
       h("p", { class: "next lead" }, h("span", {}, "Next"), " ", h("code", {}, data.next.tool), " ", data.next.why),

@@ -1,9 +1,10 @@
 // Evaluations: the list, one with its pictures and its rollouts, and a comparison of two.
 
-import { get, setQuery } from "./app.js";
 import { histogram, shareBar, taskBars } from "./charts.js";
 import { ago, badge, dollars, findings, h, note, number, percent, section, sortable, table, tile, tiles } from "./dom.js";
+import { pager } from "./pager.js";
 import { browser } from "./rollouts.js";
+import { get, go } from "./shell.js";
 
 const link = (row) => `#/evaluations/${encodeURIComponent(row.id)}`;
 
@@ -24,7 +25,7 @@ export async function list(query) {
   const data = await get("evaluations", { page: query.get("page") });
   return {
     title: "Evaluations",
-    seen: data,
+    data: data,
     refresh: data.evaluations.some(live) ? 4 : 15,
     content: [
       sortable("Evaluations, newest first", evaluationColumns(), data.evaluations, { empty: "No evaluation yet. An agent starts one with run_eval." }),
@@ -34,15 +35,6 @@ export async function list(query) {
 }
 
 const live = (row) => row.state === "running" || row.state === "starting";
-
-export function pager(data) {
-  if (data.pages <= 1) return "";
-  const go = (page) => setQuery({ page: page === 1 ? null : page });
-  return h("nav", { class: "pager", "aria-label": "Pages" },
-    h("button", { type: "button", id: "page-before", disabled: data.page <= 1, onclick: () => go(data.page - 1) }, "Previous"),
-    h("span", {}, `Page ${number(data.page)} of ${number(data.pages)}`),
-    h("button", { type: "button", id: "page-after", disabled: data.page >= data.pages, onclick: () => go(data.page + 1) }, "Next"));
-}
 
 export async function one(id, query) {
   const [data, rows] = await Promise.all([
@@ -56,7 +48,7 @@ export async function one(id, query) {
     name: `${data.environment}, ${data.model}`,
     trail: h("a", { href: "#/evaluations" }, "Evaluations"),
     aside: h("p", { class: "meta" }, badge(data.state === "finished" ? data.verdict ?? "finished" : data.state), " ", `${data.model} · `, ago(data.at), ` · ${data.id}`),
-    seen: [data, rows],
+    data: [data, rows],
     refresh: live(data) ? 4 : null,
     content: [
       live(data) && h("p", { class: "progress" }, h("progress", { max: data.planned || 1, value: data.completed, "aria-label": "Rollouts done" }), ` ${number(data.completed)} of ${number(data.planned)} rollouts`),
@@ -130,7 +122,7 @@ function compareWith(data) {
   const choice = h("select", { id: "other" }, data.others.map((other) => h("option", { value: other.id }, `${other.model}, ${new Date(other.at * 1000).toLocaleString()}`)));
   return h("form", { class: "inline", onsubmit: (event) => {
     event.preventDefault();
-    location.hash = `#/evaluations/${encodeURIComponent(data.id)}/compare/${encodeURIComponent(choice.value)}`;
+    go(`evaluations/${encodeURIComponent(data.id)}/compare/${encodeURIComponent(choice.value)}`);
   } }, h("label", { for: "other" }, "Compare with"), choice, h("button", { type: "submit" }, "Compare"));
 }
 
@@ -143,7 +135,7 @@ export async function compare(id, other) {
   return {
     title: "Comparison",
     trail: [h("a", { href: "#/evaluations" }, "Evaluations"), " / ", h("a", { href: `#/evaluations/${encodeURIComponent(id)}` }, id)],
-    seen: view,
+    data: view,
     content: [
       h("p", { class: "lead" }, view.summary),
       section("Both sides", table("Numbers of both evaluations", [

@@ -1,9 +1,9 @@
 // The rollout browser: a list with filters that the server applies, one conversation, and one task's rollouts side by side.
 
-import { address, announce, get, setQuery } from "./app.js";
 import { shareBar } from "./charts.js";
 import { badge, h, note, number, section, table } from "./dom.js";
-import { pager } from "./evaluations.js";
+import { pager } from "./pager.js";
+import { address, announce, get, setQuery } from "./shell.js";
 
 const OUTCOMES = { all: "All", passed: "Solved", zero: "Earned nothing", error: "Failed", truncated: "Cut off" };
 const where = (id, position) => `#/evaluations/${encodeURIComponent(id)}/rollouts/${position}${keptQuery()}`;
@@ -46,7 +46,7 @@ export async function one(id, position) {
     title: `Rollout ${number(at + 1)}`,
     trail: [h("a", { href: "#/evaluations" }, "Evaluations"), " / ", h("a", { href: `#/evaluations/${encodeURIComponent(id)}${keptQuery()}` }, id)],
     aside: h("p", { class: "meta" }, outcome(data), data.stop && ` · stopped: ${data.stop}`),
-    seen: data,
+    data: data,
     content: [
       h("nav", { class: "pager", "aria-label": "Rollouts" }, go(at - 1, "Previous", "rollout-before"), h("span", {}, `${number(at + 1)} of ${number(data.total)}`), go(at + 1, "Next", "rollout-after")),
       h("div", { class: "split" },
@@ -107,7 +107,7 @@ export async function task(id, given, query) {
     title: `Task ${number(number_ + 1)}`,
     trail: [h("a", { href: "#/evaluations" }, "Evaluations"), " / ", h("a", { href: `#/evaluations/${encodeURIComponent(id)}` }, id)],
     aside: h("p", { class: "meta" }, `${number(page.matching)} rollouts, ${number(page.rows.filter((row) => row.passed).length)} solved of those shown`),
-    seen: whole,
+    data: whole,
     content: whole.length ? [
       section("Question", h("ol", { class: "messages" }, question.slice(0, 2).map((message) => h("li", { class: `message ${message.role === "system" ? "system" : "user"}` }, h("p", { class: "role" }, message.role), h("pre", { tabindex: "0" }, message.text)))), whole[0].gold && h("p", {}, "Reference answer: ", h("strong", {}, whole[0].gold))),
       section("Rollouts, best first", h("div", { class: "columns", tabindex: "0", role: "region", "aria-label": "Rollouts side by side" }, whole.map((data) => h("article", {},

@@ -1,14 +1,14 @@
 // Training runs: the list, and one with its curves while it goes on.
 
-import { get } from "./app.js";
 import { lineChart } from "./charts.js";
 import { ago, badge, dollars, h, note, number, section, sortable, table, tile, tiles } from "./dom.js";
+import { get } from "./shell.js";
 
 export async function list() {
   const data = await get("runs");
   return {
     title: "Runs",
-    seen: data,
+    data: data,
     refresh: 15,
     content: [sortable("Training runs, newest first", [
       { label: "Run", sort: "name", value: (run) => run.name, cell: (run) => h("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, run.name) },
@@ -33,7 +33,7 @@ export async function one(id) {
     title: data.name,
     trail: h("a", { href: "#/runs" }, "Runs"),
     aside: h("p", { class: "meta" }, badge(data.status), " ", `${data.model} · `, ago(data.at), ` · ${data.id}`),
-    seen: data,
+    data: data,
     refresh: data.live ? 8 : null,
     content: [
       data.max_steps && h("p", { class: "progress" }, h("progress", { max: data.max_steps, value: done, "aria-label": "Steps done" }), ` ${number(done)} of ${number(data.max_steps)} steps`, data.eta_seconds ? `, about ${number(Math.ceil(data.eta_seconds / 60))} minutes to go` : ""),

@@ -1,15 +1,15 @@
 // Spending: every dollar, bound and actual, by environment and by evaluation, run and judge.
 
-import { get } from "./app.js";
 import { shareBar } from "./charts.js";
 import { ago, badge, dollars, h, number, section, sortable, tile, tiles } from "./dom.js";
+import { get } from "./shell.js";
 
 export async function all() {
   const data = await get("spend");
   const total = data.total, most = Math.max(1e-9, ...data.environments.map((one) => one.counted));
   return {
     title: "Spend",
-    seen: data,
+    data: data,
     refresh: 15,
     content: [
       tiles(

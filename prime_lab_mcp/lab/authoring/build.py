@@ -41,8 +41,10 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.datasets.column_choice import metadata_columns
+from prime_lab_mcp.lab.datasets.golds import normalised_text
 from prime_lab_mcp.lab.datasets.inspection import Inspection
-from prime_lab_mcp.lab.datasets.metadata import metadata_columns
+from prime_lab_mcp.lab.datasets.scan import ScannedSplit
 
 
 @contextmanager
@@ -95,32 +97,44 @@ def build_environment(
     inspection: Inspection,
     task: str | None,
     labels: Sequence[str],
+    third: ScannedSplit | None = None,
 ) -> BuiltEnvironment:
-    """Write the package into `target`. The inspection must have a prompt, and an answer where the format has one."""
-    constants = _constants(inspection, task, labels)
+    """Write the package into `target`. The inspection must have a prompt, and an answer where the format has one.
+
+    `third` is a split that becomes the environment's split `test`. Its questions are in no other split.
+    """
+    constants = _constants(inspection, task, labels) | {"TEST_SPLIT": third.name if third else None}
     _refuse_too_big(inspection)
     table = inspection.table
     columns = metadata_columns(table.main.rows, _columns_in_use(inspection))
     constants["METADATA_COLUMNS"] = columns
     read = with_metadata(template_row_reader(kind.answers or kind.base, constants), columns)
-    held = table.held.rows if table.held else None
-    train, out, dropped = split_rows(table.main.rows, held, read)
+    held_out = table.held_out.rows if table.held_out else None
+    train, out, dropped = split_rows(table.main.rows, held_out, read)
+    tests = split_rows(third.rows, (), read)[0] if third is not None else []
+    asked = {normalised_text(row["question"]) for row in tests}
+    train, out = ([row for row in rows if normalised_text(row["question"]) not in asked] for rows in (train, out))
     findings = tuple(dropped.findings())
     if dropped.hopeless or not train:
-        return BuiltEnvironment({}, findings or (_nothing_left(dropped),))
+        return BuiltEnvironment({}, findings or (_no_rows_finding(dropped),))
     packaged = table.origin == "files"
     fit = TemplateChanges(names, constants, description=f"Tasks made of {_one_line(table.id)}.")
     dataset = _files_section(inspection, names, len(train), len(out)) if packaged else _hub_section(inspection)
+    if third is not None:
+        dataset += f"\nSplit `{_one_line(third.name)}` is the environment's third split, `test`."
     dataset += _metadata_text(columns, kind)
     _write(kind, target, fit, dataset, packaged=packaged)
     if packaged:
-        _write_rows(target / names.module / "data", train=as_jsonl(train), eval=as_jsonl(out))
-        return BuiltEnvironment({"train": len(train), "eval": len(out)}, findings, columns)
+        packed = {"train": train, "eval": out} | ({"test": tests} if third is not None else {})
+        _write_rows(target / names.module / "data", **{split: as_jsonl(rows) for split, rows in packed.items()})
+        return BuiltEnvironment({split: len(rows) for split, rows in packed.items()}, findings, columns)
     return BuiltEnvironment({name: rows for name, rows in table.splits if rows is not None}, findings, columns)
 
 
 def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task: str | None) -> BuiltEnvironment:
-    """Write the template with its sample rows, which the author replaces with real ones."""
+    """Write the template with its sample rows or its own generator, which the author replaces with real ones."""
+    if kind.generates:
+        return _build_generator(kind, target, names, task)
     section = f"Made-up examples in `{names.module}/data/`, to be replaced by real rows of the same shape."
     constants: dict[str, ConstantValue] = {"INSTRUCTION": task} if task else {}
     _write(kind, target, TemplateChanges(names, constants), section, packaged=True)
@@ -134,6 +148,20 @@ def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task:
         f"Replace the lines of {names.module}/data/train.jsonl and eval.jsonl by your own of the same shape.",
     )
     return BuiltEnvironment({split: text.count("\n") for split, text in texts.items()}, (finding,))
+
+
+def _build_generator(kind: EnvironmentKind, target: Path, names: PackageNames, task: str | None) -> BuiltEnvironment:
+    own = template_own_names(kind.base)
+    section = rename_text(section_of((kind.base / "README.md").read_text(encoding="utf-8"), "Dataset"), own, names)
+    constants: dict[str, ConstantValue] = {"INSTRUCTION": task} if task else {}
+    _write(kind, target, TemplateChanges(names, constants), section, packaged=True)
+    finding = Finding(
+        "sample-rows",
+        "warning",
+        "the environment makes the template's own tasks, not the user's",
+        f"Replace what {names.module}/generator.py makes with edit_environment, and describe it in README.md.",
+    )
+    return BuiltEnvironment({}, (finding,))
 
 
 def _columns_in_use(inspection: Inspection) -> set[str]:
@@ -150,7 +178,7 @@ def _constants(inspection: Inspection, task: str | None, labels: Sequence[str]) 
         "CONFIG": table.config,
         "REVISION": table.revision or "",
         "TRAIN_SPLIT": table.main.name,
-        "EVAL_SPLIT": table.held.name if table.held else None,
+        "EVAL_SPLIT": table.held_out.name if table.held_out else None,
         "PROMPT_COLUMNS": inspection.prompt.columns if inspection.prompt else (),
         "ANSWER_COLUMN": answer.path if answer else "",
         "OPTION_COLUMNS": inspection.option_columns,
@@ -168,15 +196,15 @@ def _constants(inspection: Inspection, task: str | None, labels: Sequence[str]) 
 def _write(kind: EnvironmentKind, target: Path, fit: TemplateChanges, dataset: str, *, packaged: bool) -> None:
     """Write the files of the base template; some kinds take their answer modules from another template."""
     base = kind.base
-    chosen, theirs = _chosen(base, packaged), []
+    files, theirs = _template_files(base, packaged), []
     sections = {"Dataset": dataset}
     if kind.answers is not None:
-        chosen = [f for f in chosen if f not in _pure(base)]
-        theirs = [f for f in _chosen(kind.answers, packaged) if f in _pure(kind.answers)]
+        files = [f for f in files if f not in _pure(base)]
+        theirs = [f for f in _template_files(kind.answers, packaged) if f in _pure(kind.answers)]
         form = section_of((kind.answers / "README.md").read_text(encoding="utf-8"), "Input and output")
         sections["Input and output"] = rename_text(form, template_own_names(kind.answers), fit.names)
     loads = [
-        path for root, of in ((base, chosen), (kind.answers or base, theirs)) for f in of if _loads(path := root / f)
+        path for root, of in ((base, files), (kind.answers or base, theirs)) for f in of if _loads(path := root / f)
     ]
     fit = replace(
         fit,
@@ -187,12 +215,12 @@ def _write(kind: EnvironmentKind, target: Path, fit: TemplateChanges, dataset: s
         more_requirements=_more_requirements(kind),
         drop_requirements=frozenset() if loads else frozenset({"datasets"}),
     )
-    instantiate_template(base, target, fit, only=chosen)
+    instantiate_template(base, target, fit, only=files)
     if kind.answers is not None:
         instantiate_template(kind.answers, target, fit, only=theirs)
 
 
-def _chosen(template: Path, packaged: bool) -> list[str]:
+def _template_files(template: Path, packaged: bool) -> list[str]:
     """The template files that are needed, by whether rows are packaged or come from the Hub."""
     module = template_own_names(template).module
     unneeded = {f"{module}/{name}" for name in (*_ROW_FILES, *(() if packaged else ("rows.py",)))}
@@ -254,7 +282,7 @@ def _write_rows(folder: Path, **texts: str) -> None:
 
 
 def _refuse_too_big(inspection: Inspection) -> None:
-    for scanned in (inspection.table.main, inspection.table.held):
+    for scanned in (inspection.table.main, inspection.table.held_out):
         if inspection.table.origin == "files" and scanned is not None and len(scanned.rows) < scanned.scanned:
             raise BadInput(
                 f"the split {quote(scanned.name, 60)} is too big to be packaged with an environment",
@@ -292,26 +320,26 @@ def _metadata_text(columns: Sequence[str], kind: EnvironmentKind) -> str:
 def _hub_section(inspection: Inspection) -> str:
     table = inspection.table
     config = f", config `{_one_line(table.config)}`" if table.config else ""
-    held = (
-        f"`{_one_line(table.held.name)}`"
-        if table.held
+    held_out = (
+        f"`{_one_line(table.held_out.name)}`"
+        if table.held_out
         else "a tenth of the same split, chosen by a hash of the question"
     )
     return (
         f"`{_one_line(table.id)}` on the Hugging Face Hub{config}, at commit `{table.revision}`.\n"
-        f"Split `{_one_line(table.main.name)}` to train on; held out: {held}.\n{_columns(inspection)}"
+        f"Split `{_one_line(table.main.name)}` to train on; held out: {held_out}.\n{_columns(inspection)}"
     )
 
 
-def _files_section(inspection: Inspection, names: PackageNames, train: int, held: int) -> str:
+def _files_section(inspection: Inspection, names: PackageNames, train: int, held_out: int) -> str:
     return (
         f"Made from `{_one_line(inspection.table.id)}` and packaged: {train:,} questions to train on in\n"
-        f"`{names.module}/data/train.jsonl`, {held:,} held out in `{names.module}/data/eval.jsonl`.\n"
+        f"`{names.module}/data/train.jsonl`, {held_out:,} held out in `{names.module}/data/eval.jsonl`.\n"
         f"{_columns(inspection)}"
     )
 
 
-def _nothing_left(dropped: DroppedRows) -> Finding:
+def _no_rows_finding(dropped: DroppedRows) -> Finding:
     return Finding(
         "no-rows",
         "blocker",

@@ -77,14 +77,14 @@ PackagedExample = Mapping[str, Any]
 
 @dataclass(slots=True)
 class DroppedRows:
-    """Rows that were left out, by reason. `shown` holds examples of unreadable rows."""
+    """Rows that were left out, by reason. `examples` holds some unreadable rows."""
 
     of: int = 0
     unreadable: int = 0
     conflicting: int = 0
     repeated: int = 0
     leaked: int = 0
-    shown: list[dict[str, Any]] = field(default_factory=list)
+    examples: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -102,7 +102,7 @@ class DroppedRows:
                 f"the template cannot read {self.unreadable:,} of {count(self.of, 'row')}: no question, or no answer "
                 "of its form.",
                 "Name the columns (prompt_column, answer_column) or another template; inspect_dataset shows what fits.",
-                rows=tuple(self.shown),
+                rows=tuple(self.examples),
             )
             return
         reasons = {
@@ -118,12 +118,12 @@ class DroppedRows:
                 "warning",
                 f"{count(self.total, 'row')} of the dataset did not go into the environment: {reasons_text}.",
                 "Nothing to do, unless more were left out than you expect; then mend the dataset and create it again.",
-                rows=tuple(self.shown),
+                rows=tuple(self.examples),
             )
 
 
 def split_rows(
-    train: Iterable[RawRow], held: Iterable[RawRow] | None, read: RowReader
+    train: Iterable[RawRow], held_out: Iterable[RawRow] | None, read: RowReader
 ) -> tuple[list[PackagedExample], list[PackagedExample], DroppedRows]:
     """Training and held-out examples, shuffled with a seed.
 
@@ -132,8 +132,8 @@ def split_rows(
     dropped = DroppedRows()
     unique = _clean(train, read, dropped)
     chance = random.Random(SPLIT_SEED)
-    if held is not None:
-        out = _clean(held, read, dropped)
+    if held_out is not None:
+        out = _clean(held_out, read, dropped)
         both = unique.keys() & out.keys()
         dropped.leaked += len(both)
         inside = [e for k, e in unique.items() if k not in both]
@@ -142,8 +142,12 @@ def split_rows(
     examples = list(unique.values())
     chance.shuffle(examples)
     number = min(MOST_HELD_OUT, max(1, int(len(examples) * HELD_OUT_SHARE))) if len(examples) > 1 else 0
-    chosen = _spread(examples, number)
-    return [e for n, e in enumerate(examples) if n not in chosen], [examples[n] for n in sorted(chosen)], dropped
+    chosen_rows = _spread(examples, number)
+    return (
+        [e for n, e in enumerate(examples) if n not in chosen_rows],
+        [examples[n] for n in sorted(chosen_rows)],
+        dropped,
+    )
 
 
 def _spread(examples: list[PackagedExample], number: int) -> set[int]:
@@ -160,8 +164,8 @@ def _clean(rows: Iterable[RawRow], read: RowReader, dropped: DroppedRows) -> dic
         row = _read(read, raw)
         if row is None:
             dropped.unreadable += 1
-            if len(dropped.shown) < _LISTED:
-                dropped.shown.append({"row": index, "value": quote(json.dumps(raw, ensure_ascii=False), 200)})
+            if len(dropped.examples) < _LISTED:
+                dropped.examples.append({"row": index, "value": quote(json.dumps(raw, ensure_ascii=False), 200)})
             continue
         key = golds.normalised_text(row["question"])
         if key not in unique:

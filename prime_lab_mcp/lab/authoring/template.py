@@ -28,7 +28,9 @@ from prime_lab_mcp.lab.interpreter import Api
 
 BUILT_IN_TASKSETS = frozenset({"harbor", "nemo_gym", "openenv", "textarena"})
 """Tasksets of verifiers 0.4.0, which verifiers finds before an environment of the same name."""
-_TAKEN = frozenset({"verifiers", "datasets", "prime", "prime_cli", "mcp", "openai", "numpy", "tests", "test", "data"})
+_RESERVED = frozenset(
+    {"verifiers", "datasets", "prime", "prime_cli", "mcp", "openai", "numpy", "tests", "test", "data"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def package_names(name: str) -> PackageNames:
     module = name.replace("-", "_").lower()
     if (
         module in BUILT_IN_TASKSETS
-        or module in _TAKEN
+        or module in _RESERVED
         or module in sys.stdlib_module_names
         or keyword.iskeyword(module)
     ):
@@ -72,6 +74,11 @@ class EnvironmentKind:
     api: Api
     base: Path
     answers: Path | None = None
+
+    @property
+    def generates(self) -> bool:
+        """Whether the template makes its tasks itself, so that it has no rows and takes no dataset."""
+        return not (self.base / template_own_names(self.base).module / "rows.py").is_file()
 
 
 def template_names(templates: Path) -> list[str]:
@@ -119,7 +126,7 @@ def instantiate_template(
 ) -> list[str]:
     """Write the fitted package, or `only` some of its files, into `target`. Returns the written paths."""
     own = template_own_names(template)
-    written = []
+    paths = []
     for relative in template_files(template):
         path = template / relative
         if only is not None and relative not in only:
@@ -128,8 +135,8 @@ def instantiate_template(
         text = _fitted(relative, path.read_text(encoding="utf-8"), own, fit)
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         (target / place).write_text(text, encoding="utf-8")
-        written.append(place)
-    return written
+        paths.append(place)
+    return paths
 
 
 def template_own_names(template: Path) -> PackageNames:

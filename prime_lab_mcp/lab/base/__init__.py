@@ -9,6 +9,7 @@ ENTRY = (
     "errors",
     "handover",
     "load_deadline",
+    "named_credentials",
     "process",
     "report",
     "settings",

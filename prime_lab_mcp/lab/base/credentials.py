@@ -24,6 +24,9 @@ _URL_SAFE = re.compile(r"[A-Za-z0-9_-]*")
 _DOTTED = re.compile(r"[A-Za-z0-9_.-]*")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]*")
 _BEARER = re.compile(r"[A-Za-z0-9._~+/=-]*")
+_PATH = re.compile(r"[A-Za-z0-9/_-]*")
+_HEX = re.compile(r"[0-9a-f]+")
+_MIXED = re.compile(r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d).+")
 _QUERY = re.compile(r"[^\s&\"'\\]*")
 
 _PLACEHOLDER = re.compile(r"example|placeholder|your|redacted|dummy|\.\.\.|x{4,}|\*{4,}|0{8,}|1234567|abcdefgh", re.I)
@@ -57,7 +60,7 @@ class Format:
 
     def is_complete(self, body: str) -> bool:
         """True if the issuer may have issued this credential; False for placeholders and for words."""
-        return self._fits(body, self.least) and (self.letters or _looks_random(body)) and not _is_placeholder(body)
+        return self._fits(body, self.least) and (self.letters or _looks_random(body)) and not is_placeholder(body)
 
     def is_redacted(self, body: str) -> bool:
         """True if a report must not show this credential, including shortened and made-up ones."""
@@ -76,7 +79,8 @@ def _looks_random(body: str) -> bool:
     return any(c.isdigit() for c in body) or len(_PAIRS.findall(body)) >= 4
 
 
-def _is_placeholder(body: str) -> bool:
+def is_placeholder(body: str) -> bool:
+    """True if a text stands in the place of a credential."""
     return len(set(body)) < 2 or _PLACEHOLDER.search(body) is not None
 
 
@@ -103,7 +107,7 @@ FORMATS: tuple[Format, ...] = (
         _WORD_DASH,
         20,
     ),
-    Format("Slack webhook", ("hooks.slack.com/services/",), re.compile(r"[A-Za-z0-9/]*"), 40),
+    Format("Slack webhook", ("hooks.slack.com/services/",), _PATH, 40),
     Format("Stripe key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "sk_prod_", "rk_prod_", "whsec_"), _WORD, 16),
     Format("Twilio key", ("SK",), _WORD, 32, 32, re.compile(r"[0-9a-f]+")),
     Format("SendGrid key", ("SG.",), _DOTTED, 60, 80, re.compile(r"[\w-]{16,24}\.[\w-]{40,50}")),
@@ -130,6 +134,29 @@ FORMATS: tuple[Format, ...] = (
     Format("Linear key", ("lin_api_",), _WORD, 40, 40),
     Format("Notion token", ("ntn_",), _WORD, 40),
     Format("age key", ("AGE-SECRET-KEY-1",), _WORD, 58, 58),
+    Format("Fireworks key", ("fw_",), _WORD, 22, 30),
+    Format("ElevenLabs key", ("sk_",), _WORD, 48, 48, _HEX),
+    Format("RunPod key", ("rpa_",), _WORD, 40, 60),
+    Format("Modal key", ("ak-", "as-"), _WORD, 22, 22, _MIXED),
+    Format("Postman key", ("PMAK-",), _WORD_DASH, 50, 70),
+    Format("Atlassian token", ("ATATT3",), re.compile(r"[A-Za-z0-9_=-]*"), 150),
+    Format("Bitbucket token", ("ATBB",), _WORD, 28, 40),
+    Format("Figma token", ("figd_",), _URL_SAFE, 38),
+    Format("Airtable token", ("pat",), _DOTTED, 79, 79, re.compile(r"[A-Za-z0-9]{14}\.[0-9a-f]{64}")),
+    Format("HubSpot token", ("pat-na1-", "pat-eu1-"), _WORD_DASH, 36, 36),
+    Format("Doppler token", ("dp.pt.", "dp.st.", "dp.ct.", "dp.sa."), _DOTTED, 40),
+    Format("PlanetScale token", ("pscale_tkn_", "pscale_oauth_", "pscale_pw_"), _URL_SAFE, 32),
+    Format("New Relic key", ("NRAK-",), _WORD, 27, 27),
+    Format("Square token", ("sq0atp-", "sq0csp-"), _URL_SAFE, 22),
+    Format("E2B key", ("e2b_",), _WORD, 40, 40, _HEX),
+    Format("Daytona key", ("dtn_",), _WORD, 64, 64, _HEX),
+    Format("Jina key", ("jina_",), _URL_SAFE, 40),
+    Format("Voyage key", ("pa-",), _URL_SAFE, 43, 43, _MIXED),
+    Format("Firecrawl key", ("fc-",), _WORD, 32, 32, _HEX),
+    Format("Mailgun key", ("key-",), _WORD, 32, 32, _HEX),
+    Format("Fly token", ("fm2_", "fm1r_"), re.compile(r"[A-Za-z0-9+/=_-]*"), 40),
+    Format("Anyscale key", ("esecret_",), _WORD, 24),
+    Format("Discord webhook", ("discord.com/api/webhooks/", "discordapp.com/api/webhooks/"), _PATH, 70),
     Format("JSON web token", ("eyJ",), _DOTTED, 40, 20_000, re.compile(r"[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}")),
 )
 """Credentials that are recognised by their own text."""
@@ -197,7 +224,7 @@ def find(text: str) -> Iterator[Credential]:
         if (
             len(body) >= 8
             and _looks_random(body)
-            and not _is_placeholder(body)
+            and not is_placeholder(body)
             and body.lower() not in _DEFAULT_PASSWORDS
         ):
             yield Credential("password in an address", _PROTOCOL, start, end)
@@ -276,7 +303,7 @@ def _assigned(text: str) -> Iterator[Credential]:
                     if (
                         least <= len(body) <= most
                         and (shape is None or shape.fullmatch(body))
-                        and not _is_placeholder(body)
+                        and not is_placeholder(body)
                     ):
                         yield Credential(kind, name, sign.end(), sign.end() + len(body))
                     after = sign.end() + len(body)

@@ -13,7 +13,7 @@ from pathlib import Path
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
 
-UNDECIDED: frozenset[Code] = frozenset({"confined", "data-unreachable", "wheel-not-checked"})
+UNDECIDED: frozenset[Code] = frozenset({"confined", "data-unreachable", "python-missing", "wheel-not-checked"})
 """Codes of what this machine could not do for the user's environment. They prove nothing about the environment, so a
 verdict that rests on them alone is inconclusive, whether the code came as an error or as a finding."""
 

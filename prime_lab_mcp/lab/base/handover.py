@@ -40,9 +40,10 @@ class PlantedPath(LabError):
 
 
 def open_below(folder: Path, path: str) -> BufferedReader:
-    """Open a file below `folder` for reading. The last component of `folder` and all below are no links.
+    """Open the file `path` below `folder` for reading, and follow no symbolic link.
 
-    Raises PlantedPath, and FileNotFoundError where nothing is.
+    Raises PlantedPath if the last component of `folder` or any component of `path` is a link, or if the file is no
+    regular file. Raises FileNotFoundError if there is no such file.
     """
     with _parent(folder, path) as (parent, name):
         try:

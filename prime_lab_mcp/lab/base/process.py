@@ -200,6 +200,7 @@ async def run(
     timeout: float,
     output_limit: int = 1_000_000,
     on_line: Callable[[str], None] | None = None,
+    stdin: int = subprocess.DEVNULL,
 ) -> CompletedProcess:
     """Run a program to its end. A non-zero exit code is a result, not an error.
 
@@ -208,7 +209,7 @@ async def run(
     """
     started = anyio.current_time()
     out, err = _Tail(output_limit, on_line), _Tail(output_limit)
-    async with await spawn(argv, cwd=cwd, env=env) as child:
+    async with await spawn(argv, cwd=cwd, env=env, stdin=stdin) as child:
         with anyio.move_on_after(timeout) as clock:
             code = await _end(child, out, err)
         if clock.cancelled_caught:

@@ -59,6 +59,8 @@ class Unmet:
     detail: str
     arguments: Json | None = None
     """Arguments of the call that proves it, where they are known."""
+    instead: Next | None = None
+    """The call to make where `tool` alone would say the same again."""
 
     def as_json(self) -> dict[str, Any]:
         result: dict[str, Any] = {"tool": self.tool, "why": self.why, "detail": self.detail}

@@ -33,6 +33,8 @@ class Settings:
     endpoints: tuple[NamedEndpoint, ...] = ()
     """Endpoints that a person named (`--endpoint`, `endpoints.toml`). A tool call names them, and nothing else gets a
     key besides the presets."""
+    notify: str | None = None
+    """The command or URL that gets alerts (`--notify`), as the person wrote it."""
     templates: Path = Path()
     """Folder of the template packages (resources/templates)."""
 

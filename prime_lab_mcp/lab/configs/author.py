@@ -21,12 +21,13 @@ from prime_lab_mcp.lab.base.errors import BadInput, LabError
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs import registry
+from prime_lab_mcp.lab.configs.component_files import read_older_config
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, read_config, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, price_per_hour
 from prime_lab_mcp.lab.configs.draft import ConfigLineage, same_but_for_date
 from prime_lab_mcp.lab.configs.evidence import gather_context_of_sources, known_schemas
-from prime_lab_mcp.lab.configs.make import MadeConfig, chosen_values, make_config, with_extra
-from prime_lab_mcp.lab.configs.migrate.meaning import meaning_findings
+from prime_lab_mcp.lab.configs.make import ConfigProposal, proposal_changes, propose_config, with_extra
+from prime_lab_mcp.lab.configs.migrate.findings import migration_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, LineageHeader, read_header
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
@@ -77,7 +78,7 @@ class ConfigRequest:
 
 @dataclass(frozen=True, slots=True)
 class WrittenConfig:
-    """A config on disk. `existed`: the identical config existed already."""
+    """A config on disk. `existed` is True if the identical config was there already."""
 
     config: TrainingConfig
     relative: str
@@ -86,7 +87,7 @@ class WrittenConfig:
     based_on: str | None
     changes: tuple[KeyChange, ...]
     findings: tuple[Finding, ...]
-    made: MadeConfig
+    proposal: ConfigProposal
     price_per_hour: float | None
     """US dollars per hour for all GPUs."""
     price_per_gpu_hour: float | None = None
@@ -94,7 +95,7 @@ class WrittenConfig:
     @property
     def hardware(self) -> str:
         """The GPUs as the registry names them."""
-        return self.made.plan.hardware_summary
+        return self.proposal.plan.hardware_summary
 
     @property
     def environment_versions(self) -> tuple[str, ...]:
@@ -111,7 +112,7 @@ class _Inputs:
     """Everything that determines the written file."""
 
     request: ConfigRequest
-    asked: ConfigChoices
+    choices: ConfigChoices
     base: TrainingConfig | None
     pins: Mapping[str, str]
     context: ConfigContext
@@ -130,37 +131,42 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit |
     registry_path = lab.workspace.resolve(registry.REGISTRY)
     registry.load_registry(registry_path)
     request.refuse_ratios()
-    base = read_config(lab.workspace.resolve(request.based_on, must_exist=True)) if request.based_on else None
+    base = _older(lab, request.based_on) if request.based_on else None
     resolved = [await resolve_source(lab, name, request.choices) for name in request.environments]
     sources = tuple(_source(r, request, index) for index, r in enumerate(resolved))
-    asked = with_extra(replace(request.choices, sources=sources), request.extra)
+    choices = with_extra(replace(request.choices, sources=sources), request.extra)
     pins: dict[str, str] = {}
     if base is not None and not resolved:
-        named = dict.fromkeys(s.id for s in migrate_config(base, asked.target).choices.sources if s.id)
-        resolved = [await resolve_source(lab, id, asked, lenient=True) for id in named]
-        pins = {old: new.id for old, new in zip(named, resolved, strict=True)}
-        asked = replace(asked, env_args=request.env_args, held_out=_held_out(request, base, resolved))
-    context = await _gathered_context(lab, asked, resolved, base)
-    asked = replace(asked, sources=tuple(_with_recorded_facts(s, context, request) for s in asked.sources))
+        ids = dict.fromkeys(s.id for s in migrate_config(base, choices.target).choices.sources if s.id)
+        resolved = [await resolve_source(lab, id, choices, lenient=True) for id in ids]
+        pins = {old: new.id for old, new in zip(ids, resolved, strict=True)}
+        choices = replace(choices, env_args=request.env_args, held_out=_held_out(request, base, resolved))
+    context = await _gathered_context(lab, choices, resolved, base)
+    choices = replace(choices, sources=tuple(_with_recorded_facts(s, context, request) for s in choices.sources))
     name = request.name or _name(resolved, base)
     require_config_name(name)
     proofs = {r.id: r.proof for r in resolved}
-    inputs = _Inputs(request, asked, base, pins, context, tuple(f for r in resolved for f in r.findings), proofs)
+    inputs = _Inputs(request, choices, base, pins, context, tuple(f for r in resolved for f in r.findings), proofs)
     if base is not None and (changed := registry.drift_finding(registry_path, base)) is not None:
         inputs = replace(inputs, findings=(*inputs.findings, changed))
     if fit is not None:
         fitted = partial(_tried, lab, inputs, name, today)
-        inputs = replace(inputs, asked=await anyio.to_thread.run_sync(fit, asked, fitted, context.models))
+        inputs = replace(inputs, choices=await anyio.to_thread.run_sync(fit, choices, fitted, context.models))
     with registry.locked_registry(registry_path) as locked:
         return _write(locked, lab, inputs, name, today)
 
 
-def _tried(lab: Lab, inputs: _Inputs, name: str, today: date, asked: ConfigChoices) -> TrainingConfig:
+def _older(lab: Lab, based_on: str) -> TrainingConfig:
+    """The older config of a call. Raises BadInput."""
+    return read_older_config(lab.workspace.resolve(based_on, must_exist=True), based_on)
+
+
+def _tried(lab: Lab, inputs: _Inputs, name: str, today: date, choices: ConfigChoices) -> TrainingConfig:
     """The config of these choices, which is not written."""
-    made = make_config(asked, inputs.context, name, inputs.base, inputs.pins)
-    lineage = ConfigLineage(name, 1, today, asked.target, tuple(dict.fromkeys(_ids(made))), None, None, ())
+    proposal = propose_config(choices, inputs.context, name, inputs.base, inputs.pins)
+    lineage = ConfigLineage(name, 1, today, choices.target, tuple(dict.fromkeys(_ids(proposal))), None, None, ())
     path = lab.workspace.resolve(f"{CONFIG_FOLDER}/{name}.toml")
-    return finish_text(made.draft, lineage, path, inputs.base)[1]
+    return finish_text(proposal.draft, lineage, path, inputs.base)[1]
 
 
 def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str, today: date) -> WrittenConfig:
@@ -173,21 +179,21 @@ def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str
         version += 1
         stem = name if version == 1 else f"{name}-v{version}"
         path = lab.workspace.resolve(f"{CONFIG_FOLDER}/{stem}.toml")
-        if locked.taken(name, version, f"{CONFIG_FOLDER}/{stem}.toml"):
+        if locked.is_taken(name, version, f"{CONFIG_FOLDER}/{stem}.toml"):
             continue
-        made = make_config(inputs.asked, inputs.context, stem, base, inputs.pins)
+        proposal = propose_config(inputs.choices, inputs.context, stem, base, inputs.pins)
         if base is not None:
-            made = _rebase_env_files(made, base.path.parent, path.parent)
-        environments = tuple(dict.fromkeys(_ids(made)))
+            proposal = _rebase_env_files(proposal, base.path.parent, path.parent)
+        environments = tuple(dict.fromkeys(_ids(proposal)))
         notes, earlier = inputs.request.notes, header.lines()
-        lineage = ConfigLineage(stem, version, today, inputs.asked.target, environments, based_on, notes, earlier)
-        text, config = finish_text(made.draft, lineage, path, base)
+        lineage = ConfigLineage(stem, version, today, inputs.choices.target, environments, based_on, notes, earlier)
+        text, config = finish_text(proposal.draft, lineage, path, base)
         _require_known_keys(lab, config, inputs)
         relative = path.relative_to(root).as_posix()
         if not path.exists():
             break
         if same_but_for_date(_present(path), text):
-            return _written(read_config(path), relative, version, True, relative_base, made, inputs)
+            return _written_config(read_config(path), relative, version, True, relative_base, proposal, inputs)
     registry.replace_text(path, text)
     entry = registry.RegistryEntry(
         name=name,
@@ -195,7 +201,7 @@ def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str
         path=relative,
         created=today.isoformat(),
         model=config.model,
-        target=inputs.asked.target,
+        target=inputs.choices.target,
         environments=environments,
         sha256=config.sha256,
         based_on=relative_base,
@@ -207,30 +213,30 @@ def _write(locked: registry.LockedRegistry, lab: Lab, inputs: _Inputs, name: str
     if base is not None and relative_base and header.version:
         locked.add_older(base, relative_base, header, environments)
     locked.add(entry)
-    return _written(config, relative, version, False, relative_base, made, inputs)
+    return _written_config(config, relative, version, False, relative_base, proposal, inputs)
 
 
 def _require_known_keys(lab: Lab, config: TrainingConfig, inputs: _Inputs) -> None:
     """Check that each source's tables fit the classes that are known to judge them in the run. Raises BadInput."""
     context = ConfigContext(shapes=known_schemas(lab, config, inputs.proofs))
     for rule in (taskset_keys, environment_keys, harness_keys):
-        for found in rule(config, context):
-            if found.severity != "blocker":
+        for finding in rule(config, context):
+            if finding.severity != "blocker":
                 continue
             older = ""
             if inputs.base is not None and not inputs.request.environments:
                 name = inputs.base.path.name
                 older = f" Correct {name} if it stands there, or pass environments=[...] to write the sources anew."
-            raise BadInput(found.message, fix=found.fix + older, code=found.code, where=found.where)
+            raise BadInput(finding.message, fix=finding.fix + older, code=finding.code, where=finding.where)
 
 
-def _written(
+def _written_config(
     config: TrainingConfig,
     relative: str,
     version: int,
     existed: bool,
     based_on: str | None,
-    made: MadeConfig,
+    proposal: ConfigProposal,
     inputs: _Inputs,
 ) -> WrittenConfig:
     models = inputs.context.models
@@ -242,25 +248,29 @@ def _written(
         version=version,
         existed=existed,
         based_on=based_on,
-        changes=made.changes if based_on else chosen_values(made),
-        findings=(*inputs.findings, *meaning_findings(made.changes), *advise_on_config(made, config, context)),
-        made=made,
+        changes=proposal.changes if based_on else proposal_changes(proposal),
+        findings=(
+            *inputs.findings,
+            *migration_findings(proposal.changes),
+            *advise_on_config(proposal, config, context),
+        ),
+        proposal=proposal,
         price_per_hour=price_per_hour(config, context),
         price_per_gpu_hour=price,
     )
 
 
 async def _gathered_context(
-    lab: Lab, asked: ConfigChoices, resolved: list[ResolvedSource], base: TrainingConfig | None
+    lab: Lab, choices: ConfigChoices, resolved: list[ResolvedSource], base: TrainingConfig | None
 ) -> ConfigContext:
-    model = asked.model or (base.model if base else DEFAULT_MODEL)
+    model = choices.model or (base.model if base else DEFAULT_MODEL)
     proofs = {r.id: r.proof for r in resolved}
-    return gather_context_of_sources(lab, proofs, model, None, await _models(lab, asked))
+    return gather_context_of_sources(lab, proofs, model, None, await _models(lab, choices))
 
 
-async def _models(lab: Lab, asked: ConfigChoices) -> PlatformModels | None:
+async def _models(lab: Lab, choices: ConfigChoices) -> PlatformModels | None:
     """The platform's models; None where the platform does not answer or the config is not for it."""
-    if asked.target != "hosted":
+    if choices.target != "hosted":
         return None
     try:
         return await lab.prime.models()
@@ -279,19 +289,19 @@ def _source(resolved: ResolvedSource, request: ConfigRequest, index: int) -> Sou
 
 def _with_recorded_facts(source: SourceChoice, context: ConfigContext, request: ConfigRequest) -> SourceChoice:
     """The source with what its check recorded: most turns of a rollout, secrets, and keys of held-out tasks."""
-    found = context.each.get(source.id, SourceMeasurement())
-    asked = source.args.get("max_turns")
-    turns = asked if isinstance(asked, int) and asked > 0 else found.turns
-    held_out = source.held_out or (found.held_out if request.held_out is None else None)
-    return replace(source, turns=turns or source.turns, secrets=found.secrets, held_out=held_out)
+    measurement = context.each.get(source.id, SourceMeasurement())
+    max_turns = source.args.get("max_turns")
+    turns = max_turns if isinstance(max_turns, int) and max_turns > 0 else measurement.turns
+    held_out = source.held_out or (measurement.held_out if request.held_out is None else None)
+    return replace(source, turns=turns or source.turns, secrets=measurement.secrets, held_out=held_out)
 
 
-def _held_out(request: ConfigRequest, base: TrainingConfig, found: list[ResolvedSource]) -> Mapping[str, Any] | None:
+def _held_out(request: ConfigRequest, base: TrainingConfig, resolved: list[ResolvedSource]) -> Mapping[str, Any] | None:
     """Taskset keys for the eval sources of a migrated config; None keeps the keys that it has."""
     if request.held_out is not None or base.eval_sources or isinstance(base.at("eval.env"), list):
         return request.held_out
-    keys = [held_out_keys(r.folder) for r in found if r.folder is not None]
-    return keys[0] if keys and len(keys) == len(found) and all(k == keys[0] for k in keys) else None
+    keys = [held_out_keys(r.folder) for r in resolved if r.folder is not None]
+    return keys[0] if keys and len(keys) == len(resolved) and all(k == keys[0] for k in keys) else None
 
 
 def _name(resolved: list[ResolvedSource], base: TrainingConfig | None) -> str:
@@ -304,28 +314,28 @@ def _safe(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:60] or "config"
 
 
-def _rebase_env_files(made: MadeConfig, old: Path, new: Path) -> MadeConfig:
+def _rebase_env_files(proposal: ConfigProposal, old: Path, new: Path) -> ConfigProposal:
     """Make `env_files` relative to the new path of the config, because `prime train` stops at a missing one."""
     changes = []
     for key in ("env_file", "env_files"):
-        value = made.draft.get(key)
+        value = proposal.draft.get(key)
         files = [f for f in (value if isinstance(value, list) else [value]) if isinstance(f, str)]
         if not files:
             continue
-        there = [os.path.relpath(old / f, new) for f in files if (old / f).is_file()]
-        made.draft.pop(key)
-        if there:
-            made.draft.put("env_files", there, "moved with the file; WANDB_API_KEY and HF_TOKEN only")
-        if len(there) < len(files):
+        moved_paths = [os.path.relpath(old / f, new) for f in files if (old / f).is_file()]
+        proposal.draft.pop(key)
+        if moved_paths:
+            proposal.draft.put("env_files", moved_paths, "moved with the file; WANDB_API_KEY and HF_TOKEN only")
+        if len(moved_paths) < len(files):
             changes.append(
                 KeyChange(key, "dropped what is missing", "no such file beside the older config", str(files))
             )
-    return replace(made, changes=(*made.changes, *changes))
+    return replace(proposal, changes=(*proposal.changes, *changes))
 
 
-def _ids(made: MadeConfig) -> list[str]:
-    found = made.draft.get("orchestrator.train.source") or []
-    return [str(s["env"]["taskset"]["id"]) for s in found if isinstance(s, dict) and "taskset" in s.get("env", {})]
+def _ids(proposal: ConfigProposal) -> list[str]:
+    entries = proposal.draft.get("orchestrator.train.source") or []
+    return [str(s["env"]["taskset"]["id"]) for s in entries if isinstance(s, dict) and "taskset" in s.get("env", {})]
 
 
 def _present(path: Path) -> str:
@@ -335,20 +345,21 @@ def _present(path: Path) -> str:
         return ""
 
 
-def advise_on_config(made: MadeConfig, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    yield from _renderer(made, context)
-    yield from _hardware(made, context)
+def advise_on_config(proposal: ConfigProposal, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Findings that advise on a written config: its renderer, hardware, unmeasured environments and curriculum."""
+    yield from _renderer(proposal, context)
+    yield from _hardware(proposal, context)
     yield from _unmeasured(config, context)
-    yield from _curriculum(made, config, context)
+    yield from _curriculum(proposal, config, context)
     yield from _secrets(config, context)
     yield from _not_evaluated(config)
 
 
-def _renderer(made: MadeConfig, context: ConfigContext) -> Iterator[Finding]:
-    renderer = made.plan.renderer
+def _renderer(proposal: ConfigProposal, context: ConfigContext) -> Iterator[Finding]:
+    renderer = proposal.plan.renderer
     if renderer is None or renderer.value != "default":
         return
-    model = str(made.plan.model.value)
+    model = str(proposal.plan.model.value)
     near = near_models(model, context)
     hint = f" Did you mean {' or '.join(near)}?" if near and model not in near else ""
     yield Finding(
@@ -362,8 +373,8 @@ def _renderer(made: MadeConfig, context: ConfigContext) -> Iterator[Finding]:
     )
 
 
-def _hardware(made: MadeConfig, context: ConfigContext) -> Iterator[Finding]:
-    plan = made.plan
+def _hardware(proposal: ConfigProposal, context: ConfigContext) -> Iterator[Finding]:
+    plan = proposal.plan
     if plan.hardware.short:
         yield Finding(
             "config-gpu-memory",
@@ -389,7 +400,11 @@ def _hardware(made: MadeConfig, context: ConfigContext) -> Iterator[Finding]:
 
 
 def _unmeasured(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    without = [s for s in config.train_sources if not _of(context, s).evaluation and _of(context, s).usable is None]
+    without = [
+        s
+        for s in config.train_sources
+        if not _measurement_of(context, s).evaluation and _measurement_of(context, s).usable is None
+    ]
     if not without:
         return
     names = quote(", ".join(s.id for s in without[:4]), limit=160)
@@ -403,28 +418,28 @@ def _unmeasured(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
     )
 
 
-def _curriculum(made: MadeConfig, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
-    if made.plan.choices.curriculum is not None:
+def _curriculum(proposal: ConfigProposal, config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    if proposal.plan.choices.curriculum is not None:
         return
     for source in config.train_sources:
-        found = _of(context, source)
-        if found.usable is None or isinstance(source.table.get("curriculum"), dict):
+        measurement = _measurement_of(context, source)
+        if measurement.usable is None or isinstance(source.table.get("curriculum"), dict):
             continue
-        only = ConfigContext(usable=found.usable, usable_group=found.usable_group, mean=found.mean)
+        only = ConfigContext(usable=measurement.usable, usable_group=measurement.usable_group, mean=measurement.mean)
         share = usable_share_at_group(only, config.group_of(source)) or 0.0
-        advised = suggested_curriculum(share, found.solved, found.unsolved)
-        if advised in ("pools", "both") and (found.infinite or found.duplicates):
+        advised = suggested_curriculum(share, measurement.solved, measurement.unsolved)
+        if advised in ("pools", "both") and (measurement.infinite or measurement.duplicates):
             advised = "gate" if advised == "both" else None  # a difficulty pool takes neither
         if advised is None:
             continue
         dead = f"about {1 - share:.0%} of its groups would have no gradient"
-        ends = f"{found.solved} of its tasks are mostly solved and {found.unsolved} mostly not"
+        ends = f"{measurement.solved} of its tasks are mostly solved and {measurement.unsolved} mostly not"
         why = {"gate": dead, "pools": ends, "both": f"{dead}, and {ends}"}[advised]
         yield Finding(
             "config-curriculum-advised",
             "info",
             f"{quote(source.name, limit=60)}: {why}"
-            + (f" (evaluation {found.evaluation})." if found.evaluation else "."),
+            + (f" (evaluation {measurement.evaluation})." if measurement.evaluation else "."),
             f'Pass curriculum="{advised}"; read_eval(view="difficulty") shows the tasks and what else would help.',
             "orchestrator.train.source.curriculum",
         )
@@ -433,7 +448,7 @@ def _curriculum(made: MadeConfig, config: TrainingConfig, context: ConfigContext
 def _secrets(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """Findings about secrets by name. No value of a secret reaches this module."""
     for source in config.train_sources:
-        for variable in _of(context, source).secrets:
+        for variable in _measurement_of(context, source).secrets:
             if config.target == "self-managed":
                 fix = f"Export {variable} where prime-rl runs."
             elif variable in FORWARDED_VARIABLES:
@@ -467,5 +482,5 @@ def _not_evaluated(config: TrainingConfig) -> Iterator[Finding]:
         )
 
 
-def _of(context: ConfigContext, source: ConfigSource) -> SourceMeasurement:
+def _measurement_of(context: ConfigContext, source: ConfigSource) -> SourceMeasurement:
     return context.each.get(source.id, SourceMeasurement())

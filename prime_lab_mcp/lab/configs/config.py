@@ -127,8 +127,8 @@ class TrainingConfig:
     def train_gpus(self) -> int:
         if self.at("deployment.type") == "multi_node":
             return (self.number("deployment.num_train_nodes", 1) or 1) * self._per_node
-        found = self.number("deployment.num_train_gpus", 1)
-        return 1 if found is None else found
+        gpus = self.number("deployment.num_train_gpus", 1)
+        return 1 if gpus is None else gpus
 
     @property
     def infer_gpus(self) -> int:
@@ -136,8 +136,8 @@ class TrainingConfig:
             nodes = self.number("deployment.num_infer_nodes", 1)
             replicas = self.number("deployment.num_infer_replicas", 1) or 1
             return (1 if nodes is None else nodes) * replicas * self._per_node
-        found = self.number("deployment.num_infer_gpus", 1)
-        return 1 if found is None else found
+        gpus = self.number("deployment.num_infer_gpus", 1)
+        return 1 if gpus is None else gpus
 
     @property
     def _per_node(self) -> int:
@@ -150,8 +150,8 @@ class TrainingConfig:
 
     @property
     def gpu_type(self) -> str | None:
-        found = self.at("gpu_type")
-        return found if isinstance(found, str) else None
+        gpu_type = self.at("gpu_type")
+        return gpu_type if isinstance(gpu_type, str) else None
 
     @property
     def train_sources(self) -> tuple[ConfigSource, ...]:
@@ -166,6 +166,13 @@ def read_config(path: Path) -> TrainingConfig:
     """Parse a config file. Raises BadInput with line and column for broken TOML, and for a file that is no text."""
     try:
         raw = path.read_bytes()
+    except IsADirectoryError as error:
+        raise BadInput(
+            f"{path.name} is a folder",
+            fix="Give the path of one TOML file; write_training_config(based_on=FOLDER) makes one of train.toml, "
+            "orch.toml and infer.toml.",
+            code="config-unreadable",
+        ) from error
     except OSError as error:
         raise BadInput(
             f"{path.name} cannot be read: {error.strerror}",
@@ -196,10 +203,17 @@ def parse_config(text: str, path: Path) -> TrainingConfig:
     """Parse the text of a config. `path` only names it."""
     table = _table(text, path)
     shape = _shape(table)
-    found = _TARGET_LINE.search(text)
-    target: ConfigTarget = "self-managed" if found and found[1] == "self-managed" else "hosted"
+    match = _TARGET_LINE.search(text)
+    target: ConfigTarget = "self-managed" if match and match[1] == "self-managed" else "hosted"
     digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
     return TrainingConfig(path, digest, text, table, shape, target, tuple(_sources(table, shape)))
+
+
+def value_at(table: Any, *path: str) -> Any:
+    """The value at a path of keys in nested tables; None where there is none."""
+    for part in path:
+        table = table.get(part) if isinstance(table, Mapping) else None
+    return table
 
 
 def taskset_identity(id: str) -> tuple[str | None, str, str | None]:
@@ -226,14 +240,14 @@ def _table(text: str, path: Path) -> dict[str, Any]:
             code="config-broken-toml",
         ) from None
     except tomllib.TOMLDecodeError as error:
-        found = _POSITION.search(str(error))
-        line, column = (int(found[1]), int(found[2])) if found and found[1] else (text.count("\n") + 1, 1)
-        shown = text.splitlines()[line - 1] if line <= len(text.splitlines()) else ""
+        match = _POSITION.search(str(error))
+        line, column = (int(match[1]), int(match[2])) if match and match[1] else (text.count("\n") + 1, 1)
+        source_line = text.splitlines()[line - 1] if line <= len(text.splitlines()) else ""
         reason = _POSITION.sub("", str(error)).strip()
         raise BadInput(
             f"{path.name} is not valid TOML: line {line}, column {column}: {reason}",
-            fix=f"Mend line {line}, which reads {quote(shown, limit=120)}."
-            if shown.strip()
+            fix=f"Mend line {line}, which reads {quote(source_line, limit=120)}."
+            if source_line.strip()
             else "The file ends too early; close what is still open.",
             code="config-broken-toml",
             where=f"{path.name}:{line}:{column}",

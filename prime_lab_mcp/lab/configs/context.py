@@ -1,5 +1,4 @@
-"""What is known about a run besides its file (evaluations, pushes, prices, renderers), and the resulting cost
-estimates."""
+"""Facts about a run that its config does not hold (evaluations, pushes, prices, renderers), and cost estimates."""
 
 from __future__ import annotations
 
@@ -119,8 +118,8 @@ class ConfigContext:
     @property
     def evidence_summary(self) -> str:
         """The evaluations that the context is based on."""
-        found = dict.fromkeys(m.evaluation for m in self.each.values() if m.evaluation)
-        return f"evaluation {', '.join(found)}" if found else ""
+        evaluations = dict.fromkeys(m.evaluation for m in self.each.values() if m.evaluation)
+        return f"evaluation {', '.join(evaluations)}" if evaluations else ""
 
 
 ConfigRule = Callable[[TrainingConfig, ConfigContext], Iterable[Finding]]
@@ -142,7 +141,7 @@ def known_renderers() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class BatchEstimate:
-    """What the settings yield per step, in shares and tokens. Use it only to compare settings."""
+    """The yield of the settings per step, in shares and tokens. Use it only to compare settings."""
 
     rollouts: int
     gradient_rollouts: float
@@ -153,7 +152,7 @@ class BatchEstimate:
     signal_per_dollar: float | None
 
     def as_json(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {
+        row: dict[str, Any] = {
             "rollouts_per_step": self.rollouts,
             "gradient_rollouts_per_step": round(self.gradient_rollouts, 1),
             "gradient_groups_per_step": round(self.gradient_groups, 1),
@@ -161,8 +160,8 @@ class BatchEstimate:
             "discarded_share": round(self.discarded_share, 3),
         }
         if self.tokens is not None:
-            shown["tokens_per_step"] = self.tokens
-        return shown
+            row["tokens_per_step"] = self.tokens
+        return row
 
 
 ASSUMED_TOKENS_PER_GPU_SECOND = 2500.0

@@ -60,9 +60,9 @@ class ConfigDraft:
             if isinstance(part, int):
                 node = node[part]
             else:
-                wanted = list if isinstance(following, int) else dict
-                if not isinstance(node.get(part), wanted):
-                    node[part] = wanted()  # an older file may hold anything here
+                container = list if isinstance(following, int) else dict
+                if not isinstance(node.get(part), container):
+                    node[part] = container()  # an older file may hold anything here
                 node = node[part]
         node[last] = copy.deepcopy(value)
         self.reasons[_parts(path)] = why
@@ -78,12 +78,12 @@ class ConfigDraft:
             node = node[part]
         return node
 
-    def merge(self, values: Mapping[str, Any], why: str) -> None:
+    def merge(self, settings: Mapping[str, Any], why: str) -> None:
         """Set nested or dotted values. A table is merged into the present one, never put in its place.
 
         Raises BadInput for a value in the place of an array of tables, which holds the sources.
         """
-        for path, value in flat_values(values):
+        for path, value in flat_values(settings):
             present = self.get(path)
             if isinstance(value, Mapping) and isinstance(present, Mapping):
                 continue  # an empty table only says that the table is there
@@ -106,18 +106,18 @@ class ConfigDraft:
         return value
 
 
-def flat_values(values: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+def flat_values(settings: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Every value and every empty table of nested or dotted values, each with its path.
 
     A dot separates keys at the top and inside tables, but for the tables of variables, whose keys are free.
     """
-    for key, value in values.items():
+    for key, value in settings.items():
         free = bool(path) and str(path[-1]) in _FREE_KEYS
-        here = (*path, key) if free else (*path, *str(key).split("."))
+        full_path = (*path, key) if free else (*path, *str(key).split("."))
         if isinstance(value, Mapping) and value:
-            yield from flat_values(value, here)
+            yield from flat_values(value, full_path)
         else:
-            yield here, value
+            yield full_path, value
 
 
 _FREE_KEYS = frozenset({"env_vars", "extra_body", "headers", "kwargs"})
@@ -155,8 +155,8 @@ def same_but_for_date(one: str, other: str) -> bool:
 
 def safe_comment(text: str) -> str:
     """A comment that cannot end early or confuse an old parser: printable ASCII on one line, without quotes."""
-    kept = "".join(c if " " <= c <= "~" and c not in "\"'" else " " for c in text)
-    return re.sub(r" +", " ", kept).strip()[:200]
+    printable = "".join(c if " " <= c <= "~" and c not in "\"'" else " " for c in text)
+    return re.sub(r" +", " ", printable).strip()[:200]
 
 
 def header_comments(lineage: ConfigLineage) -> list[str]:
@@ -191,18 +191,18 @@ def _table(table: Mapping[str, Any], path: KeyPath, reasons: Mapping[KeyPath, st
             why = reasons.get((*path, key), "")
             yield f"{_key(key)} = {_scalar(key, value)}" + (f"  # {safe_comment(why)}" if why else "")
     for key, value in table.items():
-        here = (*path, key)
+        full_path = (*path, key)
         if isinstance(value, Mapping):
             if not value or not all(_nested(v) for v in value.values()):
-                why = reasons.get(here, "")
+                why = reasons.get(full_path, "")
                 yield ""
-                yield f"[{_dotted(here)}]" + (f"  # {safe_comment(why)}" if why else "")
-            yield from _table(value, here, reasons)
+                yield f"[{_dotted(full_path)}]" + (f"  # {safe_comment(why)}" if why else "")
+            yield from _table(value, full_path, reasons)
         elif _nested(value):
             for index, entry in enumerate(value):
                 yield ""
-                yield f"[[{_dotted(here)}]]"
-                yield from _table(entry, (*here, index), reasons)
+                yield f"[[{_dotted(full_path)}]]"
+                yield from _table(entry, (*full_path, index), reasons)
 
 
 def _nested(value: Any) -> bool:
@@ -251,9 +251,9 @@ def edited_text(
 
     lines = base_text.splitlines(keepends=True)
     end = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
-    kept = [line for line in lines[:end] if not _OURS.match(line)]
+    header = [line for line in lines[:end] if not _OURS.match(line)]
     try:
-        document = tomlkit.parse("".join([*kept, *lines[end:]]).lstrip("\n"))
+        document = tomlkit.parse("".join([*header, *lines[end:]]).lstrip("\n"))
         _fit(document, table, (), reasons)
         body = tomlkit.dumps(document)
     except Exception as error:  # tomlkit has many kinds of its own, and stumbles over rare layouts
@@ -262,45 +262,47 @@ def edited_text(
     return "\n".join(header_comments(lineage)) + "\n" + gap + body
 
 
-def _fit(container: Any, wanted: Mapping[str, Any], path: KeyPath, reasons: Mapping[KeyPath, str]) -> None:
+def _fit(container: Any, target: Mapping[str, Any], path: KeyPath, reasons: Mapping[KeyPath, str]) -> None:
     """Make a tomlkit table hold the new values and leave its other lines unchanged."""
-    for key in [key for key in container if key not in wanted]:
+    for key in [key for key in container if key not in target]:
         del container[key]
     # Values before tables: in TOML a value after a header belongs to that header.
-    for key, value in sorted(wanted.items(), key=lambda item: isinstance(item[1], (Mapping, list))):
-        here = (*path, key)
+    for key, value in sorted(target.items(), key=lambda item: isinstance(item[1], (Mapping, list))):
+        full_path = (*path, key)
         if key not in container:
-            container[key] = _made(value, here, reasons)
+            container[key] = _new_item(value, full_path, reasons)
             continue
         present = container[key]
         if isinstance(value, Mapping) and not value and isinstance(present, Mapping) and present:
-            container[key] = _made(value, here, reasons)  # an emptied `[a.b]` would take its implied `[a]` with it
+            container[key] = _new_item(
+                value, full_path, reasons
+            )  # an emptied `[a.b]` would take its implied `[a]` with it
         elif isinstance(value, Mapping) and isinstance(present, Mapping):
-            _fit(present, value, here, reasons)
+            _fit(present, value, full_path, reasons)
         elif _tables(value) and _tables(present) and len(value) == len(present):
             for index, entry in enumerate(value):
-                _fit(present[index], entry, (*here, index), reasons)
+                _fit(present[index], entry, (*full_path, index), reasons)
         elif _differs(present, value):
-            _replace(container, key, value, reasons.get(here, ""))
+            _replace(container, key, value, reasons.get(full_path, ""))
 
 
 def _replace(container: Any, key: str, value: Any, why: str) -> None:
     old = container[key]
-    said = str(getattr(getattr(old, "trivia", None), "comment", "")).lstrip("# ").strip()
+    comment = str(getattr(getattr(old, "trivia", None), "comment", "")).lstrip("# ").strip()
     before = getattr(old, "as_string", lambda: str(old))()
     container[key] = value
     item = container[key]
     if _tables(value) or isinstance(value, Mapping) or not hasattr(item, "trivia"):
         return
     why = safe_comment(why)
-    if found := _BEFORE.fullmatch(said):
-        said = found[1]  # of the first value, so that a line does not grow with every change
-    told = why if said in ("", why) else f"{why} (before: {before.strip()}; {said})" if why else said
-    item.trivia.comment = f"# {told}" if told else ""
-    item.trivia.comment_ws = "  " if told else ""
+    if match := _BEFORE.fullmatch(comment):
+        comment = match[1]  # of the first value, so that a line does not grow with every change
+    new_comment = why if comment in ("", why) else f"{why} (before: {before.strip()}; {comment})" if why else comment
+    item.trivia.comment = f"# {new_comment}" if new_comment else ""
+    item.trivia.comment_ws = "  " if new_comment else ""
 
 
-def _made(value: Any, path: KeyPath, reasons: Mapping[KeyPath, str]) -> Any:
+def _new_item(value: Any, path: KeyPath, reasons: Mapping[KeyPath, str]) -> Any:
     """A new tomlkit value with its reasons as a comment."""
     import tomlkit
     from tomlkit.items import AoT
@@ -308,10 +310,10 @@ def _made(value: Any, path: KeyPath, reasons: Mapping[KeyPath, str]) -> Any:
     if isinstance(value, Mapping):
         table = tomlkit.table()
         for key, inner in sorted(value.items(), key=lambda item: isinstance(item[1], Mapping) or _tables(item[1])):
-            table.add(key, _made(inner, (*path, key), reasons))
+            table.add(key, _new_item(inner, (*path, key), reasons))
         return table
     if _tables(value):
-        return AoT([_made(entry, (*path, index), reasons) for index, entry in enumerate(value)])
+        return AoT([_new_item(entry, (*path, index), reasons) for index, entry in enumerate(value)])
     item = tomlkit.item(value)
     if why := safe_comment(reasons.get(path, "")):
         item.comment(why)

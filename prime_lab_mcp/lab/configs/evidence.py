@@ -23,9 +23,11 @@ _COMPARED = re.compile(r"(\w+)=(.+): [\d,]+ tasks compared$")
 _TURNS = ("max_turns", "num_turns", "turns")
 
 
-def newest_push(lab: Lab, owner: str, name: str, version: str | None = None) -> Push | None:
-    """The newest push from this machine to this platform, of one version if given."""
-    rows = lab.ledger.pushes(owner=owner, name=name, platform=lab.platform)
+def newest_push(
+    lab: Lab, owner: str, name: str, version: str | None = None, *, workspace: str | None = None
+) -> Push | None:
+    """The newest push from this machine to this platform, of one version or from one workspace if given."""
+    rows = lab.ledger.pushes(owner=owner, name=name, platform=lab.platform, workspace=workspace)
     return next((p for p in rows if version in (None, p.version)), None)
 
 
@@ -50,32 +52,34 @@ def gather_context_of_sources(
 ) -> ConfigContext:
     """Measurements of sources. `proofs` maps a taskset id to the workspace, environment and source that its evidence is
     about."""
-    ours = {
+    own_sources = {
         id.partition("@")[0]
         for id in proofs
         if "/" in id and lab.ledger.pushes(owner=id.partition("/")[0], name=id.partition("/")[2].partition("@")[0])
     }
-    each = {id: _measured(evidence_of_source(lab, *proof), model) for id, proof in proofs.items() if proof is not None}
-    found = list(each.values())
-    complete = bool(found) and len(found) == len(proofs)
+    each = {
+        id: _measurement(evidence_of_source(lab, *proof), model) for id, proof in proofs.items() if proof is not None
+    }
+    measurements = list(each.values())
+    complete = bool(measurements) and len(measurements) == len(proofs)
     hardest = min(
-        (f for f in found if f.usable is not None), key=lambda f: f.usable or 0.0, default=SourceMeasurement()
+        (f for f in measurements if f.usable is not None), key=lambda f: f.usable or 0.0, default=SourceMeasurement()
     )
     return ConfigContext(
-        tasks=sum(f.tasks or 0 for f in found) if complete and all(f.tasks for f in found) else None,
-        infinite=any(f.infinite for f in found),
-        duplicate_tasks=any(f.duplicates for f in found),
-        prompt_tokens=_most(f.prompt_tokens for f in found),
-        completion_tokens=_most(f.completion_tokens for f in found),
-        longest=_most(f.longest for f in found),
-        truncated=max((f.truncated for f in found if f.truncated is not None), default=None),
-        temperature=next((f.temperature for f in found if f.temperature is not None), None),
+        tasks=sum(f.tasks or 0 for f in measurements) if complete and all(f.tasks for f in measurements) else None,
+        infinite=any(f.infinite for f in measurements),
+        duplicate_tasks=any(f.duplicates for f in measurements),
+        prompt_tokens=_most(f.prompt_tokens for f in measurements),
+        completion_tokens=_most(f.completion_tokens for f in measurements),
+        longest=_most(f.longest for f in measurements),
+        truncated=max((f.truncated for f in measurements if f.truncated is not None), default=None),
+        temperature=next((f.temperature for f in measurements if f.temperature is not None), None),
         usable=hardest.usable,
         usable_group=hardest.usable_group,
         mean=hardest.mean,
-        learnability=min((f.learnability for f in found if f.learnability is not None), default=None),
+        learnability=min((f.learnability for f in measurements if f.learnability is not None), default=None),
         price_per_gpu_hour=price,
-        ours=frozenset(ours),
+        ours=frozenset(own_sources),
         each=each,
         models=models,
     )
@@ -92,23 +96,23 @@ def evidence_of_source(lab: Lab, workspace: str, environment: str, source: str) 
     return [r for r in rows if r.source == source and r.platform in (None, lab.platform)]
 
 
-def _measured(rows: list[Evidence], model: str | None) -> SourceMeasurement:
+def _measurement(rows: list[Evidence], model: str | None) -> SourceMeasurement:
     """Measurements of one environment: its newest check, and the newest evaluation of this model."""
-    values: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     check = next((r for r in rows if r.tool == "check_environment"), None)
     if check is not None:
-        values["tasks"] = _whole(check.data.get("tasks"))
-        values["infinite"] = bool(check.data.get("infinite"))
-        values["duplicates"] = any(f.get("code") == "duplicate-prompt" for f in check.findings)
-        values["secrets"] = variables_of(check.findings)
-        values["held_out"] = _held_out(check.data.get("held_out"))
-        values["turns"] = _turns(check.data.get("args"))
+        fields["tasks"] = _whole(check.data.get("tasks"))
+        fields["infinite"] = bool(check.data.get("infinite"))
+        fields["duplicates"] = any(f.get("code") == "duplicate-prompt" for f in check.findings)
+        fields["secrets"] = variables_of(check.findings)
+        fields["held_out"] = _held_out(check.data.get("held_out"))
+        fields["turns"] = _turns(check.data.get("args"))
     for row in rows:
         if row.tool in _EVALS and (model is None or row.model == model):
             for key, value in _of_eval(row).items():
                 if value is not None:
-                    values.setdefault(key, value)
-    return SourceMeasurement(**values)
+                    fields.setdefault(key, value)
+    return SourceMeasurement(**fields)
 
 
 def _of_eval(row: Evidence) -> dict[str, Any]:
@@ -137,18 +141,20 @@ def _of_eval(row: Evidence) -> dict[str, Any]:
 def _held_out(comparison: Any) -> dict[str, str] | None:
     """Parse `split=eval: 35 tasks compared` as keys. None for a split that did not load, and for v0, which
     has no key."""
-    found = _COMPARED.match(comparison) if isinstance(comparison, str) else None
-    return {found[1]: found[2]} if found else None
+    match = _COMPARED.match(comparison) if isinstance(comparison, str) else None
+    return {match[1]: match[2]} if match else None
 
 
 def _turns(args: Any) -> int | None:
     """The default of an argument that bounds the turns of a rollout."""
-    named = {a.get("name"): a.get("default") for a in args if isinstance(a, Mapping)} if isinstance(args, list) else {}
-    return next((found for name in _TURNS if (found := _whole(named.get(name))) is not None), None)
+    defaults = (
+        {a.get("name"): a.get("default") for a in args if isinstance(a, Mapping)} if isinstance(args, list) else {}
+    )
+    return next((turns for name in _TURNS if (turns := _whole(defaults.get(name))) is not None), None)
 
 
-def _most(found: Iterable[int | None]) -> int | None:
-    return max((n for n in found if n), default=None)
+def _most(numbers: Iterable[int | None]) -> int | None:
+    return max((n for n in numbers if n), default=None)
 
 
 def _percentile(value: Any, name: str) -> int | None:
@@ -167,7 +173,7 @@ def known_schemas(
 
     `proofs` maps a source id to workspace, environment and source of the present files, whose schemas are exact.
     """
-    found = {}
+    schemas = {}
     for source in config.sources:
         proof = (proofs or {}).get(source.id)
         row, exact = _check(lab, source)
@@ -177,24 +183,24 @@ def known_schemas(
             row, exact = (same, True) if same is not None else (row, False)
         recorded = row.data.get("shapes") if row is not None else None
         if isinstance(recorded, Mapping):
-            found[source.id] = _shapes(recorded, exact)
-    return found
+            schemas[source.id] = _shapes(recorded, exact)
+    return schemas
 
 
 async def present_proofs(lab: Lab, config: TrainingConfig) -> dict[str, tuple[str, str, str]]:
     """Workspace, environment and source of the present files, by id, for sources that name a folder here."""
-    found = {}
+    proofs = {}
     for source in config.sources:
-        if source.owner is not None or not source.env_name or source.id in found:
+        if source.owner is not None or not source.env_name or source.id in proofs:
             continue
         for name in (source.env_name, source.env_name.replace("-", "_")):
             try:
                 folder = lab.workspace.environment(name)
-                found[source.id] = (lab.key, folder.name, (await lab.snapshot(folder.relative)).source)
+                proofs[source.id] = (lab.key, folder.name, (await lab.snapshot(folder.relative)).source)
                 break
             except LabError:
                 continue
-    return found
+    return proofs
 
 
 def _check(lab: Lab, source: ConfigSource) -> tuple[Evidence | None, bool]:

@@ -24,13 +24,11 @@ from prime_lab_mcp.lab.configs.older_platforms import old_reading_here, old_read
 from prime_lab_mcp.lab.configs.plan.decide import text_models
 from prime_lab_mcp.lab.configs.rules import (
     algorithm,
-    course,
+    deployment,
     fine_tuning,
     form,
-    hosted,
-    launch,
     model,
-    serving,
+    run,
     shared,
     sources,
     speed,
@@ -43,22 +41,23 @@ from prime_lab_mcp.lab.models.readiness import readiness_points
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
+from prime_lab_mcp.lab.state.workspace import is_plain_id
 
 CONFIG_RULES: tuple[ConfigRule, ...] = (
     *form.FORM_RULES,
     *sources.SOURCE_RULES,
     *sources.ENVIRONMENT_RULES,
-    *hosted.HOSTED_RULES,
+    *deployment.HOSTED_RULES,
     *shared.SHARED_RULES,
-    *serving.SERVING_RULES,
-    *launch.LAUNCH_RULES,
+    *deployment.SERVING_RULES,
+    *run.LAUNCH_RULES,
     *algorithm.ALGORITHM_RULES,
     *unproven.UNPROVEN_RULES,
     *model.MODEL_RULES,
     *model.TRAINER_RULES,
     *step.TOKEN_RULES,
     *step.BATCH_RULES,
-    *course.COURSE_RULES,
+    *run.COURSE_RULES,
     *step.SIGNAL_RULES,
     *speed.SPEED_RULES,
 )
@@ -72,13 +71,13 @@ def config_findings(config: TrainingConfig, context: ConfigContext | None = None
     elif config.shape == "sft":
         rules = (
             *form.SFT_FORM_RULES,
-            *hosted.SFT_HOSTED_RULES,
+            *deployment.SFT_HOSTED_RULES,
             *fine_tuning.SFT_RULES,
-            *launch.SFT_LAUNCH_RULES,
+            *run.SFT_LAUNCH_RULES,
             *model.TRAINER_RULES,
-            serving.launcher,
-            serving.node_groups,
-            course.step_limit,
+            deployment.launcher,
+            deployment.node_groups,
+            run.step_limit,
         )
     else:
         rules = CONFIG_RULES
@@ -92,7 +91,7 @@ _KEY = re.compile(r"^([A-Za-z_][\w.\[\]-]*): ")
 
 @dataclass(frozen=True, slots=True)
 class ConfigExamination:
-    """The verdict on a config. `asked`: the verdict includes an answer of the platform."""
+    """The verdict on a config. `platform_answered` is True if the verdict includes an answer of the platform."""
 
     config: TrainingConfig
     findings: tuple[Finding, ...]
@@ -100,7 +99,7 @@ class ConfigExamination:
     estimate: BatchEstimate | None
     price_per_hour: float | None
     platform_schema: str | None
-    asked: bool
+    platform_answered: bool
 
 
 async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformReader | None = None) -> ConfigExamination:
@@ -131,11 +130,18 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
         async def validate() -> None:
             answers.append(await lab.prime.train_validate(config.path))
 
+        async def look_up() -> None:
+            sources = {s.id: s for s in config.sources if s.owner}.values()
+            plain = [s for s in sources if is_plain_id(s.id)]
+            await prime.ask_entries_ahead(list(dict.fromkeys(f"{s.owner}/{s.env_name}" for s in plain)))
+            async with anyio.create_task_group() as asking:
+                asking.start_soon(_models, prime, models)
+                for source in sources:
+                    asking.start_soon(_hub, prime, source, hub_findings)
+
         async with anyio.create_task_group() as asking:
             asking.start_soon(validate)
-            asking.start_soon(_models, prime, models)
-            for source in {s.id: s for s in config.sources if s.owner}.values():
-                asking.start_soon(_hub, prime, source, hub_findings)
+            asking.start_soon(look_up)
         answer = answers[0]
         sound = not any(f.severity == "blocker" for f in findings)
         findings = [
@@ -154,7 +160,7 @@ async def examine_config(lab: Lab, config: TrainingConfig, platform: PlatformRea
         estimate=estimate_batch(config, context),
         price_per_hour=price_per_hour(config, context),
         platform_schema=answer.schema_commit if answer else None,
-        asked=answer is not None,
+        platform_answered=answer is not None,
     )
 
 
@@ -183,8 +189,8 @@ def model_readiness(config: TrainingConfig) -> list[Finding]:
         seq_len=config.seq_len,
         hosted=config.target == "hosted",
     )
-    found = [f for p in points if p.code in _MODEL_CODES and (f := p.as_finding()) is not None]
-    return [replace(f, severity="warning") if f.code == "model-too-big" else f for f in found]
+    findings = [f for p in points if p.code in _MODEL_CODES and (f := p.as_finding()) is not None]
+    return [replace(f, severity="warning") if f.code == "model-too-big" else f for f in findings]
 
 
 def _may_be_newer(finding: Finding) -> bool:
@@ -208,14 +214,14 @@ def drop_accepted_keys(findings: Sequence[Finding], answer: ValidateAnswer) -> l
 
 def _commits(answer: ValidateAnswer) -> list[Finding]:
     """A note where the platform's schema and ours are of different commits."""
-    theirs = answer.schema_commit
-    if theirs in (None, SCHEMA_COMMIT):
+    platform_commit = answer.schema_commit
+    if platform_commit in (None, SCHEMA_COMMIT):
         return []
     return [
         Finding(
             "config-schema-newer",
             "info",
-            f"The platform judged by prime-rl {quote(str(theirs)[:8])}, the offline rules are those of "
+            f"The platform judged by prime-rl {quote(str(platform_commit)[:8])}, the offline rules are those of "
             f"{SCHEMA_COMMIT[:8]}: where they disagree, the platform is right.",
             "Nothing to do; keys that are new there are not checked offline.",
         )
@@ -224,7 +230,7 @@ def _commits(answer: ValidateAnswer) -> list[Finding]:
 
 def _local_v0(lab: Lab, config: TrainingConfig) -> list[Finding]:
     """v0 environments known on this machine, by their push or their last check."""
-    found = []
+    findings = []
     for source in {s.id: s for s in config.sources if s.id}.values():
         if source.owner is not None:
             push = newest_push(lab, source.owner, source.env_name, source.version)
@@ -234,16 +240,16 @@ def _local_v0(lab: Lab, config: TrainingConfig) -> list[Finding]:
             rows = lab.ledger.evidence(lab.key, tool="check_environment")
             api = next((str(r.data.get("api")) for r in rows if r.environment in names), None)
         if api == "v0":
-            found.append(_v0(source))
-    return found
+            findings.append(_v0(source))
+    return findings
 
 
 def _env_files(config: TrainingConfig) -> list[Finding]:
     """A finding for a missing env file, because `prime train` ends before it sends anything."""
     if config.shape == "shared-lora":
         return []  # it is refused before that; migrating it drops what is missing
-    named = [config.at(key) for key in ("env_file", "env_files")]
-    files = [f for n in named for f in (n if isinstance(n, list) else [n]) if isinstance(f, str)]
+    settings = [config.at(key) for key in ("env_file", "env_files")]
+    files = [f for n in settings for f in (n if isinstance(n, list) else [n]) if isinstance(f, str)]
     return [
         Finding(
             "config-env-file-missing",
@@ -257,7 +263,7 @@ def _env_files(config: TrainingConfig) -> list[Finding]:
     ]
 
 
-async def _hub(prime: PlatformReader, source: ConfigSource, found: list[Finding]) -> None:
+async def _hub(prime: PlatformReader, source: ConfigSource, findings: list[Finding]) -> None:
     """Findings of the Hub about a source. A Hub that does not answer is no finding, because the submit gate
     asks again."""
     from prime_lab_mcp.lab.hub.lookup import hub_fact
@@ -265,7 +271,7 @@ async def _hub(prime: PlatformReader, source: ConfigSource, found: list[Finding]
     assert source.owner is not None
     fact_of = await hub_fact(prime, source.owner, source.env_name, source.version)
     if fact_of.exists is False:
-        found.append(
+        findings.append(
             Finding(
                 "config-environment-missing",
                 "blocker",
@@ -275,12 +281,12 @@ async def _hub(prime: PlatformReader, source: ConfigSource, found: list[Finding]
             )
         )
     elif fact_of.runtime == "v0":
-        found.append(_v0(source))
+        findings.append(_v0(source))
 
 
-async def _models(prime: PlatformReader, found: list[PlatformModels]) -> None:
+async def _models(prime: PlatformReader, answers: list[PlatformModels]) -> None:
     try:
-        found.append(await prime.models())
+        answers.append(await prime.models())
     except LabError:
         return
 
@@ -302,10 +308,10 @@ def _listed(config: TrainingConfig, models: list[PlatformModels]) -> list[Findin
 
 
 def _validated(answer: ValidateAnswer, sound: bool) -> list[Finding]:
-    """The platform's validation as findings. `sound`: no offline rule blocks."""
+    """The platform's validation as findings. `sound` is True if no offline rule blocks."""
     if answer.outcome == "valid" or (answer.outcome == "unavailable" and not sound):
         return []
-    said = quote(" ".join(answer.problems), limit=300) if answer.problems else "no reason given"
+    reason = quote(" ".join(answer.problems), limit=300) if answer.problems else "no reason given"
     if answer.outcome == "not-offered":
         return [
             Finding(
@@ -320,7 +326,7 @@ def _validated(answer: ValidateAnswer, sound: bool) -> list[Finding]:
             Finding(
                 "config-validation-unavailable",
                 "blocker",
-                f"Offline all is well, but the platform could not be asked whether it accepts this config: {said}",
+                f"Offline all is well, but the platform could not be asked whether it accepts this config: {reason}",
                 "Call preflight to see what is missing (login, network, uv), mend it and check again.",
             )
         ]

@@ -1,7 +1,7 @@
 """Makes a config from three layers: the caller's request over an older file over chosen defaults, with every change
 noted.
 
-`chosen_values` gives the values of a new config as changes with reasons, for a report.
+`proposal_changes` gives the values of a new config as changes with reasons, for a report.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LABELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class MadeConfig:
+class ConfigProposal:
     """A draft that can be rendered, the plan behind it, and the changes to the file that it is based on."""
 
     draft: ConfigDraft
@@ -46,41 +46,41 @@ class MadeConfig:
     changes: tuple[KeyChange, ...]
 
 
-def make_config(
-    asked: ConfigChoices,
+def propose_config(
+    choices: ConfigChoices,
     context: ConfigContext,
     name: str,
     base: TrainingConfig | None = None,
     pins: Mapping[str, str] | None = None,
-) -> MadeConfig:
+) -> ConfigProposal:
     """Make a config. `pins` maps environment ids of the older file to `owner/name@version`. Raises BadInput."""
     if base is None:
-        chosen = plan_config(asked, context)
-        return MadeConfig(_extended(_placed(compose_draft(chosen, name), chosen), asked.extra), chosen, ())
-    migration = migrate_config(base, asked.target)
+        plan = plan_config(choices, context)
+        return ConfigProposal(_extended(_placed(compose_draft(plan, name), plan), choices.extra), plan, ())
+    migration = migrate_config(base, choices.target)
     draft, changes = migration.draft, list[KeyChange]()
     inherited = _pinned(draft, migration.choices, pins or {}, changes)
-    inherited = _consistent(inherited, asked, context, changes)
-    merged = _merged_choices(inherited, asked, draft, changes)
-    chosen = plan_config(merged, context)
-    draft = _extended(_placed(compose_draft(chosen, name, draft), chosen), asked.extra)
+    inherited = _consistent(inherited, choices, context, changes)
+    merged = _merged_choices(inherited, choices, draft, changes)
+    plan = plan_config(merged, context)
+    draft = _extended(_placed(compose_draft(plan, name, draft), plan), choices.extra)
     rows = final_changes(migration.rows, changes, draft, migration.moved)
     draft.left_out = [f"{row.key} of {base.path.name}: {row.why}" for row in rows if row.to == "dropped"]
-    return MadeConfig(draft, chosen, rows)
+    return ConfigProposal(draft, plan, rows)
 
 
-def _placed(draft: ConfigDraft, chosen: ConfigPlan) -> ConfigDraft:
+def _placed(draft: ConfigDraft, plan: ConfigPlan) -> ConfigDraft:
     """Adjust a draft for self-managed GPUs. No other place does so."""
-    if chosen.choices.target == "self-managed" and chosen.hardware.nodes and draft.get("slurm") is None:
+    if plan.choices.target == "self-managed" and plan.hardware.nodes and draft.get("slurm") is None:
         name = str(draft.get("run.name"))
         draft.put("slurm.job_name", name, "prime-rl runs on several nodes through SLURM only; set partition as yours")
-    fit_to_own_gpus(draft, chosen)
+    fit_to_own_gpus(draft, plan)
     return draft
 
 
-def with_extra(asked: ConfigChoices, extra: Mapping[str, Any]) -> ConfigChoices:
+def with_extra(choices: ConfigChoices, extra: Mapping[str, Any]) -> ConfigChoices:
     """`extra` keys that a plan decides on become choices; other keys are set directly. Raises BadInput."""
-    values: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     fields_by_path = {path: (field, kind) for field, (path, kind) in INHERITED_FIELDS.items()}
     for path, value in flat_values(extra):
@@ -92,8 +92,8 @@ def with_extra(asked: ConfigChoices, extra: Mapping[str, Any]) -> ConfigChoices:
         number = isinstance(value, int) and not isinstance(value, bool)
         if not isinstance(value, kind) and not (kind is float and number):
             raise _refused(dotted, f"must be {'text' if kind is str else 'a number'}")
-        values[field] = kind(value)
-    return replace(asked, extra=rest, **values)
+        parsed[field] = kind(value)
+    return replace(choices, extra=rest, **parsed)
 
 
 def _extended(draft: ConfigDraft, extra: Mapping[str, Any]) -> ConfigDraft:
@@ -129,63 +129,65 @@ def _refused(path: str, problem: str, near: str | None = None) -> BadInput:
 
 
 def _merged_choices(
-    inherited: ConfigChoices, asked: ConfigChoices, draft: ConfigDraft, changes: list[KeyChange]
+    inherited: ConfigChoices, requested: ConfigChoices, draft: ConfigDraft, changes: list[KeyChange]
 ) -> ConfigChoices:
     """The choices of the call, completed by those of the older file."""
-    values: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     because = dict(inherited.because)
     for field in fields(ConfigChoices):
-        new, old = getattr(asked, field.name), getattr(inherited, field.name)
+        new, old = getattr(requested, field.name), getattr(inherited, field.name)
         if field.name in _NOT_MERGED or new is None:
             continue
-        values[field.name] = new
+        merged[field.name] = new
         because.pop(field.name, None)
-        reason = asked.because.get(field.name)
+        reason = requested.because.get(field.name)
         if reason is not None:
             because[field.name] = reason
         if old not in (None, new):
             label = _LABELS.get(field.name) or INHERITED_FIELDS.get(field.name, (field.name,))[0]
             changes.append(KeyChange(label, f"{label} = {new}", reason or "as asked in this call", old))
-    if asked.gpus is not None:
-        values["train_gpus"] = asked.train_gpus
-    if asked.sources:
-        values["sources"] = asked.sources
+    if requested.gpus is not None:
+        merged["train_gpus"] = requested.train_gpus
+    if requested.sources:
+        merged["sources"] = requested.sources
         for path in ("orchestrator.train.source", "orchestrator.eval.source"):
             if draft.get(path) is not None:
                 draft.pop(path)
-        if draft.get("orchestrator.eval") is not None and not any(s.held_out is not None for s in asked.sources):
+        if draft.get("orchestrator.eval") is not None and not any(s.held_out is not None for s in requested.sources):
             draft.pop("orchestrator.eval")
-        names = ", ".join(s.id for s in asked.sources)
+        names = ", ".join(s.id for s in requested.sources)
         changes.append(KeyChange("orchestrator.train.source", names, "as asked in this call"))
-    elif asked.env_args or asked.held_out is not None:
-        values["sources"] = _with_taskset_keys(inherited.sources, asked, draft, changes)
-    return replace(inherited, because=because, target=asked.target, **values)
+    elif requested.env_args or requested.held_out is not None:
+        merged["sources"] = _with_taskset_keys(inherited.sources, requested, draft, changes)
+    return replace(inherited, because=because, target=requested.target, **merged)
 
 
 def _with_taskset_keys(
-    sources: tuple[SourceChoice, ...], asked: ConfigChoices, draft: ConfigDraft, changes: list[KeyChange]
+    sources: tuple[SourceChoice, ...], requested: ConfigChoices, draft: ConfigDraft, changes: list[KeyChange]
 ) -> tuple[SourceChoice, ...]:
     """The older file's environments with the taskset keys of this call."""
     for index in range(len(sources)):
-        for key, value in asked.env_args.items():
+        for key, value in requested.env_args.items():
             draft.put(("orchestrator", "train", "source", index, "env", "taskset", key), value, "as asked")
-    for key, value in asked.env_args.items():
+    for key, value in requested.env_args.items():
         changes.append(KeyChange(f"env.taskset.{key}", f"{key} = {value}", "as asked, for every training source"))
     present = draft.get("orchestrator.eval.source") is not None
-    if asked.held_out is not None and present:
-        draft.pop("orchestrator.eval.source" if asked.held_out else "orchestrator.eval")
-    if asked.held_out is not None and (present or asked.held_out):
-        became = "dropped" if not asked.held_out else "replaced" if present else "added"
+    if requested.held_out is not None and present:
+        draft.pop("orchestrator.eval.source" if requested.held_out else "orchestrator.eval")
+    if requested.held_out is not None and (present or requested.held_out):
+        became = "dropped" if not requested.held_out else "replaced" if present else "added"
         changes.append(KeyChange("orchestrator.eval.source", became, "as asked: held-out tasks of each environment"))
-    return tuple(replace(s, args={**s.args, **asked.env_args}, held_out=asked.held_out or None) for s in sources)
+    return tuple(
+        replace(s, args={**s.args, **requested.env_args}, held_out=requested.held_out or None) for s in sources
+    )
 
 
 def _consistent(
-    inherited: ConfigChoices, asked: ConfigChoices, context: ConfigContext, changes: list[KeyChange]
+    inherited: ConfigChoices, requested: ConfigChoices, context: ConfigContext, changes: list[KeyChange]
 ) -> ConfigChoices:
     """Correct what the older file left inconsistent, where the call does not decide it."""
-    tokens = asked.max_tokens or inherited.max_tokens or 0
-    if inherited.seq_len is not None and asked.seq_len is None:
+    tokens = requested.max_tokens or inherited.max_tokens or 0
+    if inherited.seq_len is not None and requested.seq_len is None:
         needed = tokens + (context.prompt_tokens or 0)
         if inherited.seq_len < needed or (tokens > 0.9 * inherited.seq_len):
             changes.append(
@@ -194,8 +196,8 @@ def _consistent(
                 )
             )
             inherited = replace(inherited, seq_len=None)
-    group = asked.group or inherited.group
-    if inherited.batch is not None and asked.batch is None and group and inherited.batch % group:
+    group = requested.group or inherited.group
+    if inherited.batch is not None and requested.batch is None and group and inherited.batch % group:
         rounded = max(1, round(inherited.batch / group)) * group
         changes.append(
             KeyChange(
@@ -250,20 +252,20 @@ _KEYS = (
 _OF_SOURCE = ("ratio", "group_size")
 
 
-def chosen_values(made: MadeConfig) -> tuple[KeyChange, ...]:
+def proposal_changes(proposal: ConfigProposal) -> tuple[KeyChange, ...]:
     """The values of a config as changes. Without `was`, all values are new."""
-    return tuple(_changes(made))
+    return tuple(_changes(proposal))
 
 
-def _changes(made: MadeConfig) -> Iterator[KeyChange]:
+def _changes(proposal: ConfigProposal) -> Iterator[KeyChange]:
     paths: list[KeyPath] = [tuple(key.split(".")) for key in _KEYS]
-    sources = made.draft.get("orchestrator.train.source") or ()
+    sources = proposal.draft.get("orchestrator.train.source") or ()
     paths += [("orchestrator", "train", "source", i, key) for i in range(len(sources)) for key in _OF_SOURCE]
     for path in paths:
-        value, why = made.draft.get(path), made.draft.reasons.get(path)
+        value, why = proposal.draft.get(path), proposal.draft.reasons.get(path)
         if value is not None and why:
-            yield KeyChange(_named(path), str(value), why)
+            yield KeyChange(_path_text(path), str(value), why)
 
 
-def _named(path: KeyPath) -> str:
+def _path_text(path: KeyPath) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")

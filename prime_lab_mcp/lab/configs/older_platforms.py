@@ -123,13 +123,13 @@ _BY_PATH = {key.path: key for key in OLD_KEYS}
 
 def translate_key(path: str) -> OldKey | None:
     """The successor of a dotted path; indices in brackets are ignored."""
-    plain = "".join(part.split("]")[-1] for part in path.split("["))
-    if plain in _BY_PATH:
-        return _BY_PATH[plain]
-    head = plain
+    bare_path = "".join(part.split("]")[-1] for part in path.split("["))
+    if bare_path in _BY_PATH:
+        return _BY_PATH[bare_path]
+    head = bare_path
     while head:
-        if found := _BY_PATH.get(f"{head}.*"):
-            return found
+        if match := _BY_PATH.get(f"{head}.*"):
+            return match
         head = head.rpartition(".")[0]
     return None
 
@@ -144,8 +144,8 @@ def old_keys_in(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
             yield path, exact
         elif isinstance(value, Mapping) and deeper:
             yield from old_keys_in(value, path)
-        elif found := translate_key(path):
-            yield path, found
+        elif old := translate_key(path):
+            yield path, old
 
 
 _PROGRAM = """\
@@ -184,17 +184,17 @@ async def old_reading_of_prime(lab: Lab, config: TrainingConfig) -> OldParserRea
 
 async def _ask(python: Path, path: Path) -> OldParserReading | None:
     try:
-        done = await process.run(
+        completed = await process.run(
             [str(python), "-I", "-c", _PROGRAM, str(path)],
             cwd=path.parent,
             env=process.clean_environment(),
             timeout=_SECONDS,
             output_limit=4_000_000,
         )
-        found = json.loads(done.stdout) if done.returncode == 0 else {}
+        answer = json.loads(completed.stdout) if completed.returncode == 0 else {}
     except (ProcessError, ValueError):
         return None
-    if not isinstance(found, dict) or not found:
+    if not isinstance(answer, dict) or not answer:
         return None
-    table, refused = found.get("table"), found.get("refused")
+    table, refused = answer.get("table"), answer.get("refused")
     return OldParserReading(table=table if isinstance(table, dict) else None, refused=str(refused) if refused else None)

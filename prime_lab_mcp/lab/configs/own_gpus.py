@@ -35,13 +35,13 @@ def needed_gb(config: TrainingConfig, *, shared: bool = False) -> float | None:
     `shared`: one GPU trains and serves. Adam's moments are in CPU memory, which is prime-rl's default on self-managed
     GPUs.
     """
-    known = find_model(config.model)
-    size = known.parameters
+    model = find_model(config.model)
+    size = model.parameters
     if size is None:
         return None
     lora = config.lora or config.at("model.lora") is not None
     gpus, length = max(1, config.train_gpus), config.seq_len
-    trains = memory.training_memory(size, known.active, gpus, seq_len=length, state="lora" if lora else "offloaded")
+    trains = memory.training_memory(size, model.active, gpus, seq_len=length, state="lora" if lora else "offloaded")
     if config.shape == "sft":
         return trains
     parallel = max(1, config.number("inference.vllm.tensor_parallel_size", 1) or 1)
@@ -124,7 +124,7 @@ def run_steps(
         *_wandb(config),
         LaunchStep("try", f"{start} --dry-run", "judges the whole config, environments too, and starts nothing"),
         LaunchStep("launch", ("CUDA_VISIBLE_DEVICES=0,0 " if shared else "") + start, _placed(config, program, shared)),
-        LaunchStep("checkpoints", f"ls outputs/{name}/checkpoints", _kept(config)),
+        LaunchStep("checkpoints", f"ls outputs/{name}/checkpoints", _checkpoint_summary(config)),
         LaunchStep(
             "resume",
             f"{start} --resume",
@@ -168,10 +168,10 @@ def rentable_gpus(gpus: int) -> int:
 
 
 def _copied(path: str, data: str | None) -> Iterator[LaunchStep]:
-    named = [shlex.quote(p) for p in (path, data) if p]
+    quoted = [shlex.quote(p) for p in (path, data) if p]
     yield LaunchStep(
         "copy",
-        f"rsync -aR {' '.join(named)} MACHINE:prime-rl/",
+        f"rsync -aR {' '.join(quoted)} MACHINE:prime-rl/",
         "from the workspace; every path in these commands is relative to the folder of prime-rl",
     )
 
@@ -209,7 +209,7 @@ def _placed(config: TrainingConfig, program: str, shared: bool) -> str:
     return f"starts all processes: inference on the first {config.infer_gpus} GPU(s), the trainer on the next"
 
 
-def _kept(config: TrainingConfig) -> str:
+def _checkpoint_summary(config: TrainingConfig) -> str:
     if config.at("ckpt") is None:
         return "none: without [ckpt] nothing is saved; add --ckpt --ckpt.interval 25 to the launch"
     every = config.number("ckpt.interval")
@@ -229,7 +229,7 @@ def _look_at(program: str) -> str:
     return "reward/all/mean rises, is_truncated and mismatch_kl stay low; environments log to envs/ beside these"
 
 
-_SHOWN = 10
+_MOST_LISTED = 10
 
 
 async def billed_pods_finding(lab: Lab) -> tuple[Finding, ...]:
@@ -245,9 +245,9 @@ def running_pods_finding(pods: tuple[Pod, ...]) -> tuple[Finding, ...]:
     if not pods:
         return ()
     prices = [p.price_per_hour for p in pods]
-    known = [p for p in prices if p is not None]
-    least = "at least " if len(known) < len(prices) else ""
-    cost = f", {least}${sum(known):.2f} per hour together" if known else ", at a price that was not told"
+    known_prices = [p for p in prices if p is not None]
+    least = "at least " if len(known_prices) < len(prices) else ""
+    cost = f", {least}${sum(known_prices):.2f} per hour together" if known_prices else ", at a price that was not told"
     rows = tuple(
         {
             "id": p.id,
@@ -257,7 +257,7 @@ def running_pods_finding(pods: tuple[Pod, ...]) -> tuple[Finding, ...]:
             "price_per_hour": p.price_per_hour,
             "since": p.created_at,
         }
-        for p in pods[:_SHOWN]
+        for p in pods[:_MOST_LISTED]
     )
     return (
         Finding(
@@ -277,7 +277,7 @@ _OFFERS = 5
 
 @dataclass(frozen=True, slots=True)
 class LaunchGuidance:
-    """How to launch a self-managed run. `data` holds `launch` and `gpu_offers`."""
+    """The launch instructions of a self-managed run. `data` holds `launch` and `gpu_offers`."""
 
     data: dict[str, Any]
     findings: tuple[Finding, ...]

@@ -99,13 +99,13 @@ def function_module(path: str) -> str:
 
 def named_packages(config: TrainingConfig) -> tuple[NamedPackage, ...]:
     """Every environment, harness, judge and function that the config names, in file order and each once."""
-    named = [package for source in config.sources for package in _of_source(source)]
-    named += [
+    packages = [package for source in config.sources for package in _of_source(source)]
+    packages += [
         NamedPackage("function", value, f"{path}.import_path")
         for path, table in _tables(config.table, "")
         if isinstance(value := table.get("import_path"), str)
     ]
-    return tuple(_distinct(named))
+    return tuple(_distinct(packages))
 
 
 def own_environment_keys(source: ConfigSource, agents: Collection[str]) -> tuple[str, ...]:
@@ -133,6 +133,7 @@ def agent_overrides(source: ConfigSource) -> tuple[str, ...]:
             continue
         keys += [f"env.{name}.{key}" for key in ("model", "client", "sampling") if key in agent]
         keys += [f"env.{name}.harness.{key}" for key in _table(agent.get("harness")) if key != "id"]
+        keys += [f"env.{name}.runtime.{key}" for key in _table(agent.get("runtime")) if key != "type"]
     return tuple(keys)
 
 
@@ -148,9 +149,9 @@ def _of_source(source: ConfigSource) -> Iterator[NamedPackage]:
     env = _table(source.table.get("env"))
     taskset = env.get("taskset")
     prefix = f"orchestrator.{source.kind}.source {source.name}:"
-    named = env.get("id")
-    if isinstance(named, str) and named and named != source.id:
-        yield NamedPackage("environment", named, f"{prefix} env.id", source)
+    environment_id = env.get("id")
+    if isinstance(environment_id, str) and environment_id and environment_id != source.id:
+        yield NamedPackage("environment", environment_id, f"{prefix} env.id", source)
     rest = {key: value for key, value in env.items() if key not in ("id", "taskset")}
     for path, table in (*_tables(rest, "env"), *_tables(_table(taskset), "env.taskset")):
         for kind, key, id in _named_in(table):
@@ -184,13 +185,13 @@ def _tables(node: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield from _tables(value, f"{path}[{index}]")
 
 
-def _distinct(named: Sequence[NamedPackage]) -> Iterator[NamedPackage]:
+def _distinct(packages: Sequence[NamedPackage]) -> Iterator[NamedPackage]:
     """Each package once per place. Sources hold tables, so packages cannot be hashed."""
-    seen: set[tuple[str, str, str]] = set()
-    for package in named:
+    keys: set[tuple[str, str, str]] = set()
+    for package in packages:
         key = (package.kind, package.id, package.where)
-        if key not in seen:
-            seen.add(key)
+        if key not in keys:
+            keys.add(key)
             yield package
 
 

@@ -54,22 +54,22 @@ class RegistryEntry:
 
     def as_json(self) -> dict[str, Any]:
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rest"}
-        shown = {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
-        return {**{k: v for k, v in shown.items() if v is not None and v != {}}, **self.rest}
+        row = {key: list(value) if isinstance(value, tuple) else value for key, value in own.items()}
+        return {**{k: v for k, v in row.items() if v is not None and v != {}}, **self.rest}
 
 
 def entry_of(row: Any) -> RegistryEntry:
     """Parse a row. Raises ValueError for a row that is no entry."""
     if not isinstance(row, Mapping) or not isinstance(row.get("environments"), list):
         raise ValueError("one of its entries is no config")
-    known = {f.name for f in fields(RegistryEntry)} - {"environments", "rest"}
-    values = {key: value for key, value in row.items() if key in known}
+    names = {f.name for f in fields(RegistryEntry)} - {"environments", "rest"}
+    parsed = {key: value for key, value in row.items() if key in names}
     for key, kind in (("name", str), ("path", str), ("version", int), ("environment_versions", Mapping)):
-        if key in values and not isinstance(values[key], kind):
+        if key in parsed and not isinstance(parsed[key], kind):
             raise ValueError(f"the {key} of one of its entries has the wrong type")
-    rest = {key: value for key, value in row.items() if key not in known and key != "environments"}
+    rest = {key: value for key, value in row.items() if key not in names and key != "environments"}
     try:
-        return RegistryEntry(**values, environments=tuple(map(str, row["environments"])), rest=rest)
+        return RegistryEntry(**parsed, environments=tuple(map(str, row["environments"])), rest=rest)
     except TypeError as error:
         raise ValueError("one of its entries lacks a field") from error
 
@@ -79,37 +79,40 @@ _LEADING = re.compile(r"v?(\d{1,4})")
 _OF_VERSION = ("created", "notes", "based_on")
 
 
-def is_older_registry(found: Mapping[str, Any]) -> bool:
-    return "schema" not in found and isinstance(found.get("configs"), Mapping)
+def is_older_registry(document: Mapping[str, Any]) -> bool:
+    """Whether a document is a registry of the older form, which has no `schema`."""
+    return "schema" not in document and isinstance(document.get("configs"), Mapping)
 
 
-def entries_of_older(found: Mapping[str, Any]) -> tuple[tuple[RegistryEntry, ...], dict[str, Any]]:
+def entries_of_older(document: Mapping[str, Any]) -> tuple[tuple[RegistryEntry, ...], dict[str, Any]]:
     """The versions of an older registry as entries, oldest first, and its other content. Raises ValueError."""
-    active = found.get("active_configs")
-    named = {str(k): str(v) for k, v in active.items()} if isinstance(active, Mapping) else {}
+    active = document.get("active_configs")
+    active_versions = {str(k): str(v) for k, v in active.items()} if isinstance(active, Mapping) else {}
     entries: list[RegistryEntry] = []
-    for path, config in found["configs"].items():
+    for path, config in document["configs"].items():
         if not isinstance(config, Mapping):
             raise ValueError(f"what it says of {path} is no table")
-        entries += _versions(str(path), config, named, {(e.name, e.version) for e in entries})
-    placed = {f"{e.path}:{_written(e)}" for e in entries}
-    lost = {name: target for name, target in named.items() if target not in placed}
-    rest = {key: value for key, value in found.items() if key not in ("active_configs", "configs")}
+        entries += _versions(str(path), config, active_versions, {(e.name, e.version) for e in entries})
+    placed = {f"{e.path}:{_version_label(e)}" for e in entries}
+    lost = {name: target for name, target in active_versions.items() if target not in placed}
+    rest = {key: value for key, value in document.items() if key not in ("active_configs", "configs")}
     return tuple(entries), {**rest, **({"active_configs": lost} if lost else {})}
 
 
 def _versions(
-    path: str, config: Mapping[str, Any], named: Mapping[str, str], taken: set[tuple[str, int]]
+    path: str, config: Mapping[str, Any], active_versions: Mapping[str, str], used: set[tuple[str, int]]
 ) -> Iterator[RegistryEntry]:
-    name = next((n for n, target in named.items() if target.rpartition(":")[0] == path), PurePosixPath(path).stem)
+    name = next(
+        (n for n, target in active_versions.items() if target.rpartition(":")[0] == path), PurePosixPath(path).stem
+    )
     versions = config.get("versions")
     if not isinstance(versions, Mapping) or not versions:
         versions = {str(config.get("current_version") or "v1"): {}}
     shared = {k: v for k, v in config.items() if k not in ("model", "hardware", "versions")}
     for label, row in versions.items():
         row = row if isinstance(row, Mapping) else {"notes": str(row)}
-        number = _free(name, str(label), taken)
-        taken.add((name, number))
+        number = _free(name, str(label), used)
+        used.add((name, number))
         yield RegistryEntry(
             name=name,
             version=number,
@@ -121,23 +124,23 @@ def _versions(
             sha256="",
             based_on=_text(row.get("based_on")),
             notes=_text(row.get("notes")),
-            active=named.get(name) == f"{path}:{label}",
+            active=active_versions.get(name) == f"{path}:{label}",
             hardware=_text(config.get("hardware")),
             label=None if _NUMBER.fullmatch(str(label)) and str(label) == f"v{number}" else str(label),
             rest={**shared, **{k: v for k, v in row.items() if k not in _OF_VERSION}},
         )
 
 
-def _free(name: str, label: str, taken: set[tuple[str, int]]) -> int:
+def _free(name: str, label: str, used: set[tuple[str, int]]) -> int:
     """The number of a version, or the next free number where two labels have the same (`v1`, `v1.1`)."""
-    found = _LEADING.match(label)
-    number = int(found[1]) if found else 1
-    while (name, number) in taken:
+    match = _LEADING.match(label)
+    number = int(match[1]) if match else 1
+    while (name, number) in used:
         number += 1
     return number
 
 
-def _written(entry: RegistryEntry) -> str:
+def _version_label(entry: RegistryEntry) -> str:
     return entry.label or f"v{entry.version}"
 
 
@@ -158,8 +161,8 @@ def load_registry(path: Path) -> tuple[RegistryEntry, ...]:
 
 def add_entry(path: Path, entry: RegistryEntry) -> None:
     """Append an entry and make it the active one of its name. An unreadable registry is never overwritten."""
-    with locked_registry(path) as held:
-        held.add(entry)
+    with locked_registry(path) as registry:
+        registry.add(entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +175,12 @@ class LockedRegistry:
         """Append an entry. An active entry deactivates the earlier ones of its name."""
         entries, rest = _read(self.path)
         same = (entry.name, entry.version, entry.path)
-        kept = [
+        others = [
             replace(old, active=False) if entry.active and old.name == entry.name else old
             for old in entries
             if (old.name, old.version, old.path) != same
         ]
-        rows = [e.as_json() for e in (*kept, entry)]
+        rows = [e.as_json() for e in (*others, entry)]
         text = json.dumps({"schema": _SCHEMA, "configs": rows, **rest}, indent=2, ensure_ascii=False)
         replace_text(self.path, text + "\n")
 
@@ -190,7 +193,7 @@ class LockedRegistry:
         """
         if any(entry.path == path for entry in load_registry(self.path)):
             return
-        named = [id.partition("@")[0] for id in environments]
+        names = [id.partition("@")[0] for id in environments]
         self.add(
             RegistryEntry(
                 name=config.path.stem,
@@ -199,17 +202,17 @@ class LockedRegistry:
                 created=header.created or "",
                 model=config.model,
                 target=config.target,
-                environments=tuple(named),
+                environments=tuple(names),
                 sha256=config.sha256,
                 based_on=header.based_on,
                 notes=header.notes,
                 active=False,
-                environment_versions={name: header.env_version for name in named if header.env_version},
+                environment_versions={name: header.env_version for name in names if header.env_version},
                 label=None if header.version == f"v{header.number}" else header.version,
             )
         )
 
-    def taken(self, name: str, version: int, path: str) -> bool:
+    def is_taken(self, name: str, version: int, path: str) -> bool:
         """Whether another file already has a version of this name."""
         return any((e.name, e.version) == (name, version) and e.path != path for e in load_registry(self.path))
 
@@ -274,25 +277,25 @@ def _read(path: Path) -> tuple[tuple[RegistryEntry, ...], dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(path, "it is no readable text file") from error
     try:
-        found = json.loads(raw)
+        document = json.loads(raw)
     except (json.JSONDecodeError, RecursionError) as error:
         line = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise _unreadable(path, f"it is not valid JSON{line}") from error
     try:
-        return _entries(found)
+        return _entries(document)
     except ValueError as error:
         raise _unreadable(path, str(error)) from error
 
 
-def _entries(found: Any) -> tuple[tuple[RegistryEntry, ...], dict[str, Any]]:
-    if isinstance(found, Mapping) and is_older_registry(found):
-        return entries_of_older(found)
-    if not isinstance(found, Mapping) or not isinstance(found.get("configs"), list):
+def _entries(document: Any) -> tuple[tuple[RegistryEntry, ...], dict[str, Any]]:
+    if isinstance(document, Mapping) and is_older_registry(document):
+        return entries_of_older(document)
+    if not isinstance(document, Mapping) or not isinstance(document.get("configs"), list):
         raise ValueError('it is not of the form {"schema": 1, "configs": [...]}')
-    if found.get("schema") != _SCHEMA:
+    if document.get("schema") != _SCHEMA:
         raise ValueError(f"its schema is not {_SCHEMA}")
-    rest = {key: value for key, value in found.items() if key not in ("schema", "configs")}
-    return tuple(entry_of(row) for row in found["configs"]), rest
+    rest = {key: value for key, value in document.items() if key not in ("schema", "configs")}
+    return tuple(entry_of(row) for row in document["configs"]), rest
 
 
 def _unreadable(path: Path, why: str) -> BadInput:
@@ -306,7 +309,7 @@ def _unreadable(path: Path, why: str) -> BadInput:
 
 _NOT_PARAMETERS = frozenset({"name", "run.name", "monitors.wandb.name"})
 _VERSION_LINE = re.compile(r"^# version: (\d{1,6})\s*$", re.M)
-_SHOWN = 20
+_MOST_LISTED = 20
 
 
 def drift_finding(path: Path, config: TrainingConfig) -> Finding | None:
@@ -322,33 +325,35 @@ def drift_finding(path: Path, config: TrainingConfig) -> Finding | None:
     entry = next((e for e in reversed(entries) if e.path == relative and e.parameters is not None), None)
     if entry is None or entry.parameters is None or entry.sha256 == config.sha256:
         return None
-    said = _VERSION_LINE.search(config.text)
-    if said is not None and int(said[1]) > entry.version:
+    match = _VERSION_LINE.search(config.text)
+    if match is not None and int(match[1]) > entry.version:
         return None  # the person counted on, which is the rule
     before, now = entry.parameters, run_parameters(config.table)
     keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     if not keys:
         return None
-    named = ", ".join(quote(key, limit=80) for key in keys[:5]) + (" and more" if len(keys) > 5 else "")
+    listed = ", ".join(quote(key, limit=80) for key in keys[:5]) + (" and more" if len(keys) > 5 else "")
     return Finding(
         "config-changed-without-version",
         "warning",
-        f"{count(len(keys), 'value')} of {relative} changed since version {entry.version} was registered: {named}.",
+        f"{count(len(keys), 'value')} of {relative} changed since version {entry.version} was registered: {listed}.",
         f'Call write_training_config(based_on="{relative}"): it registers the values as the next version; '
         "or undo the change.",
         relative,
         tuple(
             {"key": key, "registered": _report_value(before.get(key)), "now": _report_value(now.get(key))}
-            for key in keys[:_SHOWN]
+            for key in keys[:_MOST_LISTED]
         ),
     )
 
 
 def run_parameters(table: Mapping[str, Any]) -> dict[str, Any]:
     """Values by dotted key of everything that affects a run, as JSON represents them."""
-    found = {dotted_key(path, table): value for path, value in leaf_values(table)}
-    plain = {key: value for key, value in found.items() if key not in _NOT_PARAMETERS}
-    loaded: dict[str, Any] = json.loads(json.dumps({key: _finite(value) for key, value in plain.items()}, default=str))
+    settings = {dotted_key(path, table): value for path, value in leaf_values(table)}
+    parameters = {key: value for key, value in settings.items() if key not in _NOT_PARAMETERS}
+    loaded: dict[str, Any] = json.loads(
+        json.dumps({key: _finite(value) for key, value in parameters.items()}, default=str)
+    )
     return loaded
 
 

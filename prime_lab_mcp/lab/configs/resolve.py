@@ -1,4 +1,4 @@
-"""Resolves names of environments to taskset ids: local folders by their push, Hub names pinned to a version.
+"""Resolves names of environments to taskset ids, e.g. a local folder to the name under which it was pushed.
 
 The key of a local taskset that selects held-out tasks is read from its source, never by running it.
 """
@@ -34,10 +34,10 @@ def held_out_keys(folder: Path) -> dict[str, Any] | None:
             tree = parse_python(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, SyntaxError, ValueError, RecursionError):
             continue
-        for values in _literal_splits(tree):
-            chosen = next((s for s in _SPLITS if s in values), None)
-            if chosen is not None:
-                return {"split": chosen}
+        for splits in _literal_splits(tree):
+            split = next((s for s in _SPLITS if s in splits), None)
+            if split is not None:
+                return {"split": split}
     return None
 
 
@@ -81,10 +81,10 @@ async def resolve_source(lab: Lab, name: str, choices: ConfigChoices, lenient: b
     source = (await lab.snapshot(folder.relative)).source
     push = _push_of(lab, folder, source)
     if push is not None:
-        found = (_v0(folder.name),) if push.api == "v0" else ()
+        findings = (_v0(folder.name),) if push.api == "v0" else ()
         if hosted:
-            return ResolvedSource(f"{push.owner}/{push.name}@{push.version}", folder.path, found, _proof(push))
-        return ResolvedSource(push.name, folder.path, found, (lab.key, folder.name, source))
+            return ResolvedSource(f"{push.owner}/{push.name}@{push.version}", folder.path, findings, _proof(push))
+        return ResolvedSource(push.name, folder.path, findings, (lab.key, folder.name, source))
     if hosted and not lenient:
         raise BadInput(
             f"the environment {quote(folder.name, 80)} is not published yet, and hosted training loads it from the Hub",

@@ -3,7 +3,9 @@
 No package index has prime-rl-configs, so the schema of one commit lies beside this file. The schema knows keys, types
 and bounds; the package `rules` judges relations between keys. Where prime-rl narrows a type by plugin (`env` of a
 source), this judgement is as lenient as prime-rl's own validator.
-"""
+
+
+MERGED: The finding for what a validator of prime-rl refuses."""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.base.versions import PRIME_RL_COMMIT
 
@@ -80,8 +84,8 @@ def schema_problems(table: Mapping[str, Any], kind: SchemaKind = "rl") -> list[S
     body = {key: value for key, value in table.items() if key not in PLATFORM_KEYS}
     problems = [
         SchemaProblem(key, f"must be text, not {_value_text(table[key])}", "type")
-        for key, wanted in PLATFORM_KEYS.items()
-        if key in table and not isinstance(table[key], wanted)
+        for key, expected in PLATFORM_KEYS.items()
+        if key in table and not isinstance(table[key], expected)
     ]
     return [*problems, *_Walk(schema).table(body, schema, "")]
 
@@ -115,18 +119,18 @@ def load_env_schema() -> dict[str, Any]:
 @cache
 def tables_of_key(kind: SchemaKind) -> Mapping[str, tuple[str, ...]]:
     """The dotted tables that know a key, shallowest first, to say where a misplaced key belongs."""
-    found: dict[str, list[str]] = {}
+    tables: dict[str, list[str]] = {}
     schema = load_schema(kind)
     walk = _Walk(schema)
     queue: list[tuple[str, Mapping[str, Any], int]] = [("", schema, 0)]
     while queue:
         path, node, depth = queue.pop(0)
         for name, child in node.get("properties", {}).items():
-            here = f"{path}.{name}" if path else name
-            found.setdefault(name, []).append(here)
+            full_path = f"{path}.{name}" if path else name
+            tables.setdefault(name, []).append(full_path)
             if depth < 4:
-                queue += [(here, branch, depth + 1) for branch in walk.branches(child)]
-    return {name: tuple(paths) for name, paths in found.items()}
+                queue += [(full_path, branch, depth + 1) for branch in walk.branches(child)]
+    return {name: tuple(paths) for name, paths in tables.items()}
 
 
 class _Walk:
@@ -137,21 +141,21 @@ class _Walk:
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
 
     def table(self, value: Mapping[str, Any], node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
-        known = node.get("properties", {})
+        properties = node.get("properties", {})
         extra = node.get("additionalProperties", True)
         for name, inner in value.items():
-            here = f"{path}.{name}" if path else name
-            if name in known:
-                yield from self.value(inner, known[name], here)
+            full_path = f"{path}.{name}" if path else name
+            if name in properties:
+                yield from self.value(inner, properties[name], full_path)
             elif isinstance(extra, Mapping):
-                yield from self.value(inner, extra, here)
+                yield from self.value(inner, extra, full_path)
             elif extra is False:
-                near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.72)
-                yield SchemaProblem(here, "is no key of this table", "unknown", near[0] if near else None)
+                near = difflib.get_close_matches(name, list(properties), n=1, cutoff=0.72)
+                yield SchemaProblem(full_path, "is no key of this table", "unknown", near[0] if near else None)
         for name in node.get("required", ()):
             if name not in value:
-                here = f"{path}.{name}" if path else name
-                yield SchemaProblem(here, "is required and missing", "missing")
+                full_path = f"{path}.{name}" if path else name
+                yield SchemaProblem(full_path, "is required and missing", "missing")
 
     def value(self, value: Any, node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
         branches = self.branches(node)
@@ -165,14 +169,14 @@ class _Walk:
             return
         tag = self._tag(node)
         if isinstance(value, dict) and tag is not None:
-            known = {b["properties"][tag]["const"]: b for b in candidates if "const" in b["properties"].get(tag, {})}
+            by_tag = {b["properties"][tag]["const"]: b for b in candidates if "const" in b["properties"].get(tag, {})}
             name = value.get(tag, self._default_tag(node, tag))
-            if not isinstance(name, str) or name not in known:
-                listed = ", ".join(sorted(known))
-                said = "is missing" if name is None else f"is {_value_text(name)}"
-                yield SchemaProblem(f"{path}.{tag}", f"{said}; it must be one of {listed}", "value")
+            if not isinstance(name, str) or name not in by_tag:
+                listed = ", ".join(sorted(by_tag))
+                problem = "is missing" if name is None else f"is {_value_text(name)}"
+                yield SchemaProblem(f"{path}.{tag}", f"{problem}; it must be one of {listed}", "value")
                 return
-            candidates = [known[name]]
+            candidates = [by_tag[name]]
         elif len(candidates) > 1:
             candidates = [b for b in candidates if "type" not in b or _fits(value, str(b["type"]))] or candidates
         attempts = [list(self._one(value, branch, path)) for branch in candidates]
@@ -187,28 +191,28 @@ class _Walk:
             return self.branches({**target, "additionalProperties": True} if name in self._opened else target)
         for union in ("anyOf", "oneOf"):
             if union in node:
-                return [found for branch in node[union] for found in self.branches(branch)]
+                return [leaf for branch in node[union] for leaf in self.branches(branch)]
         return [node]
 
     def _default_tag(self, node: Mapping[str, Any], tag: str) -> str | None:
         """The default of `type`, which prime-rl fills in. Any other tag must be written."""
         default = node.get("default")
-        found = default.get(tag) if tag == "type" and isinstance(default, dict) else None
-        return str(found) if found is not None else None
+        tag_value = default.get(tag) if tag == "type" and isinstance(default, dict) else None
+        return str(tag_value) if tag_value is not None else None
 
     def _tag(self, node: Mapping[str, Any]) -> str | None:
         if "discriminator" in node:
             return str(node["discriminator"]["propertyName"])
         for union in ("anyOf", "oneOf"):
             for branch in node.get(union, ()):
-                if found := self._tag(branch):
-                    return found
+                if tag := self._tag(branch):
+                    return tag
         return None
 
     def _one(self, value: Any, node: Mapping[str, Any], path: str) -> Iterator[SchemaProblem]:
-        wanted = node.get("type")
-        if isinstance(wanted, str) and not _fits(value, wanted):
-            yield SchemaProblem(path, f"must be {_WORDS.get(wanted, wanted)}, not {_value_text(value)}", "type")
+        json_type = node.get("type")
+        if isinstance(json_type, str) and not _fits(value, json_type):
+            yield SchemaProblem(path, f"must be {_WORDS.get(json_type, json_type)}, not {_value_text(value)}", "type")
             return
         if "const" in node and value != node["const"]:
             yield SchemaProblem(path, f"must be {node['const']!r}, not {_value_text(value)}", "value")
@@ -238,20 +242,25 @@ def _bounds(value: float, node: Mapping[str, Any], path: str) -> Iterator[Schema
         ("maximum", "at most", "maximum" in node and value > node["maximum"]),
         ("exclusiveMaximum", "less than", "exclusiveMaximum" in node and value >= node["exclusiveMaximum"]),
     )
-    for name, words, found in broken:
-        if found:
+    for name, words, broken_bound in broken:
+        if broken_bound:
             yield SchemaProblem(path, f"must be {words} {node[name]}, not {value}", "value")
 
 
-def _fits(value: Any, wanted: str) -> bool:
+def _fits(value: Any, json_type: str) -> bool:
     if isinstance(value, bool):
-        return wanted == "boolean"
-    if wanted == "integer" and isinstance(value, float):
+        return json_type == "boolean"
+    if json_type == "integer" and isinstance(value, float):
         return value.is_integer()  # as pydantic takes it
-    return isinstance(value, _JSON_TYPES.get(wanted, (object,)))
+    return isinstance(value, _JSON_TYPES.get(json_type, (object,)))
 
 
 def _value_text(value: Any) -> str:
     if isinstance(value, (bool, int, float)):
         return str(value).lower()
     return quote(value if isinstance(value, str) else json.dumps(value, default=str), limit=60)
+
+
+def prime_rl_refuses(code: Code, why: str, fix: str, where: str) -> Finding:
+    """Return the blocker for a setting that prime-rl refuses. `why` completes "prime-rl refuses this:"."""
+    return Finding(code, "blocker", f"prime-rl refuses this: {why}.", fix, where)

@@ -58,8 +58,8 @@ def finish_text(
 
     `base` is the file that the config is based on. A base of the present shape is edited, so comments and order stay.
     """
-    if base is not None and (kept := edited_base(base, draft, lineage, file)) is not None:
-        return kept
+    if base is not None and (edited := edited_base(base, draft, lineage, file)) is not None:
+        return edited
     refusal = BadInput(
         "the environment arguments hold a key or value that the TOML parser of `prime train` would read differently",
         fix="Use plain text and numbers: no null, no date, no list of mixed types.",
@@ -96,15 +96,15 @@ def source_labels(sources: Sequence[SourceChoice]) -> list[str]:
     bare = [s.name or s.id.rpartition("/")[2].partition("@")[0] for s in sources]
     owned = [s.id.partition("@")[0].replace("/", "-") for s in sources]
     names = [o if bare.count(b) > 1 or b == "agg" else b for b, o in zip(bare, owned, strict=True)]
-    found: list[str] = []
+    labels: list[str] = []
     for name in names:
-        number = next(n for n in range(1, len(names) + 2) if (name if n == 1 else f"{name}-{n}") not in found)
-        found.append(name if number == 1 else f"{name}-{number}")
-    return found
+        number = next(n for n in range(1, len(names) + 2) if (name if n == 1 else f"{name}-{n}") not in labels)
+        labels.append(name if number == 1 else f"{name}-{number}")
+    return labels
 
 
-def _put(draft: ConfigDraft, path: str | KeyPath, chosen: ChosenValue) -> None:
-    draft.put(path, chosen.value, chosen.why)
+def _put(draft: ConfigDraft, path: str | KeyPath, choice: ChosenValue) -> None:
+    draft.put(path, choice.value, choice.why)
 
 
 def _deployment(draft: ConfigDraft, plan: ConfigPlan) -> None:
@@ -126,20 +126,20 @@ def _deployment(draft: ConfigDraft, plan: ConfigPlan) -> None:
 
 def _parallel(draft: ConfigDraft, plan: ConfigPlan) -> None:
     key = "inference.vllm.tensor_parallel_size"
-    kept, chosen = draft.get(key), plan.hardware.tensor_parallel
-    if isinstance(kept, int) and kept > 0 and int(plan.infer_gpus.value) % kept == 0:
+    parallel, choice = draft.get(key), plan.hardware.tensor_parallel
+    if isinstance(parallel, int) and parallel > 0 and int(plan.infer_gpus.value) % parallel == 0:
         return
-    if chosen is not None:
-        _put(draft, key, chosen)
-    elif kept is not None:
+    if choice is not None:
+        _put(draft, key, choice)
+    elif parallel is not None:
         draft.pop(key)
 
 
 def _served_context(draft: ConfigDraft, plan: ConfigPlan) -> None:
     """Limit the tokens of a rollout: samples end at seq_len, and a longer rollout would only cost money."""
     key = "inference.vllm.max_model_len"
-    seq_len, kept = int(plan.seq_len.value), draft.get(key)
-    if isinstance(kept, int) and not isinstance(kept, bool) and kept >= seq_len:
+    seq_len, context_tokens = int(plan.seq_len.value), draft.get(key)
+    if isinstance(context_tokens, int) and not isinstance(context_tokens, bool) and context_tokens >= seq_len:
         return
     limits = [plan.max_tokens.value, draft.get("orchestrator.eval.sampling.max_completion_tokens")]
     longest = seq_len + max(n for n in limits if isinstance(n, int))
@@ -191,8 +191,8 @@ def _orchestrator(draft: ConfigDraft, plan: ConfigPlan) -> None:
 
 
 def _evaluation(draft: ConfigDraft, plan: ConfigPlan) -> None:
-    named = zip(plan.choices.sources, source_labels(plan.choices.sources), strict=True)
-    held_out = [(source, name) for source, name in named if source.held_out is not None]
+    labelled = zip(plan.choices.sources, source_labels(plan.choices.sources), strict=True)
+    held_out = [(source, name) for source, name in labelled if source.held_out is not None]
     if held_out:
         draft.put("orchestrator.eval.source", [{} for _ in held_out], "")
         for index, (source, name) in enumerate(held_out):

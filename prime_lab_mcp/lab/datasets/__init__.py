@@ -4,5 +4,16 @@ Nothing here imports `datasets` into the server. The server's process reads smal
 `dataset_program`, which the toolchain's interpreter runs. Guessing and judging are pure functions over plain rows.
 """
 
-ENTRY = ("findings", "formats", "golds", "inspection", "metadata", "reading", "scan", "source", "task_golds", "tasks")
+ENTRY = (
+    "column_choice",
+    "findings",
+    "formats",
+    "golds",
+    "inspection",
+    "reading",
+    "scan",
+    "source",
+    "task_golds",
+    "tasks",
+)
 """Modules that other packages may import."""

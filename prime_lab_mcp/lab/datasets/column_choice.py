@@ -1,13 +1,16 @@
 """Chooses the columns of a dataset to use: the columns that the caller names, otherwise the best guesses.
 
-Every doubt about the choice becomes a finding, so that no guess passes for a fact.
+Every doubt about the choice becomes a finding, so that no guess passes for a fact. `metadata_columns` chooses the
+columns that tasks carry beside question and answer; training and evaluation select tasks by them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.errors import BadInput
@@ -39,8 +42,8 @@ from prime_lab_mcp.lab.datasets.guesses import (
     judge_answer,
 )
 from prime_lab_mcp.lab.datasets.options import names_right_option, option_columns
+from prime_lab_mcp.lab.datasets.row_values import compose_prompt, prompt_text, snake_case, value_at
 from prime_lab_mcp.lab.datasets.scan import ScannedDataset
-from prime_lab_mcp.lab.datasets.values import compose_prompt, prompt_text, snake_case, value_at
 
 _MOST_LABELS = 200
 _TWINS = ("{}_text", "{}_name", "{}_str", "{}_names", "{}_description", "{}_class")
@@ -66,20 +69,20 @@ def choose_columns(table: ScannedDataset, prompt_column: str | None, answer_colu
     rows = table.main.rows
     columns = describe_columns(rows, table.features)
     options = option_columns(row for _, row in spread_rows(rows, 50))
-    named = _named_prompt(columns, rows, prompt_column) if prompt_column is not None else None
+    named_prompt = _named_prompt(columns, rows, prompt_column) if prompt_column is not None else None
     answer = _column(columns, rows, answer_column) if answer_column is not None else None
     excluded = {o for o in options if not names_right_option(o)} | ({answer.name} if answer else set())
     excluded |= {o for o in options if len(options) > 1}
-    prompts = [named] if named else guess_prompts(columns, rows, excluded)
+    prompts = [named_prompt] if named_prompt else guess_prompts(columns, rows, excluded)
     prompt_columns = prompts[0].columns if prompts else ()
     if answer is not None:
-        judged = judge_answer(answer, rows, prompt_columns, options)
-        answers = [judged] if judged else []
+        judged_answer = judge_answer(answer, rows, prompt_columns, options)
+        answers = [judged_answer] if judged_answer else []
     else:
         answers = guess_answers(columns, rows, prompt_columns, options)
-    if not named and answers and len(prompts) > 1:
+    if not named_prompt and answers and len(prompts) > 1:
         prompts = sorted(prompts, key=lambda guess: gives_away(guess, answers[0].path, rows))
-    if not named and answers and prompts and gives_away(prompts[0], answers[0].path, rows):
+    if not named_prompt and answers and prompts and gives_away(prompts[0], answers[0].path, rows):
         prompts = []
     return ChosenColumns(
         columns=columns,
@@ -89,7 +92,7 @@ def choose_columns(table: ScannedDataset, prompt_column: str | None, answer_colu
         other_answers=answers[1:],
         options=options,
         labels=class_names(table, answers[0]) if answers else (),
-        named_prompt=named is not None,
+        named_prompt=named_prompt is not None,
         named_answer=answer is not None,
     )
 
@@ -100,9 +103,9 @@ def class_names(table: ScannedDataset, answer: AnswerGuess) -> tuple[str, ...]:
     """
     path, format, rows = answer.path, answer.recognised.format, table.main.rows
     if format == "label":
-        held = table.held.rows if table.held else ()
+        held_out = table.held_out.rows if table.held_out else ()
         texts = {
-            golds.gold_text(v).strip() for _, row in (*rows, *held) if not golds.is_empty(v := value_at(row, path))
+            golds.gold_text(v).strip() for _, row in (*rows, *held_out) if not golds.is_empty(v := value_at(row, path))
         }
         return tuple(sorted(texts)) if len(texts) <= _MOST_LABELS else ()
     if format != "class_id":
@@ -126,9 +129,9 @@ def _from_twin(rows: Rows, path: str) -> tuple[str, ...]:
     return ()
 
 
-def _named_prompt(columns: Sequence[Column], rows: Rows, named: str) -> PromptGuess:
+def _named_prompt(columns: Sequence[Column], rows: Rows, names: str) -> PromptGuess:
     parts = (
-        (named,) if any(c.name == named for c in columns) else tuple(p.strip() for p in named.split(",") if p.strip())
+        (names,) if any(c.name == names for c in columns) else tuple(p.strip() for p in names.split(",") if p.strip())
     )
     if not parts:
         raise BadInput("prompt_column names no column", fix="Name one, or several with commas between them.")
@@ -151,7 +154,7 @@ _SAMPLE = 400
 _FEW_CHANCES = 0.5
 _FIGURE = re.compile(r"[0-9]")
 _FIGURES = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
-_COUNTED = frozenset({"numeric", "gsm8k_hash", "latex_math"})
+_NUMERIC_FORMATS = frozenset({"numeric", "gsm8k_hash", "latex_math"})
 _APART = (NOT_ANSWER_PARTS | PROMPT_PARTS | {"answer", "solution", "response", "output"}) - {"text_id"}
 _CALLER = "You named it; leave the argument out to see the guesses, or name another column."
 
@@ -172,14 +175,14 @@ class ColumnChoice:
 
 def column_findings(choice: ColumnChoice) -> Iterator[Finding]:
     """Yield a finding for every doubt about the chosen columns."""
-    yield from _columns_named(choice)
+    yield from _unknown_columns(choice)
     yield from _columns_guessed(choice)
     yield from _form(choice)
     yield from lacks_figures(choice)
     yield from _unused(choice)
 
 
-def _columns_named(choice: ColumnChoice) -> Iterator[Finding]:
+def _unknown_columns(choice: ColumnChoice) -> Iterator[Finding]:
     prompt, answer = choice.prompt, choice.answer
     answer_name = _name(answer.path)
     if choice.named_prompt or choice.named_answer:
@@ -198,7 +201,7 @@ def _columns_named(choice: ColumnChoice) -> Iterator[Finding]:
                 "Name a prompt_column that does not hold the answer.",
             )
     if choice.named_prompt:
-        yield from _prompt_named(choice)
+        yield from _prompt_choice(choice)
     if choice.named_answer:
         column = next((c for c in choice.columns if c.name == answer.path), None)
         identifies = snake_case(answer.path).rpartition(".")[2] in OTHER_NAMES
@@ -207,7 +210,7 @@ def _columns_named(choice: ColumnChoice) -> Iterator[Finding]:
             yield Finding("column-doubtful", "warning", f"the answer column {answer_name} {why}.", _CALLER)
 
 
-def _prompt_named(choice: ColumnChoice) -> Iterator[Finding]:
+def _prompt_choice(choice: ColumnChoice) -> Iterator[Finding]:
     sample = spread_rows(choice.rows, _SAMPLE)
     for path in choice.prompt.columns:
         if is_leaky(path):
@@ -294,7 +297,7 @@ def _form(choice: ColumnChoice) -> Iterator[Finding]:
 
 def lacks_figures(choice: ColumnChoice) -> Iterator[Finding]:
     """Warn when the prompt contains no figures but another column does: SVAMP's `Question` without its `Body`."""
-    if choice.answer.recognised.format not in _COUNTED:
+    if choice.answer.recognised.format not in _NUMERIC_FORMATS:
         return
     sample = spread_rows(choice.rows, _SAMPLE)
     bare = [row for _, row in sample if not _FIGURE.search(compose_prompt(row, choice.prompt.columns))]
@@ -370,3 +373,36 @@ def _name(path: str) -> str:
 
 def _names(paths: Sequence[str]) -> str:
     return " + ".join(map(_name, paths))
+
+
+_MOST, _LONGEST, _ROWS = 12, 100, 2000
+"""Columns to carry, characters of a text, and rows to look at, each at most."""
+_GOLDS = frozenset({*ANSWER_NAMES, *golds.GOLD_NAMES})
+
+
+def metadata_columns(rows: Iterable[tuple[int, Mapping[str, Any]]], used: Collection[str]) -> tuple[str, ...]:
+    """Return columns of short texts, of numbers or of booleans, in the order of the dataset.
+
+    `used` are the columns of question, answer and options. A column whose name speaks of an answer or of its working
+    stays out, because a task must not hold its answer twice. A column has one type, as tables of v0 require.
+    """
+    kinds: dict[str, set[type]] = {}
+    for _, row in islice(rows, _ROWS):
+        for name, value in row.items():
+            if value is not None:
+                kinds.setdefault(name, set()).add(_kind(value))
+    return tuple(name for name, types in kinds.items() if name not in used and _is_metadata(name, types))[:_MOST]
+
+
+def _is_metadata(name: str, kinds: set[type]) -> bool:
+    speaks = name.strip() != "" and snake_case(name) not in _GOLDS and not is_leaky(name)
+    return speaks and kinds in ({str}, {float}, {bool})
+
+
+def _kind(value: Any) -> type:
+    """`str` for short texts, `float` for numbers, `bool`; `object` for everything that is no metadata."""
+    if isinstance(value, bool):
+        return bool
+    if isinstance(value, int | float):
+        return float
+    return str if isinstance(value, str) and len(value) <= _LONGEST else object

@@ -8,7 +8,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import golds
-from prime_lab_mcp.lab.datasets.values import Row, value_at
+from prime_lab_mcp.lab.datasets.row_values import Row, value_at
 
 PROMPT_NAMES = (
     "question_concat",
@@ -356,17 +356,17 @@ def describe_columns(rows: Rows, features: Mapping[str, Mapping[str, Any]]) -> l
 
 def describe_column(path: str, rows: Rows, feature: Mapping[str, Any]) -> Column:
     """Describe one column or nested field, by its path."""
-    values = [row[path] if path in row else value_at(row, path) for _, row in rows]
-    there = [v for v in values if v is not None and v != ""]
-    sample = there[:: max(1, -(-len(there) // _SAMPLE))]
+    cells = [row[path] if path in row else value_at(row, path) for _, row in rows]
+    present = [v for v in cells if v is not None and v != ""]
+    sample = present[:: max(1, -(-len(present) // _SAMPLE))]
     words = sorted(len(v.split()) for v in sample if isinstance(v, str))
     names = feature.get("names")
     return Column(
         name=path,
-        dtype=str(feature.get("dtype") or _dtype(there)),
-        null_rate=1 - len(there) / len(values) if values else 0.0,
-        distinct=len({v if isinstance(v, str) else repr(v) for v in there}),
-        examples=tuple(list(dict.fromkeys(golds.gold_text(v) for v in there[:50]))[:2]),
+        dtype=str(feature.get("dtype") or _dtype(present)),
+        null_rate=1 - len(present) / len(cells) if cells else 0.0,
+        distinct=len({v if isinstance(v, str) else repr(v) for v in present}),
+        examples=tuple(list(dict.fromkeys(golds.gold_text(v) for v in present[:50]))[:2]),
         words=float(words[len(words) // 2]) if len(words) > len(sample) / 2 else 0.0,
         classes=tuple(map(str, names)) if names is not None else None,
     )
@@ -389,8 +389,8 @@ def _paths(rows: Rows) -> list[str]:
     return list(dict.fromkeys(ordered))[:_MOST]
 
 
-def _dtype(values: Sequence[Any]) -> str:
-    kinds = set(map(type, values))
+def _dtype(cells: Sequence[Any]) -> str:
+    kinds = set(map(type, cells))
     names = {
         "bool"
         if k is bool

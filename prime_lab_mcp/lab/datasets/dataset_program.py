@@ -71,11 +71,13 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_rows(inspection: Inspection) -> Inspection:
     def without_rows(scanned: ScannedSplit) -> ScannedSplit:
-        return dataclasses.replace(scanned, rows=(), counted=scanned.judged)
+        return dataclasses.replace(scanned, rows=(), judged_count=scanned.judged)
 
     table = inspection.table
-    held = without_rows(table.held) if table.held is not None else None
-    return dataclasses.replace(inspection, table=dataclasses.replace(table, main=without_rows(table.main), held=held))
+    rest = without_rows(table.held_out) if table.held_out is not None else None
+    return dataclasses.replace(
+        inspection, table=dataclasses.replace(table, main=without_rows(table.main), held_out=rest)
+    )
 
 
 def main(request_path: str, result_path: str) -> None:

@@ -23,8 +23,8 @@ from typing import Any, Protocol
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import golds, options
 from prime_lab_mcp.lab.datasets.columns import ANSWER_NAMES, PROMPT_NAMES
+from prime_lab_mcp.lab.datasets.row_values import prompt_text, snake_case
 from prime_lab_mcp.lab.datasets.tasks import SHOWN_ROWS, FlawTally, RepeatCounts
-from prime_lab_mcp.lab.datasets.values import prompt_text, snake_case
 
 EMPTY_DIGEST = 0
 """Digest of a missing gold and of an empty text."""
@@ -85,7 +85,7 @@ def _together(texts: list[str], joined: str) -> list[int]:
 
 
 def gold_keys(column: ChunkColumn) -> list[int] | None:
-    """Return the digests of the answers in the values: the number after ####, the box, or a number however written.
+    """Return the digests of the answers in the values: the number after ####, the content of the box, or any number.
 
     None where the digests equal those of `prompt_keys`.
     """
@@ -189,7 +189,7 @@ class ColumnDigests:
         self.distinct: set[int] | None = set()
 
     def golds(self, from_one: bool) -> array[int]:
-        """Return the digests of the values as answers; `from_one`: as option numbers that count from 1."""
+        """Return the digests of the values as answers. `from_one` reads them as option numbers that count from 1."""
         if from_one and self.gold_from_one is not None:
             return self.gold_from_one
         return self.prompt if self.gold is None else self.gold
@@ -200,16 +200,16 @@ class ColumnDigests:
 
 
 class SplitDigests:
-    """Digests of the columns of one split. `named` columns, which the caller chose, are always included."""
+    """Digests of the columns of one split. `requested_columns`, which the caller chose, are always included."""
 
-    def __init__(self, named: Sequence[str] = ()) -> None:
+    def __init__(self, requested_columns: Sequence[str] = ()) -> None:
         self.columns: dict[str, ColumnDigests] = {}
         self.options: tuple[str, ...] | None = None
         self.offered = array("q")
         self.zero_based: set[str] = set()
         self.rows = 0
         self.dropped = False
-        self._named = tuple(named)
+        self._requested_columns = tuple(requested_columns)
 
     def add(self, chunk: Mapping[str, ChunkColumn], before: int, rows: int) -> list[int]:
         """Digest one chunk. Returns the positions of rows that hold a class value for the first time."""
@@ -241,7 +241,7 @@ class SplitDigests:
 
     def _tracked_columns(self, columns: Mapping[str, ChunkColumn]) -> list[str]:
         def rank(name: str) -> int:
-            return 0 if name in self._named else 1 if snake_case(name) in _USUAL else 2
+            return 0 if name in self._requested_columns else 1 if snake_case(name) in _USUAL else 2
 
         return sorted((n for n in columns if "." not in n or rank(n) < 2 or n in self.columns), key=rank)
 
@@ -254,7 +254,7 @@ class SplitDigests:
             fields = dict.fromkeys(f for v in column.values[:50] if isinstance(v, dict) for f in v)
             for field in fields:
                 path = f"{name}.{field}"
-                if snake_case(path) in _USUAL or snake_case(str(field)) in _USUAL or path in self._named:
+                if snake_case(path) in _USUAL or snake_case(str(field)) in _USUAL or path in self._requested_columns:
                     fields_by_path[path] = _Field(
                         [v.get(field) if isinstance(v, dict) else None for v in column.values]
                     )
@@ -264,9 +264,9 @@ class SplitDigests:
         """Return the option columns as rows, and record the unordered digest of each row's options."""
         assert self.options
         heads = {path.partition(".")[0] if path not in chunk else path for path in self.options}
-        there = [(name, chunk[name].values) for name in heads if name in chunk]
+        columns = [(name, chunk[name].values) for name in heads if name in chunk]
         option_rows: list[Mapping[str, Any]] = [
-            {name: values[place] for name, values in there} for place in range(rows)
+            {name: values[place] for name, values in columns} for place in range(rows)
         ]
         for row in option_rows:
             texts, _ = options.options_of_row(row, self.options)
@@ -277,7 +277,7 @@ class SplitDigests:
         """Return the columns that hold answers by their names; none when no column's name suggests a prompt."""
         if not any(snake_case(name) in _ASKING for name in columns):
             return set()
-        return {n for n in columns if snake_case(n) in _USUAL - _ASKING and n not in self._named}
+        return {n for n in columns if snake_case(n) in _USUAL - _ASKING and n not in self._requested_columns}
 
     def _golds(
         self, name: str, column: ChunkColumn, keys: list[int], offered: list[Mapping[str, Any]] | None
@@ -285,7 +285,7 @@ class SplitDigests:
         """Return the digests of the values as answers, and as option numbers from 1 where that is possible."""
         if (
             offered is None
-            or not (name in self._named or snake_case(name) in _USUAL)
+            or not (name in self._requested_columns or snake_case(name) in _USUAL)
             or len(column.joined) > 4000 * SHORT_TEXT
         ):
             return keys, None
@@ -404,19 +404,19 @@ class _Flaws:
         for row, other in (with_text or entries)[:SHOWN_ROWS]:
             prompt = text(row) or other_text(other)
             value = {} if prompt is None else {"value": quote(prompt, 160)}
-            tally.shown.append({"row": row, **value, other_name: other})
+            tally.examples.append({"row": row, **value, other_name: other})
         return tally
 
 
 def count_repeats(
     keys: array[int],
     golds: array[int] | None,
-    held: array[int] | None,
+    held_out: array[int] | None,
     *,
     text: TextOf,
     held_text: TextOf,
 ) -> RepeatCounts:
-    """Count duplicates, conflicts and leaks over the `keys` of training rows and the `held` keys of held-out rows.
+    """Count duplicates, conflicts and leaks over the `keys` of training rows and the `held_out` keys of held-out rows.
 
     A duplicate repeats an earlier prompt. A conflict is a duplicate whose answer differs from the first. A leak is a
     held-out row whose prompt occurs in the training rows. `text` and `held_text` return a row's prompt where it is
@@ -424,7 +424,7 @@ def count_repeats(
     """
     duplicates, conflicts, leaks = _Flaws(), _Flaws(), _Flaws()
     parts = max(1, len(keys) // PART)
-    held_parts = list(_parts(held or array("q"), parts))
+    held_parts = list(_parts(held_out or array("q"), parts))
     for rows, held_rows in zip(_parts(keys, parts), held_parts, strict=True):
         first: dict[int, int] = {}
         for row in rows:
@@ -439,12 +439,12 @@ def count_repeats(
             ):
                 conflicts.add(row, first_row)
         for row in held_rows:
-            assert held is not None
-            if held[row] in first:
-                leaks.add(row, first[held[row]])
+            assert held_out is not None
+            if held_out[row] in first:
+                leaks.add(row, first[held_out[row]])
     return RepeatCounts(
         rows=len(keys),
-        held_out=len(held or ()),
+        held_out=len(held_out or ()),
         duplicates=duplicates.tally(text, text, "first_row"),
         conflicts=conflicts.tally(text, text, "first_row"),
         leaks=leaks.tally(held_text, text, "train_row"),

@@ -21,6 +21,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import text_files
 from prime_lab_mcp.lab.datasets.digests import SplitDigests, count_repeats, row_gold_keys, row_task_keys
 from prime_lab_mcp.lab.datasets.inspection import Inspection, RepeatsOf, inspect_table
+from prime_lab_mcp.lab.datasets.row_values import compose_prompt
 from prime_lab_mcp.lab.datasets.scan import (
     DatasetRequest,
     Origin,
@@ -31,7 +32,6 @@ from prime_lab_mcp.lab.datasets.scan import (
     no_progress,
 )
 from prime_lab_mcp.lab.datasets.tasks import RepeatCounts
-from prime_lab_mcp.lab.datasets.values import compose_prompt
 
 BATCH_ROWS = 1024
 _BATCH_BYTES = 16 * 1024 * 1024
@@ -107,12 +107,12 @@ def feed_sink(batch: Any, sink: ColumnSink) -> None:
     for start in range(0, rows, step):
         piece = batch.slice(start, step)
         sink.take_columns(
-            {name: _values(column) for name, column in zip(piece.schema.names, piece.columns, strict=True)},
+            {name: _column_values(column) for name, column in zip(piece.schema.names, piece.columns, strict=True)},
             piece.num_rows,
         )
 
 
-def _values(column: Any) -> list[Any]:
+def _column_values(column: Any) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
     except (ValueError, OverflowError):  # a time with nanoseconds, or beyond the years Python knows
@@ -158,20 +158,20 @@ SEED = 7
 
 @dataclass(frozen=True, slots=True)
 class ScanWork:
-    """What to scan and judge. `main` and `held` are split names; the columns override the guesses."""
+    """A dataset to scan and judge. `main` and `held_out` are split names; the columns override the guesses."""
 
     request: DatasetRequest
     main: str
-    held: str | None
+    held_out: str | None
     prompt_column: str | None = None
     answer_column: str | None = None
 
     @property
     def splits(self) -> tuple[str, ...]:
-        return (self.main, self.held) if self.held else (self.main,)
+        return (self.main, self.held_out) if self.held_out else (self.main,)
 
     @property
-    def named(self) -> tuple[str, ...]:
+    def requested_columns(self) -> tuple[str, ...]:
         """Every column that the caller named. A prompt may consist of several columns, separated by commas."""
         prompt = (self.prompt_column, *(self.prompt_column or "").split(","))
         return tuple(c.strip() for c in (*prompt, self.answer_column) if c)
@@ -180,7 +180,12 @@ class ScanWork:
         """Return an empty scan of one split."""
         request = self.request
         return SplitScan(
-            split, request.max_rows, SEED, whole=request.whole, named=self.named, report_progress=report_progress
+            split,
+            request.max_rows,
+            SEED,
+            whole=request.whole,
+            requested_columns=self.requested_columns,
+            report_progress=report_progress,
         )
 
 
@@ -233,30 +238,34 @@ def judge_scans(
     revision: str | None = None,
 ) -> Inspection:
     """Judge the sampled rows, and count repetitions among all rows of the scans."""
-    done = {name: scan.done() for name, scan in scans.items()}
-    names = {c for scanned in done.values() for _, row in scanned.rows[:50] for c in row}
+    results = {name: scan.result() for name, scan in scans.items()}
+    names = {c for scanned in results.values() for _, row in scanned.rows[:50] for c in row}
     dataset = ScannedDataset(
         id=work.request.dataset,
         origin=origin,
         config=config,
         revision=revision,
         # A last chunk is counted only when a scan is done.
-        splits=tuple((name, done[name].scanned if name in done and done[name].complete else n) for name, n in splits),
-        main=done[work.main],
-        held=done[work.held] if work.held else None,
+        splits=tuple(
+            (name, results[name].scanned if name in results and results[name].complete else n) for name, n in splits
+        ),
+        main=results[work.main],
+        held_out=results[work.held_out] if work.held_out else None,
         features=features,
         binary=tuple(sorted(n for n in names if any(n in scan.binary for scan in scans.values()))),
     )
     most = JUDGED_ROWS if work.request.whole else work.request.max_rows
     table = replace(
-        dataset, main=_sampled(dataset.main, most), held=_sampled(dataset.held, most) if dataset.held else None
+        dataset,
+        main=_sampled(dataset.main, most),
+        held_out=_sampled(dataset.held_out, most) if dataset.held_out else None,
     )
-    main, held = scans[work.main].digests, scans[work.held].digests if work.held else None
-    judged = judge_table(work, table, lambda prompt, answer: _repeats(table, main, held, prompt, answer))
+    main, held_out = scans[work.main].digests, scans[work.held_out].digests if work.held_out else None
+    inspection = judge_table(work, table, lambda prompt, answer: _repeats(table, main, held_out, prompt, answer))
     if work.request.whole:
-        all_rows = replace(dataset.main, counted=len(table.main.rows))
-        judged = replace(judged, table=replace(dataset, main=all_rows))
-    return judged
+        all_rows = replace(dataset.main, judged_count=len(table.main.rows))
+        inspection = replace(inspection, table=replace(dataset, main=all_rows))
+    return inspection
 
 
 def judge_table(work: ScanWork, table: ScannedDataset, repeats_of: RepeatsOf | None = None) -> Inspection:
@@ -279,23 +288,25 @@ def _sampled(scanned: ScannedSplit, most: int) -> ScannedSplit:
 
 
 def _repeats(
-    table: ScannedDataset, main: SplitDigests, held: SplitDigests | None, prompt: Sequence[str], answer: str | None
+    table: ScannedDataset, main: SplitDigests, held_out: SplitDigests | None, prompt: Sequence[str], answer: str | None
 ) -> RepeatCounts | None:
     """Count repetitions exactly where only some of the rows are judged; otherwise None."""
-    if table.main.judged == table.main.scanned and (table.held is None or table.held.judged == table.held.scanned):
+    if table.main.judged == table.main.scanned and (
+        table.held_out is None or table.held_out.judged == table.held_out.scanned
+    ):
         return None
     keys = row_task_keys(main, prompt)
     if keys is None:
         return None
-    held_keys = row_task_keys(held, prompt) if held is not None else None
-    if held is not None and held_keys is None:
+    held_keys = row_task_keys(held_out, prompt) if held_out is not None else None
+    if held_out is not None and held_keys is None:
         return None
     return count_repeats(
         keys,
         row_gold_keys(main, answer) if answer is not None else None,
         held_keys,
         text=_text_of(table.main, prompt),
-        held_text=_text_of(table.held, prompt),
+        held_text=_text_of(table.held_out, prompt),
     )
 
 
@@ -324,12 +335,12 @@ def _reading_findings(table: ScannedDataset, exact: bool) -> list[Finding]:
             )
         )
     if table.binary:
-        named = ", ".join(quote(c, 40) for c in table.binary[:5])
+        listed = ", ".join(quote(c, 40) for c in table.binary[:5])
         findings.append(
             Finding(
                 "binary-column",
                 "warning",
-                f"{named} {'hold' if len(table.binary) > 1 else 'holds'} images, sound or other binary data, which no "
+                f"{listed} {'hold' if len(table.binary) > 1 else 'holds'} images, sound or other binary data, which no "
                 "text prompt shows.",
                 "Make sure that the questions can be answered from the text alone, or leave these rows out.",
             )

@@ -1,7 +1,7 @@
 """Findings about rows of prompt and gold, from a dataset or from the tasks of an environment.
 
-The checks cover the golds (present, of one format, without contradiction, not given away), the spread of answers and
-prompts over a split, and the text itself (length, credentials, leaks, public test sets).
+The checks here cover the spread of answers and prompts over a split, and the text itself (length, credentials, leaks,
+public test sets). `gold_findings` checks the golds.
 
 `observation` makes one pass over the rows and fills `RowObservations`; each check is a pure function of these.
 Thresholds and severities are listed in docs/validation.md, Dataset findings.
@@ -11,189 +11,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from prime_lab_mcp.lab.base import statistics
-from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.report import Finding, Severity, run_checks
+from prime_lab_mcp.lab.base.report import Finding, run_checks
 from prime_lab_mcp.lab.base.text import TOKEN_ESTIMATE_METHOD, count, quote
-from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, BOXED_SHARE, CLASS_FORMATS, recognise_format
-from prime_lab_mcp.lab.datasets.observation import RowObservations, observe_rows
+from prime_lab_mcp.lab.datasets.formats import CLASS_FORMATS, recognise_format
+from prime_lab_mcp.lab.datasets.gold_findings import GOLD_CHECKS
+from prime_lab_mcp.lab.datasets.observation import RowCheck, RowObservations, observe_rows
 from prime_lab_mcp.lab.datasets.public_test_sets import known_benchmark
 from prime_lab_mcp.lab.datasets.tasks import (
     ASSUMED_BUDGET,
-    OPEN_ENDED,
     SHOWN_ROWS,
     FlawTally,
     RepeatCounts,
     TaskRow,
     TokenBudget,
+    tally_finding,
 )
-
-Check = Callable[[RowObservations], Iterator[Finding]]
-
-
-def tally_finding(code: Code, severity: Severity, tally: FlawTally, of: int, message: str, fix: str) -> Finding:
-    """Return a finding whose message begins with the count and rate of flawed rows."""
-    share = f"{tally.total:,} of {count(of, 'row')} ({tally.total / max(1, of):.1%})"
-    return Finding(code, severity, f"{share} {message}", fix, rows=tuple(tally.shown))
-
-
-def empty_gold(observations: RowObservations) -> Iterator[Finding]:
-    """Report rows without an answer, on which no completion can score."""
-    doubtful = observations.doubtful if 0 < observations.doubtful.total <= 0.05 * observations.rows else FlawTally()
-    total = observations.empty.total + doubtful.total
-    if not total:
-        return
-    both = FlawTally(total, (observations.empty.shown + doubtful.shown)[:SHOWN_ROWS])
-    severe = observations.empty.total > 0.01 * observations.rows
-    detail = f" ({doubtful.total:,} of them say none)" if doubtful.total else ""
-    yield tally_finding(
-        "empty-gold",
-        "blocker" if severe else "warning",
-        both,
-        observations.rows,
-        f"have no answer{detail}; no completion can ever score there.",
-        "Remove these rows, or name another answer column.",
-    )
-
-
-def conflicting_gold(observations: RowObservations) -> Iterator[Finding]:
-    """Report equal prompts with different answers."""
-    tally, rows = (
-        (observations.conflicts, observations.rows)
-        if observations.repeats is None
-        else (observations.repeats.conflicts, observations.repeats.rows)
-    )
-    if tally.total and observations.format not in OPEN_ENDED:
-        yield tally_finding(
-            "conflicting-gold",
-            "blocker" if tally.total >= 0.01 * rows else "warning",
-            tally,
-            rows,
-            "ask what an earlier row asks and give another answer.",
-            "Keep the right one of each pair, or add the column that tells them apart to the prompt.",
-        )
-
-
-def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
-    """Report prompts that contain their own answer."""
-    revealed = observations.revealed
-    if revealed.share <= 0.05:
-        return
-    if revealed.searched:
-        message = "hold the answer somewhere in a long prompt, as in extractive question answering."
-        fix = "Nothing to do where the task is to find it there; else take the text it stands in out of the prompt."
-    else:
-        message = "state the answer in the prompt, so copying scores."
-        fix = "Take the column that gives it away out of the prompt, or drop these rows."
-    severe = revealed.share > 0.2 and not revealed.searched
-    yield tally_finding(
-        "gold-in-prompt", "blocker" if severe else "info", revealed.rows, revealed.compared, message, fix
-    )
-
-
-def mixed_format(observations: RowObservations) -> Iterator[Finding]:
-    """Report answers whose format differs from that of the others; solutions without a box are `gold_unparseable`."""
-    if _boxed_solutions(observations):
-        return
-    if observations.answered and 1 - observations.misfits.total / observations.answered < ACCEPTED_SHARE:
-        yield tally_finding(
-            "mixed-format",
-            "blocker",
-            observations.misfits,
-            observations.answered,
-            f"do not have the form {observations.format} of the others; no one parser is right for all.",
-            "Bring the answers into one form or drop these rows; if the form is misjudged, name another answer_column.",
-        )
-
-
-def _boxed_solutions(observations: RowObservations) -> bool:
-    """True for solution texts of which most, but not all, end in a box."""
-    misfits = observations.misfits.total
-    return observations.format == "boxed" and 0 < misfits <= (1 - BOXED_SHARE) * observations.answered
-
-
-def gold_unparseable(observations: RowObservations) -> Iterator[Finding]:
-    """Report answers that cannot be read in the column's format."""
-    share = observations.misfits.total / max(1, observations.answered)
-    if _boxed_solutions(observations):
-        yield tally_finding(
-            "gold-unparseable",
-            "warning",
-            observations.misfits,
-            observations.answered,
-            "are solutions without \\boxed{} (proofs, or texts that break off): they state no answer to compare with.",
-            "Nothing to do: create_environment leaves these rows out and counts them. In an environment of your own, "
-            "leave them out of load().",
-        )
-    elif 0 < share <= 1 - ACCEPTED_SHARE:
-        yield tally_finding(
-            "gold-unparseable",
-            "blocker" if share > 0.01 else "warning",
-            observations.misfits,
-            observations.answered,
-            f"cannot be read as {observations.format}; a reward that parses this form never pays there.",
-            "Correct these answers or drop the rows.",
-        )
-    elif share == 0 and observations.positions and observations.unplaced.total:
-        severe = observations.unplaced.total > 0.01 * observations.answered
-        yield tally_finding(
-            "gold-unparseable",
-            "blocker" if severe else "warning",
-            observations.unplaced,
-            observations.answered,
-            "have an answer that names none of their options.",
-            "Correct these answers or drop the rows.",
-        )
-
-
-def float_gold(observations: RowObservations) -> Iterator[Finding]:
-    """Report answers that are stored as floats."""
-    if observations.floats.total:
-        yield tally_finding(
-            "float-gold",
-            "warning",
-            observations.floats,
-            observations.answered,
-            "are floating-point numbers whose text nobody writes: 75 is stored as 75.0, and text never matches.",
-            "Compare as numbers with a tolerance, as the template numeric does; make class ids integers.",
-        )
-
-
-def misleading(observations: RowObservations) -> Iterator[Finding]:
-    """Report answers that differ from their appearance, for which a comparison as text fails."""
-    if observations.misleading.total:
-        yield tally_finding(
-            "unicode",
-            "warning",
-            observations.misleading,
-            observations.answered,
-            "have an answer with characters that look like others, so a right completion compares as different.",
-            "Normalise both sides (unicodedata.normalize NFKC, spaces collapsed) in the reward, or clean the answers.",
-        )
-    elif observations.mojibake.total:
-        yield tally_finding(
-            "unicode",
-            "info",
-            observations.mojibake,
-            observations.rows,
-            "have a prompt that was decoded wrongly (UTF-8 read as Latin-1, or lost characters).",
-            "Read the source as UTF-8, or repair the text with ftfy.",
-        )
-
-
-GOLD_CHECKS: tuple[Check, ...] = (
-    empty_gold,
-    conflicting_gold,
-    gold_in_prompt,
-    mixed_format,
-    gold_unparseable,
-    float_gold,
-    misleading,
-)
-
 
 _FEWEST = 20
 """Number of rows below which a share says little."""
@@ -239,11 +75,11 @@ def majority_floor(observations: RowObservations) -> Iterator[Finding]:
     limit = min(0.9, (0.6 if kinds <= 2 else 2 / kinds) if classes else 0.5)
     if share < limit or (classes and kinds > 4 and _least(share, observations.answered) <= 1 / kinds):
         return
-    what = f"always choosing {gold}" if places else "always giving the same answer"
+    strategy = f"always choosing {gold}" if places else "always giving the same answer"
     yield Finding(
         "majority-floor",
         "blocker" if share >= 0.9 else "warning",
-        f"{what} is right for {share:.0%} of the rows, so a model that has learned nothing scores {share:.2f}.",
+        f"{strategy} is right for {share:.0%} of the rows, so a model that has learned nothing scores {share:.2f}.",
         "Shuffle the options." if places else "Balance the answers; judge a model by how far it is above this floor.",
         rows=tuple(
             {"value": quote(value, 80), "count": number}
@@ -313,7 +149,7 @@ def sorted_by_label(observations: RowObservations) -> Iterator[Finding]:
     expected = len(rows) * (1 - sum((n / len(rows)) ** 2 for n in counts.values()))
     if by_chance >= _SURE and not (expected >= 20 and changes < 0.2 * expected):
         return
-    what = (
+    pattern = (
         f"the first tenth of the rows has only the class {quote(only, 60)}"
         if by_chance < _SURE
         else "rows of a class stand together"
@@ -321,7 +157,7 @@ def sorted_by_label(observations: RowObservations) -> Iterator[Finding]:
     yield Finding(
         "sorted-by-label",
         "warning",
-        f"{what} ({count(len(counts), 'class', 'classes')} in {len(rows):,} rows): the first N are of one class.",
+        f"{pattern} ({count(len(counts), 'class', 'classes')} in {len(rows):,} rows): the first N are of one class.",
         "Shuffle with a seed before taking rows or a held-out part.",
         rows=tuple(
             {"row": index, "value": quote(gold, 80)} for index, gold in (rows[0], rows[len(rows) // 2], rows[-1])
@@ -335,12 +171,14 @@ def small_set(observations: RowObservations) -> Iterator[Finding]:
         yield Finding(
             "small-set",
             "warning",
-            f"there are only {count(observations.different, 'different prompt')}; training would memorise them.",
+            f"{'there is' if observations.different == 1 else 'there are'} only "
+            f"{count(observations.different, 'different prompt')}; training would memorise "
+            f"{'it' if observations.different == 1 else 'them'}.",
             "Use at least 64, better a thousand.",
         )
 
 
-SPREAD_CHECKS: tuple[Check, ...] = (duplicate_prompt, majority_floor, position_bias, sorted_by_label, small_set)
+SPREAD_CHECKS: tuple[RowCheck, ...] = (duplicate_prompt, majority_floor, position_bias, sorted_by_label, small_set)
 
 
 _TEMPLATE = 0.5
@@ -389,7 +227,7 @@ def budget_tight(observations: RowObservations) -> Iterator[Finding]:
 
 def leak_exact(observations: RowObservations) -> Iterator[Finding]:
     """Report held-out prompts that equal training prompts."""
-    tally, of = (
+    tally, total = (
         (observations.leaks, observations.held_out)
         if observations.repeats is None
         else (observations.repeats.leaks, observations.repeats.held_out)
@@ -399,7 +237,7 @@ def leak_exact(observations: RowObservations) -> Iterator[Finding]:
             "leak-exact",
             "blocker",
             tally,
-            of,
+            total,
             "of the held-out split are in the training split too.",
             "Remove them from the training split.",
         )
@@ -431,12 +269,12 @@ def contaminated_benchmark(observations: RowObservations) -> Iterator[Finding]:
     kind = known_benchmark(observations.benchmark) if observations.benchmark else None
     if kind is None or (kind == "has-training" and not observations.held_out):
         return
-    what = "is a public test set" if kind == "test-only" else "has a public test split"
+    label = "is a public test set" if kind == "test-only" else "has a public test split"
     yield Finding(
         "contaminated-benchmark",
         "warning",
-        f"{quote(observations.benchmark, 80)} {what} that is older than today's models, which have read it: a score on "
-        "it measures memory too (Qwen2.5-Math-7B completes 54.6 % of MATH-500's questions from 60 % of their text).",
+        f"{quote(observations.benchmark, 80)} {label} that is older than today's models, which have read it: a score "
+        "on it measures memory too (Qwen2.5-Math-7B completes 54.6 % of MATH-500's questions from 60 % of their text).",
         "Judge progress on rows made after the model, or on the gain over the same model before training.",
     )
 
@@ -451,7 +289,7 @@ def injection(observations: RowObservations) -> Iterator[Finding]:
     }
     if tallies:
         total = sum(tally.total for tally in tallies.values())
-        shown_rows = [row | {"act": act} for act, tally in tallies.items() for row in tally.shown]
+        shown_rows = [row | {"act": act} for act, tally in tallies.items() for row in tally.examples]
         kinds = ", ".join(f"{act} {tally.total:,}" for act, tally in sorted(tallies.items()))
         yield tally_finding(
             "injection",
@@ -486,7 +324,7 @@ def secret(observations: RowObservations) -> Iterator[Finding]:
         )
 
 
-TEXT_CHECKS: tuple[Check, ...] = (
+TEXT_CHECKS: tuple[RowCheck, ...] = (
     prompt_too_long,
     budget_tight,
     leak_exact,
@@ -497,7 +335,7 @@ TEXT_CHECKS: tuple[Check, ...] = (
 )
 
 
-ROW_CHECKS: tuple[Check, ...] = (*GOLD_CHECKS, *SPREAD_CHECKS, *TEXT_CHECKS)
+ROW_CHECKS: tuple[RowCheck, ...] = (*GOLD_CHECKS, *SPREAD_CHECKS, *TEXT_CHECKS)
 
 
 def row_findings(
@@ -510,11 +348,10 @@ def row_findings(
     benchmark: str | None = None,
     budget: TokenBudget = ASSUMED_BUDGET,
 ) -> list[Finding]:
-    """Return every finding about the rows. `format` None: recognise it. `answered` False: the tasks have no golds by
-    design.
+    """Return every finding about the rows.
 
-    `repeats`: counts over all rows, where `rows` is a sample. `benchmark`: the id of the dataset that the rows come
-    from.
+    The format is recognised where `format` is None. `answered` is False for tasks that have no golds by design.
+    `repeats` counts repetitions over all rows where `rows` is a sample. `benchmark` is the id of the rows' dataset.
     """
     if format is None:
         rows = list(rows)

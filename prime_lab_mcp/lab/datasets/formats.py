@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.datasets import answer_syntax, golds
-from prime_lab_mcp.lab.datasets.values import is_chat
+from prime_lab_mcp.lab.datasets.row_values import is_chat
 
 AnswerFormat = Literal[
     "gsm8k_hash",
@@ -75,7 +75,7 @@ class AnswerContext:
 
 @dataclass(frozen=True, slots=True)
 class FormatFit:
-    """How well a column supports a format, and which other format fits as well."""
+    """The confidence that a column has a format, and the other format that fits as well."""
 
     certainty: float
     rival: AnswerFormat | None = None
@@ -87,7 +87,7 @@ class AnswerColumnFacts:
 
     sample: Sequence[Any]
     kinds: Counter[str]
-    """How often each text occurs in the sample, ignoring white space and case."""
+    """Number of occurrences of each text in the sample, ignoring white space and case."""
     context: AnswerContext
     label_like: bool
     ints: tuple[int, ...]
@@ -213,8 +213,8 @@ def _latex(facts: AnswerColumnFacts) -> FormatFit:
     numbers = sum(map(answer_syntax.is_numeric, facts.sample)) / len(facts.sample)
     if strong == 0 or strong + numbers < 0.5:
         return FormatFit(0.0)
-    written = any("\\" in str(v) or "^" in str(v) for v in facts.sample)
-    return FormatFit(0.95 if written else 0.8, None if written else "short_text")
+    has_markup = any("\\" in str(v) or "^" in str(v) for v in facts.sample)
+    return FormatFit(0.95 if has_markup else 0.8, None if has_markup else "short_text")
 
 
 FORMAT_RULES: tuple[FormatRule, ...] = (
@@ -262,7 +262,7 @@ class RecognisedFormat:
     counterexamples: tuple[tuple[int, Any], ...] = ()
     mixed: bool = False
     index_base: int | None = None
-    """For choice_index: the number of the first option; None when the gold is an option's text or a list of marks."""
+    """The number of the first option of choice_index. None when the gold is an option's text or a list of marks."""
     also: tuple[tuple[str, float], ...] = ()
     """Formats of the other answers with their shares, when the column is mixed."""
     rival: AnswerFormat | None = None

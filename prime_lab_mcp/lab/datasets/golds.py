@@ -13,6 +13,27 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+GOLD_NAMES = (
+    "answer",
+    "gold",
+    "target",
+    "expected",
+    "expected_answer",
+    "ground_truth",
+    "correct",
+    "correct_answer",
+    "label",
+    "final_answer",
+    "answers",
+    "reference",
+    "solution",
+    "canonical_solution",
+    "reference_solution",
+    "result",
+    "output",
+)
+"""Names of fields that hold a reference answer, the likeliest first."""
+
 _SENTINELS = frozenset({"", "n/a", "na", "nan", "null", "-", "--", "[]", "{}", "?", "proof", "notfound", "not found"})
 """Texts that stand for no answer (docs/validation.md, Dataset findings). `none` counts only where it is rare, since it
 may be a label.

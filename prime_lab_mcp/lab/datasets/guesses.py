@@ -28,10 +28,10 @@ from prime_lab_mcp.lab.datasets.columns import (
 )
 from prime_lab_mcp.lab.datasets.formats import AnswerContext, RecognisedFormat, has_inline_options, recognise_format
 from prime_lab_mcp.lab.datasets.options import names_right_option, options_of_row
-from prime_lab_mcp.lab.datasets.values import compose_prompt, is_chat, last_reply, prompt_text, snake_case, value_at
+from prime_lab_mcp.lab.datasets.row_values import compose_prompt, is_chat, last_reply, prompt_text, snake_case, value_at
 
 _SAMPLE = 200
-_SHOWN = 3
+_MOST_GUESSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ def guess_prompts(columns: Sequence[Column], rows: Rows, excluded: Collection[st
     """
     sample = spread_rows(rows, _SAMPLE)
     usable = [c for c in columns if c.name not in excluded and not is_leaky(c.name)]
-    scored = sorted(_scores(usable, sample, len(rows)), key=lambda entry: -entry[0])[:_SHOWN]
+    scored = sorted(_scores(usable, sample, len(rows)), key=lambda entry: -entry[0])[:_MOST_GUESSES]
     guesses: dict[tuple[str, ...], PromptGuess] = {}
     for score, column, why in scored:
         parts, reason = _with_company(column, usable, sample)
         close = any(other is not column and score - other_score < 0.05 for other_score, other, _ in scored)
-        doubt = 0.8 if close and not set(parts) >= {c.name for _, c, _ in scored[:2]} else 1.0
-        confidence = round(min(score, 0.99) * doubt, 2)
+        factor = 0.8 if close and not set(parts) >= {c.name for _, c, _ in scored[:2]} else 1.0
+        confidence = round(min(score, 0.99) * factor, 2)
         guesses.setdefault(parts, PromptGuess(parts, confidence, f"{why}{reason}"))
     return list(guesses.values())
 
@@ -69,13 +69,13 @@ def gives_away(guess: PromptGuess, answer: str, rows: Rows) -> bool:
     """True when most prompts contain the whole of a long answer (`text` of Alpaca)."""
     if answer in guess.columns:
         return False
-    held = long = 0
+    containing = long = 0
     for _, row in spread_rows(rows, _SAMPLE):
         gold = golds.gold_text(value_at(row, answer) or "").strip()
         if len(gold) >= 25:
             long += 1
-            held += gold in compose_prompt(row, guess.columns)
-    return long >= 3 and held > 0.5 * long
+            containing += gold in compose_prompt(row, guess.columns)
+    return long >= 3 and containing > 0.5 * long
 
 
 def _scores(columns: Sequence[Column], sample: Rows, number: int) -> Iterator[tuple[float, Column, str]]:
@@ -183,7 +183,7 @@ def guess_answers(
         guess = judge_answer(column, rows, prompt, options)
         if guess is not None:
             guesses.append(replace(guess, confidence=round(_weighed(score, column, guess), 2)))
-    return sorted((g for g in guesses if g.confidence >= 0.15), key=lambda g: -g.confidence)[:_SHOWN]
+    return sorted((g for g in guesses if g.confidence >= 0.15), key=lambda g: -g.confidence)[:_MOST_GUESSES]
 
 
 def _weighed(score: float, column: Column, guess: AnswerGuess) -> float:
@@ -202,7 +202,7 @@ def _answers_scores(
     if special is not None:
         yield 0.97, special
         return
-    named = False
+    has_answer_name = False
     for column in columns:
         if column.name in prompt and not _ends_in_reply(column, rows):
             continue
@@ -213,9 +213,9 @@ def _answers_scores(
             continue
         score -= 0.5 * (column.null_rate > 0.5) + 0.3 * (column.distinct == 1 and len(rows) >= 20)
         if score >= 0.15:
-            named = True
+            has_answer_name = True
             yield score, column
-    if not named:
+    if not has_answer_name:
         yield from ((0.35, c) for c in columns if c.name not in (*prompt, *options) and _could_hold_answers(c, rows))
 
 
@@ -290,7 +290,9 @@ def judge_answer(column: Column, rows: Rows, prompt: Sequence[str], options: Seq
     context = AnswerContext(column.name, column.classes, counts, inline)
     values = [(index, row[column.name] if column.name in row else value_at(row, column.name)) for index, row in rows]
     recognised = (
-        _special_form(column, rows, values) or (counts and _chosen(column, rows, values, options, context)) or None
+        _special_form(column, rows, values)
+        or (counts and _option_format(column, rows, values, options, context))
+        or None
     )
     recognised = recognised or recognise_format(values, context)
     if recognised is None:
@@ -313,7 +315,7 @@ def _special_form(column: Column, rows: Rows, values: Sequence[tuple[int, Any]])
     return None
 
 
-def _chosen(
+def _option_format(
     column: Column, rows: Rows, values: Sequence[tuple[int, Any]], options: Sequence[str], context: AnswerContext
 ) -> RecognisedFormat | None:
     """Recognise golds that name an option by its label or text, or mark it in a list; None for other formats."""
@@ -336,8 +338,8 @@ def _chosen(
     return RecognisedFormat(form, round(share, 4), against[:5], share=round(share, 4))  # type: ignore[arg-type]
 
 
-def _indices_fit(known: Sequence[tuple[int, Any, Any]], context: AnswerContext) -> bool:
-    ints = {int(str(v)) for _, _, v in known if answer_syntax.is_small_int(v)}
+def _indices_fit(answers: Sequence[tuple[int, Any, Any]], context: AnswerContext) -> bool:
+    ints = {int(str(v)) for _, _, v in answers if answer_syntax.is_small_int(v)}
     return (
         min(ints) >= 0 and max(ints) <= max(context.options) and not (0 in ints and max(ints) == max(context.options))
     )

@@ -33,8 +33,8 @@ def scan_hub(
     datasets.disable_progress_bars()
     try:
         commit, config, split_infos, names = _resolve(datasets, request)
-        main, held = choose_splits(names, request.split, request.eval_split)
-        work = ScanWork(request, main, held, *columns)
+        main, held_out = choose_splits(names, request.split, request.eval_split)
+        work = ScanWork(request, main, held_out, *columns)
         scans: dict[str, SplitScan] = {}
         features: dict[str, Any] = {}
         started = time.monotonic()

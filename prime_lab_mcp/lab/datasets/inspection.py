@@ -21,9 +21,9 @@ from prime_lab_mcp.lab.datasets.findings import row_findings
 from prime_lab_mcp.lab.datasets.formats import AnswerFormat
 from prime_lab_mcp.lab.datasets.guesses import AnswerGuess, PromptGuess
 from prime_lab_mcp.lab.datasets.options import options_of_row
+from prime_lab_mcp.lab.datasets.row_values import compose_prompt, last_reply, value_at
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedDataset, ScannedSplit
 from prime_lab_mcp.lab.datasets.tasks import RepeatCounts, TaskRow
-from prime_lab_mcp.lab.datasets.values import compose_prompt, last_reply, value_at
 
 TEMPLATES: Mapping[str, str] = {
     "gsm8k_hash": "numeric",
@@ -130,7 +130,7 @@ def _depending(format: AnswerFormat, index_base: int | None, labels: int, any_of
 
 RepeatsOf = Callable[[Sequence[str], str | None], RepeatCounts | None]
 """Returns the counts over every row, for these prompt columns and this answer column; None where no counts exist."""
-JUDGED: frozenset[str] = frozenset({"free_text", "chat_messages"})
+JUDGED_FORMATS: frozenset[str] = frozenset({"free_text", "chat_messages"})
 """Formats that only a judge can compare."""
 WITHOUT_GOLD: frozenset[str] = frozenset({"instruction_constraints", "procedural"})
 _CHOICES: frozenset[str] = frozenset({"choice_letter", "choice_index"})
@@ -239,14 +239,14 @@ def sample_rows(rows: Sequence[tuple[int, Mapping[str, Any]]]) -> list[dict[str,
 
 
 def _cell(value: Any, limit: int) -> Any:
-    """A value as it is where it is short and no text; otherwise its text, quoted and cut."""
+    """Return a short value that is no text unchanged, and any other value as quoted and cut text."""
     if value is None or isinstance(value, bool | int | float):
         return value
     return quote(golds.gold_text(value), limit)
 
 
-def _token_lengths(scanned: ScannedSplit, chosen: ChosenColumns) -> dict[str, Any]:
-    prompt, answer = chosen.prompt, chosen.answer
+def _token_lengths(scanned: ScannedSplit, columns: ChosenColumns) -> dict[str, Any]:
+    prompt, answer = columns.prompt, columns.answer
     format = answer.recognised.format if answer else None
     texts: dict[str, list[int]] = {"prompt": [], "answer": []}
     for row in task_rows(scanned, prompt.columns if prompt else (), answer.path if answer else None, format):
@@ -301,22 +301,22 @@ def inspect_table(
             fix="Give a file with one JSON object per line, or a table with a header.",
             code="no-rows",
         )
-    chosen = choose_columns(table, prompt_column, answer_column)
-    answer = chosen.answer
+    choice = choose_columns(table, prompt_column, answer_column)
+    answer = choice.answer
     return Inspection(
         table=table,
-        columns=tuple(chosen.columns),
-        prompt=chosen.prompt,
+        columns=tuple(choice.columns),
+        prompt=choice.prompt,
         answer=answer,
-        other_prompts=tuple(chosen.other_prompts),
-        other_answers=tuple(chosen.other_answers),
-        findings=tuple(_findings(table, request, chosen, repeats_of)),
-        option_columns=chosen.options,
+        other_prompts=tuple(choice.other_prompts),
+        other_answers=tuple(choice.other_answers),
+        findings=tuple(_findings(table, request, choice, repeats_of)),
+        option_columns=choice.options,
         index_base=answer.recognised.index_base if answer and answer.recognised.format == "choice_index" else None,
-        labels=chosen.labels,
+        labels=choice.labels,
         any_of=answer.any_of if answer else None,
         samples=tuple(sample_rows(table.main.rows)),
-        token_lengths=_token_lengths(table.main, chosen),
+        token_lengths=_token_lengths(table.main, choice),
     )
 
 
@@ -351,10 +351,10 @@ def task_rows(
 
 
 def _findings(
-    table: ScannedDataset, request: DatasetRequest, chosen: ChosenColumns, repeats_of: RepeatsOf | None
+    table: ScannedDataset, request: DatasetRequest, choice: ChosenColumns, repeats_of: RepeatsOf | None
 ) -> Iterator[Finding]:
     yield from _source_findings(table, request)
-    prompt, answer = chosen.prompt, chosen.answer
+    prompt, answer = choice.prompt, choice.answer
     format = answer.recognised.format if answer else None
     if prompt is None:
         yield _no_prompt(format)
@@ -369,23 +369,23 @@ def _findings(
         return
     yield from column_findings(
         ColumnChoice(
-            chosen.columns,
+            choice.columns,
             table.main.rows,
             prompt,
             answer,
-            chosen.options,
-            chosen.labels,
-            chosen.named_prompt,
-            chosen.named_answer,
+            choice.options,
+            choice.labels,
+            choice.named_prompt,
+            choice.named_answer,
         )
     )
-    if format in JUDGED and table.origin != "environment":
+    if format in JUDGED_FORMATS and table.origin != "environment":
         yield _no_checkable_answer(format or "")
-    arguments = (prompt.columns, answer.path, format, chosen.options, answer.recognised.index_base)
+    arguments = (prompt.columns, answer.path, format, choice.options, answer.recognised.index_base)
     yield from row_findings(
         task_rows(table.main, *arguments),
         format=format,
-        eval_rows=task_rows(table.held, *arguments) if table.held else (),
+        eval_rows=task_rows(table.held_out, *arguments) if table.held_out else (),
         answered=format not in WITHOUT_GOLD,
         repeats=repeats_of(prompt.columns, answer.path) if repeats_of is not None else None,
         benchmark=table.id if table.origin == "hub" else None,
@@ -393,11 +393,11 @@ def _findings(
 
 
 def _no_checkable_answer(format: str) -> Finding:
-    what = "the replies of a conversation" if format == "chat_messages" else "free texts"
+    answers = "the replies of a conversation" if format == "chat_messages" else "free texts"
     return Finding(
         "no-checkable-answer",
         "warning",
-        f"the answers are {what}: no rule can tell a right reply from a wrong one, only a judge model can.",
+        f"the answers are {answers}: no rule can tell a right reply from a wrong one, only a judge model can.",
         'Call create_environment with template="free_text": its reward asks a judge with a pinned model and rubric. '
         'Then call test_reward with judge="prime" (or another endpoint), which shows how often the judge is right. Or '
         "name a column with a short answer as answer_column.",
@@ -417,7 +417,7 @@ def _no_prompt(format: str | None) -> Finding:
 
 
 def _source_findings(table: ScannedDataset, request: DatasetRequest) -> Iterator[Finding]:
-    for scanned in (table.main, table.held):
+    for scanned in (table.main, table.held_out):
         if scanned is not None and scanned.broken:
             severe = scanned.broken > 0.01 * (scanned.broken + scanned.scanned)
             yield Finding(

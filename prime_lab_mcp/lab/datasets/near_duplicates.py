@@ -165,20 +165,23 @@ class PromptDifference:
     last: int
 
 
-def prompt_differences(held: Words, train: Words) -> list[PromptDifference]:
+def prompt_differences(held_out: Words, train: Words) -> list[PromptDifference]:
     """Return the places where two prompts differ."""
     spans: list[tuple[int, int, int, int]] = []
-    for tag, *span in SequenceMatcher(None, held, train, autojunk=False).get_opcodes():
+    for tag, *span in SequenceMatcher(None, held_out, train, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
         if spans and span[2] - spans[-1][3] <= _CHANCE:
             spans[-1] = (spans[-1][0], span[1], spans[-1][2], span[3])
         else:
             spans.append((span[0], span[1], span[2], span[3]))
-    ours, theirs = (*_EDGE, *held, *_EDGE), (*_EDGE, *train, *_EDGE)
+    test_words, train_words = (*_EDGE, *held_out, *_EDGE), (*_EDGE, *train, *_EDGE)
     return [
         PromptDifference(
-            theirs[j1 : j1 + _CONTEXT], theirs[j2 + _CONTEXT : j2 + 2 * _CONTEXT], ours[i1 + _CONTEXT], ours[i2 + 2]
+            train_words[j1 : j1 + _CONTEXT],
+            train_words[j2 + _CONTEXT : j2 + 2 * _CONTEXT],
+            test_words[i1 + _CONTEXT],
+            test_words[i2 + 2],
         )
         for i1, i2, j1, j2 in spans
     ]
@@ -262,7 +265,7 @@ class NearDuplicates:
 class _Search:
     words: Vocabulary
     train: list[tuple[ComparedPrompt, PromptFeatures]]
-    held: list[tuple[ComparedPrompt, PromptFeatures]]
+    held_out: list[tuple[ComparedPrompt, PromptFeatures]]
     comparable: bool
     work: int = 0
     pairs: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
@@ -276,8 +279,8 @@ class _Search:
     def gold(self, prompt: ComparedPrompt) -> bytes | None:
         return prompt.gold if self.comparable else None
 
-    def keep(self, held: int, place: int, likeness: float) -> None:
-        matches = self.pairs.setdefault(held, [])
+    def keep(self, index: int, place: int, likeness: float) -> None:
+        matches = self.pairs.setdefault(index, [])
         if (-likeness, place) not in matches:
             matches.append((-likeness, place))
             matches.sort()
@@ -285,22 +288,24 @@ class _Search:
 
 
 def search_near_duplicates(
-    train: Sequence[ComparedPrompt], held: Sequence[ComparedPrompt], format: str
+    train: Sequence[ComparedPrompt], held_out: Sequence[ComparedPrompt], format: str
 ) -> NearDuplicates:
     """Find every held-out prompt with a near-duplicate in training. The caller leaves exact duplicates out."""
-    of, train, held = len(held), _within(train, _TRAIN_TEXT), _within(held, _HELD_OUT_TEXT)
+    total, train, held_out = len(held_out), _within(train, _TRAIN_TEXT), _within(held_out, _HELD_OUT_TEXT)
     words = Vocabulary()
     words.learn_template([p.text.casefold() for p in train])
     train_features = [(p, words.read(p.text, training=True)) for p in train]
-    held_features = [(p, words.read(p.text, training=False)) for p in held]
+    held_features = [(p, words.read(p.text, training=False)) for p in held_out]
     state = _Search(words, train_features, held_features, format not in _INCOMPARABLE)
     _by_words(state, [n for n, (_, f) in enumerate(held_features) if len(f.bag) <= _MOST_WORDS])
     _by_runs(state, [n for n, (_, f) in enumerate(held_features) if len(f.words) >= LONG_LINE])
-    near = NearDuplicates(compared=len(held), of=of, stopped=state.work > _WORK)
+    near = NearDuplicates(compared=len(held_out), of=total, stopped=state.work > _WORK)
     matches = {**_by_numbers(state), **_without_siblings(state)}
     for place, match in sorted(matches.items()):
         training = train[match]
-        near.rows.add(held[place].index, held[place].text, train_row=training.index, train=quote(training.text, 160))
+        near.rows.add(
+            held_out[place].index, held_out[place].text, train_row=training.index, train=quote(training.text, 160)
+        )
     return near
 
 
@@ -316,7 +321,7 @@ def _by_numbers(state: _Search) -> dict[int, int]:
     Rows whose words agree as well are left to the comparison of words, which knows the siblings of a template.
     """
     index: dict[tuple[tuple[str, ...], bytes], list[int]] = {}
-    for n, (prompt, features) in enumerate(state.held):
+    for n, (prompt, features) in enumerate(state.held_out):
         gold = state.gold(prompt)
         if gold is not None and _telling(features.order):
             index.setdefault((tuple(sorted(features.order)), gold), []).append(n)
@@ -328,7 +333,7 @@ def _by_numbers(state: _Search) -> dict[int, int]:
     return {
         n: places[0]
         for n, places in groups.items()
-        if len(places) <= _RARE and _overlap(state.held[n][1].bag, state.train[places[0]][1].bag) < COMMON_WORDS
+        if len(places) <= _RARE and _overlap(state.held_out[n][1].bag, state.train[places[0]][1].bag) < COMMON_WORDS
     }
 
 
@@ -349,17 +354,17 @@ def _within(prompts: Sequence[ComparedPrompt], characters: int) -> Sequence[Comp
 def _without_siblings(state: _Search) -> dict[int, int]:
     """Return the most similar training row of each held-out row, without pairs that differ only in template slots."""
     slots = TemplateSlots()
-    judged: list[tuple[int, int, list[PromptDifference]]] = []
+    candidates: list[tuple[int, int, list[PromptDifference]]] = []
     for n, pairs in state.pairs.items():
         for _, place in pairs:
-            places = prompt_differences(state.held[n][1].words, state.train[place][1].words)
+            places = prompt_differences(state.held_out[n][1].words, state.train[place][1].words)
             slots.ask(places)
-            judged.append((n, place, places))
-    if judged:
+            candidates.append((n, place, places))
+    if candidates:
         slots.learn(features.words for _, features in state.train)
     matches: dict[int, int] = {}
-    for n, place, places in judged:
-        same_order = state.held[n][1].order == state.train[place][1].order
+    for n, place, places in candidates:
+        same_order = state.held_out[n][1].order == state.train[place][1].order
         if (not places and same_order) or not all(map(slots.has, places)):
             matches.setdefault(n, place)
     return matches
@@ -369,7 +374,7 @@ def _by_runs(state: _Search, long: Sequence[int]) -> None:
     """Compare long prompts by their runs of eight words."""
     if not long:
         return
-    runs = {n: state.held[n][1].grams() for n in long}
+    runs = {n: state.held_out[n][1].grams() for n in long}
     index: dict[int, list[int]] = defaultdict(list)
     for n, grams in runs.items():
         for gram in grams:
@@ -391,9 +396,9 @@ def _by_runs(state: _Search, long: Sequence[int]) -> None:
                 state.keep(n, place, number / own[n])
 
 
-def _same_task(state: _Search, held: int, place: int) -> bool:
+def _same_task(state: _Search, index: int, place: int) -> bool:
     """True when two similar long prompts have the same numbers, the same gold, and no line of their own."""
-    (held_prompt, a), (train_prompt, b) = state.held[held], state.train[place]
+    (held_prompt, a), (train_prompt, b) = state.held_out[index], state.train[place]
     if a.numbers != b.numbers or state.gold(held_prompt) != state.gold(train_prompt):
         return False
     return not (_has_own_line(a, b) and _has_own_line(b, a))
@@ -416,7 +421,7 @@ def _by_words(state: _Search, short: Sequence[int]) -> None:
     """
     index: dict[tuple[str, bytes | None, int], list[int]] = defaultdict(list)
     for n in short:
-        prompt, features = state.held[n]
+        prompt, features = state.held_out[n]
         for word in _prefix(state.words, features):
             index[features.numbers, state.gold(prompt), word].append(n)
     if not index:
@@ -427,7 +432,7 @@ def _by_words(state: _Search, short: Sequence[int]) -> None:
         if not state.spend(len(nearby)):
             return
         for n in nearby:
-            likeness = _likeness(state.words, state.held[n][1], b)
+            likeness = _likeness(state.words, state.held_out[n][1], b)
             if likeness >= COMMON_WEIGHT:
                 state.keep(n, place, likeness)
 
@@ -436,11 +441,11 @@ def _prefix(words: Vocabulary, features: PromptFeatures) -> Iterator[int]:
     if not features.bag:
         yield -1
         return
-    left = total = sum(map(words.weight, features.bag))
+    remaining = total = sum(map(words.weight, features.bag))
     for word in words.heaviest(features.bag):
         yield word
-        left -= words.weight(word)
-        if left < COMMON_WEIGHT * total:
+        remaining -= words.weight(word)
+        if remaining < COMMON_WEIGHT * total:
             return
 
 

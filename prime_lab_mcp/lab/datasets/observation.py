@@ -10,9 +10,10 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import estimate_tokens, quote
 from prime_lab_mcp.lab.datasets import golds, suspicious_text
 from prime_lab_mcp.lab.datasets.formats import CLASS_FORMATS, NUMERIC_FORMATS
@@ -91,7 +92,7 @@ class RevealedGolds:
         return max(0.0, self.rows.total - self.by_chance) / max(1, self.compared)
 
     @property
-    def searched(self) -> bool:
+    def is_searched(self) -> bool:
         """True when the prompts are passages with answers spread over them, as in extractive question answering."""
         total = self.rows.total
         return self.long >= 0.8 * total and max(self.deciles) < 0.5 * total and self.cued < 0.2 * total
@@ -206,26 +207,26 @@ def observe_rows(
 ) -> RowObservations:
     """Observe the rows of both splits in one pass."""
     observations = RowObservations(format, budget, benchmark, repeats)
-    held, near = list(eval_rows), _Sample(TRAIN)
+    held_out, near = list(eval_rows), _Sample(TRAIN)
     for row in rows:
         essence, fits = essence_and_format(row.gold, format)
         gold = gold_key(row, format, essence)
         is_new = _observe_prompt(observations, row, gold)
-        if held and is_new:
+        if held_out and is_new:
             near.offer(row, gold if answered else None)
         if answered:
             _observe_gold(observations, row, essence, fits)
-    if held:
-        _observe_held_out(observations, held, near, answered)
+    if held_out:
+        _observe_held_out(observations, held_out, near, answered)
     return observations
 
 
 def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes) -> bool:
     """Record a prompt; True when no earlier row has the same prompt."""
     observations.rows += 1
-    mine = (row.index, gold)
-    first = observations.prompts.setdefault(task_key(row), mine)
-    if first is not mine:
+    entry = (row.index, gold)
+    first = observations.prompts.setdefault(task_key(row), entry)
+    if first is not entry:
         observations.duplicates.add(row.index, row.prompt, first_row=first[0])
         if first[1] != gold and not _is_empty(row, observations.format):
             observations.conflicts.add(
@@ -233,14 +234,14 @@ def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes) ->
             )
     prompt = suspicious_text.scanned_window(row.prompt)
     answer = suspicious_text.scanned_window(row.answer or "")
-    both = f"{prompt}\n{answer}" if answer else prompt
+    text = f"{prompt}\n{answer}" if answer else prompt
     if observations.format not in _TAGGED:
-        _observe_acts(observations, row.index, both, tags=True)
+        _observe_acts(observations, row.index, text, tags=True)
     elif not _observe_acts(observations, row.index, prompt, tags=True) and answer:
         _observe_acts(observations, row.index, answer, tags=False)
-    if masked := suspicious_text.credential(both):
+    if masked := suspicious_text.credential(text):
         observations.secrets.add(row.index, masked)
-    elif "@" in both and (masked := suspicious_text.email_address(both)):
+    elif "@" in text and (masked := suspicious_text.email_address(text)):
         observations.emails.add(row.index, masked)
     if suspicious_text.mojibake(prompt):
         observations.mojibake.add(row.index, row.prompt)
@@ -250,7 +251,7 @@ def _observe_prompt(observations: RowObservations, row: TaskRow, gold: bytes) ->
         observations.too_long.add(row.index, row.prompt, tokens=tokens)
     if row.answer and observations.format in _WORKED:
         _observe_length(observations, row, tokens)
-    return first is mine
+    return first is entry
 
 
 def _observe_acts(observations: RowObservations, index: int, text: str, *, tags: bool) -> bool:
@@ -316,9 +317,9 @@ def _observe_position(observations: RowObservations, row: TaskRow, gold: str) ->
             observations.positions.setdefault(0, Counter())[ord(letter) - ord("a")] += 1
 
 
-def _observe_held_out(observations: RowObservations, held: list[TaskRow], train: _Sample, answered: bool) -> None:
+def _observe_held_out(observations: RowObservations, held_out: list[TaskRow], train: _Sample, answered: bool) -> None:
     sample = _Sample(HELD_OUT)
-    for row in held:
+    for row in held_out:
         observations.held_out += 1
         first = observations.prompts.get(task_key(row))
         if first is not None:
@@ -326,4 +327,8 @@ def _observe_held_out(observations: RowObservations, held: list[TaskRow], train:
         else:
             sample.offer(row, gold_key(row, observations.format) if answered else None)
     observations.near = search_near_duplicates(train.prompts, sample.prompts, observations.format)
-    observations.near.of = len(held) - observations.leaks.total
+    observations.near.of = len(held_out) - observations.leaks.total
+
+
+RowCheck = Callable[[RowObservations], Iterator[Finding]]
+"""A check of the rows of a dataset or of an environment."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.datasets import golds
-from prime_lab_mcp.lab.datasets.values import snake_case, value_at
+from prime_lab_mcp.lab.datasets.row_values import snake_case, value_at
 
 _LISTED = (
     "choices",

@@ -132,7 +132,7 @@ def _comparable_name(name: str) -> str:
     return re.sub(r"[-_. ]", "", name.casefold())
 
 
-_KNOWN: dict[str, Kind] = {
+_BY_NAME: dict[str, Kind] = {
     **{_comparable_name(name): "has-training" for name in _HAS_TRAINING},
     **{_comparable_name(name): "test-only" for name in _TEST_ONLY},
 }
@@ -144,4 +144,4 @@ def known_benchmark(dataset: str) -> Kind | None:
     `test-only`: the whole benchmark is a test set. `has-training`: only its held-out splits are.
     """
     full = dataset.strip().casefold()
-    return _BY_FULL_ID.get(full) or _KNOWN.get(_comparable_name(full.rpartition("/")[2]))
+    return _BY_FULL_ID.get(full) or _BY_NAME.get(_comparable_name(full.rpartition("/")[2]))

@@ -25,10 +25,10 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import dataset_program, text_files
 from prime_lab_mcp.lab.datasets.file_scans import ScanWork, judge_table, scan_files
 from prime_lab_mcp.lab.datasets.inspection import Inspection
+from prime_lab_mcp.lab.datasets.row_values import clipped_value
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScannedDataset, ScannedSplit
 from prime_lab_mcp.lab.datasets.source import EnvironmentRows, HubDataset, LocalFiles, choose_splits, locate_dataset
 from prime_lab_mcp.lab.datasets.task_golds import prompt_of
-from prime_lab_mcp.lab.datasets.values import clipped_value
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
 from prime_lab_mcp.lab.sandbox.caches import DataCache, data_cache, hub_token
@@ -63,8 +63,8 @@ async def read_files(
     """Read and judge files of the workspace. Raises BadInput and LabError."""
     if request.revision is not None:
         raise BadInput("files have no revision", fix="Leave revision out.", code="unknown-revision")
-    main, held = choose_splits(list(source.splits), request.split, request.eval_split)
-    work = ScanWork(request, main, held, *columns)
+    main, held_out = choose_splits(list(source.splits), request.split, request.eval_split)
+    work = ScanWork(request, main, held_out, *columns)
     files_to_read = [f for split in work.splits for f in source.splits[split]]
     text_only = all(
         text_files.format_of(f.name) in text_files.TEXT and not f.name.endswith(".zst") for f in files_to_read
@@ -80,7 +80,7 @@ async def read_files(
         "kind": "files",
         "splits": {name: [str(f) for f in files] for name, files in source.splits.items()},
         "main": main,
-        "held": held,
+        "held": held_out,
         "config": source.config,
     }
     return await _by_program(lab, program_request, request, columns, _FILES, progress)
@@ -170,8 +170,8 @@ def _variables(scratch: Path, cache: DataCache, *, hub: bool) -> dict[str, str]:
 def _confinement(
     lab: Lab, python: Path, program_request: Mapping[str, Any], scratch: Path, cache: DataCache
 ) -> Confinement:
-    """What the program may reach: the Hub, or the files that it reads and no network. Older `datasets` run scripts, and
-    a flaw in a reader of files may let a file run code.
+    """The confinement of the program: it reaches the Hub, or its files and no network. Older `datasets` run scripts,
+    and a flaw in a reader of files may let a file run code.
     """
     paths = [Path(path) for files in program_request.get("splits", {}).values() for path in files]
     if len(paths) > _MOST_PATHS:
@@ -205,7 +205,7 @@ class _ProgramProgress:
 
     def __init__(self) -> None:
         self._split = ""
-        self._done = 0
+        self._rows_of_split = 0
         self._before = 0
 
     def read_line(self, line: str) -> None:
@@ -213,18 +213,18 @@ class _ProgramProgress:
             return
         split, _, rows = line[6:].rpartition(" ")
         if split != self._split:
-            self._split, self._before = split, self._before + self._done
-        self._done = int(rows)
+            self._split, self._before = split, self._before + self._rows_of_split
+        self._rows_of_split = int(rows)
 
     async def follow(self, progress: Progress) -> None:
         reported = 0
         while True:
             await anyio.sleep(_POLL)
-            rows = self._before + self._done
+            rows = self._before + self._rows_of_split
             if rows > reported:
                 reported = rows
                 await progress(
-                    float(rows), None, f"read {self._done:,} rows of {quote(self._split.strip(chr(34)), 60)}"
+                    float(rows), None, f"read {self._rows_of_split:,} rows of {quote(self._split.strip(chr(34)), 60)}"
                 )
 
 
@@ -253,23 +253,23 @@ async def read_environment(
     limit = min(request.max_rows, MOST)
     async with open_environment(lab, snapshot, progress=report_progress) as environment:
         main = await environment.worker.rows(limit=limit)
-        held = await environment.worker.rows(limit=limit, split="eval")
+        held_out = await environment.worker.rows(limit=limit, split="eval")
     table = ScannedDataset(
         id=request.dataset,
         origin="environment",
         config=None,
         revision=None,
-        splits=tuple((name, rows.total) for name, rows in (("train", main), ("eval", held)) if rows.rows),
+        splits=tuple((name, rows.total) for name, rows in (("train", main), ("eval", held_out)) if rows.rows),
         main=_scanned("train", main),
-        held=_scanned("eval", held) if held.rows and _others(main, held) else None,
+        held_out=_scanned("eval", held_out) if held_out.rows and _others(main, held_out) else None,
     )
-    work = ScanWork(request, "train", "eval" if table.held else None, *columns)
+    work = ScanWork(request, "train", "eval" if table.held_out else None, *columns)
     return await anyio.to_thread.run_sync(partial(judge_table, work, table))
 
 
-def _others(main: Rows, held: Rows) -> bool:
+def _others(main: Rows, held_out: Rows) -> bool:
     """True when the held-out rows differ: an environment without a held-out split lists the same rows again."""
-    return [prompt_of(r) for r in main.rows] != [prompt_of(r) for r in held.rows]
+    return [prompt_of(r) for r in main.rows] != [prompt_of(r) for r in held_out.rows]
 
 
 def _scanned(name: str, rows: Rows) -> ScannedSplit:

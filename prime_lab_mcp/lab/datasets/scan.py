@@ -19,14 +19,16 @@ from itertools import chain
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.datasets.digests import SplitDigests
-from prime_lab_mcp.lab.datasets.values import as_json_column, clipped_value, holds_bytes, size_of
+from prime_lab_mcp.lab.datasets.row_values import as_json_column, clipped_value, holds_bytes, size_of
 
 Origin = Literal["files", "hub", "environment"]
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetRequest:
-    """What to read. At most `max_rows` rows are sampled and judged; all rows are counted, fingerprinted and compared.
+    """The dataset and the splits to read.
+
+    At most `max_rows` rows are sampled and judged; all rows are counted, fingerprinted and compared.
 
     `whole` keeps long texts uncut, so that rows can be copied; only a sample of these rows is judged.
     """
@@ -44,8 +46,7 @@ class DatasetRequest:
 class ScannedSplit:
     """The scan of one split. `rows` are (index, row) in order; `broken` counts records that are no rows.
 
-    Where another process judged the rows and nobody copies them, `rows` is empty and `counted` is the number of judged
-    rows.
+    Where another process judged the rows and nobody copies them, `rows` is empty and `judged_count` is their number.
     """
 
     name: str
@@ -55,12 +56,12 @@ class ScannedSplit:
     fingerprint: str
     broken: int = 0
     problems: tuple[Mapping[str, Any], ...] = ()
-    counted: int | None = None
+    judged_count: int | None = None
 
     @property
     def judged(self) -> int:
         """The number of judged rows: all rows, or the size of a seeded sample."""
-        return len(self.rows) if self.counted is None else self.counted
+        return len(self.rows) if self.judged_count is None else self.judged_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class ScannedDataset:
     revision: str | None
     splits: tuple[tuple[str, int | None], ...]
     main: ScannedSplit
-    held: ScannedSplit | None
+    held_out: ScannedSplit | None
     features: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     binary: tuple[str, ...] = ()
     """Columns that hold binary data: images, sound."""
@@ -112,14 +113,14 @@ class SplitScan:
         seed: int,
         *,
         whole: bool = False,
-        named: tuple[str, ...] = (),
+        requested_columns: tuple[str, ...] = (),
         report_progress: ScanProgress = no_progress,
     ) -> None:
         self.name = name
         self.rows = 0
         self.complete = True
         self.binary: set[str] = set()
-        self.digests = SplitDigests(named)
+        self.digests = SplitDigests(requested_columns)
         self._report_progress = report_progress
         self._whole = whole
         self._sample = _Sample(keep, seed, SAMPLED_WHOLE_ROWS if whole else SAMPLED_ROWS)
@@ -154,7 +155,7 @@ class SplitScan:
         if len(self._problems) < _BROKEN_LISTED:
             self._problems.append({"line": where, "what": what})
 
-    def done(self) -> ScannedSplit:
+    def result(self) -> ScannedSplit:
         """End the scan and return its result; no rows may be added afterwards."""
         self._flush()
         return ScannedSplit(
@@ -204,7 +205,7 @@ class ColumnTexts:
         self.joined = "\0".join(self.texts)
 
     def lengths(self) -> bytes:
-        """The lengths of the texts, which separate the texts in the joined text."""
+        """Return the lengths of the texts, without which different texts could be equal when joined."""
         return array("Q", map(len, self.texts)).tobytes()
 
     def sorts(self) -> bytes:

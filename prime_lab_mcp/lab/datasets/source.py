@@ -23,24 +23,26 @@ def split_in(name: str) -> str | None:
     return match[1].lower() if match else None
 
 
-def choose_splits(names: Sequence[str], split: str | None, held: str | None) -> tuple[str, str | None]:
+def choose_splits(names: Sequence[str], split: str | None, eval_split: str | None) -> tuple[str, str | None]:
     """Return the training split and the held-out split, by request or by their names. Raises BadInput."""
-    for requested in (split, held):
+    for requested in (split, eval_split):
         if requested is not None and requested not in names:
             raise BadInput(
                 f"there is no split {quote(requested, 80)}",
                 fix=f"Name one of: {', '.join(quote(n, 60)[1:-1] for n in names[:40])}.",
                 code="unknown-split",
             )
-    if split is not None and split == held:
+    if split is not None and split == eval_split:
         raise BadInput(
             f"split and eval_split are both {quote(split, 80)}",
             fix="Name two, or leave eval_split out.",
             code="same-split",
         )
-    main = split or next((n for n in names if n.lower() in TRAIN_SPLITS and n != held), None)
-    main = main or next((n for n in names if n != held), names[0])
-    return main, held or next((n for usual in HELD_OUT_SPLITS for n in names if n.lower() == usual and n != main), None)
+    main = split or next((n for n in names if n.lower() in TRAIN_SPLITS and n != eval_split), None)
+    main = main or next((n for n in names if n != eval_split), names[0])
+    return main, eval_split or next(
+        (n for usual in HELD_OUT_SPLITS for n in names if n.lower() == usual and n != main), None
+    )
 
 
 ENVIRONMENT = "environment:"
@@ -104,9 +106,9 @@ def _local(dataset: str, path: Path, root: Path, config: str | None) -> LocalFil
     if not path.is_dir():
         _refuse_config(config, "a file has no config")
         return LocalFiles(dataset, _one_file(path))
-    files_by_split, chosen = _in_folder(path), None
+    files_by_split, config_name = _in_folder(path), None
     if not files_by_split:
-        files_by_split, chosen = _of_config(path, config)
+        files_by_split, config_name = _of_config(path, config)
     else:
         _refuse_config(config, f"{quote(path.name)} has its files in one place and so no configs")
     for file in (f for files in files_by_split.values() for f in files):
@@ -122,7 +124,7 @@ def _local(dataset: str, path: Path, root: Path, config: str | None) -> LocalFil
             fix=f"Put train.jsonl (and test.jsonl) into it; known endings: {text_files.known_endings()}.",
             code="no-dataset-files",
         )
-    return LocalFiles(dataset, files_by_split, chosen)
+    return LocalFiles(dataset, files_by_split, config_name)
 
 
 def _refuse_config(config: str | None, why: str) -> None:
@@ -158,8 +160,8 @@ def _of_config(folder: Path, config: str | None) -> tuple[dict[str, tuple[Path, 
     if config is None and len(configs) > 1:
         listed = ", ".join(quote(c, 60)[1:-1] for c in list(configs)[:40])
         raise BadInput(f"{quote(folder.name)} has the configs {listed}", fix="Give config.", code="config-needed")
-    chosen = config or next(iter(configs), None)
-    return (configs[chosen], chosen) if chosen is not None else ({}, None)
+    name = config or next(iter(configs), None)
+    return (configs[name], name) if name is not None else ({}, None)
 
 
 def _in_folder(folder: Path) -> dict[str, tuple[Path, ...]]:
@@ -183,14 +185,14 @@ def _data_files(folder: Path) -> list[Path]:
 def _by_split(folder: Path) -> dict[str, tuple[Path, ...]]:
     """Group files by the split in their names; a folder without such names is one split."""
     files = _data_files(folder)
-    named = _grouped((split_in(file.name), file) for file in files)
-    return named or ({"train": tuple(files)} if files else {})
+    by_name = _grouped((split_in(file.name), file) for file in files)
+    return by_name or ({"train": tuple(files)} if files else {})
 
 
 def _by_split_folder(folder: Path) -> dict[str, tuple[Path, ...]]:
     """Group files of one folder per split: `train/0.parquet`, `test/0.parquet`."""
-    named = {p: split_in(p.name) for p in _folders(folder)}
-    return _grouped((split, file) for p, split in named.items() if split == p.name.lower() for file in _data_files(p))
+    splits = {p: split_in(p.name) for p in _folders(folder)}
+    return _grouped((split, file) for p, split in splits.items() if split == p.name.lower() for file in _data_files(p))
 
 
 def _grouped(files: Iterable[tuple[str | None, Path]]) -> dict[str, tuple[Path, ...]]:

@@ -77,7 +77,7 @@ _JOINERS = frozenset("\u200b\u200c\u200d")
 
 
 def acting_text(text: str, *, tags: bool = True) -> tuple[Act, Span] | None:
-    """Return the first text that acts on its reader. `tags` False: tags of answers and thoughts are normal here."""
+    """Return the first text that acts on its reader. `tags` is False where tags of answers and thoughts are normal."""
     lower = text.lower()
     if len(lower) != len(text):  # a few capitals have two small letters; places must fit
         lower = text
@@ -111,7 +111,7 @@ def invisible_character(text: str) -> Span | None:
         if char == "\ufeff" and place == 0:
             continue
         around = text[max(0, place - 2) : place] + text[place + 1 : place + 3]
-        if (char in _JOINERS and any(ord(c) > 0x2FF for c in around)) or (char in _MARKS and _right_to_left(text)):
+        if (char in _JOINERS and any(ord(c) > 0x2FF for c in around)) or (char in _MARKS and _is_right_to_left(text)):
             continue
         if char >= "\U000e0001" and "\U0001f3f4" in text[max(0, place - 8) : place]:
             continue  # the flags of England, Scotland and Wales
@@ -119,7 +119,7 @@ def invisible_character(text: str) -> Span | None:
     return None
 
 
-def _right_to_left(text: str) -> bool:
+def _is_right_to_left(text: str) -> bool:
     return any("\u0590" <= c <= "\u08ff" for c in text[:4000])
 
 

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from prime_lab_mcp.lab.datasets import answer_syntax, golds
@@ -29,25 +30,6 @@ from prime_lab_mcp.lab.worker.description import Row
 UNSTATABLE: frozenset[AnswerFormat] = frozenset({"code_tests", "instruction_constraints", "procedural"})
 """Formats whose gold is a test of answers rather than an answer."""
 _LETTER = re.compile(r"\(?([A-Ja-j])[).]?")
-GOLD_NAMES = (
-    "answer",
-    "gold",
-    "target",
-    "expected",
-    "expected_answer",
-    "ground_truth",
-    "correct",
-    "correct_answer",
-    "label",
-    "final_answer",
-    "answers",
-    "reference",
-    "solution",
-    "canonical_solution",
-    "reference_solution",
-    "result",
-    "output",
-)
 _OPTIONS = ("choices", "options", "endings", "candidates")
 
 
@@ -117,32 +99,57 @@ def gold_candidates(rows: Sequence[Row]) -> list[SampleGolds]:
 _METADATA = frozenset(
     {"answer", "prompt", "question", "idx", "index", "id", "name", "task", "key", "info", "example_id", "system_prompt"}
 )
-_MOST_OTHERS = 4
+_MOST_OTHERS, _MOST_PARTS = 4, 12
 
 
-def other_candidates(rows: Sequence[Row]) -> list[SampleGolds]:
-    """Candidates for the golds in short fields that no name marks as an answer, such as `word` or `platform`.
+def other_candidates(rows: Sequence[Row], source: str = "") -> list[SampleGolds]:
+    """Candidates for the golds in short fields that no name marks as an answer, such as `word` or `ranking`.
 
-    Most are no golds. Only a reward that pays their own tasks' values, and not those of other tasks, shows one.
+    Most are no golds. Only a reward that pays their own tasks' values, and not those of other tasks, shows one. Fields
+    that the environment's `source` reads from a task come first.
     """
-    known = {g.place for g in gold_candidates(rows)}
+    known_places = {g.place for g in gold_candidates(rows)}
     places: dict[str, None] = {}
     for row in rows[:50]:
-        for source, fields in (("", row.fields), ("info.", _fields(row.info))):
+        for origin, fields in (("", row.fields), ("info.", _fields(row.info))):
             for name, value in fields.items() if isinstance(fields, Mapping) else ():
-                scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
-                if scalar and name not in _METADATA and 0 < len(str(value)) <= 200 and source + name not in known:
-                    places[source + name] = None
-    candidates = [_collect(rows, place) for place in places]
-    varied = [g for g in candidates if g is not None and len({gold.forms[0] for gold in g.golds}) > 1]
-    return varied[:_MOST_OTHERS]
+                if name not in _METADATA and origin + name not in known_places and _may_be_gold(value, row):
+                    places[origin + name] = None
+    listed = sorted(places, key=lambda place: not reads_field(source, place))
+    candidates = (_collect(rows, place) for place in listed)
+    varied = (g for g in candidates if g is not None and len({gold.forms[0] for gold in g.golds}) > 1)
+    return list(islice(varied, _MOST_OTHERS))
+
+
+def reads_field(source: str, place: str) -> bool:
+    """Whether the source reads this field of a task, as `data.FIELD` or `info["FIELD"]`."""
+    name = re.escape(place.removeprefix("info."))
+    return re.search(rf"""\bdata\.{name}\b|\[["']{name}["']\]|\.get\(["']{name}["']""", source) is not None
+
+
+def _may_be_gold(value: Any, row: Row) -> bool:
+    """Whether a value is short enough for an answer. A list that the prompt states in the same order is none."""
+    if isinstance(value, list):
+        parts = [str(item) for item in value if isinstance(item, str | int | float) and not isinstance(item, bool)]
+        return 2 <= len(parts) == len(value) <= _MOST_PARTS and not _stated_in_order(parts, prompt_of(row))
+    return isinstance(value, str | int | float) and not isinstance(value, bool) and 0 < len(str(value)) <= 200
+
+
+def _stated_in_order(parts: Sequence[str], prompt: str) -> bool:
+    at = 0
+    for part in parts:
+        found = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)", re.I).search(prompt, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
 
 
 def _places(row: Row) -> Iterator[tuple[str, Any]]:
     yield "answer", row.answer
     for source, fields in (("", row.fields), ("info.", _fields(row.info))):
         if isinstance(fields, Mapping):
-            yield from ((source + name, fields[name]) for name in GOLD_NAMES if fields.get(name) is not None)
+            yield from ((source + name, fields[name]) for name in golds.GOLD_NAMES if fields.get(name) is not None)
 
 
 def _fields(info: Any) -> Any:

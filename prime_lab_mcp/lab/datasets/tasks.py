@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.codes import Code
+from prime_lab_mcp.lab.base.report import Finding, Severity
+from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
 from prime_lab_mcp.lab.datasets.formats import NUMERIC_FORMATS, has_format
 
@@ -39,7 +41,7 @@ class TaskRow:
     gold_option: int | None = None
     """Index of the right option in `options`, from 0."""
     unwritten: str = ""
-    """What tells the task from others beside the text of the prompt: its images, or the state that a rollout reads."""
+    """Distinguishes tasks of the same prompt: the images of the task, or the state that a rollout reads."""
 
     @property
     def gold(self) -> Any:
@@ -51,13 +53,13 @@ class FlawTally:
     """The number of rows with a flaw, and the first few of them."""
 
     total: int = 0
-    shown: list[dict[str, Any]] = field(default_factory=list)
+    examples: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, index: int, value: str, **more: Any) -> None:
         """Count one row; `value` is foreign text, which this method quotes."""
         self.total += 1
-        if len(self.shown) < SHOWN_ROWS:
-            self.shown.append({"row": index, "value": quote(value, 160), **more})
+        if len(self.examples) < SHOWN_ROWS:
+            self.examples.append({"row": index, "value": quote(value, 160), **more})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class RepeatCounts:
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """Tokens that a task may have. `assumed`: defaults rather than a choice, so that excess is only a warning."""
+    """Tokens that a task may have. `assumed` is True for defaults, whose excess is only a warning."""
 
     seq_len: int = SEQ_LEN
     completion: int = COMPLETION_TOKENS
@@ -160,3 +162,9 @@ def _alternatives(value: Any) -> Sequence[str]:
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "replace")).digest()[:16]
+
+
+def tally_finding(code: Code, severity: Severity, tally: FlawTally, of: int, message: str, fix: str) -> Finding:
+    """Return a finding whose message begins with the count and rate of flawed rows."""
+    share = f"{tally.total:,} of {count(of, 'row')} ({tally.total / max(1, of):.1%})"
+    return Finding(code, severity, f"{share} {message}", fix, rows=tuple(tally.examples))

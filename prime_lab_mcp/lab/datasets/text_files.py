@@ -220,9 +220,9 @@ def _why(error: Exception) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else "not valid JSON"
 
 
-def _repeats_a_name(name: str, what: str) -> BadInput:
+def _repeats_a_name(name: str, column: str) -> BadInput:
     return BadInput(
-        f"{quote(name, 80)} gives one row two columns named {quote(what, 80)}",
+        f"{quote(name, 80)} gives one row two columns named {quote(column, 80)}",
         fix="Give each column one name.",
         code="duplicate-columns",
     )

@@ -6,5 +6,5 @@ from prime_lab_mcp.lab.distribution.summary import ComponentSummary, Distributio
 
 __all__ = ["ComponentSummary", "Distribution", "DistributionCheck", "UsableGroups", "judge_rollouts", "sampled_golds"]
 
-ENTRY = ("floor", "judge", "rules", "sample", "signal", "summary")
+ENTRY = ("floor", "judge", "next_calls", "rules", "sample", "sample_size", "signal", "summary")
 """Modules that other packages may import."""

@@ -179,7 +179,7 @@ def judge_rollouts(
         difficulty=pool_counts(sample, tasks, best),
         error_rate=sample.errors / sample.rollouts if sample.rollouts else 0.0,
         truncation_rate=sample.truncated / sample.completed if sample.completed else 0.0,
-        length_correlation=lengths.length_correlation(grouped, sample.lengths),
+        length_correlation=lengths.length_correlation(grouped, sample.lengths, sample.called),
         components=parts,
         learnability=learnability(judged, judged_best),
         prompt_tokens=lengths.length_percentiles(sample.prompts),

@@ -26,16 +26,26 @@ class LengthCorrelation:
     certain: bool
 
 
-def length_correlation(tasks: Sequence[TaskRewards], lengths: array[float]) -> LengthCorrelation | None:
-    """Correlate rewards with completion tokens, ranked inside each task; None where one of the two never differs."""
+def length_correlation(
+    tasks: Sequence[TaskRewards], lengths: array[float], called: Sequence[int] = ()
+) -> LengthCorrelation | None:
+    """Correlate rewards with completion tokens, ranked inside each task; None where one of the two never differs.
+
+    `called` is 0 for rollouts that were offered tools and called none. Beside rollouts that called one they are left
+    out: a model that skips the work says little and is not paid, which is no reward for length.
+    """
+    leaves_out = 1 in called
     crossed = long = paid = 0.0
     rollouts = used = 0
     for task in tasks[:: max(1, math.ceil(len(tasks) / _TASKS))]:
         if task.low == task.high:
             continue
-        theirs = [lengths[row] for row in task.rows]
+        kept = [n for n, row in enumerate(task.rows) if not (leaves_out and called[row] == 0)]
+        theirs, rewards = [lengths[task.rows[n]] for n in kept], [task.rewards[n] for n in kept]
+        if len(set(rewards)) < 2:
+            continue
         middle = (len(theirs) + 1) / 2
-        ranks = [(a - middle, b - middle) for a, b in zip(_ranks(theirs), _ranks(task.rewards), strict=True)]
+        ranks = [(a - middle, b - middle) for a, b in zip(_ranks(theirs), _ranks(rewards), strict=True)]
         crossed += math.fsum([a * b for a, b in ranks])
         long += math.fsum([a * a for a, _ in ranks])
         paid += math.fsum([b * b for _, b in ranks])

@@ -2,21 +2,27 @@
 
 An estimate whose interval lies wholly on the failing side of a threshold fails. An interval across a failing threshold
 makes the verdict inconclusive, with the number of tasks that would decide. Otherwise the rule passes. Samples of fewer
-than 30 tasks or 4 rollouts each never pass. A failure outweighs an inconclusive rule. `next_calls` says what to do
-after a verdict.
+than 30 tasks or 4 rollouts each never pass. A failure outweighs an inconclusive rule.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.codes import Code
-from prime_lab_mcp.lab.base.report import Finding, Next, Severity, worst_first
+from prime_lab_mcp.lab.base.report import Finding, Severity, worst_first
 from prime_lab_mcp.lab.base.statistics import Interval, wilson_interval
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.distribution.sample_size import (
+    ADVISED_ROLLOUTS,
+    ADVISED_TASKS,
+    advised_size,
+    larger_sample,
+    larger_size,
+    needed_size,
+)
 from prime_lab_mcp.lab.distribution.summary import (
     MIN_ROLLOUTS,
     MIN_TASKS,
@@ -28,9 +34,6 @@ from prime_lab_mcp.lab.distribution.summary import (
     Status,
 )
 
-ADVISED_TASKS, ADVISED_ROLLOUTS = 50, 8
-MOST_ROLLOUTS = 128
-"""The most rollouts a task that run_eval takes."""
 MIN_SAMPLE, MEAN_LOW, MEAN_HIGH, MIN_STD, MIN_FORMAT = 20, 0.05, 0.95, 0.05, 0.3
 """The five thresholds of the reward checks: sample size, lowest and highest mean, deviation, format score."""
 USABLE_FAIL, USABLE_WARN = 0.10, 0.40
@@ -67,36 +70,6 @@ def unclear_finding(what: str, interval: Interval, threshold: float, facts: Dist
         advice,
         where=what,
         rows=({"num_examples": size[0], "rollouts": size[1]},) if size is not None else (),
-    )
-
-
-def larger_size(facts: Distribution, tasks: int) -> tuple[int, int] | None:
-    """Return tasks and rollouts a task of a sample worth that many tasks at the present rollouts a task.
-
-    An environment with fewer tasks makes up for them by rollouts. None where even the most rollouts are too few.
-    """
-    each = max(1.0, facts.scored / max(facts.tasks, 1))
-    if facts.available is None or tasks <= facts.available:
-        return tasks, math.ceil(each)
-    rollouts = math.ceil(each * tasks / max(facts.available, 1))
-    return (facts.available, rollouts) if rollouts <= MOST_ROLLOUTS else None
-
-
-def larger_sample(facts: Distribution, tasks: int) -> str:
-    """Return the call for a sample worth that many tasks at the present rollouts a task.
-
-    Where the environment has fewer tasks, the call asks for all of them and for more rollouts a task instead.
-    """
-    if facts.available is None or tasks <= facts.available:
-        return f"Run run_eval with num_examples={tasks}"
-    every = f"all {facts.available} tasks" if facts.available > 1 else "its one task"
-    size = larger_size(facts, tasks)
-    if size is None:
-        return (
-            f"Add tasks: the environment has only {facts.available}, and {MOST_ROLLOUTS} rollouts of each are too few"
-        )
-    return (
-        f"Run run_eval with num_examples={facts.available} and rollouts={size[1]}, which is {every} of the environment"
     )
 
 
@@ -172,22 +145,6 @@ def on_size(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
             f"{count(facts.scored, 'scored rollout')}; the least that says anything is {MIN_SAMPLE}",
             fix,
         )
-
-
-def needed_size(available: int | None) -> tuple[int, int]:
-    """Return the fewest tasks and rollouts a task that can pass, where the environment has `available` tasks."""
-    if available is None or available >= MIN_TASKS:
-        return MIN_TASKS, MIN_ROLLOUTS
-    tasks = max(available, 1)
-    return tasks, min(MOST_ROLLOUTS, math.ceil(MIN_TASKS * MIN_ROLLOUTS / tasks))
-
-
-def advised_size(available: int | None) -> tuple[int, int]:
-    """Return tasks and rollouts a task to ask for, never more tasks than the environment has."""
-    if available is None or available >= ADVISED_TASKS:
-        return ADVISED_TASKS, ADVISED_ROLLOUTS
-    tasks = max(available, 1)
-    return tasks, min(MOST_ROLLOUTS, math.ceil(ADVISED_TASKS * ADVISED_ROLLOUTS / tasks))
 
 
 def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
@@ -548,88 +505,3 @@ def _checks(facts: Distribution) -> Iterator[DistributionCheck]:
     yield DistributionCheck(
         "format", form.mean if form else None, f"> {MIN_FORMAT}", form.mean > MIN_FORMAT if form else None
     )
-
-
-_TASKS_AT_FAULT = frozenset(
-    {
-        "distribution-too-hard",
-        "distribution-too-easy",
-        "distribution-no-signal",
-        "distribution-all-one",
-        "distribution-at-floor",
-        "distribution-too-hard-mostly",
-        "distribution-too-easy-mostly",
-        "distribution-weak-signal",
-        "distribution-between-tasks",
-    }
-)
-_REWARD_AT_FAULT = frozenset(
-    {
-        "distribution-nonfinite",
-        "distribution-constant",
-        "distribution-narrow-range",
-        "distribution-format-dominates",
-    }
-)
-_ZEROS = frozenset(
-    {
-        "distribution-all-zero",
-        "distribution-dead",
-        "distribution-truncated",
-        "distribution-format-low",
-        "distribution-unparsed",
-    }
-)
-
-
-def next_calls(
-    facts: Distribution, environment: str, evaluation: str | None, again: Mapping[str, Any] | None = None
-) -> tuple[Next, ...]:
-    """Return the next calls for a verdict: the rollouts behind the zeros, other tasks, the reward, or a larger
-    sample.
-
-    `again`: the arguments of `run_eval` that lead to this evaluation, which advice keeps.
-    """
-    arguments = {"eval": evaluation} if evaluation else {}
-    codes = {f.code for f in facts.findings if f.severity != "info"}
-    blocked = {f.code for f in facts.findings if f.severity == "blocker"}
-    difficulty = Next("read_eval", "which tasks to keep, in which order", {**arguments, "view": "difficulty"})
-    calls: list[Next] = []
-    if facts.status == "passed":
-        if environment:
-            why = "the reward distribution can be trained on"
-            calls.append(Next("push_environment", why, {"environment": environment}))
-        if codes & _TASKS_AT_FAULT:
-            calls.append(difficulty)
-        return tuple(calls)
-    if "eval-errors" in blocked or "eval-all-errors" in blocked:
-        why = "see what the failed rollouts say"
-        calls.append(Next("read_eval", why, {**arguments, "view": "rollouts", "where": "error"}))
-    if blocked & _ZEROS:
-        calls.append(Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}))
-    if blocked & _REWARD_AT_FAULT and environment:
-        calls.append(Next("test_reward", "see what right and wrong answers earn", {"environment": environment}))
-    if codes & _TASKS_AT_FAULT and not (blocked & UNCLEAR_CODES):
-        calls.append(difficulty)
-    if blocked & UNCLEAR_CODES and "eval-all-errors" not in blocked:
-        calls += _larger_evaluation(facts, environment, again or {})
-    return tuple(calls) or (
-        Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}),
-    )
-
-
-def _larger_evaluation(facts: Distribution, environment: str, again: Mapping[str, Any]) -> Iterator[Next]:
-    """The evaluation that would decide: more tasks, or more rollouts where the environment has no more tasks."""
-    sizes = [row for f in facts.findings if f.code in UNCLEAR_CODES and f.severity == "blocker" for row in f.rows]
-    if not environment:
-        return
-    if not sizes:
-        why = "no sample of these tasks would decide: add tasks, or change them"
-        yield Next("read_environment", why, {"environment": environment})
-        return
-    tasks = max(max(row["num_examples"] for row in sizes), int(again.get("num_examples") or 0))
-    rollouts = max(max(row["rollouts"] for row in sizes), int(again.get("rollouts") or 0))
-    more = facts.available is not None and tasks >= facts.available == facts.tasks
-    why = "more rollouts: there are no more tasks" if more else "as many tasks and rollouts as would decide"
-    given = {"environment": environment, **again, "num_examples": min(tasks, facts.available or tasks)}
-    yield Next("run_eval", why, {**given, "rollouts": min(rollouts, MOST_ROLLOUTS)})

@@ -3,10 +3,10 @@
 ENTRY = (
     "build_code",
     "credentials",
-    "direct_references",
     "load_check",
     "loaded_checks",
     "package",
+    "requirements",
     "static_checks",
     "wheel",
     "wheel_archive",

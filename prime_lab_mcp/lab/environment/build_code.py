@@ -53,7 +53,7 @@ def build_code(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def build_reasons(snapshot: Snapshot) -> list[str]:
-    """Why a build would run code that is not the backend's own."""
+    """The reasons that a build would run code that is not the backend's own."""
     return [] if snapshot.manifest.problem is not None else list(_reasons(snapshot))
 
 
@@ -128,15 +128,15 @@ def _flit_reasons(snapshot: Snapshot) -> Iterator[str]:
         yield "flit reads the metadata of the module, and imports the module where they are no literals"
         return
     dynamic = project.get("dynamic")
-    wanted = {name for name in ("version", "description") if isinstance(dynamic, list) and name in dynamic}
-    if not wanted:
+    fields = {name for name in ("version", "description") if isinstance(dynamic, list) and name in dynamic}
+    if not fields:
         return
-    named = _table(flit, "module").get("name") or str(project.get("name") or "").replace("-", "_")
-    path = str(named).replace(".", "/")
+    module_name = _table(flit, "module").get("name") or str(project.get("name") or "").replace("-", "_")
+    path = str(module_name).replace(".", "/")
     modules = [f"{root}{path}{end}" for root in ("", "src/") for end in (".py", "/__init__.py")]
-    held = [module for module in modules if module in snapshot.files]
-    if len(held) != 1 or not wanted <= _literals(snapshot, held[0]):
-        yield f"flit imports the module for its {' and '.join(sorted(wanted))}"
+    files = [module for module in modules if module in snapshot.files]
+    if len(files) != 1 or not fields <= _literals(snapshot, files[0]):
+        yield f"flit imports the module for its {' and '.join(sorted(fields))}"
 
 
 def _literals(snapshot: Snapshot, path: str) -> set[str]:
@@ -145,14 +145,14 @@ def _literals(snapshot: Snapshot, path: str) -> set[str]:
         module = parse_python((snapshot.tree / path).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return set()
-    stated = {"description"} if (ast.get_docstring(module) or "").strip() else set()
+    names = {"description"} if (ast.get_docstring(module) or "").strip() else set()
     for node in module.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
-        named = any(isinstance(target, ast.Name) and target.id == "__version__" for target in targets)
-        if named and isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value:
-            stated.add("version")
-    return stated
+        is_version = any(isinstance(target, ast.Name) and target.id == "__version__" for target in targets)
+        if is_version and isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value:
+            names.add("version")
+    return names
 
 
 _BESIDE_BACKEND = (

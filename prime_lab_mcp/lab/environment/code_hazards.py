@@ -39,17 +39,17 @@ def unpinned_dataset(package: EnvironmentPackage) -> Iterator[Finding]:
     environment.
     """
     for file in package.code.files:
-        named = _names(file)
+        constants = _names(file)
         for name, call in file.calls():
             if name.rsplit(".", 1)[-1] not in _LOADERS or not (call.args or call.keywords):
                 continue
             keywords = {k.arg: k.value for k in call.keywords}
             first = call.args[0] if call.args else keywords.get("path", keywords.get("repo_id"))
-            source = _text(first, named)
+            source = _text(first, constants)
             if source in _LOCAL or _is_path(first, source) or None in keywords:
                 continue
             call_text = f"{name.rsplit('.', 1)[-1]}({quote(source or '...', 80)})"
-            revision = _text(keywords.get("revision"), named)
+            revision = _text(keywords.get("revision"), constants)
             if "revision" not in keywords and not {"data_files", "data_dir"} & set(keywords):
                 yield Finding(
                     "unpinned-dataset",
@@ -119,9 +119,9 @@ def _names(file: SourceFile) -> dict[str, str]:
     return constants
 
 
-def _text(node: ast.expr | None, named: dict[str, str]) -> str | None:
+def _text(node: ast.expr | None, constants: dict[str, str]) -> str | None:
     if isinstance(node, ast.Name):
-        return named.get(node.id)
+        return constants.get(node.id)
     return next(string_constants(node), None) if isinstance(node, ast.Constant) else None
 
 
@@ -204,10 +204,10 @@ def _run_as_program(file: SourceFile) -> set[int]:
         only_there -= used
     waiting, reached = list(blocks), list(blocks)
     while waiting:
-        named = {n.id for n in ast.walk(waiting.pop()) if isinstance(n, ast.Name)} & only_there
-        only_there -= named
-        waiting += [functions[name] for name in named]
-        reached += [functions[name] for name in named]
+        called = {n.id for n in ast.walk(waiting.pop()) if isinstance(n, ast.Name)} & only_there
+        only_there -= called
+        waiting += [functions[name] for name in called]
+        reached += [functions[name] for name in called]
     return {id(n) for node in reached for n in ast.walk(node) if isinstance(n, ast.Call)}
 
 

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from prime_lab_mcp.lab.base import credentials
+from prime_lab_mcp.lab.base.named_credentials import find_named
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.environment.file_texts import JoinedLines, file_texts
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage, PackageCheck
 from prime_lab_mcp.lab.state.source_code import SourceFile, dotted_name
 
@@ -17,8 +19,12 @@ FORWARDED_VARIABLES = frozenset({"HF_TOKEN", "WANDB_API_KEY"})
 """Variables that a hosted training run can receive (prime 0.18.0 refuses any other name); others need `prime env
 secret`.
 """
-_TEXT = (".md", ".toml", ".json", ".jsonl", ".yaml", ".yml", ".cfg", ".ini", ".txt", ".sh", ".env")
-_MAX_TEXT = 2_000_000
+_SETTINGS = (
+    ".py", ".pyi", ".ipynb", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".conf", ".properties", ".env", ".sh", ".bash",
+    ".js", ".mjs", ".ts", ".netrc", ".ppk", ".key", ".pem", ".rb", ".pl", "kaggle.json", "config.json", ".dockercfg",
+)  # fmt: skip
+_MAX_TEXT = 16_000_000
+"""Length of a text from which only keys with a form of their own are searched."""
 _LISTED = 20
 _READERS = frozenset({"os.getenv", "os.environ.get", "getenv", "environ.get", "os.environ.setdefault"})
 _ORDINARY = frozenset({"HOME", "PATH", "TMPDIR", "USER", "PWD", "LANG", "TOKENIZERS_PARALLELISM", "VF_LOG_LEVEL"})
@@ -32,28 +38,54 @@ class _Read(NamedTuple):
 
 
 def secrets_in_files(package: EnvironmentPackage) -> Iterator[Finding]:
-    """Block a push of keys, because a published key is a stolen key."""
-    for path, text in _texts(package):
-        secret = min((*credentials.find(text), *credentials.key_blocks(text)), key=lambda c: c.start, default=None)
+    """Block a push of keys, because a published key is a stolen key.
+
+    Every file is searched, whatever its name. A value that only a word beside it tells to be a key blocks in code and
+    settings, and warns in data, which may speak of keys.
+    """
+    for path in package.snapshot.files:
+        certain, named = _secrets_of(path, (package.snapshot.tree / path).read_bytes())
+        secret, line = certain or named or (None, None)
         if secret is not None:
-            line = text.count("\n", 0, secret.start) + 1
+            blocks = certain is not None or _is_setting(path)
             yield Finding(
                 "secret-in-code",
-                "blocker",
-                f"what looks like a key ({quote(secret.mark.strip())}…) stands in {quote(path, 80)} and would be "
-                "pushed",
-                "Remove it, revoke the key, and read it from an environment variable.",
-                f"{path}:{line}",
+                "blocker" if blocks else "warning",
+                f"what looks like a key ({quote(secret.mark.strip())}…, {secret.kind}) stands in {quote(path, 80)} and "
+                "would be pushed",
+                "Remove it, revoke the key, and read it from an environment variable."
+                if blocks
+                else "Nothing if it is made up; otherwise remove it and revoke the key.",
+                f"{path}:{line}" if line is not None else path,
             )
 
 
-def _texts(package: EnvironmentPackage) -> Iterator[tuple[str, str]]:
-    # What lies beside the package is pushed too.
-    yield from ((file.path, file.text) for file in (*package.code.files, *package.beside))
-    for path in package.snapshot.files:
-        full_path = package.snapshot.tree / path
-        if path.endswith(_TEXT) and full_path.stat().st_size <= _MAX_TEXT:
-            yield path, full_path.read_text(encoding="utf-8", errors="replace")
+_Located = tuple[credentials.Credential, int | None]
+
+
+def _secrets_of(path: str, data: bytes) -> tuple[_Located | None, _Located | None]:
+    """The first credential of a file that its own text tells, and the first that only a word beside it tells.
+
+    Each has its line where it stands in the file as it lies.
+    """
+    named: _Located | None = None
+    for number, text in enumerate((path, *file_texts(path, data))):
+        found = (*credentials.find(text), *credentials.key_blocks(text))
+        secret = min(found, key=lambda c: c.start, default=None)
+        line = None
+        if secret is not None:
+            line = text.count("\n", 0, secret.start) + 1 if number == 1 else None
+            return (secret, line), None
+        if named is None and len(text) <= _MAX_TEXT and not isinstance(text, JoinedLines):
+            hint = next(find_named(text), None)
+            if hint is not None:
+                named = hint, text.count("\n", 0, hint.start) + 1 if number == 1 else None
+    return None, named
+
+
+def _is_setting(path: str) -> bool:
+    name = path.rpartition("/")[2].lower()
+    return name.endswith(_SETTINGS) or "." not in name
 
 
 def secrets_needed(package: EnvironmentPackage) -> Iterator[Finding]:

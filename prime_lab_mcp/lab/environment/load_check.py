@@ -21,10 +21,10 @@ from prime_lab_mcp.lab.base.errors import LabError, WorkerError
 from prime_lab_mcp.lab.base.report import Finding, Say
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets import golds
-from prime_lab_mcp.lab.environment import requirements, wheel
-from prime_lab_mcp.lab.environment.direct_references import wheel_references
+from prime_lab_mcp.lab.environment import requirements, wheel, wheel_contents
 from prime_lab_mcp.lab.environment.loaded_checks import LoadedObservations
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage
+from prime_lab_mcp.lab.environment.requirements import wheel_references, wheel_requirements
 from prime_lab_mcp.lab.interpreter import interpreter_requirements
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import LOAD_SECONDS, LoadedEnvironment, open_environment, require_agreement
@@ -93,9 +93,9 @@ def _failed(error: LoadFailed, hidden: Sequence[str]) -> Finding:
 
 async def rebuilt_task_findings(original: Worker, other: Worker, traits: Traits) -> list[Finding]:
     """Report tasks that score differently when rebuilt from their data where `load()` never ran (v1)."""
-    if traits.lossy_total or traits.other_tasks or not traits.wire:
+    if traits.lossy_total or traits.other_tasks or not traits.sent_tasks:
         return []
-    pairs = [(data, case) for row, data in traits.wire[:_ROWS] for case in _cases(row, data)]
+    pairs = [(data, case) for row, data in traits.sent_tasks[:_ROWS] for case in _cases(row, data)]
     before = await _scored_here(original, [case for _, case in pairs])
     if before is None:
         return []
@@ -116,20 +116,20 @@ async def rebuilt_task_findings(original: Worker, other: Worker, traits: Traits)
     case, first, second = changed[0]
     if second.errors:
         problem = second.errors[0]
-        what = f"raises {quote(f'{problem.type}: {problem.message}', 200)}"
+        effect = f"raises {quote(f'{problem.type}: {problem.message}', 200)}"
         return [
-            _not_self_contained(f"the reward {quote(problem.where, 60)} of a task rebuilt from its data {what}", None)
+            _not_self_contained(f"the reward {quote(problem.where, 60)} of a task rebuilt from its data {effect}", None)
         ]
     row = {"row": case.row, "completion": quote(str(case.messages[0]["content"]), 120)}
-    what = f"scores {second.reward:g} where the loaded one scores {first.reward:g}"
-    return [_not_self_contained(f"a task rebuilt from its data {what}", None, row)]
+    effect = f"scores {second.reward:g} where the loaded one scores {first.reward:g}"
+    return [_not_self_contained(f"a task rebuilt from its data {effect}", None, row)]
 
 
-def _not_self_contained(what: str, where: str | None, row: Mapping[str, Any] | None = None) -> Finding:
+def _not_self_contained(message: str, where: str | None, row: Mapping[str, Any] | None = None) -> Finding:
     return Finding(
         "task-not-self-contained",
         "blocker",
-        f"{what}; training sends the data only and never calls load()",
+        f"{message}; training sends the data only and never calls load()",
         "Put everything that rewards need into the TaskData, not into the taskset, a module variable or the Task.",
         where,
         rows=(row,) if row else (),
@@ -208,11 +208,11 @@ async def check_loading(lab: Lab, package: EnvironmentPackage, *, with_wheel: bo
             async with open_environment(lab, package.snapshot, progress=progress) as environment:
                 check = await _observe(environment)
                 if with_wheel:
-                    await building.done.wait()
+                    await building.finished.wait()
                     check.wheel.state, more = await _from_wheel(lab, package, building, check)
                     check.wheel.findings += more
                     if building.wheel is not None:
-                        check.wheel.shipped = wheel.shipped_code(package.snapshot, building.wheel)
+                        check.wheel.shipped = wheel_contents.shipped_code(package.snapshot, building.wheel)
         except LabError as error:
             failed = error
             group.cancel_scope.cancel()
@@ -226,7 +226,7 @@ class _Building:
     """The build of the wheel, which runs beside the first load."""
 
     def __init__(self, lab: Lab, package: EnvironmentPackage) -> None:
-        self.done = anyio.Event()
+        self.finished = anyio.Event()
         self.wheel: wheel.UnpackedWheel | None = None
         self.hidden: tuple[str, ...] = ()
         self.failed: LabError | None = None
@@ -245,7 +245,7 @@ class _Building:
         except LabError as error:
             self.failed = error
         finally:
-            self.done.set()
+            self.finished.set()
 
 
 async def _observe(environment: LoadedEnvironment) -> LoadCheck:
@@ -275,7 +275,13 @@ async def _from_wheel(
 ) -> tuple[str, list[Finding]]:
     if building.wheel is None:
         return _not_built(building.failed)
-    lacking = [*wheel.missing_from_wheel(package, building.wheel), *wheel_references(building.wheel.tree)]
+    lacking = [
+        *wheel_contents.missing_from_wheel(package, building.wheel),
+        *wheel_contents.other_than_tested(package, building.wheel),
+        *wheel_contents.entry_points(package),
+        *wheel_references(building.wheel.tree),
+        *wheel_requirements(package, building.wheel.tree),
+    ]
     if any(f.severity == "blocker" for f in lacking):
         return "fails", lacking
     first, manifest = check.observed.loaded, package.snapshot.manifest

@@ -16,9 +16,8 @@ from typing import Any
 from prime_lab_mcp.lab.base.report import Finding, run_checks
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.datasets.findings import row_findings
-from prime_lab_mcp.lab.datasets.golds import gold_text
+from prime_lab_mcp.lab.datasets.golds import GOLD_NAMES, gold_text
 from prime_lab_mcp.lab.datasets.task_golds import (
-    GOLD_NAMES,
     SampleGolds,
     TaskGold,
     gold_candidates,
@@ -49,13 +48,12 @@ def task_findings(rows: Sequence[Row], held_out: Sequence[Row] = (), *, stateful
     prompts = _prompts([*rows, *held_out])
     tasks = _as_tasks(rows, prompts[: len(rows)], candidates[0] if candidates else None, stateful)
     others = _as_tasks(held_out, prompts[len(rows) :], None, stateful)
-    found = row_findings(
+    findings = row_findings(
         tasks, format=candidates[0].format if candidates else None, eval_rows=others, answered=bool(candidates)
     )
     comparable = bool(candidates) and _one_comparison_serves(candidates[0])
-    for finding in found:
-        # test_reward scores every gold, so an answer that the reward cannot compare is found there.
-        yield replace(finding, severity="warning") if comparable and finding.code == "mixed-format" else finding
+    # test_reward scores such golds, so an answer that the reward cannot compare is found there.
+    yield from (f for f in findings if not (comparable and f.code in ("mixed-format", "gold-unparseable")))
     yield from few_shot_findings(rows)
 
 
@@ -111,8 +109,8 @@ def _option(gold: TaskGold | None, options: Sequence[str], golds: SampleGolds | 
             at = ord(form.upper()) - ord("A")
             return at if at < len(options) else None
     texts = [option.strip().casefold() for option in options]
-    named = [texts.index(form.strip().casefold()) for form in gold.forms if form.strip().casefold() in texts]
-    return named[0] if named else None
+    matches = [texts.index(form.strip().casefold()) for form in gold.forms if form.strip().casefold() in texts]
+    return matches[0] if matches else None
 
 
 def _prompts(rows: Sequence[Row]) -> list[str]:
@@ -150,14 +148,16 @@ def few_shot_findings(rows: Sequence[Row]) -> Iterator[Finding]:
     if not common or len(common[0][0]) < _FEW_SHOT:
         return
     system_prompt = " ".join(common[0][0].split())
-    held = [r for r in rows if len(prompt := " ".join(prompt_of(r).split())) >= _FEW_SHOT and prompt in system_prompt]
-    if held:
+    scored_probes = [
+        r for r in rows if len(prompt := " ".join(prompt_of(r).split())) >= _FEW_SHOT and prompt in system_prompt
+    ]
+    if scored_probes:
         yield Finding(
             "few-shot-task",
             "warning",
-            f"the system prompt holds {count(len(held), 'task')} as examples, which gives their answers away",
+            f"the system prompt holds {count(len(scored_probes), 'task')} as examples, which gives their answers away",
             "Take the examples out of the tasks, or write others.",
-            rows=tuple({"row": r.index, "value": quote(prompt_of(r), 160)} for r in held[:3]),
+            rows=tuple({"row": r.index, "value": quote(prompt_of(r), 160)} for r in scored_probes[:3]),
         )
 
 
@@ -313,6 +313,30 @@ def task_checks(observations: LoadedObservations) -> Iterator[Finding]:
         )
 
 
+def generator_checks(observations: LoadedObservations) -> Iterator[Finding]:
+    """Check that generated tasks follow from their arguments, and that seed and level change them."""
+    ignored = []
+    for effect in observations.traits.generator:
+        if effect.values[0] == effect.values[1] and not effect.same:
+            yield Finding(
+                "tasks-change",
+                "blocker",
+                "two loads with the same arguments give different tasks: its seed does not decide them",
+                "Draw everything from one random.Random made from the arguments; use no clock, hash() or set order.",
+            )
+            return
+        if effect.values[0] != effect.values[1] and effect.same:
+            ignored.append(effect)
+    for effect in ignored:
+        one, other = (quote(value, 40) for value in effect.values)
+        yield Finding(
+            "argument-ignored",
+            "warning",
+            f"{effect.argument}={one} and {effect.argument}={other} give the same tasks",
+            "Let the generator use the argument, or remove it; levels that do not differ cannot make training easier.",
+        )
+
+
 def weight_checks(observations: LoadedObservations) -> Iterator[Finding]:
     """Check the weights: a format with a high weight is learned instead of the task.
 
@@ -439,15 +463,18 @@ def row_checks(observations: LoadedObservations) -> Iterator[Finding]:
     """Return the findings of inspect_dataset for the rows that the environment yields."""
     held_out = observations.held_out.rows if observations.held_out is not None else ()
     loaded = observations.loaded
-    yield from task_findings(observations.rows, held_out, stateful=loaded.turns or loaded.own_run)
+    solved = loaded.turns and loaded.solutions
+    for finding in task_findings(observations.rows, held_out, stateful=loaded.turns or loaded.own_run):
+        # A prompt may name the state to reach. test_reward shows what the bare answer earns beside the solution.
+        yield replace(finding, severity="warning") if solved and finding.code == "gold-in-prompt" else finding
 
 
 def described_in_readme(package: EnvironmentPackage, observations: LoadedObservations) -> Iterator[Finding]:
     """Report reward components that a README with a breakdown of the reward does not name."""
-    named = [r.name for r in observations.loaded.rewards if r.kind != "metric" and r.weight]
+    names = [r.name for r in observations.loaded.rewards if r.kind != "metric" and r.weight]
     text = (package.readme or "").casefold()
-    missing = [n for n in named if n.casefold() not in text and n.replace("_", " ").casefold() not in text]
-    if package.readme is not None and len(named) > 1 and missing:
+    missing = [n for n in names if n.casefold() not in text and n.replace("_", " ").casefold() not in text]
+    if package.readme is not None and len(names) > 1 and missing:
         yield Finding(
             "readme-rewards",
             "info",
@@ -461,6 +488,7 @@ ENVIRONMENT_CHECKS: tuple[LoadedCheck, ...] = (
     reward_checks,
     weight_checks,
     task_checks,
+    generator_checks,
     serialisation,
     endless,
     roles,

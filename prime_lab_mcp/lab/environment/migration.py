@@ -226,13 +226,13 @@ def _signatures(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def _old_hook(method: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, str] | None:
-    named = [a.arg for a in method.args.args]
+    parameters = [a.arg for a in method.args.args]
     if method.name == "env_response":
         fix = "Write `async def env_response(self, messages, state, **kwargs) -> vf.Messages` and return messages only."
         if isinstance(method, ast.FunctionDef):
             return "env_response is no async function; verifiers awaits it", fix
-        if len(named) < 3 and method.args.vararg is None:
-            return f"env_response takes ({', '.join(named)}); verifiers calls it with messages and state", fix
+        if len(parameters) < 3 and method.args.vararg is None:
+            return f"env_response takes ({', '.join(parameters)}); verifiers calls it with messages and state", fix
         pairs = [n for n in _own(method) if isinstance(n, ast.Return) and isinstance(n.value, ast.Tuple)]
         if pairs:
             return "env_response returns a tuple, as before 0.1.6; verifiers takes the messages only", fix
@@ -241,7 +241,7 @@ def _old_hook(method: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, str]
             (dotted_name(d.func if isinstance(d, ast.Call) else d) or "").rsplit(".", 1)[-1]
             for d in method.decorator_list
         }
-        if "stop" not in decorated and "messages" in named:
+        if "stop" not in decorated and "messages" in parameters:
             return (
                 "is_completed(messages, state) is not called any more; verifiers asks @vf.stop methods",
                 "Write the condition as `@vf.stop async def NAME(self, state) -> bool`.",
@@ -250,7 +250,7 @@ def _old_hook(method: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, str]
 
 
 def _own(function: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of nested functions."""
+    """Yield the nodes of a function, except those of nested functions."""
     for child in ast.iter_child_nodes(function):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield child

@@ -61,8 +61,8 @@ def read_package(
 ) -> EnvironmentPackage:
     """Read the files that the static checks need. `shipped` are the paths that the wheel holds, where that is known."""
     every = read_source(snapshot)
-    beside = set(snapshot.files) - set(shipped) if shipped is not None else beside_package(snapshot, every)
-    code = replace(every, files=tuple(f for f in every.files if f.path not in beside))
+    outside = set(snapshot.files) - set(shipped) if shipped is not None else beside_package(snapshot, every)
+    code = replace(every, files=tuple(f for f in every.files if f.path not in outside))
     return EnvironmentPackage(
         snapshot,
         code,
@@ -70,7 +70,7 @@ def read_package(
         _text(snapshot, "pyproject.toml") or "",
         _text(snapshot, "README.md"),
         allow_env,
-        tuple(f for f in every.files if f.path in beside),
+        tuple(f for f in every.files if f.path in outside),
     )
 
 
@@ -88,8 +88,8 @@ def beside_package(snapshot: Snapshot, code: SourceCode) -> frozenset[str]:
     folder. A build configuration that takes everything leaves nothing beside.
     """
     tool = snapshot.manifest.table.get("tool")
-    stated = json.dumps(tool, default=str) if isinstance(tool, Mapping) else ""
-    if any(f'"{everything}"' in stated for everything in (".", "./", "*", "**", "/", "**/*", "*.py", "**/*.py")):
+    settings = json.dumps(tool, default=str) if isinstance(tool, Mapping) else ""
+    if any(f'"{everything}"' in settings for everything in (".", "./", "*", "**", "/", "**/*", "*.py", "**/*.py")):
         return frozenset()
     candidates: dict[str, list[SourceFile]] = {}
     for file in code.files:
@@ -102,7 +102,7 @@ def beside_package(snapshot: Snapshot, code: SourceCode) -> frozenset[str]:
     return frozenset(
         file.path
         for top, files in candidates.items()
-        if (name := top.removesuffix(".py")) != own and name not in imported and not _names(stated, top)
+        if (name := top.removesuffix(".py")) != own and name not in imported and not _names(settings, top)
         for file in files
     )
 

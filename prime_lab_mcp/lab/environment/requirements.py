@@ -1,16 +1,23 @@
-"""Checks of a package's requirements: the bound on verifiers, undeclared imports, and names that shadow others.
+"""Checks of a package's requirements: the bound on verifiers, undeclared imports, shadowed names, pinned addresses.
 
 `hidden_modules` returns the modules of an interpreter that the package's declared requirements do not provide. The
 server's own environment and the toolchain's contain more than a package declares. Loading a package with those modules
 hidden has the effect of a clean installation without making one.
+
+A requirement may name an address instead of a released version. The proof used the files that the address gave here.
+Whoever installs the published package gets what the address gives then. So only an address whose contents cannot change
+may be published: a commit, or an archive with its hash.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from email.parser import HeaderParser
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -20,14 +27,15 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.distributions import InstalledDistribution, read_distributions, requirement_closure
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage, PackageCheck
+from prime_lab_mcp.lab.state.manifest import Manifest
 from prime_lab_mcp.lab.state.source_code import requirement_admits
 
 
-def hidden_modules(python: Path, key: str, wanted: Sequence[Requirement]) -> tuple[str, ...]:
-    """Return the interpreter's top-level modules that `wanted` does not provide. `key` identifies its exact
+def hidden_modules(python: Path, key: str, requirements: Sequence[Requirement]) -> tuple[str, ...]:
+    """Return the interpreter's top-level modules that `requirements` does not provide. `key` identifies its exact
     contents.
     """
-    return _hidden(python, key, tuple(map(str, wanted)))
+    return _hidden(python, key, tuple(map(str, requirements)))
 
 
 @lru_cache(maxsize=64)
@@ -123,14 +131,14 @@ def requirement(package: EnvironmentPackage) -> Iterator[Finding]:
 
 
 def _v0_bounds(needed: Requirement, where: str) -> Iterator[Finding]:
-    stated = str(needed).replace('"', "'")
+    bound = str(needed).replace('"', "'")
     if requirement_admits(needed, (*versions.V1_RELEASES, *versions.LATER_RELEASES)) and requirement_admits(
         needed, versions.V0_RELEASES
     ):
         yield Finding(
             "uncapped-verifiers",
             "blocker",
-            f"{quote(stated, 80)} has no upper bound and installs verifiers 0.4, which removed the API this code uses",
+            f"{quote(bound, 80)} has no upper bound and installs verifiers 0.4, which removed the API this code uses",
             f'Require "{versions.V0_ADVISED}", or port to v1 with the prompt migrate_environment.',
             where,
         )
@@ -140,19 +148,19 @@ def _v0_bounds(needed: Requirement, where: str) -> Iterator[Finding]:
         yield Finding(
             "runtime-misread",
             "warning",
-            f"the Hub reads {quote(stated, 80)} as v1, because the lower bound is 0.2.0 or newer; this is v0",
+            f"the Hub reads {quote(bound, 80)} as v1, because the lower bound is 0.2.0 or newer; this is v0",
             f'push_environment states the runtime, so nothing breaks; better require "{versions.V0_ADVISED}".',
             where,
         )
 
 
 def _v1_bounds(needed: Requirement, where: str) -> Iterator[Finding]:
-    stated = str(needed).replace('"', "'")
+    bound = str(needed).replace('"', "'")
     if not requirement_admits(needed, versions.V1_RELEASES):
         yield Finding(
             "verifiers-outdated",
             "warning",
-            f"{quote(stated, 80)} excludes verifiers 0.4, which training uses",
+            f"{quote(bound, 80)} excludes verifiers 0.4, which training uses",
             f'Require "{versions.V1_REQUIREMENT}".',
             where,
         )
@@ -160,7 +168,7 @@ def _v1_bounds(needed: Requirement, where: str) -> Iterator[Finding]:
         yield Finding(
             "uncapped-verifiers",
             "warning",
-            f"{quote(stated, 80)} has no upper bound; the API has changed incompatibly with every minor version so far",
+            f"{quote(bound, 80)} has no upper bound; the API has changed incompatibly with every minor version so far",
             f'Require "{versions.V1_REQUIREMENT}".',
             where,
         )
@@ -168,7 +176,7 @@ def _v1_bounds(needed: Requirement, where: str) -> Iterator[Finding]:
         yield Finding(
             "runtime-misread",
             "warning",
-            f"the Hub reads {quote(stated, 80)} as v0, because it states no lower bound of 0.2.0 or newer; this is v1",
+            f"the Hub reads {quote(bound, 80)} as v0, because it states no lower bound of 0.2.0 or newer; this is v1",
             f'Require "{versions.V1_REQUIREMENT}".',
             where,
         )
@@ -233,6 +241,19 @@ GENERIC_NAMES = frozenset(
 """Top-level names that many packages install, so that one overwrites the other."""
 
 
+_OTHERS = frozenset(
+    {*(d.replace("-", "_") for d in _V0_IMPLIED), "verifiers", "prime", "torch", "prime_rl", "vllm", "prime_lab_mcp"}
+)
+
+
+def foreign_modules(manifest: Manifest) -> frozenset[str]:
+    """Modules of Python, of verifiers and of what a package requires, besides the package's own module."""
+    names = {canonicalize_name(r.name) for text in manifest.requirements if (r := _parsed(text)) is not None}
+    modules = {name.replace("-", "_") for name in names}
+    modules |= {module for module, distribution in _IMPORT_NAMES.items() if distribution in names}
+    return (frozenset(sys.stdlib_module_names) | _OTHERS | modules) - {manifest.module or ""}
+
+
 def shadowing(package: EnvironmentPackage) -> Iterator[Finding]:
     """Block a module name that Python or a requirement uses already, because imports would load the other module."""
     module = package.snapshot.manifest.module or ""
@@ -240,7 +261,7 @@ def shadowing(package: EnvironmentPackage) -> Iterator[Finding]:
         why = f"verifiers has a built-in taskset called {module}, which would be loaded instead"
     elif module in sys.stdlib_module_names:
         why = f"Python's standard library has a module {module}, which would be imported instead"
-    elif module in {*(d.replace("-", "_") for d in _V0_IMPLIED), "verifiers", "prime", "torch", "prime_rl"}:
+    elif module in _OTHERS:
         why = f"installing the package would overwrite the module {module} of another distribution"
     elif module in GENERIC_NAMES:
         why = f"many packages install a module {module}, and the last one wins"
@@ -249,4 +270,150 @@ def shadowing(package: EnvironmentPackage) -> Iterator[Finding]:
     yield Finding("name-shadowed", "blocker", why, "Choose another project and module name.", package.line_of("name ="))
 
 
-REQUIREMENT_CHECKS: tuple[PackageCheck, ...] = (requirement, undeclared_imports, shadowing)
+_COMMIT = re.compile(r"@[0-9a-f]{40}$")
+_HASH = re.compile(r"(?:^|&)(?:sha256=[0-9a-f]{64}|sha384=[0-9a-f]{96}|sha512=[0-9a-f]{128})(?:&|$)")
+
+
+def direct_references(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Block dependencies of pyproject.toml whose address may give other files later."""
+    manifest = package.snapshot.manifest
+    if manifest.problem is not None:
+        return
+    requirements = [r for r in map(_parsed, manifest.requirements) if r is not None]
+    for requirement in requirements:
+        yield from _finding(requirement, package.line_of(requirement.name))
+    tool = manifest.table.get("tool")
+    uv = tool.get("uv") if isinstance(tool, Mapping) else None
+    sources = uv.get("sources") if isinstance(uv, Mapping) else None
+    required = {canonicalize_name(r.name) for r in requirements}
+    for name, source in sources.items() if isinstance(sources, Mapping) else ():
+        kinds = {"git", "url", "path", "workspace"} & _keys(source)
+        if canonicalize_name(str(name)) in required and kinds:
+            yield Finding(
+                "dependency-unpinned",
+                "blocker",
+                f"[tool.uv.sources] takes {quote(str(name), 60)} from a {min(kinds)}, and only uv reads that: what was "
+                "proven here and what is installed elsewhere differ",
+                f'Remove the entry and require a released version, or write "{name} @ git+https://...@COMMIT" (40 hex '
+                "digits) in [project] dependencies.",
+                package.line_of("tool.uv.sources"),
+            )
+
+
+def wheel_references(tree: Path) -> Iterator[Finding]:
+    """Block addresses that only the built wheel requires, as where a build backend adds dependencies."""
+    for metadata in sorted(tree.glob("*.dist-info/METADATA")):
+        message = HeaderParser().parsestr(metadata.read_text(encoding="utf-8", errors="replace"))
+        for requirement in map(_parsed, message.get_all("Requires-Dist") or ()):
+            if requirement is not None and "extra" not in str(requirement.marker or ""):
+                yield from _finding(requirement, "pyproject.toml")
+
+
+def wheel_requirements(package: EnvironmentPackage, tree: Path) -> Iterator[Finding]:
+    """Block requirements that only the built wheel states: nothing here runs with them."""
+    manifest = package.snapshot.manifest
+    stated = {_stated(r) for r in map(_parsed, manifest.requirements) if r is not None}
+    for metadata in sorted(tree.glob("*.dist-info/METADATA")):
+        message = HeaderParser().parsestr(metadata.read_text(encoding="utf-8", errors="replace"))
+        for requirement in map(_parsed, message.get_all("Requires-Dist") or ()):
+            if requirement is None or "extra" in str(requirement.marker or "") or _stated(requirement) in stated:
+                continue
+            yield Finding(
+                "undeclared-dependency",
+                "blocker",
+                f"the built wheel requires {quote(str(requirement), 120)}, which [project] dependencies do not state: "
+                "nothing here runs with it",
+                "State every requirement in [project] dependencies, and none that is dynamic.",
+                "pyproject.toml",
+            )
+
+
+def _stated(requirement: Requirement) -> tuple[str, frozenset[str], str, str]:
+    name = canonicalize_name(requirement.name)
+    return name, frozenset(requirement.extras), str(requirement.specifier), requirement.url or ""
+
+
+def elsewhere_required(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Warn about a requirement that another machine installs and this one does not: nothing here runs with it."""
+    for text in package.snapshot.manifest.requirements:
+        requirement = _parsed(text)
+        marker = requirement.marker if requirement is not None else None
+        if requirement is None or marker is None or marker.evaluate():
+            continue
+        if any(marker.evaluate({**_LINUX, "python_version": v, "python_full_version": f"{v}.9"}) for v in _PYTHONS):
+            yield Finding(
+                "undeclared-dependency",
+                "warning",
+                f"{quote(requirement.name, 60)} is installed only where {quote(str(marker), 100)}, which is not so "
+                "here: where training runs, the code may find a module that nothing here ran with",
+                "Remove the condition, or the requirement.",
+                package.line_of(requirement.name),
+            )
+
+
+_PYTHONS = ("3.11", "3.12", "3.13")
+_LINUX = {
+    "os_name": "posix",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "platform_machine": "x86_64",
+    "implementation_name": "cpython",
+    "platform_python_implementation": "CPython",
+    "extra": "",
+}
+"""Marker values of the machines that train."""
+
+
+def local_distribution_findings(names: Sequence[str]) -> Iterator[Finding]:
+    """Block distributions that are installed from a folder of this machine, which nobody else has."""
+    for name in names:
+        yield Finding(
+            "dependency-unpinned",
+            "blocker",
+            f"{name} is installed from a folder of this machine, so the proof rests on files that nobody else has",
+            f"Publish {name} and install the released version here, then call check_environment.",
+        )
+
+
+def _finding(requirement: Requirement, where: str) -> Iterator[Finding]:
+    reason = unpinned_reason(requirement)
+    if reason is None:
+        return
+    name = requirement.name
+    yield Finding(
+        "dependency-unpinned",
+        "blocker",
+        f"{quote(str(requirement), 160)} {reason}",
+        f'Require a released version ("{name}==1.2.3"), a commit ("{name} @ git+https://...@COMMIT", 40 hex digits), '
+        f'or an archive with its hash ("{name} @ https://...whl#sha256=...").',
+        where,
+    )
+
+
+def unpinned_reason(requirement: Requirement) -> str | None:
+    """The reason that the contents of a requirement's address may change. None for a pinned address, or for none."""
+    if requirement.url is None:
+        return None
+    address = urlsplit(requirement.url.strip())
+    if "+" in address.scheme and not address.scheme.endswith("+file"):
+        return None if _COMMIT.search(address.path) else "names no commit, so it installs whatever is there that day"
+    if address.scheme in ("http", "https"):
+        return None if _HASH.search(address.fragment) else "has no hash, so another file may be served under it"
+    return "is a path on this machine, which nobody else has"
+
+
+def _parsed(text: str) -> Requirement | None:
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return None  # undeclared_imports reports it
+
+
+def _keys(source: object) -> set[str]:
+    tables = source if isinstance(source, list) else [source]
+    return {str(key) for table in tables if isinstance(table, Mapping) for key in table}
+
+
+REQUIREMENT_CHECKS: tuple[PackageCheck, ...] = (requirement, undeclared_imports, shadowing, elsewhere_required)
+
+REFERENCE_CHECKS: tuple[PackageCheck, ...] = (direct_references,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
@@ -15,10 +16,9 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.environment.build_code import BUILD_CHECKS
 from prime_lab_mcp.lab.environment.code_hazards import DATA_CHECKS, HAZARD_CHECKS
 from prime_lab_mcp.lab.environment.credentials import SECRET_CHECKS
-from prime_lab_mcp.lab.environment.direct_references import REFERENCE_CHECKS
 from prime_lab_mcp.lab.environment.migration import migration_findings
 from prime_lab_mcp.lab.environment.package import EnvironmentPackage, PackageCheck
-from prime_lab_mcp.lab.environment.requirements import REQUIREMENT_CHECKS
+from prime_lab_mcp.lab.environment.requirements import REFERENCE_CHECKS, REQUIREMENT_CHECKS
 from prime_lab_mcp.lab.environment.v0_rules import V0_CHECKS
 from prime_lab_mcp.lab.environment.v1_rules import V1_CHECKS
 
@@ -102,15 +102,15 @@ def metadata(package: EnvironmentPackage) -> Iterator[Finding]:
             'Add requires-python = ">=3.11"' + (' and tags = ["..."].' if "tags" in missing else "."),
             "pyproject.toml",
         )
-    stated = manifest.project.get("requires-python")
-    if isinstance(stated, str) and stated:
+    bound = manifest.project.get("requires-python")
+    if isinstance(bound, str) and bound:
         try:
-            allowed = SpecifierSet(stated)
+            allowed = SpecifierSet(bound)
         except InvalidSpecifier:
             yield Finding(
                 "requires-python",
                 "blocker",
-                f"requires-python {quote(stated, 40)} cannot be read",
+                f"requires-python {quote(bound, 40)} cannot be read",
                 'Write requires-python = ">=3.11".',
                 package.line_of("requires-python"),
             )
@@ -119,7 +119,7 @@ def metadata(package: EnvironmentPackage) -> Iterator[Finding]:
             yield Finding(
                 "requires-python",
                 "blocker",
-                f"requires-python {quote(stated, 40)} excludes Python 3.11 to 3.13",
+                f"requires-python {quote(bound, 40)} excludes Python 3.11 to 3.13",
                 'Write requires-python = ">=3.11".',
                 package.line_of("requires-python"),
             )
@@ -197,6 +197,27 @@ def big_files(package: EnvironmentPackage) -> Iterator[Finding]:
         )
 
 
+_DATA_ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet", ".md", ".yaml", ".yml", ".toml")
+
+
+def empty_files(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Warn about files without content, such as sample data that was emptied when tasks came from elsewhere."""
+    empty = [
+        path
+        for path in sorted(package.snapshot.files)
+        if path.endswith(_DATA_ENDINGS) and (package.snapshot.tree / path).stat().st_size <= 1
+    ]
+    if empty:
+        listed = ", ".join(quote(path, 80) for path in empty[:4])
+        yield Finding(
+            "empty-file",
+            "warning",
+            f"{count(len(empty), 'file')} without content would be pushed: {listed}",
+            "Remove them, or write what belongs there.",
+            empty[0],
+        )
+
+
 def layout(package: EnvironmentPackage) -> Iterator[Finding]:
     """Check that the module that both generations import has the project's name."""
     snapshot, code = package.snapshot, package.code
@@ -234,12 +255,29 @@ def layout(package: EnvironmentPackage) -> Iterator[Finding]:
             f"{snapshot.manifest.module}/",
         )
     if code.files and package.generation.api is None and not any(f.problem for f in code.files):
+        harness = next(_harnesses(package), None)
         yield Finding(
             "unknown-generation",
             "blocker",
-            f"this is no verifiers environment: {package.generation.reasons[0]}",
-            "Export one Taskset subclass in __all__ (v1, see lab://guide/environments), or load_environment (v0).",
+            f"this package holds a harness ({quote(harness, 60)}) and no taskset, so there is nothing to test or train"
+            if harness is not None
+            else f"this is no verifiers environment: {package.generation.reasons[0]}",
+            "Check an environment that names this harness (harness.id of its agent)."
+            if harness is not None
+            else "Export one Taskset subclass in __all__ (v1, see lab://guide/environments), or load_environment (v0).",
         )
+
+
+def _harnesses(package: EnvironmentPackage) -> Iterator[str]:
+    """The classes of the package that derive from the Harness of verifiers."""
+    for file in package.code.files:
+        for node in ast.walk(file.tree) if file.tree is not None else ():
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for base in node.bases:
+                named = base.value if isinstance(base, ast.Subscript) else base
+                if ast.unparse(named).rpartition(".")[2] == "Harness":
+                    yield node.name
 
 
 def _importable(module: str, files: Iterable[str]) -> bool:
@@ -299,7 +337,16 @@ def own_files(package: EnvironmentPackage) -> Iterator[Finding]:
         )
 
 
-PACKAGE_CHECKS: tuple[PackageCheck, ...] = (pyproject, metadata, readme, layout, left_out, big_files, own_files)
+PACKAGE_CHECKS: tuple[PackageCheck, ...] = (
+    pyproject,
+    metadata,
+    readme,
+    layout,
+    left_out,
+    big_files,
+    empty_files,
+    own_files,
+)
 
 
 STATIC_CHECKS: tuple[PackageCheck, ...] = (

@@ -53,10 +53,10 @@ def _kind(name: str, definitions: Mapping[str, tuple[SourceFile, ast.ClassDef]],
     file, node = definitions[name]
     aliases = import_aliases(file, "verifiers")
     for base in node.bases:
-        written = dotted_name(base.value if isinstance(base, ast.Subscript) else base) or ""
-        head, _, rest = written.partition(".")
+        base_name = dotted_name(base.value if isinstance(base, ast.Subscript) else base) or ""
+        head, _, rest = base_name.partition(".")
         full = f"{aliases[head]}{'.' + rest if rest else ''}" if head in aliases else ""
-        last = written.rsplit(".", 1)[-1]
+        last = base_name.rsplit(".", 1)[-1]
         if full.startswith("verifiers.v1") and last in _ROOTS:
             return _ROOTS[last]
         if inherited := _kind(last, definitions, visited | {name}):
@@ -70,8 +70,8 @@ def exports(package: EnvironmentPackage) -> Iterator[Finding]:
     file = next((f for f in package.code.files if f.path in _entry(module)), None) if module else None
     if package.generation.api != "v1" or file is None or file.tree is None:
         return
-    named = _all(file.tree)
-    if named is None:
+    declared = _all(file.tree)
+    if declared is None:
         if not any("__all__" in ast.dump(n) for n in file.tree.body):
             yield Finding(
                 "exports",
@@ -81,7 +81,7 @@ def exports(package: EnvironmentPackage) -> Iterator[Finding]:
                 f"{file.path}:1",
             )
         return
-    names, line = named
+    names, line = declared
     classes = package_classes(package.code)
     for kind in ("Taskset", "Env", "Harness"):
         exported = [n for n in names if n in classes and classes[n].kind == kind]
@@ -224,16 +224,16 @@ def outside_state(package: EnvironmentPackage) -> Iterator[Finding]:
 
 def _globals_set(taskset: PackageClass) -> Iterator[Finding]:
     load = next((n for n in taskset.node.body if isinstance(n, ast.FunctionDef) and n.name == "load"), None)
-    stated = [n for n in ast.walk(load) if isinstance(n, ast.Global)] if load is not None else []
-    for node in stated[:1]:
+    statements = [n for n in ast.walk(load) if isinstance(n, ast.Global)] if load is not None else []
+    for node in statements[:1]:
         yield _outside(f"load() sets the module variable {', '.join(node.names[:3])}", taskset.file.at(node.lineno))
 
 
-def _outside(what: str, where: str) -> Finding:
+def _outside(message: str, where: str) -> Finding:
     return Finding(
         "task-not-self-contained",
         "warning",
-        f"{what}; training rebuilds tasks from their data and never calls load()",
+        f"{message}; training rebuilds tasks from their data and never calls load()",
         "Put what the reward needs into the TaskData; the loaded check scores a rebuilt task and blocks if it differs.",
         where,
     )

@@ -1,8 +1,8 @@
 """Builds a package's wheel from the snapshot and unpacks it, so that the environment loads as others install it.
 
 `prime env push` builds the wheel and training installs it, so a file that the build leaves out works in the folder and
-fails in training. `missing_from_wheel` finds the files that the environment's code uses and the wheel lacks. uv builds
-a scratch copy, confined, without network and credentials, with a Python that has only the build requirements.
+fails in training; `wheel_contents` finds such files. uv builds a scratch copy, confined, without network and
+credentials, with a Python that has only the build requirements.
 
 A build may run code of the package, which then writes whatever it likes into the scratch folder. The server takes one
 file out of that folder, the wheel, and writes all of its own beside the folder, where the build cannot write.
@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -27,11 +27,8 @@ import anyio
 
 from prime_lab_mcp.lab.base import handover, process
 from prime_lab_mcp.lab.base.errors import LabError, ProcessError
-from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.settings import Settings
-from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.environment.package import EnvironmentPackage
-from prime_lab_mcp.lab.environment.requirements import GENERIC_NAMES
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.environment.wheel_archive import (
     MAX_WHEEL_BYTES,
     UnreadableWheel,
@@ -54,7 +51,7 @@ _UNREACHABLE = re.compile(
     r"|network connectivity is disabled|not found in the cache",
     re.I,
 )
-_SCRIPTS = frozenset(
+BUILD_SCRIPTS = frozenset(
     {"setup.py", "setup.cfg", "MANIFEST.in", "hatch_build.py", "hatch.toml", "build.py", "meson.build"}
 )
 _REFUSED = re.compile(
@@ -180,8 +177,20 @@ async def _build_plan(store: Path, key: str, snapshot: Snapshot, interpreter: In
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
+def files_left_out(settings: Settings, snapshot: Snapshot) -> frozenset[str]:
+    """The files of a snapshot that an installation of its wheel lacks.
+
+    Without a wheel of these files in the store, those at the top that no wheel takes by itself.
+    """
+    trees = sorted((settings.state_dir / "wheels").glob(f"tree-{snapshot.content[:32]}-*"), key=_used_at)
+    if not trees:
+        return frozenset({"pyproject.toml", "README.md"} & snapshot.files.keys())
+    held = {path.relative_to(trees[-1]).as_posix() for path in trees[-1].rglob("*") if path.is_file()}
+    return frozenset(path for path in snapshot.files if path.removeprefix("src/") not in held)
+
+
 def _key(snapshot: Snapshot, interpreter: Interpreter) -> str:
-    decisive = [p for p in snapshot.files if p == "pyproject.toml" or PurePosixPath(p).name in _SCRIPTS]
+    decisive = [p for p in snapshot.files if p == "pyproject.toml" or PurePosixPath(p).name in BUILD_SCRIPTS]
     parts = [_PLANS, interpreter.key, sorted(snapshot.files), [(p, snapshot.files[p]) for p in sorted(decisive)]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
@@ -198,7 +207,7 @@ def _find_plan(store: Path, key: str, snapshot: Snapshot) -> Path | None:
 
 
 def _places(store: Path, key: str, snapshot: Snapshot) -> tuple[Path, Path]:
-    """Where a plan for every content with this key stands, and where a plan for this content alone."""
+    """The path of a plan for every content with this key, and the path of a plan for this content alone."""
     return store / f"plan-{key}", store / f"plan-{key}-{snapshot.content[:16]}"
 
 
@@ -324,14 +333,14 @@ async def _uv_build(source: Path, scratch: Path, backend: Path) -> str | None:
     read = (uv, uv.resolve(), *python_paths(backend))
     argv = Confinement(read, (scratch,), ports=(), hidden=(scratch.parents[2],)).command(argv)
     try:
-        done = await process.run(argv, cwd=scratch, env=_variables(home), timeout=BUILD_SECONDS)
+        completed = await process.run(argv, cwd=scratch, env=_variables(home), timeout=BUILD_SECONDS)
     except ProcessError as error:
         if error.code == "process-timeout":
             return f"it did not end within {BUILD_SECONDS:g} seconds"
         raise
-    if done.returncode == 0:
+    if completed.returncode == 0:
         return None
-    return _error_excerpt(done.stderr or done.stdout, source)
+    return _error_excerpt(completed.stderr or completed.stdout, source)
 
 
 def _error_excerpt(output: str, source: Path) -> str:
@@ -392,12 +401,12 @@ def _build_requirements(source: Path) -> list[str]:
 async def _uv(arguments: Sequence[str], folder: Path) -> str | None:
     """Run uv with the user's cache and index. Returns None on success, otherwise the end of the output."""
     try:
-        done = await process.run(
+        completed = await process.run(
             [str(uv_program()), *arguments], cwd=folder, env=process.installer_environment(), timeout=BUILD_SECONDS
         )
     except ProcessError as error:
         return f"{error.message} (timed out)"
-    return None if done.returncode == 0 else _error_excerpt(done.stderr, folder)
+    return None if completed.returncode == 0 else _error_excerpt(completed.stderr, folder)
 
 
 def _variables(home: Path) -> dict[str, str]:
@@ -418,109 +427,3 @@ def _used_at(folder: Path) -> float:
         return folder.stat().st_mtime
     except OSError:  # another server cleans the same store
         return 0.0
-
-
-def shipped_code(snapshot: Snapshot, wheel: UnpackedWheel) -> frozenset[str]:
-    """Return the Python files that are the package's code: those in the wheel, at any path, and build scripts."""
-    held = set(wheel.files.values())
-    return frozenset(
-        path
-        for path, digest in snapshot.files.items()
-        if path.endswith(".py") and (path.removeprefix("src/") in wheel.files or digest in held or path in _SCRIPTS)
-    )
-
-
-_BESIDE = frozenset({"pyproject.toml", "README.md"})
-_LISTING = frozenset({"glob", "rglob", "iterdir", "listdir", "scandir", "walk"})
-_NOT_SHIPPED = frozenset({"tests", "test", "docs", "doc", "examples", "scripts", "notebooks", "assets", "outputs"})
-
-
-def missing_from_wheel(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[Finding]:
-    """Report modules and files that the environment's code needs and the wheel lacks."""
-    module = package.snapshot.manifest.module or ""
-    if not any(p == f"{module}.py" or p.startswith((f"{module}/", f"{module}.")) for p in wheel.files):
-        held = ", ".join(quote(top, 60) for top in sorted({p.split("/")[0] for p in wheel.files})[:5])
-        yield Finding(
-            "wheel-lacks-module",
-            "blocker",
-            f"the wheel does not hold the module {module}; it holds {held or 'nothing'}",
-            f'Name it in [tool.hatch.build.targets.wheel] (packages = ["{module}"], or only-include), '
-            "or in what your build backend reads.",
-            "pyproject.toml",
-        )
-        return
-    needed: list[tuple[str, str | None]] = []
-    unused: list[tuple[str, str | None]] = []
-    for path, where in _missing(package, wheel):
-        (needed if where is not None else unused).append((path, where))
-    if needed:
-        listed = ", ".join(quote(path, 80) for path, _ in needed[:4])
-        yield Finding(
-            "wheel-lacks-file",
-            "blocker",
-            f"the wheel leaves out {count(len(needed), 'file')} that the code uses: {listed}",
-            "Include them: [tool.hatch.build.targets.wheel] packages = [...] takes a package with all its files; an "
-            "`include` list takes only what it names.",
-            needed[0][1],
-        )
-    generic = sorted({p.split("/")[0].removesuffix(".py") for p in wheel.files} & GENERIC_NAMES - {module})
-    if generic:
-        yield Finding(
-            "wheel-top-level",
-            "warning",
-            f"the wheel installs {', '.join(generic[:4])} at the top level, where the same name of another environment "
-            "overwrites it",
-            f"Move it into the package: {module}/{generic[0]}.",
-            "pyproject.toml",
-        )
-    if unused:
-        listed = ", ".join(quote(path, 80) for path, _ in unused[:4])
-        yield Finding(
-            "wheel-lacks-file",
-            "info",
-            f"the wheel leaves out {count(len(unused), 'file')} of the package that nothing seems to use: {listed}",
-            "Nothing to do unless the environment needs them.",
-        )
-
-
-def _missing(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[tuple[str, str | None]]:
-    """Yield the pushed files that the wheel lacks, each with the line that uses the file, if any."""
-    held = set(wheel.files.values())
-    imported = {f"{i.module}.{i.name}" if i.name else i.module: f.at(i.line) for f, i in package.code.imports()}
-    for path, digest in package.snapshot.files.items():
-        module_path = path.removeprefix("src/")
-        if module_path in wheel.files or digest in held or path in _BESIDE or PurePosixPath(path).suffix == ".md":
-            continue
-        if PurePosixPath(module_path).parts[0] in _NOT_SHIPPED or PurePosixPath(module_path).name.startswith("test_"):
-            continue
-        if path.endswith(".py"):
-            dotted = module_path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            where = next((at for name, at in imported.items() if name == dotted or name.startswith(f"{dotted}.")), None)
-            if where is not None or "/" in module_path:
-                yield path, where
-        else:
-            yield path, line_that_uses(package, module_path)
-
-
-def line_that_uses(package: EnvironmentPackage, path: str) -> str | None:
-    """Return the line that opens a data file.
-
-    The line names the file, or names its folder within the package where the code also names its suffix or lists
-    folders.
-    """
-    parts = PurePosixPath(path).parts
-    suffix = PurePosixPath(path).suffix
-    folders = set(parts[:-1]) - package.code.modules
-    folder_line: str | None = None
-    dynamic = any(name.rsplit(".", 1)[-1] in _LISTING for file in package.code.files for name, _ in file.calls())
-    for file in package.code.files:
-        for text, line in file.strings():
-            if len(text) > 200:
-                continue
-            path_parts = set(PurePosixPath(text.strip()).parts)
-            if parts[-1] in path_parts:
-                return file.at(line)
-            if folders & path_parts:
-                folder_line = folder_line or file.at(line)
-            dynamic = dynamic or (bool(suffix) and text.strip().endswith(suffix))
-    return folder_line if dynamic else None

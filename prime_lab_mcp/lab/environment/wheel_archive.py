@@ -22,7 +22,7 @@ _METADATA = re.compile(r"[^/]+\.dist-info/")
 _LIBRARY = re.compile(r"[^/]+\.data/(?:purelib|platlib)/")
 """Folders whose files are installed beside those of the wheel's root (PyPA's "Binary distribution format")."""
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError)
-"""What `zipfile` raises for a damaged, encrypted or unsupported archive."""
+"""Exceptions that `zipfile` raises for a damaged, encrypted or unsupported archive."""
 _CLASHES = (FileExistsError, NotADirectoryError, IsADirectoryError, shutil.Error)
 """Errors of an archive that holds a file and a folder of the same name."""
 

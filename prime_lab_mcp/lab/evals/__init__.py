@@ -3,7 +3,7 @@
 ENTRY = (
     "call_arguments",
     "dry_run",
-    "hosted.calls",
+    "hosted.evaluation",
     "hosted.plan",
     "pages.illustrate",
     "pages.rendering",
@@ -11,6 +11,7 @@ ENTRY = (
     "provenance",
     "rehearsal_answers",
     "rescore.checks",
+    "rescore.confirmation",
     "rescore.scoring",
     "rescore.stored",
     "results",

@@ -1,4 +1,4 @@
-"""What an evaluation would take and which evidence the evaluation would give, before anything starts."""
+"""Estimates the cost and the evidence of an evaluation before anything starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count
-from prime_lab_mcp.lab.distribution.rules import advised_size, needed_size
+from prime_lab_mcp.lab.distribution.sample_size import advised_size, needed_size
 from prime_lab_mcp.lab.evals.results import result_purpose
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.verdict import sampling_difference
@@ -18,12 +18,12 @@ from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any], *, existing: int = 0) -> Outcome:
     """Report on evaluations that one call would start; nothing is started.
 
-    `start`: the arguments of the call that starts them. `existing`: how many of them exist already.
+    `start` holds the arguments of the call that starts them. `existing` is the number that exist already.
     """
     first = specs[0]
-    known = [spec.estimate for spec in specs]
-    tokens = {name: sum(e["tokens"][name] for e in known) for name in ("prompt", "completion")}
-    costs = [e.get("cost") for e in known]
+    estimates = [spec.estimate for spec in specs]
+    tokens = {name: sum(e["tokens"][name] for e in estimates) for name in ("prompt", "completion")}
+    costs = [e.get("cost") for e in estimates]
     bounds = [spec.max_cost for spec in specs]
     free = all(spec.price is None and spec.max_total_tokens is None for spec in specs)
     cost = None if any(c is None for c in costs) else round(sum(c for c in costs if c is not None), 4)
@@ -104,10 +104,10 @@ def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding
                 "Use prime, or an endpoint that the user named (--endpoint).",
             )
         )
-    given = "the default arguments" if not spec.env_args else "these arguments"
+    arguments = "the default arguments" if not spec.env_args else "these arguments"
     opens = [] if any(f.code == "distribution-too-small" for f in limits) else ["push_environment", "submit_training"]
     summary = (
-        f"If it passes, it is the distribution that push_environment and submit_training need, for {given} and "
+        f"If it passes, it is the distribution that push_environment and submit_training need, for {arguments} and "
         f"{spec.model}."
         if opens
         else "It would open no gate: the sample is too small."

@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.base.text import count, estimate_tokens, quote
 from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
-from prime_lab_mcp.lab.relay.endpoints import EndpointAccess, Price
+from prime_lab_mcp.lab.relay.endpoints import EndpointAccess, Price, presets_with_prices
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.worker.description import Loaded, Role, Row
 
@@ -30,13 +30,13 @@ RENTED_RUNTIMES = frozenset({"prime", "modal", "e2b"})
 class AgentAssignment:
     """The harness and runtime of each agent.
 
-    `harness` and `runtime` are summaries for reports. `seats` is the value of EvalSpec.seats, which is empty for the
+    `harness` and `runtime` are summaries for reports. `agents` is the value of EvalSpec.agents, which is empty for the
     usual single agent.
     """
 
     harness: str
     runtime: str
-    seats: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    agents: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def assign_agents(roles: Sequence[Role] | None, harness: str | None, runtime: str | None) -> AgentAssignment:
@@ -46,12 +46,12 @@ def assign_agents(roles: Sequence[Role] | None, harness: str | None, runtime: st
     """
     if not roles or not any(role.own for role in roles):
         return AgentAssignment(harness or IN_PROCESS_HARNESS, runtime or DEFAULT_RUNTIME)
-    chosen = {role.name: _harness_and_runtime(role, harness, runtime) for role in roles}
-    if set(chosen) == {"agent"} and chosen["agent"] == (IN_PROCESS_HARNESS, DEFAULT_RUNTIME):
-        return AgentAssignment(*chosen["agent"])
-    seats = {role.name: _override(role, chosen[role.name], harness, runtime) for role in roles}
+    by_role = {role.name: _harness_and_runtime(role, harness, runtime) for role in roles}
+    if set(by_role) == {"agent"} and by_role["agent"] == (IN_PROCESS_HARNESS, DEFAULT_RUNTIME):
+        return AgentAssignment(*by_role["agent"])
+    agents = {role.name: _override(role, by_role[role.name], harness, runtime) for role in roles}
     return AgentAssignment(
-        _summary({n: e[0] for n, e in chosen.items()}), _summary({n: e[1] for n, e in chosen.items()}), seats
+        _summary({n: e[0] for n, e in by_role.items()}), _summary({n: e[1] for n, e in by_role.items()}), agents
     )
 
 
@@ -71,11 +71,11 @@ def _harness_and_runtime(role: Role, harness: str | None, runtime: str | None) -
     return chosen_harness, chosen_runtime
 
 
-def _override(role: Role, chosen: tuple[str, str], harness: str | None, runtime: str | None) -> list[str]:
+def _override(role: Role, pair: tuple[str, str], harness: str | None, runtime: str | None) -> list[str]:
     """Return what replaces the environment's own settings: `[harness, runtime]`, with empty texts where those stay."""
-    if chosen == (IN_PROCESS_HARNESS, DEFAULT_RUNTIME):
-        return list(chosen)
-    changed = runtime or (chosen[1] if chosen[1] != role.runtime else "")
+    if pair == (IN_PROCESS_HARNESS, DEFAULT_RUNTIME):
+        return list(pair)
+    changed = runtime or (pair[1] if pair[1] != role.runtime else "")
     return [harness or "", changed] if harness or changed else []
 
 
@@ -92,7 +92,7 @@ _DEADLINE_LOW, _DEADLINE_HIGH = 3600.0, 6 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class EvalRequest:
-    """What the caller asks for."""
+    """The evaluation that the caller asks for."""
 
     model: str
     num_examples: int
@@ -108,7 +108,7 @@ class EvalRequest:
     seed: int = 0
     budget: float | None = None
     """US dollars that the bound must not exceed."""
-    named: frozenset[str] = frozenset()
+    explicit_sizes: frozenset[str] = frozenset()
     """Those of `num_examples` and `rollouts` that the caller named, which a budget leaves as they are."""
 
     def within_budget(self, price: Price | None, prompt: int | None = None, *, free: bool = False) -> EvalRequest:
@@ -122,11 +122,15 @@ class EvalRequest:
         if price is None:
             raise EvalError(
                 f"a budget needs a price, and none is listed for {quote(self.model, 100)}",
-                fix="Use an endpoint that lists prices (prime, openrouter), or leave budget out.",
+                fix=f"Use an endpoint that lists prices ({presets_with_prices()}), or leave budget out.",
                 code="price-unknown",
             )
-        rollouts = [self.rollouts] if "rollouts" in self.named else sorted({self.rollouts, MIN_ROLLOUTS}, reverse=True)
-        fewest = self.num_examples if "num_examples" in self.named else min(self.num_examples, MIN_TASKS)
+        rollouts = (
+            [self.rollouts]
+            if "rollouts" in self.explicit_sizes
+            else sorted({self.rollouts, MIN_ROLLOUTS}, reverse=True)
+        )
+        fewest = self.num_examples if "num_examples" in self.explicit_sizes else min(self.num_examples, MIN_TASKS)
         for each in rollouts:
             task = HEADROOM * replace(self, num_examples=1, rollouts=each).estimate(price, prompt)
             most = min(self.num_examples, math.floor(self.budget / task)) if task > 0 else self.num_examples
@@ -134,12 +138,12 @@ class EvalRequest:
                 return replace(self, num_examples=most, rollouts=each)
         smallest = replace(self, num_examples=fewest, rollouts=rollouts[-1])
         cost = math.ceil(100 * HEADROOM * smallest.estimate(price, prompt)) / 100
-        named = "as asked" if self.named else "the fewest that a verdict can rest on"
+        size_note = "as asked" if self.explicit_sizes else "the fewest that a verdict can rest on"
         raise BudgetError(
             f"no evaluation fits ${self.budget:.2f}: {count(fewest, 'task')} x {count(rollouts[-1], 'rollout')} "
-            f"({named}) of {quote(self.model, 100)} may cost ${cost:.2f}",
+            f"({size_note}) of {quote(self.model, 100)} may cost ${cost:.2f}",
             fix=f"Pass budget={cost:.2f}, a lower max_tokens"
-            + (", or leave num_examples and rollouts out." if self.named else ", or a cheaper model."),
+            + (", or leave num_examples and rollouts out." if self.explicit_sizes else ", or a cheaper model."),
             least=cost,
         )
 
@@ -154,8 +158,8 @@ class EvalRequest:
         return math.ceil(HEADROOM * self.num_examples * self.rollouts * each)
 
     @staticmethod
-    def _prompt(measured: int | None) -> int:
-        return max(measured or 0, ASSUMED_PROMPT_TOKENS)
+    def _prompt(tokens: int | None) -> int:
+        return max(tokens or 0, ASSUMED_PROMPT_TOKENS)
 
 
 def is_free(access: EndpointAccess) -> bool:
@@ -221,7 +225,7 @@ def plan_evaluation(
         env_args=dict(request.env_args),
         harness=agents.harness,
         runtime=agents.runtime,
-        seats=agents.seats,
+        agents=agents.agents,
         prompt_tokens=mean_prompt,
         concurrency=request.concurrency,
         seed=request.seed,

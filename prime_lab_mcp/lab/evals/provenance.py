@@ -55,13 +55,13 @@ class OriginDifference(NamedTuple):
     """One property of an evaluation that differs between the request and the results."""
 
     what: str
-    given: object
+    stored: object
     expected: object
 
     @property
     def text(self) -> str:
         """The difference in words."""
-        return f"{self.what} is {_value_text(self.given)}, not {_value_text(self.expected)}"
+        return f"{self.what} is {_value_text(self.stored)}, not {_value_text(self.expected)}"
 
 
 def origin_differences(origin: ResultsOrigin, spec: EvalSpec) -> list[OriginDifference]:
@@ -95,9 +95,9 @@ def _sampling_differences(origin: ResultsOrigin, spec: EvalSpec) -> list[OriginD
     expected = {"top_p": 1.0} | spec.sampling
     differences = []
     for key in ("temperature", "max_tokens", "top_p"):
-        given, asked = origin.sampling.get(key), expected.get(key)
-        if given != asked and not (given is None and key == "top_p"):
-            differences.append(OriginDifference(key, given, asked))
+        stored, requested = origin.sampling.get(key), expected.get(key)
+        if stored != requested and not (stored is None and key == "top_p"):
+            differences.append(OriginDifference(key, stored, requested))
     return differences
 
 
@@ -105,9 +105,9 @@ def _value_text(value: object) -> str:
     return "unset" if value is None else f"{value:g}" if isinstance(value, int | float) else quote(str(value), 100)
 
 
-def _same_environment(stated: str, spec: EvalSpec) -> bool:
-    known = {_normalised(n) for n in (spec.module, spec.environment, spec.hosted) if n}
-    return _normalised(stated) in known
+def _same_environment(name: str, spec: EvalSpec) -> bool:
+    names = {_normalised(n) for n in (spec.module, spec.environment, spec.hosted) if n}
+    return _normalised(name) in names
 
 
 def _normalised(environment: str) -> str:
@@ -134,8 +134,8 @@ def _episode_origin(episode: Mapping[str, Any]) -> ResultsOrigin:
 
 def _metadata(results: Path) -> Mapping[str, Any]:
     """Read metadata.json as v0 `vf-eval` writes it, or as the platform returns an evaluation."""
-    beside = results.parent / "metadata.json"
-    with suppress(OSError, ValueError, handover.PlantedPath), handover.open_results(beside) as source:
+    path = results.parent / "metadata.json"
+    with suppress(OSError, ValueError, handover.PlantedPath), handover.open_results(path) as source:
         if len(content := source.read(_LARGEST_METADATA + 1)) <= _LARGEST_METADATA:
             return mapping_or_empty(json.loads(content))
     return {}
@@ -164,11 +164,11 @@ def _sample_origin(sample: Mapping[str, Any], written_by: Layout) -> ResultsOrig
     )
 
 
-def _sampling(given: Any) -> dict[str, Any] | None:
+def _sampling(settings: Any) -> dict[str, Any] | None:
     """Return the sampling arguments of a v1 config, which is flat, or of v0, where `extra_body` holds some of them."""
-    if not isinstance(given, dict):
+    if not isinstance(settings, dict):
         return None
-    flat = {**given, **mapping_or_empty(given.get("extra_body"))}
+    flat = {**settings, **mapping_or_empty(settings.get("extra_body"))}
     arguments = {k: flat[k] for k in _SAMPLING if flat.get(k) is not None}
     if "max_tokens" not in arguments and number(flat.get("max_completion_tokens")) is not None:
         arguments["max_tokens"] = flat["max_completion_tokens"]

@@ -1,24 +1,39 @@
-"""Rehearsal only: sends the reference answers of the tasks to the scripted model of the loopback platform.
+"""Rehearsal only: sends the reference answers and solutions of the tasks to the loopback platform's scripted model.
 
 Never called with a real platform. The code stands in a module of its own so that this is easy to verify.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.worker.description import Message, Row
+from prime_lab_mcp.lab.worker.host import Worker
+from prime_lab_mcp.lab.worker.scoring import RequestedRollout, StatedSolutionTurn
 
 _BATCH = 500
+READING_SECONDS = 15.0
+PLAYING_SECONDS = 30.0
+PLAYED_TASKS = 400
+"""Most solutions that are played in a rollout before an evaluation, because they are functions of the messages."""
 
 
-async def register_golds(variables: Mapping[str, str], rows: Iterable[Row]) -> int:
-    """Send (last user message, final answer) of every row that has both; return their number. Raises EvalError."""
+async def register_golds(
+    variables: Mapping[str, str],
+    rows: Iterable[Row],
+    solutions: Mapping[int, Sequence[StatedSolutionTurn]] | None = None,
+) -> int:
+    """Send (last user message, final answer, solution) of every row that has an answer or a solution; return their
+    number. Raises EvalError.
+    """
     import httpx
 
-    pairs = [pair for row in rows if (pair := _pair(row)) is not None]
+    stated = solutions or {}
+    pairs = [pair for row in rows if (pair := _pair(row, stated.get(row.index, ()))) is not None]
     root = variables["PRIME_API_BASE_URL"].rstrip("/")
     headers = {"authorization": f"Bearer {variables['PRIME_API_KEY']}"}
     try:
@@ -35,12 +50,54 @@ async def register_golds(variables: Mapping[str, str], rows: Iterable[Row]) -> i
     return len(pairs)
 
 
-def _pair(row: Row) -> dict[str, str] | None:
+class PlayableSolutions:
+    """The solutions that the scripted model can play, remembered by content, arguments and tasks: some take long."""
+
+    def __init__(self) -> None:
+        self._solutions: dict[str, dict[int, tuple[StatedSolutionTurn, ...]]] = {}
+
+    async def of(
+        self, env: LoadedEnvironment, rows: Sequence[Row], env_args: Mapping[str, Any]
+    ) -> dict[int, tuple[StatedSolutionTurn, ...]]:
+        """The turns of the solution by task; empty where a text is the whole answer or no solution is stated."""
+        if not env.loaded.turns or not env.loaded.solutions:
+            return {}
+        key = json.dumps([env.snapshot.content, env_args, [row.key for row in rows]], sort_keys=True, default=str)
+        if key not in self._solutions:
+            self._solutions = {key: await playable_solutions(env.worker, rows)}
+        return self._solutions[key]
+
+
+async def playable_solutions(worker: Worker, rows: Sequence[Row]) -> dict[int, tuple[StatedSolutionTurn, ...]]:
+    """By task: the turns of its solution. A solution that is a function is played in a rollout with the real tools;
+    those for which `PLAYING_SECONDS` do not suffice are left out, as are those that cannot be played.
+    """
+    solutions = await worker.solutions([row.index for row in rows], seconds=READING_SECONDS)
+    found = dict(solutions.turns)
+    if solutions.functions:
+        plays = [RequestedRollout(row, {"solution": True}) for row in solutions.functions[:PLAYED_TASKS]]
+        played = await worker.rollout(plays, seconds=PLAYING_SECONDS)
+        for play, rolled in zip(plays, played.results, strict=False):
+            if rolled.ok and rolled.end == "ended":
+                found[play.row] = tuple(_turn(m) for m in rolled.messages if m.get("role") == "assistant")
+    return {row: turns for row, turns in found.items() if turns}
+
+
+def _turn(message: Message) -> StatedSolutionTurn:
+    calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
+    return StatedSolutionTurn(_text(message), tuple((str(c.get("name")), c.get("arguments")) for c in calls))
+
+
+def _pair(row: Row, turns: Sequence[StatedSolutionTurn] = ()) -> dict[str, Any] | None:
     user_messages = [m for m in row.prompt if m.get("role") == "user"]
     answer = final_answer(row.answer)
-    if not user_messages or not answer:
+    if not user_messages or not (answer or turns):
         return None
-    return {"prompt": _text(user_messages[-1]), "answer": answer}
+    pair: dict[str, Any] = {"prompt": _text(user_messages[-1]), "answer": answer}
+    if turns:
+        pair["turns"] = [{"text": t.text, "calls": [{"name": n, "arguments": a} for n, a in t.calls]} for t in turns]
+        pair["before"] = sum(m.get("role") == "assistant" for m in row.prompt)
+    return pair
 
 
 def final_answer(answer: Any) -> str:

@@ -1,4 +1,4 @@
-"""Evaluations that are results, not material to train on: those of a trained checkpoint, and those on held-out tasks.
+"""Evaluations that are results, not material to train on: of a trained checkpoint, or on held-out tasks.
 
 A rare or certain success is no flaw of a result. So what says that training would learn nothing is information here,
 and the report compares with the evaluation before: that of the base model on the same tasks, with its interval. The
@@ -58,7 +58,7 @@ _ABOUT_TRAINING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ResultPurpose:
-    """Why an evaluation is a result. `base_model` is the model that the run trained, for a checkpoint."""
+    """The reason that an evaluation is a result. `base_model` is the model that the run trained, for a checkpoint."""
 
     kind: Literal["checkpoint", "held-out"]
     what: str
@@ -90,21 +90,21 @@ def held_out_argument(env_args: Mapping[str, Any]) -> tuple[str, Any] | None:
 
 
 def checkpoint_purpose(lab: Lab, model: str) -> ResultPurpose | None:
-    """What the evaluation of a model is that is served under the name of a run; None for other models."""
+    """The purpose of evaluating a model that is served under the name of a run. None for other models."""
     served = {model, re.sub(r"-step-\d+$", "", model)}
     for run in lab.ledger.runs(kind="training"):
         if run.name in served:
             base = run.data.get("model")
-            what = f"a checkpoint of the run {quote(run.name, 80)}"
-            return ResultPurpose("checkpoint", what, base if isinstance(base, str) else None)
+            summary = f"a checkpoint of the run {quote(run.name, 80)}"
+            return ResultPurpose("checkpoint", summary, base if isinstance(base, str) else None)
     return None
 
 
-def as_result(lab: Lab, job: Job, judged: EvaluationVerdict, outcome: Outcome) -> Outcome:
+def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outcome) -> Outcome:
     """Return the outcome of an evaluation, judged as a result if it is one."""
     spec = EvaluationJobs(lab).spec(job)
     purpose = result_purpose(lab, spec)
-    distribution = judged.distribution
+    distribution = eval_verdict.distribution
     if purpose is None or distribution is None or distribution.mean is None:
         return outcome
     findings = tuple(
@@ -118,7 +118,7 @@ def as_result(lab: Lab, job: Job, judged: EvaluationVerdict, outcome: Outcome) -
         "To judge tasks to train on, run run_eval with the base model on the training tasks.",
     )
     before = _before(lab, job, spec, purpose)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "purpose": purpose.kind,
         "mean": {
             "value": rounded(distribution.mean),
@@ -131,25 +131,25 @@ def as_result(lab: Lab, job: Job, judged: EvaluationVerdict, outcome: Outcome) -
     following: tuple[Next, ...]
     if before is None:
         if purpose.base_model is not None:
-            given = {**run_eval_arguments(spec), "compare_base": True}
-            following = (Next("run_eval", "the base model on the same tasks, to compare with", given),)
+            arguments = {**run_eval_arguments(spec), "compare_base": True}
+            following = (Next("run_eval", "the base model on the same tasks, to compare with", arguments),)
         else:
             why = "this is the value before training; it shows what comes next"
             following = (Next("workflow_status", why, {"environment": spec.environment}),)
         summary += "; there is nothing to compare with yet."
     else:
         difference = _difference(lab, job, before)
-        found["before"] = {"id": before.id, "model": before.spec.get("model")}
+        result["before"] = {"id": before.id, "model": before.spec.get("model")}
         if difference is not None:
-            found["difference"] = difference
+            result["difference"] = difference
             summary += (
                 f"; against {before.spec.get('model')} {difference['value']:+.2f} (95% {difference['low']:+.2f} to "
                 f"{difference['high']:+.2f}, paired by task)."
             )
-        given = {"eval": job.id, "view": "compare", "other": before.id}
-        following = (Next("read_eval", "what changed, task by task", given),)
+        arguments = {"eval": job.id, "view": "compare", "other": before.id}
+        following = (Next("read_eval", "what changed, task by task", arguments),)
     facts = dataclasses.replace(outcome.facts, proves=False)
-    data = {**outcome.data, "result": found}
+    data = {**outcome.data, "result": result}
     return dataclasses.replace(
         outcome, status=status, summary=summary, findings=(note, *findings), data=data, next=following, facts=facts
     )
@@ -174,10 +174,10 @@ def _before(lab: Lab, job: Job, spec: EvalSpec, purpose: ResultPurpose) -> Job |
 def _difference(lab: Lab, job: Job, before: Job) -> Mapping[str, Any] | None:
     """The paired difference, this evaluation minus the one before; None where they share no task."""
     try:
-        found: Mapping[str, Any] = compare_view(_opened(lab, job), _opened(lab, before)).data["difference"]
+        difference: Mapping[str, Any] = compare_view(_opened(lab, job), _opened(lab, before)).data["difference"]
     except LabError:
         return None
-    return found
+    return difference
 
 
 def _opened(lab: Lab, job: Job) -> FinishedEvaluation:

@@ -64,7 +64,7 @@ class EvalSpec:
     """Weight of every reward as the loaded environment states it. v0 results do not store weights."""
     prompt_tokens: int | None = None
     """Mean prompt length in a sample of tasks, for the estimate; None if no prompt was read."""
-    seats: Mapping[str, Any] = field(default_factory=dict)
+    agents: Mapping[str, Any] = field(default_factory=dict)
     """Agents of the environment's own `Env` by name: `[harness, runtime]`. An empty text or list keeps the
     environment's own setting. An empty mapping means one agent with `harness` and `runtime`."""
     price: Price | None = None
@@ -77,6 +77,9 @@ class EvalSpec:
     distributions: Mapping[str, str] = field(default_factory=dict)
     """Fingerprints of the distributions that the package requires, when the evaluation was planned. With others, it is
     another evaluation."""
+    rehearsed: tuple[int, int] | None = None
+    """In rehearsal, for an environment with tools or turns: the tasks whose solution the scripted model can play, and
+    the tasks that it was told about. None elsewhere."""
     rescored: str | None = None
     """Id of the evaluation whose rollouts this one scores again, without inference."""
 
@@ -108,30 +111,30 @@ class EvalSpec:
         """
         prompt = self.planned * (self.prompt_tokens or ASSUMED_PROMPT_TOKENS)
         completion = self.planned * (self.max_tokens or ASSUMED_COMPLETION_TOKENS)
-        known: dict[str, Any] = {
+        estimate: dict[str, Any] = {
             "rollouts": self.planned,
             "tokens": {"prompt": prompt, "completion": completion},
         }
         if self.max_cost is not None:
-            known["at_most"] = round(self.max_cost, 4)
-        return known | ({} if self.price is None else {"cost": round(self.price.of(prompt, completion), 4)})
+            estimate["at_most"] = round(self.max_cost, 4)
+        return estimate | ({} if self.price is None else {"cost": round(self.price.of(prompt, completion), 4)})
 
     @property
     def sampling(self) -> dict[str, Any]:
         """Sampling arguments that are sent to the endpoint. Everything else is the server's default."""
-        given: dict[str, Any] = {"temperature": self.temperature}
+        sampling: dict[str, Any] = {"temperature": self.temperature}
         if self.max_tokens is not None:
-            given["max_tokens"] = self.max_tokens
-        return given
+            sampling["max_tokens"] = self.max_tokens
+        return sampling
 
     @property
     def in_process(self) -> bool:
         """Whether the in-process chat harness plays at least one agent."""
-        return self.api == "v1" and any(self.uses_chat_harness(name) for name in self.seats or ("agent",))
+        return self.api == "v1" and any(self.uses_chat_harness(name) for name in self.agents or ("agent",))
 
     def uses_chat_harness(self, agent: str) -> bool:
         """Whether our in-process harness plays this agent."""
-        assignment = self.seats.get(agent, ()) if self.seats else (self.harness, self.runtime)
+        assignment = self.agents.get(agent, ()) if self.agents else (self.harness, self.runtime)
         return tuple(assignment) == (IN_PROCESS_HARNESS, "subprocess")
 
     @property
@@ -145,7 +148,7 @@ class EvalSpec:
 
     @property
     def order(self) -> str:
-        """How tasks are chosen: `shuffled` with the seed, or `file` where this verifiers version cannot shuffle.
+        """The choice of tasks: `shuffled` with the seed, or `file` where this verifiers version cannot shuffle.
 
         For a hosted evaluation the platform chooses, and does not say how.
         """
@@ -157,11 +160,11 @@ class EvalSpec:
     def intent(self) -> str:
         """Fingerprint of what is measured. A call with the same intent attaches to a live evaluation or resumes a
         broken one."""
-        measured = {k: v for k, v in self.as_json().items() if k not in _INCIDENTAL}
+        identity = {k: v for k, v in self.as_json().items() if k not in _INCIDENTAL}
         if self.endpoint.preset == "prime" and self.endpoint.on_loopback:
             # Every process has a rehearsal platform of its own, at a port of its own, with the same models.
-            measured["endpoint"] = "rehearsal"
-        return hashlib.sha256(canonical_json(measured).encode()).hexdigest()
+            identity["endpoint"] = "rehearsal"
+        return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
         """Return the form that the ledger and the job's folder store."""
@@ -170,7 +173,7 @@ class EvalSpec:
             fields[name] = str(fields[name])
         fields["env_args"], fields["weights"] = dict(self.env_args), dict(self.weights)
         fields["distributions"] = dict(self.distributions)
-        fields["seats"] = {name: list(seat) for name, seat in self.seats.items()}
+        fields["seats"] = {name: list(assignment) for name, assignment in fields.pop("agents").items()}
         return fields
 
     @classmethod
@@ -181,6 +184,8 @@ class EvalSpec:
             fields[name] = Path(fields[name])
         fields["endpoint"] = Endpoint(**fields["endpoint"])
         fields["price"] = Price(**fields["price"]) if fields.get("price") else None
+        fields["agents"] = fields.pop("seats", {})
+        fields["rehearsed"] = tuple(fields["rehearsed"]) if fields.get("rehearsed") else None
         return cls(**fields)
 
 
@@ -197,6 +202,7 @@ _INCIDENTAL = frozenset(
         "max_cost",
         "max_total_tokens",
         "prompt_tokens",
+        "rehearsed",
     }
 )
 """Fields that change where or how fast an evaluation runs, not what it measures."""

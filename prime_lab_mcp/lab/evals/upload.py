@@ -2,7 +2,7 @@
 
 `write_upload` writes the results in the form that `prime eval push` takes: metadata.json, and results.jsonl with one
 rollout per line. This is the layout of verifiers 0.2. Of a v1 episode it holds what every platform page shows: prompt,
-completion, answer, reward and metrics.
+completion, answer, reward and metrics. Credentials are removed.
 
 `prime eval push` creates the evaluation, sends the samples and finalizes the evaluation. Its name ends in eight hex
 digits of a hash of the results, so that the platform can be asked for the evaluation after a response was lost.
@@ -25,6 +25,7 @@ import anyio
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError, LabError, PrimeError
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.base.text import redact
 from prime_lab_mcp.lab.evals.hosted.platform import status_of
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -49,7 +50,8 @@ def write_upload(spec: EvalSpec, results: Path, folder: Path, ref: str, facts: M
     with (folder / "results.jsonl").open("w", encoding="utf-8") as sink:
         for rollout in read_rollouts(results):
             row = _row(rollout, indices.setdefault(rollout.task, len(indices)))
-            sink.write(json.dumps(_finite(row), ensure_ascii=False, default=str) + "\n")
+            # A reply of a tool may hold a key that the environment was given.
+            sink.write(redact(json.dumps(_finite(row), ensure_ascii=False, default=str)) + "\n")
             number += 1
             scores = {"reward": rollout.reward, **rollout.metrics, **{k: v for k, (v, _) in rollout.components.items()}}
             for name, score in scores.items():
@@ -66,9 +68,9 @@ def write_upload(spec: EvalSpec, results: Path, folder: Path, ref: str, facts: M
         "framework": "verifiers",
         "verifiers_version": spec.verifiers,
         **facts,
-        **{f"avg_{name}": math.fsum(values) / len(values) for name, values in sums.items()},
+        **{f"avg_{name}": math.fsum(numbers) / len(numbers) for name, numbers in sums.items()},
     }
-    (folder / "metadata.json").write_text(json.dumps(_finite(metadata), default=str), encoding="utf-8")
+    (folder / "metadata.json").write_text(redact(json.dumps(_finite(metadata), default=str)), encoding="utf-8")
     return number
 
 
@@ -184,9 +186,9 @@ async def upload_results(lab: Lab, job: Job, ref: str) -> Upload:
     key = hashlib.sha256(json.dumps(["eval-upload", expected, ref, lab.platform]).encode()).hexdigest()
     name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', job.environment)[:48]}-{key[:8]}"
     spec, folder = EvaluationJobs(lab).spec(job), EvaluationJobs(lab).files(job.id).root / "upload"
-    known = lab.ledger.intent(key, lab.platform)
+    earlier = lab.ledger.intent(key, lab.platform)
     number = 0
-    if known is None or known.state != "done":
+    if earlier is None or earlier.state != "done":
         facts = {"prime_lab_eval": job.id, "source": job.source, "results_sha256": expected}
         number = await anyio.to_thread.run_sync(write_upload, spec, results, folder, ref, facts)
     intent = EvalUpload(lab, folder, key=key, name=name, ref=ref, number=number)

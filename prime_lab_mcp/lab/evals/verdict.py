@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ GROUP_SIZE = 16
 """Default group size of the verdict."""
 TRAINING_TEMPERATURE = 1.0
 """Temperature that prime-rl samples with by default. The share of usable groups holds only for this temperature."""
+CONFIRMED = "confirmed"
+"""Key in the progress of a job whose rewards were confirmed, or found not to be (rescore/confirmation.py)."""
 _GREEDY = 0.3
 _TRAINING: Mapping[str, float] = {"temperature": TRAINING_TEMPERATURE, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
 """Sampling arguments of prime-rl in training (docs/validation.md, Sampling). Arguments that an evaluation did not send
@@ -57,21 +59,21 @@ class JudgedDistributions:
     MOST = 8
 
     def __init__(self) -> None:
-        self._judged: dict[tuple[Any, ...], _JudgedResults] = {}
+        self._results: dict[tuple[Any, ...], _JudgedResults] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._judged)
+        return len(self._results)
 
     def get(self, key: tuple[Any, ...]) -> _JudgedResults | None:
         with self._lock:
-            return self._judged.get(key)
+            return self._results.get(key)
 
-    def put(self, key: tuple[Any, ...], judged: _JudgedResults) -> None:
+    def put(self, key: tuple[Any, ...], results: _JudgedResults) -> None:
         with self._lock:
-            self._judged[key] = judged
-            while len(self._judged) > self.MOST:
-                del self._judged[next(iter(self._judged))]
+            self._results[key] = results
+            while len(self._results) > self.MOST:
+                del self._results[next(iter(self._results))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +115,12 @@ def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = 
 def _distribution(
     lab: Lab, results: Path, spec: EvalSpec, sha256: str, group_size: int, *, anew: bool
 ) -> _JudgedResults:
-    judged_before = lab.memory(JudgedDistributions)
+    memory = lab.memory(JudgedDistributions)
     available = spec.available
     key = (sha256, group_size, available, tuple(sorted((spec.weights or {}).items())))
-    known = None if anew else judged_before.get(key)
-    if known is not None:
-        return known
+    remembered = None if anew else memory.get(key)
+    if remembered is not None:
+        return remembered
     reading = Reading()
     golds = sampled_golds(read_first_rollouts(results))
     distribution = judge_rollouts(
@@ -128,9 +130,9 @@ def _distribution(
         golds=golds,
         available=available,
     )
-    judged = distribution, reading.findings()
-    judged_before.put(key, judged)
-    return judged
+    judged_results = distribution, reading.findings()
+    memory.put(key, judged_results)
+    return judged_results
 
 
 def _origin_findings(results: Path, spec: EvalSpec) -> tuple[Finding, ...]:
@@ -195,6 +197,9 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
         findings.append(Finding(**recorded))
         if recorded["severity"] == "blocker" and status != "inconclusive":
             status = "inconclusive"
+    if awaits_confirmation(spec, job) and status != "inconclusive":
+        findings.append(_unconfirmed(job))
+        status = "inconclusive"
     difference = sampling_difference(spec.sampling)
     if difference:
         greedy = spec.temperature < _GREEDY and status == "failed"
@@ -213,6 +218,7 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
         notes = hosted_notes(spec, job)
         status = "inconclusive" if notes and notes[0].severity == "blocker" else status
         findings += notes
+    findings += _rehearsal_findings(spec)
     if spec.order == "file":
         findings.append(
             Finding(
@@ -225,6 +231,22 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
     return EvaluationVerdict(status, tuple(findings), distribution)
 
 
+def _rehearsal_findings(spec: EvalSpec) -> Iterator[Finding]:
+    """What the rehearsal's scripted model could not do in an environment with tools or turns."""
+    if spec.rehearsed is None or spec.rehearsed[0] >= spec.rehearsed[1]:
+        return
+    playable, tasks = spec.rehearsed
+    known = f"the solutions of {playable} of {count(tasks, 'task')} can be played" if playable else "none is stated"
+    yield Finding(
+        "rehearsal-cannot-play",
+        "warning",
+        f"the rehearsal's model has no way to use tools or play turns without the solution of a task, and {known}: "
+        "elsewhere it answers at once, so these rewards say nothing about tools or turns",
+        'State how a task is solved (read_reference(topic="guide/rewards"), "Solutions"), then call run_eval; a real '
+        "model needs no solution.",
+    )
+
+
 def sampling_difference(sampling: Mapping[str, Any]) -> str | None:
     """Describe how the sampling differs from training, or return None if it does not differ."""
     differences = [
@@ -235,20 +257,32 @@ def sampling_difference(sampling: Mapping[str, Any]) -> str | None:
     return "; ".join(differences) or None
 
 
+def awaits_confirmation(spec: EvalSpec, job: Job) -> bool:
+    """Whether the rewards of a finished job must be confirmed before they are evidence."""
+    if job.judged or CONFIRMED in job.progress or spec.hosted is not None or spec.rescored:
+        return False
+    return all(recorded.get("severity") != "blocker" for recorded in job.progress.get("findings") or ())
+
+
+def _unconfirmed(job: Job) -> Finding:
+    return Finding(
+        "eval-rewards-unconfirmed",
+        "blocker",
+        "the rewards are not confirmed yet: a sample of the rollouts has to be scored again",
+        f'Call check_reward_distribution(results="{job.id}"): it waits for the confirmation, which needs no inference.',
+    )
+
+
 _TROUBLE = ("request_errors", "capped", "rate_limited", "rollout_errors", "half_written", "last_error")
 
 
-def record_verdicts(lab: Lab) -> list[int]:
-    """Judge and record every finished job of this workspace that has no verdict; return the ids of the new evidence.
+def record_verdict(lab: Lab, job: Job) -> list[int]:
+    """Judge a finished job and record its verdict; return the ids of the new evidence.
 
     Recording the evidence and marking the job happen in one transaction, so a crash loses nothing and two processes
     never record the same job twice.
     """
-    recorded: list[int] = []
-    for job in lab.ledger.jobs(lab.key, state="finished"):
-        if not job.judged:
-            recorded += _record(lab, job, judge_job(lab, job, anew=True))
-    return recorded
+    return _record(lab, job, judge_job(lab, job, anew=True))
 
 
 def evidence_facts(spec: EvalSpec, job: Job) -> Facts:
@@ -275,11 +309,11 @@ def _toolchain(spec: EvalSpec, job: Job) -> dict[str, Any]:
     return {**driven, "prime_lab_mcp": prime_lab_mcp.__version__}
 
 
-def verdict_summary(spec: EvalSpec, judged: EvaluationVerdict) -> str:
+def verdict_summary(spec: EvalSpec, verdict: EvaluationVerdict) -> str:
     """Return one sentence on a finished evaluation."""
-    d = judged.distribution
+    d = verdict.distribution
     if d is None or d.mean is None:
-        reasons = [judged.findings[0], *(f for f in judged.findings[1:] if f.code in endings.FAILURE_CODES)][:2]
+        reasons = [verdict.findings[0], *(f for f in verdict.findings[1:] if f.code in endings.FAILURE_CODES)][:2]
         message = "; ".join(f.message for f in reasons)
         return f"The evaluation of {spec.environment} with {spec.model} says nothing: {message}."
     usable = d.usable_groups
@@ -290,7 +324,7 @@ def verdict_summary(spec: EvalSpec, judged: EvaluationVerdict) -> str:
         groups += f" and {usable.form_only:.0%} by form, length or style only"
     return (
         f"{spec.environment} with {spec.model}: {mean_summary(d)} over {count(d.tasks, 'task')} x "
-        f"{spec.rollouts}{groups}; {judged.status}."
+        f"{spec.rollouts}{groups}; {verdict.status}."
     )
 
 
@@ -302,10 +336,10 @@ def mean_summary(distribution: Distribution) -> str:
     return f"mean reward {mean * attainable:.2f} ({mean:.2f} of the attainable {attainable:g})"
 
 
-def eval_data(spec: EvalSpec, job: Job, judged: EvaluationVerdict | None, path: str | None) -> dict[str, Any]:
+def eval_data(spec: EvalSpec, job: Job, verdict: EvaluationVerdict | None, path: str | None) -> dict[str, Any]:
     """Return the `data` of a run_eval result."""
     progress = job.progress
-    d = judged.distribution if judged is not None else None
+    d = verdict.distribution if verdict is not None else None
     data: dict[str, Any] = {
         "id": job.id,
         "state": job.state,
@@ -343,28 +377,28 @@ def eval_data(spec: EvalSpec, job: Job, judged: EvaluationVerdict | None, path: 
     return data
 
 
-def finished_outcome(lab: Lab, job: Job, judged: EvaluationVerdict) -> Outcome:
+def finished_outcome(lab: Lab, job: Job, verdict: EvaluationVerdict) -> Outcome:
     """Return the outcome of run_eval for a finished evaluation."""
-    from prime_lab_mcp.lab.distribution.rules import next_calls
+    from prime_lab_mcp.lab.distribution.next_calls import next_calls
 
     spec = EvaluationJobs(lab).spec(job)
     results = EvaluationJobs(lab).files(job.id).results()
     following = (
-        next_calls(judged.distribution, spec.environment, job.id, run_eval_arguments(spec))
-        if judged.distribution is not None
+        next_calls(verdict.distribution, spec.environment, job.id, run_eval_arguments(spec))
+        if verdict.distribution is not None
         else ()
     )
     return Outcome(
-        judged.status,
-        verdict_summary(spec, judged),
-        judged.findings,
-        eval_data(spec, job, judged, str(results) if results else None),
+        verdict.status,
+        verdict_summary(spec, verdict),
+        verdict.findings,
+        eval_data(spec, job, verdict, str(results) if results else None),
         following,
         facts=dataclasses.replace(evidence_facts(spec, job), proves=False),
     )
 
 
-def _record(lab: Lab, job: Job, judged: EvaluationVerdict) -> list[int]:
+def _record(lab: Lab, job: Job, verdict: EvaluationVerdict) -> list[int]:
     try:
         spec = EvaluationJobs(lab).spec(job)
     except LabError:
@@ -372,17 +406,17 @@ def _record(lab: Lab, job: Job, judged: EvaluationVerdict) -> list[int]:
     if spec is None:
         return lab.ledger.judge(job.id, ())  # a newer version wrote the job, so this version cannot judge it
     return lab.ledger.judge(
-        job.id, [_evidence(t, job, spec, judged) for t in ("run_eval", "check_reward_distribution")]
+        job.id, [_evidence(t, job, spec, verdict) for t in ("run_eval", "check_reward_distribution")]
     )
 
 
-def _evidence(tool: str, job: Job, spec: EvalSpec, judged: EvaluationVerdict) -> Evidence:
+def _evidence(tool: str, job: Job, spec: EvalSpec, verdict: EvaluationVerdict) -> Evidence:
     facts = evidence_facts(spec, job)
     path = job.progress.get("results")
-    data = eval_data(spec, job, judged, str(path) if path else None) if tool == "run_eval" else judged.data
+    data = eval_data(spec, job, verdict, str(path) if path else None) if tool == "run_eval" else verdict.data
     return Evidence(
         tool=tool,
-        status=judged.status,
+        status=verdict.status,
         workspace=job.workspace,
         environment=job.environment,
         source=job.source,
@@ -402,7 +436,7 @@ def _evidence(tool: str, job: Job, spec: EvalSpec, judged: EvaluationVerdict) ->
         runtime=facts.runtime,
         env_args=facts.env_args,
         toolchain=facts.toolchain,
-        findings=[f.as_json() | {"rows": []} for f in judged.findings],
+        findings=[f.as_json() | {"rows": []} for f in verdict.findings],
         data={**data, **facts.kept},
         results_sha256=facts.results_sha256,
         at=time.time(),
@@ -425,17 +459,18 @@ def announced_outcome(spec: EvalSpec) -> str:
 def running_outcome(lab: Lab, job: Job) -> Outcome:
     """Return the outcome of a call whose time ran out before the job ended."""
     spec = EvaluationJobs(lab).spec(job)
-    done, planned = job.progress.get("completed", 0), job.progress.get("planned") or spec.planned
+    completed, planned = job.progress.get("completed", 0), job.progress.get("planned") or spec.planned
     findings = endings.failure_findings(spec, job)
     trouble = f"; {findings[0].message}" if findings and findings[0].severity != "info" else ""
     return Outcome(
         "running",
-        f"Evaluation {job.id} goes on: {done} of {count(planned, 'rollout')} finished{trouble}.",
+        f"Evaluation {job.id} of {spec.environment} with {spec.model} goes on: {completed} of "
+        f"{count(planned, 'rollout')} finished{trouble}.",
         findings,
         eval_data(spec, job, None, None),
         (
-            Next("watch_run", "follow it", {"id": job.id}),
-            Next("run_eval", "the same call waits for it again"),
+            Next("run_eval", "the same call waits for it again, and gives the verdict"),
+            Next("watch_run", "how it stands, at once", {"id": job.id}),
             Next("control_run", "end it early", {"id": job.id, "action": "stop"}),
         ),
     )

@@ -1,4 +1,4 @@
-"""The Environments Hub: what is published there, whose it is, and publishing to it."""
+"""The Environments Hub: looking up published environments and their owners, and publishing to it."""
 
 from __future__ import annotations
 

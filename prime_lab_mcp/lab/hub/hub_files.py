@@ -1,4 +1,4 @@
-"""What the Hub really holds under one version: its archive and its published wheel, fetched and compared by files.
+"""Fetches the archive and the wheel that the Hub serves for one version, and compares them file by file.
 
 The Hub's content hash has no separators between paths and bytes, so that two trees can share it; it is a hint. The
 files are compared instead: all of the archive without `.prime`, and all of the wheel without its metadata.
@@ -28,7 +28,7 @@ from prime_lab_mcp.lab.state.manifest import Manifest, parse_manifest
 from prime_lab_mcp.lab.state.snapshot import MAX_BYTES, MAX_FILES, Snapshot, is_archived
 
 KEEP_SECONDS = 60.0
-"""How long fetched files are reused, so that the gate, the plan and the second gate of one call fetch once."""
+"""Seconds for which fetched files are reused, so that the gate, the plan and the second gate of one call fetch once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class HubFiles:
 
 
 class FetchedHubFiles:
-    """What one server fetched in the last minute, by name, version, and whether the wheel was fetched too."""
+    """The files that one server fetched in the last minute, by name, version, and whether the wheel was fetched too."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[str, str, bool], tuple[float, HubFiles]] = {}
@@ -81,7 +81,7 @@ async def fetch_hub_files(lab: Lab, ref: str, version: str, *, wheel: bool = Tru
 
 
 def forget_hub_files(lab: Lab, ref: str) -> None:
-    """Forget what was fetched of a name, because something was pushed to it."""
+    """Forget the fetched files of a name after a push to it."""
     lab.memory(FetchedHubFiles).forget(ref)
 
 
@@ -137,11 +137,11 @@ def _read_archive(folder: Path) -> dict[str, bytes]:
     """Every file of an unpacked archive but the CLI's own records. Raises LabError."""
     contents: dict[str, bytes] = {}
     total = 0
-    for here, names, files in os.walk(folder):
-        if Path(here) == folder:
+    for root, names, files in os.walk(folder):
+        if Path(root) == folder:
             names[:] = [n for n in names if n != ".prime"]
         for name in files:
-            path = Path(here, name)
+            path = Path(root, name)
             total += path.lstat().st_size
             if path.is_symlink() or total > MAX_BYTES or len(contents) >= MAX_FILES:
                 raise LabError("it holds links or is too large", fix="Look at it with search_hub.", code="prime-failed")
@@ -158,7 +158,7 @@ def files_digest(files: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProvenFiles:
-    """What was validated: the content fingerprint and files of the snapshot, and the digest of the checked wheel."""
+    """The validated files of an environment: fingerprint and files of the snapshot, and the digest of the wheel."""
 
     content: str
     files: Mapping[str, str] = field(default_factory=dict)
@@ -170,27 +170,29 @@ class ProvenFiles:
         return cls(snapshot.content, snapshot.files, wheel_digest)
 
 
-def compare_hub_files(held: HubFiles, proven: ProvenFiles, pinned: str) -> HubContent:
+def compare_hub_files(hub_files: HubFiles, proven: ProvenFiles, pinned: str) -> HubContent:
     """Compare what the Hub holds with what was validated. `pinned` is `owner/name@version`."""
-    reason = "; ".join(held.problems) or "the Hub serves it to nobody"
+    reason = "; ".join(hub_files.problems) or "the Hub serves it to nobody"
     archived = {path: digest for path, digest in proven.files.items() if is_archived(path)}
-    archive_equal = None if held.archive is None else held.content == proven.content
+    archive_equal = None if hub_files.archive is None else hub_files.content == proven.content
     if archive_equal is False and len(archived) < len(proven.files):
-        archive_equal = dict(held.archive or {}) == archived  # the wheel alone holds the others
+        archive_equal = dict(hub_files.archive or {}) == archived  # the wheel alone holds the others
     if archive_equal is False:
-        named = _differing(held.archive or {}, archived)
-        return HubContent("different", f"the archive of {pinned} on the Hub is not what was validated{named}")
-    wheel_equal = None if held.wheel is None else _wheel_equal(held.wheel, held.archive, proven)
+        differing = _differing(hub_files.archive or {}, archived)
+        return HubContent("different", f"the archive of {pinned} on the Hub is not what was validated{differing}")
+    wheel_equal = None if hub_files.wheel is None else _wheel_equal(hub_files.wheel, hub_files.archive, proven)
     if wheel_equal is False:
-        named = _differing(held.wheel or {}, {k.removeprefix("src/"): v for k, v in proven.files.items()}, extra=True)
-        return HubContent("different", f"the wheel of {pinned} on the Hub is not what was validated{named}")
+        differing = _differing(
+            hub_files.wheel or {}, {k.removeprefix("src/"): v for k, v in proven.files.items()}, extra=True
+        )
+        return HubContent("different", f"the wheel of {pinned} on the Hub is not what was validated{differing}")
     if archive_equal and wheel_equal:
         return HubContent("equal", f"archive and wheel of {pinned} on the Hub are what was validated")
-    if archive_equal and not held.wheel_served and proven.wheel_digest is not None:
+    if archive_equal and not hub_files.wheel_served and proven.wheel_digest is not None:
         detail = f"the archive of {pinned} on the Hub is what was validated; the Hub serves no wheel of it to compare"
         return HubContent("archive-only", detail)
     if archive_equal:
-        why = reason if held.wheel_served else "the Hub serves no wheel of it"
+        why = reason if hub_files.wheel_served else "the Hub serves no wheel of it"
         detail = f"the archive of {pinned} on the Hub is what was validated, and its wheel could not be compared: {why}"
         return HubContent("wheel-unfetched", detail)
     if wheel_equal:
@@ -209,9 +211,9 @@ def _wheel_equal(wheel: Mapping[str, str], archive: Mapping[str, str] | None, pr
     return all(digest in (files.get(path), files.get(f"src/{path}")) for path, digest in wheel.items())
 
 
-def _differing(held: Mapping[str, str], proven: Mapping[str, str], *, extra: bool = False) -> str:
+def _differing(ours: Mapping[str, str], proven: Mapping[str, str], *, extra: bool = False) -> str:
     """The names of the files that differ. `extra`: files that the Hub lacks are no difference."""
     if not proven:
         return ""
-    paths = sorted(p for p in held.keys() | (set() if extra else proven.keys()) if held.get(p) != proven.get(p))
+    paths = sorted(p for p in ours.keys() | (set() if extra else proven.keys()) if ours.get(p) != proven.get(p))
     return f": {count(len(paths), 'file')} ({', '.join(quote(p, 60) for p in paths[:3])})" if paths else ""

@@ -63,7 +63,7 @@ class HubEntry:
 
 
 async def look_up_environment(prime: PlatformReader, owner: str, name: str, *, versions: bool = False) -> HubEntry:
-    """What the Hub holds under `owner/name`. Never raises; a failure gives `exists=None`."""
+    """Look up `owner/name` on the Hub. Never raises; a failure gives `exists=None`."""
     ref = f"{owner}/{name}"
     try:
         answer = await prime.env_status(ref)
@@ -102,10 +102,10 @@ async def hub_fact(prime: PlatformReader, owner: str, name: str, version: str | 
         return HubFact(entry.exists)
     if entry.version is None and not entry.versions:
         return HubFact(False)
-    wanted = version or entry.version
+    pinned = version or entry.version
     if version is not None and not entry.holds(version):
         return HubFact(False, entry.version)
-    return HubFact(True, wanted, entry.hash_of(wanted), await runtime_at(prime, entry, wanted))
+    return HubFact(True, pinned, entry.hash_of(pinned), await runtime_at(prime, entry, pinned))
 
 
 async def runtime_at(prime: PlatformReader, entry: HubEntry, version: str | None) -> Runtime | None:

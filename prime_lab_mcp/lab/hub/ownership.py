@@ -1,8 +1,8 @@
-"""Decides whose a Hub environment is, and what training on the environment needs.
+"""Decides who owns a Hub environment, and what training on the environment needs.
 
 An environment is ours if its owner is the logged-in account or one of its teams, if this machine pushed it, or if its
-files were made here. A project name alone counts only where the owner cannot be asked. What was first read by pulling
-it from another owner stays theirs. Files in a folder (`.prime/.env-metadata.json`) are a name and prove nothing.
+files were made here. A project name alone counts only where the owner cannot be asked. An environment that was first
+pulled from another owner stays theirs. Files in a folder (`.prime/.env-metadata.json`) are a name and prove nothing.
 
 Another owner's v1 environment can go straight into a config (the fast path); validating it again is offered, not
 required. Our own environment needs its gates under any name and from any workspace.
@@ -36,7 +36,7 @@ _JUDGES = ("check_environment", "test_reward", "check_reward_distribution")
 
 @dataclass(frozen=True, slots=True)
 class FileFingerprints:
-    """What is known about the files of a Hub environment. `cli_hash` is the Hub's own hash, which is a hint."""
+    """The fingerprints of the files of a Hub environment. `cli_hash` is the Hub's own hash, which is a hint."""
 
     cli_hash: str | None = None
     source: str | None = None
@@ -45,14 +45,14 @@ class FileFingerprints:
     def matches(self, row: dict[str, Any]) -> bool:
         """True if a row names the same files; rows of earlier versions know the CLI's hash alone."""
         pairs = [(self.source, row.get("source")), (self.content, row.get("content"))]
-        if not any(known for _, known in pairs) or not any(own for own, _ in pairs):
+        if not any(recorded for _, recorded in pairs) or not any(own for own, _ in pairs):
             pairs = [(self.cli_hash, row.get("cli_hash"))]
-        return any(own and own == known for own, known in pairs)
+        return any(own and own == recorded for own, recorded in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What decides whose a name is, asked once for a call."""
+    """The facts that decide who owns a name, gathered once for a call."""
 
     owners: frozenset[str] | None
     """Names of the account and its teams in lower case; None if they could not be asked."""
@@ -72,8 +72,8 @@ class Ownership:
 
     def made_here(self, lab: Lab, files: FileFingerprints) -> bool:
         """Whether these files are known to a workspace of this machine, and not by pulling them from another owner."""
-        known = lab.ledger.knows_files(source=files.source, content=files.content, cli_hash=files.cli_hash)
-        return known and not any(files.matches(row) for row in self.pulled)
+        is_recorded = lab.ledger.knows_files(source=files.source, content=files.content, cli_hash=files.cli_hash)
+        return is_recorded and not any(files.matches(row) for row in self.pulled)
 
 
 async def read_ownership(lab: Lab, prime: PlatformReader | None = None) -> Ownership:
@@ -114,14 +114,14 @@ async def note_pulled(lab: Lab, ref: str, folder: Path) -> None:
     Without this record, validating another owner's environment would close the fast path for it.
     """
     try:
-        taken = await anyio.to_thread.run_sync(
+        snapshot = await anyio.to_thread.run_sync(
             take_snapshot, lab.workspace.environment(folder.name), lab.settings.snapshots
         )
     except LabError:
         return  # what cannot be read as an environment is in no snapshot either
     owner, _, name = ref.partition("@")[0].partition("/")
     ownership = await read_ownership(lab)
-    files = FileFingerprints(taken.cli_hash, taken.source, taken.content)
+    files = FileFingerprints(snapshot.cli_hash, snapshot.source, snapshot.content)
     if lab.ledger.knows_files(source=files.source, content=files.content, cli_hash=files.cli_hash):
         return
     if ownership.owners is not None and ownership.is_ours(lab, owner, name, files):
@@ -134,7 +134,7 @@ async def note_pulled(lab: Lab, ref: str, folder: Path) -> None:
             folder.name,
             arguments={"hub": ref},
             platform=lab.platform,
-            data={"pulled": ref, "cli_hash": taken.cli_hash, "source": taken.source, "content": taken.content},
+            data={"pulled": ref, "cli_hash": snapshot.cli_hash, "source": snapshot.source, "content": snapshot.content},
         )
     )
 

@@ -71,11 +71,11 @@ async def _owners(lab: Lab) -> str:
         account, teams = await lab.prime.account(), await lab.prime.teams()
     except LabError:
         return "Pass no owner for the user's own, or a team of theirs (preflight shows them)."
-    named = [f"owner={account.user}"] if account.user else []
-    named += [f"team={t.slug}" for t in teams if t.role.upper() not in _READ_ONLY]
+    choices = [f"owner={account.user}"] if account.user else []
+    choices += [f"team={t.slug}" for t in teams if t.role.upper() not in _READ_ONLY]
     return (
-        f"Pass one of: {quote(', '.join(named), 200)}; or ask the user for the right."
-        if named
+        f"Pass one of: {quote(', '.join(choices), 200)}; or ask the user for the right."
+        if choices
         else ("This account has no owner to publish under yet; ask the user to choose a user name on the platform.")
     )
 
@@ -160,7 +160,7 @@ def _with_version(lab: Lab, snapshot: Snapshot, target: PublishTarget, bump: Bum
     if not taken(target.version):
         return target
     if bump is None:
-        return replace(target, problem=_version_taken(target))
+        return replace(target, problem=_taken_version_finding(target))
     version = next_version(target.version, bump)
     while taken(version):
         version = next_version(version, bump)
@@ -180,7 +180,7 @@ def _version_is_source(snapshot: Snapshot, version: str) -> Finding:
     )
 
 
-def _version_taken(target: PublishTarget) -> Finding:
+def _taken_version_finding(target: PublishTarget) -> Finding:
     return Finding(
         "version-taken",
         "blocker",
@@ -229,11 +229,11 @@ def publish_key(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """The outcome of a push. `sent` is False where the Hub already held the files."""
+    """The outcome of a push. `was_sent` is False where the Hub already held the files."""
 
     version: str
     entry: HubEntry
-    sent: bool
+    was_sent: bool
     pushed: Pushed | None = None
 
 
@@ -243,11 +243,11 @@ async def send_push(
     """Push a snapshot once. After any failure the Hub is asked before anything is sent again. Raises LabError."""
     verify_snapshot(snapshot)
     push = EnvironmentPush(lab, snapshot, target, intent, runtime, request)
-    known = lab.ledger.intent(intent, lab.platform)
-    if known is not None and known.state == "done":
+    earlier = lab.ledger.intent(intent, lab.platform)
+    if earlier is not None and earlier.state == "done":
         there = (await push.look_up(None)).value
         if there is not None:
-            return replace(there, sent=False)
+            return replace(there, was_sent=False)
         lab.ledger.release(intent, lab.platform)  # it was deleted on the Hub since
     try:
         settled = await Once(lab.ledger).send(push)
@@ -255,7 +255,7 @@ async def send_push(
         raise await explain_refusal(lab, target.owner, target.name, refused) from refused
     if settled is None:
         raise push.in_flight()
-    return replace(settled.value, sent=settled.sent and settled.value.sent)
+    return replace(settled.value, was_sent=settled.sent and settled.value.was_sent)
 
 
 async def build_pushed_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> tuple[Path, str]:
@@ -293,7 +293,7 @@ _SENT_WHEEL = "sent_wheel"
 
 
 def proven_files(lab: Lab, content: str, workspace: str) -> ProvenFiles:
-    """What this machine knows about validated files: their hashes, and the digest of the wheel that it sent."""
+    """The hashes of validated files, and the digest of the wheel that this machine sent."""
     rows = lab.ledger.evidence(workspace, tool=_SENT_WHEEL, content=content)
     digest = next((str(row.data["wheel_files"]) for row in rows if row.platform == lab.platform), None)
     return ProvenFiles(content, lab.ledger.files_of(content=content), digest)
@@ -361,7 +361,7 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
             raise self.unknown(refused.message, 0.0) from error
         if there is None:
             raise refused
-        return replace(there, sent=False)
+        return replace(there, was_sent=False)
 
     async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[PublishResult]:
         entry = await _look(self._lab, self._snapshot, self._target)
@@ -429,8 +429,8 @@ def record_push(
         verified="hub" if content.outcome in ("equal", "archive-only") else "sent",
     )
     same = (push.version, push.content, push.verified)
-    known = lab.ledger.pushes(owner=push.owner, name=push.name, platform=lab.platform, workspace=lab.key)
-    if same not in {(p.version, p.content, p.verified) for p in known}:
+    pushes = lab.ledger.pushes(owner=push.owner, name=push.name, platform=lab.platform, workspace=lab.key)
+    if same not in {(p.version, p.content, p.verified) for p in pushes}:
         lab.ledger.record_push(push)
     return push
 

@@ -17,8 +17,10 @@ OUTCOME_UNKNOWN = "push-outcome-unknown"
 
 @dataclass(slots=True)
 class VersionBump:
-    """A change of pyproject.toml. `before` and `after` are its bytes, None without a change. `sending`: the push has
-    begun."""
+    """A change of pyproject.toml. `before` and `after` are its bytes, None without a change.
+
+    `sending` is True once the push has begun.
+    """
 
     path: Path
     before: bytes | None = None

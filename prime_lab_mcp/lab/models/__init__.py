@@ -1,4 +1,4 @@
-"""What the project knows about models: size, architecture, renderer, and evaluations on this machine."""
+"""Facts about models: size, architecture, renderer, and evaluations on this machine."""
 
 from prime_lab_mcp.lab.models.readiness import ReadinessPoint, readiness_points, readiness_verdict, readiness_words
 from prime_lab_mcp.lab.models.registry import KnownModel, find_model

@@ -115,12 +115,13 @@ def model_row(name: str, lists: LiveLists, evals: Mapping[str, list[dict[str, An
         "context": specs.get("context_window") or model.context,
     }
     row |= _registered(model)
-    known = {key: rows for key in {name.lower(), (trained or name).lower()} if (rows := evals.get(key))}
-    row["your_evals"] = [entry for rows in known.values() for entry in rows][:3] or None
+    own_evals = {key: rows for key in {name.lower(), (trained or name).lower()} if (rows := evals.get(key))}
+    row["your_evals"] = [entry for rows in own_evals.values() for entry in rows][:3] or None
     return {key: value for key, value in row.items() if value is not None}
 
 
 def listed_models(lists: LiveLists, trained: str | None) -> bool | None:
+    """Whether the platform lists the model as trained; None if the platform gave no list."""
     return trained is not None if lists.offered else None
 
 
@@ -129,11 +130,11 @@ def _lora_gpus(model: KnownModel, types: tuple[str, ...]) -> dict[str, int] | No
     if model.parameters is None:
         return None
     sized = {gpu: size for gpu in types if (size := gpu_memory(gpu))}
-    counted = {
+    gpus = {
         gpu: fewest_gpus(model.parameters, model.active, size, seq_len=ASSUMED_SEQUENCE, state="lora")
         for gpu, size in sized.items()
     }
-    return {gpu: count for gpu, count in counted.items() if count} or None
+    return {gpu: count for gpu, count in gpus.items() if count} or None
 
 
 def _registered(model: KnownModel) -> dict[str, Any]:
@@ -157,12 +158,12 @@ def _registered(model: KnownModel) -> dict[str, Any]:
 def evaluations_by_model(history: Iterable[Evidence]) -> dict[str, list[dict[str, Any]]]:
     """Evaluations on this machine by model name in lower case, newest first, one for each environment."""
     by_model: dict[str, list[dict[str, Any]]] = {}
-    counted: set[tuple[str, str | None]] = set()
+    pairs: set[tuple[str, str | None]] = set()
     for row in history:
         mean = row.data.get("mean_reward", row.data.get("mean"))
-        if row.model is None or mean is None or (row.model.lower(), row.environment) in counted:
+        if row.model is None or mean is None or (row.model.lower(), row.environment) in pairs:
             continue
-        counted.add((row.model.lower(), row.environment))
+        pairs.add((row.model.lower(), row.environment))
         entry = {"environment": row.environment, "mean_reward": mean, "status": row.status}
         by_model.setdefault(row.model.lower(), []).append(entry)
     return by_model
@@ -174,27 +175,28 @@ _DOUBTED = 3
 
 
 async def search_models(lab: Lab, query: str) -> Outcome:
+    """Find models by a part of their name, with the platform's lists and the evaluations on this machine."""
     lists = await listing.fetch_lists(lab)
     if lists.offered is None and lists.served is None:
         raise lists.problems[0]
     evals = evaluations_by_model(
         row for tool in ("check_reward_distribution", "run_eval") for row in lab.ledger.evidence(lab.key, tool=tool)
     )
-    wanted = listing.folded_name(query) if query else ""
-    names = [n for n in listing.listed_names(lists) if query.lower() in n.lower() or wanted == listing.folded_name(n)]
+    folded = listing.folded_name(query) if query else ""
+    names = [n for n in listing.listed_names(lists) if query.lower() in n.lower() or folded == listing.folded_name(n)]
     rows = [listing.model_row(name, lists, evals) for name in names]
     rows.sort(key=lambda row: not row.get("trainable"))
     findings = [_half(problem) for problem in lists.problems]
     if not rows:
-        known = find_model(query)
-        if not (known.known or known.closed):
+        model = find_model(query)
+        if not (model.is_known or model.closed):
             return nothing_found("model", query)
         rows = [listing.model_row(query, lists, evals)]
         findings.append(_not_offered(query, lists))
     findings += [_not_served(row) for row in rows[:_DOUBTED] if _unserved(row, lists)]
     return Outcome(
         "passed",
-        _counted(rows, lists),
+        _count_summary(rows, lists),
         tuple(findings),
         {"models": rows[:SHOWN_MODELS], "total": len(rows), "price_unit": "US dollars per million tokens"},
         next=_measure(rows),
@@ -202,7 +204,7 @@ async def search_models(lab: Lab, query: str) -> Outcome:
     )
 
 
-def _counted(rows: list[dict[str, Any]], lists: LiveLists) -> str:
+def _count_summary(rows: list[dict[str, Any]], lists: LiveLists) -> str:
     trained = f"{sum(bool(r.get('trainable')) for r in rows)} of them trainable here"
     match = f"{count(len(rows), 'model')} {'matches' if len(rows) == 1 else 'match'}"
     return f"{match}, {trained if lists.offered else 'trainable or not could not be asked'}."
@@ -210,8 +212,8 @@ def _counted(rows: list[dict[str, Any]], lists: LiveLists) -> str:
 
 def _measure(rows: list[dict[str, Any]]) -> tuple[Next, ...]:
     first = next((r for r in rows if r.get("trainable") and r.get("served")), None)
-    given = {"environment": "NAME", "model": first["id"]} if first else None
-    return (Next("run_eval", "measure one on your environment before paying for training", given),)
+    arguments = {"environment": "NAME", "model": first["id"]} if first else None
+    return (Next("run_eval", "measure one on your environment before paying for training", arguments),)
 
 
 def _unserved(row: dict[str, Any], lists: LiveLists) -> bool:
@@ -229,8 +231,8 @@ def _not_served(row: dict[str, Any]) -> Finding:
 
 
 def _not_offered(query: str, lists: LiveLists) -> Finding:
-    asked = [what for what, had in (("trains", lists.offered), ("serves", lists.served)) if had is not None]
-    neither = "neither trains nor serves" if len(asked) == 2 else f"no longer {asked[0]}"
+    checked = [verb for verb, had in (("trains", lists.offered), ("serves", lists.served)) if had is not None]
+    neither = "neither trains nor serves" if len(checked) == 2 else f"no longer {checked[0]}"
     return Finding(
         "model-not-offered",
         "warning",
@@ -245,6 +247,7 @@ def _half(problem: LabError) -> Finding:
 
 
 async def search_gpus(lab: Lab, query: str) -> Outcome:
+    """Find GPU types by a part of their name, with prices and availability."""
     offered = await lab.prime.models()
     rows = [
         _gpu(o.gpu_type, o.price_per_gpu_hour, available_now=o.available_now, beta=o.beta, models=offered)
@@ -297,11 +300,12 @@ def _reserved(models: PlatformModels, query: str, listed: set[str]) -> list[dict
     return [_gpu(g, None, available_now=None, models=models) for g in types if query.lower() in g.lower()]
 
 
-def nothing_found(what: str, query: str) -> Outcome:
+def nothing_found(subject: str, query: str) -> Outcome:
+    """The failed outcome of a search without a match."""
     finding = Finding(
         "nothing-found",
         "blocker",
-        f"no {what} matches {quote(query, 120)}",
+        f"no {subject} matches {quote(query, 120)}",
         "Use other or fewer words; an empty query lists everything.",
     )
-    return Outcome("failed", f"No {what} matches.", (finding,))
+    return Outcome("failed", f"No {subject} matches.", (finding,))

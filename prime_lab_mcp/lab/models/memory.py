@@ -36,7 +36,7 @@ INFER_SHARE = 0.9
 TIGHT_SHARE = 0.88
 """Share of the usable memory above which the error of the estimate (12%) decides whether a model fits."""
 
-_STATED = re.compile(r"_(\d+)GB\b", re.I)
+_GIGABYTES = re.compile(r"_(\d+)GB\b", re.I)
 _BY_NAME: Mapping[str, float] = {
     "B300": 288,
     "GB300": 288,
@@ -74,9 +74,9 @@ class MemoryFit:
 
 def gpu_memory(gpu_type: str) -> float | None:
     """GiB of one GPU of a type, from the name (`H100_80GB`) or a table. None for an unknown type."""
-    stated = _STATED.search(gpu_type)
-    if stated:
-        return float(stated[1])
+    match = _GIGABYTES.search(gpu_type)
+    if match:
+        return float(match[1])
     return _BY_NAME.get(_chip(gpu_type))
 
 
@@ -104,6 +104,7 @@ def inference_memory(parameters: float, gpus: int, *, seq_len: int) -> float:
 
 
 def memory_fit(need: float, memory: float, share: float) -> MemoryFit:
+    """Compare the memory that is needed with the usable share of a GPU's memory."""
     have = memory * share
     verdict: Literal["fits", "tight", "no"] = "no" if need > have else "tight" if need > TIGHT_SHARE * have else "fits"
     return MemoryFit(verdict, round(need, 1), round(have, 1))

@@ -29,7 +29,8 @@ async def models_page(lab: Lab) -> str:
 
 
 def page_text(lists: LiveLists, now: datetime, *, rehearsal: bool = False) -> str:
-    known = load_registry()
+    """The page as Markdown: the platform's live lists, then the registry."""
+    registry = load_registry()
     parts = [
         "# Models",
         _standing(lists, now, rehearsal=rehearsal),
@@ -37,18 +38,18 @@ def page_text(lists: LiveLists, now: datetime, *, rehearsal: bool = False) -> st
         "## The registry",
         "Each fact has its date. Baselines are of one tool-calling environment and of few tasks: a hint where to look, "
         "no measurement of yours (`run_eval` makes that). Prices are those of the day named.",
-        "\n".join(_table(_HEAD, (_registered(find_model(row.name)) for row in known.rows))),
+        "\n".join(_table(_HEAD, (_registered(find_model(row.name)) for row in registry.rows))),
         "## Remarks",
         "\n".join(
-            f"- `{row.name}`: {f.summary}" for row in known.rows for f in row.facts if f.what in ("note", "fault")
+            f"- `{row.name}`: {f.summary}" for row in registry.rows for f in row.facts if f.what in ("note", "fault")
         ),
-        *_closed(known),
-        *_rendered(known),
-        *_trained(known),
+        *_closed(registry),
+        *_rendered(registry),
+        *_trained(registry),
         "## Does it fit?",
         (memory.__doc__ or "").split("\n", 2)[2],
         "## Sources",
-        "\n".join(f"- {key}: {source['title']} ({source['date']})" for key, source in known.sources.items()),
+        "\n".join(f"- {key}: {source['title']} ({source['date']})" for key, source in registry.sources.items()),
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -109,26 +110,26 @@ def _registered(model: KnownModel) -> tuple[str, ...]:
     )
 
 
-def _last(model: KnownModel, what: Any) -> str:
-    return next((f.summary for f in model.facts_about(what)), "")
+def _last(model: KnownModel, fact: Any) -> str:
+    return next((f.summary for f in model.facts_about(fact)), "")
 
 
-def _closed(known: ModelRegistry) -> Iterator[str]:
+def _closed(registry: ModelRegistry) -> Iterator[str]:
     yield "## Closed, or for inference only"
-    lines = [f"- {v.vendor} (closed, {v.date}): {', '.join(f'`{name}`' for name in v.listed)}" for v in known.closed]
+    lines = [f"- {v.vendor} (closed, {v.date}): {', '.join(f'`{name}`' for name in v.listed)}" for v in registry.closed]
     lines += [
         f"- {v.vendor} (served and not offered for training under these names, {v.date}): "
         + ", ".join(f"`{name}`" for name in v.listed)
-        for v in known.inference_only
+        for v in registry.inference_only
     ]
     yield "\n".join(lines)
 
 
-def _rendered(known: ModelRegistry) -> Iterator[str]:
+def _rendered(registry: ModelRegistry) -> Iterator[str]:
     """Models that prime-rl renders by name and for which the registry has no facts."""
     alike: dict[tuple[str, ...], list[str]] = {}
-    for name in known.renderers:
-        if name.lower() not in known.by_name:
+    for name in registry.renderers:
+        if name.lower() not in registry.by_name:
             m = find_model(name)
             trainer = {True: "native", False: "fallback", None: "unknown"}[m.native]
             alike.setdefault((m.architecture or "unknown", trainer, m.renderer or "", _parser(m)), []).append(name)
@@ -141,10 +142,10 @@ def _parser(model: KnownModel) -> str:
     return (model.tool_parser or "") + ("" if model.parser_found or not model.tool_parser else " (name it)")
 
 
-def _trained(known: ModelRegistry) -> Iterator[str]:
-    native = [a for a, support in known.trained.items() if support["native"]]
-    images = [a for a, support in known.trained.items() if support["images"]]
-    on_text = [a for a, support in known.trained.items() if support["text_of_vision"]]
+def _trained(registry: ModelRegistry) -> Iterator[str]:
+    native = [a for a, support in registry.trained.items() if support["native"]]
+    images = [a for a, support in registry.trained.items() if support["images"]]
+    on_text = [a for a, support in registry.trained.items() if support["text_of_vision"]]
     yield "## What prime-rl's trainer knows"
     yield "\n".join(
         (

@@ -102,7 +102,7 @@ def weights_published(model: KnownModel, run: TrainingPurpose) -> Iterator[Readi
             f'Write [model] name = "{model.published}".',
             "model.name",
         )
-    elif not model.known and run.listed is not True:
+    elif not model.is_known and run.listed is not True:
         yield ReadinessPoint(
             "model-name-unpublished",
             "doubt",
@@ -112,7 +112,7 @@ def weights_published(model: KnownModel, run: TrainingPurpose) -> Iterator[Readi
         )
 
 
-def renderer_known(model: KnownModel, run: TrainingPurpose) -> Iterator[ReadinessPoint]:
+def renderer_supported(model: KnownModel, run: TrainingPurpose) -> Iterator[ReadinessPoint]:
     """Whether prime-rl has a renderer for the model or the config names one."""
     if run.renderer not in (None, "auto"):
         yield ReadinessPoint("model-no-renderer", "ok", f"rendered by {quote(run.renderer, 60)}, as the config says")
@@ -160,11 +160,11 @@ def vision_trainable(model: KnownModel, run: TrainingPurpose) -> Iterator[Readin
     """Whether a vision model can be trained as configured."""
     where = "model.vlm"
     if run.vision_configured and not model.images:
-        known = f"{model.architecture} is none of them" if model.architecture else "this model is not known to be one"
+        reason = f"{model.architecture} is none of them" if model.architecture else "this model is not known to be one"
         yield ReadinessPoint(
             "model-vision",
             "no" if model.architecture else "doubt",
-            f"The config has [model.vlm], which prime-rl takes for qwen3_5 and qwen3_5_moe only; {known}.",
+            f"The config has [model.vlm], which prime-rl takes for qwen3_5 and qwen3_5_moe only; {reason}.",
             "Remove [model.vlm] to train on text, or choose a Qwen3.5 model for images.",
             where,
         )
@@ -333,10 +333,10 @@ def readiness_points(
                 "model.name",
             ),
         )
-    judged = (
+    requirements = (
         platform_lists_model,
         weights_published,
-        renderer_known,
+        renderer_supported,
         trainer_supports,
         vision_trainable,
         tools_parsed,
@@ -344,7 +344,7 @@ def readiness_points(
         gpu_kind,
         known_faults,
     )
-    return tuple(point for judge in judged for point in judge(model, run))
+    return tuple(point for judge in requirements for point in judge(model, run))
 
 
 def readiness_verdict(points: tuple[ReadinessPoint, ...]) -> ReadinessVerdict:
@@ -355,10 +355,10 @@ def readiness_verdict(points: tuple[ReadinessPoint, ...]) -> ReadinessVerdict:
 
 def readiness_words(points: tuple[ReadinessPoint, ...]) -> str:
     """`ready`, or the first of the worst points in two or three words: `closed`, `no renderer`, `check vision`."""
-    for wanted in ("no", "doubt"):
-        codes = [p.code for p in points if p.verdict == wanted]
+    for verdict in ("no", "doubt"):
+        codes = [p.code for p in points if p.verdict == verdict]
         if codes:
-            bare = wanted == "no" or codes[0] == "model-not-listed"
+            bare = verdict == "no" or codes[0] == "model-not-listed"
             return _WORDS[codes[0]] if bare else f"check {_WORDS[codes[0]]}"
     return "ready"
 

@@ -1,4 +1,4 @@
-"""What is known of a model: what its name states, and the dated facts of the registry with their sources."""
+"""Facts about a model: those that its name states, and the dated facts of the registry with their sources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ModelFact:
     @property
     def summary(self) -> str:
         """The fact in a few words with its date."""
-        return f"{_STATED[self.what](self.value)} ({self.date})"
+        return f"{_FACT_TEXTS[self.what](self.value)} ({self.date})"
 
 
 def _size(v: Mapping[str, Any]) -> str:
@@ -41,7 +41,7 @@ def _baseline(v: Mapping[str, Any]) -> str:
     return f"{about}{share} on {count} of {v['environment']}"
 
 
-_STATED: Mapping[FactName, Callable[[Mapping[str, Any]], str]] = {
+_FACT_TEXTS: Mapping[FactName, Callable[[Mapping[str, Any]], str]] = {
     "size": _size,
     "context": lambda v: f"{v['tokens']:,} tokens of context",
     "price": lambda v: f"${v['input']:g} in, ${v['output']:g} out per million tokens",
@@ -83,6 +83,8 @@ class ModelFamily:
 
 @dataclass(frozen=True, slots=True)
 class ModelRegistry:
+    """The registry: models with their facts, vendors, renderers and supported architectures."""
+
     sources: Mapping[str, Mapping[str, str]]
     rows: tuple[ModelRow, ...]
     closed: tuple[ModelVendor, ...]
@@ -106,6 +108,7 @@ class ModelRegistry:
 
 @cache
 def load_registry() -> ModelRegistry:
+    """Read the registry that is part of the package, once for each process."""
     data = _read("registry.json")
     families = _read("families.json")
     rows = tuple(
@@ -127,6 +130,7 @@ def load_registry() -> ModelRegistry:
 
 
 def first_match(families: Sequence[ModelFamily], name: str) -> ModelFamily | None:
+    """Return the first family whose pattern matches the name of a model."""
     return next((f for f in families if f.match.search(name)), None)
 
 
@@ -191,7 +195,7 @@ class KnownModel:
     """The renderer of prime-rl; None where the config must name one."""
     published: str | None = None
     """The name on Hugging Face with its own capitals, which trainer and renderer look up; None without such a name."""
-    known: bool = False
+    is_known: bool = False
     """Whether the registry or the renderers name the model; otherwise all fields follow from its name."""
     closed: str | None = None
     """The vendor that does not publish the weights; None for open weights and where it is not known."""
@@ -218,18 +222,18 @@ class KnownModel:
 
 
 def find_model(name: str) -> KnownModel:
-    """What is known of a model, by any of its names in any capitals; at least what the name states.
+    """Return the facts about a model, by any of its names in any capitals. An unknown model has those of its name only.
 
     `Qwen3-30B-A3B` states 30 billion parameters, of which 3 billion are active.
     """
-    known = load_registry()
-    spelt = known.spelt(name)
-    row = known.by_name.get(name.lower())
+    registry = load_registry()
+    spelt = registry.spelt(name)
+    row = registry.by_name.get(name.lower())
     facts = row.facts if row else ()
     total, active = _sizes(spelt, facts)
-    family = first_match(known.architectures, spelt)
+    family = first_match(registry.architectures, spelt)
     architecture = family.value["architecture"] if family else None
-    parser = first_match(known.tool_parsers, spelt)
+    parser = first_match(registry.tool_parsers, spelt)
     return KnownModel(
         name,
         total,
@@ -238,15 +242,15 @@ def find_model(name: str) -> KnownModel:
         architecture=architecture,
         vision=bool(family.value["vision"]) if family else None,
         tool_parser=parser.value["parser"] if parser else None,
-        renderer=known.renderers.get(name) or known.renderers.get(spelt),
+        renderer=registry.renderers.get(name) or registry.renderers.get(spelt),
         published=spelt if _PUBLISHED.match(spelt) else None,
-        known=row is not None or spelt in known.renderers,
-        closed=next((v.vendor for v in known.closed if v.match.search(name)), None),
-        inference_only=any(v.match.search(name) for v in known.inference_only) and row is None,
+        is_known=row is not None or spelt in registry.renderers,
+        closed=next((v.vendor for v in registry.closed if v.match.search(name)), None),
+        inference_only=any(v.match.search(name) for v in registry.inference_only) and row is None,
         parser_found=bool(parser and parser.value["found"]),
         context=next((f.value["tokens"] for f in facts if f.what == "context"), None),
         facts=facts,
-        **_trained(known, architecture, vision=bool(family and family.value["vision"])),
+        **_trained(registry, architecture, vision=bool(family and family.value["vision"])),
     )
 
 
@@ -261,11 +265,11 @@ def _sizes(name: str, facts: tuple[ModelFact, ...]) -> tuple[float | None, float
     return size, float(active[1]) if active else size
 
 
-def _trained(known: ModelRegistry, architecture: str | None, *, vision: bool) -> dict[str, Any]:
+def _trained(registry: ModelRegistry, architecture: str | None, *, vision: bool) -> dict[str, Any]:
     """Support of prime-rl's trainer for the architecture. An unlisted architecture falls back to transformers."""
     if architecture is None:
         return {}
-    support = known.trained.get(architecture, {})
+    support = registry.trained.get(architecture, {})
     return {
         "native": bool(support.get("native")),
         "text_of_vision": bool(support.get("text_of_vision")) if vision else None,

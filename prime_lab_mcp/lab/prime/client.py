@@ -11,7 +11,8 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,6 +66,10 @@ _TRAIN_MODELS = ["train", "models", "-o", "json"]
 _EVALUATION_ID = re.compile(r"Evaluation ID:?\s+(\S+)")
 
 
+def _forgotten(memory: tuple[float, Any] | None) -> bool:
+    return memory is None or time.monotonic() - memory[0] >= KEEP_SECONDS
+
+
 class Prime:
     """The platform, accessed through `prime` as the logged-in user."""
 
@@ -101,17 +106,37 @@ class Prime:
 
         What is still remembered is not asked.
         """
-        now = time.monotonic()
-
-        def forgotten(memory: tuple[float, Any] | None) -> bool:
-            return memory is None or now - memory[0] >= KEEP_SECONDS
-
-        commands = [_WHOAMI] if forgotten(self._account) else []
-        commands += [_TEAMS] if forgotten(self._teams) else []
-        commands += [_TRAIN_MODELS] if forgotten(self._models) else []
+        commands = [_WHOAMI] if _forgotten(self._account) else []
+        commands += [_TEAMS] if _forgotten(self._teams) else []
+        commands += [_TRAIN_MODELS] if _forgotten(self._models) else []
         commands += [_WALLET, *(_env_status(_require_name(ref)) for ref in refs)]
         commands += [_env_info(_require_name(ref)) for ref in pinned]
         await self._program.ask_ahead(commands)
+
+    async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
+        """Ask in one process what the check of a config needs: the models, and the entries of `refs` (`owner/name`)."""
+        models = [_TRAIN_MODELS] if _forgotten(self._models) else []
+        await self._program.ask_ahead([*models, *(_env_status(_require_name(ref)) for ref in refs)])
+
+    @asynccontextmanager
+    async def account_asked_ahead(self) -> AsyncIterator[None]:
+        """Ask in one process who is logged in, and for the wallet and the models. The answers hold in the body only."""
+        models = [_TRAIN_MODELS] if _forgotten(self._models) else []
+        await self._program.ask_ahead([_WHOAMI, *models, _WALLET])
+        try:
+            yield
+        finally:
+            self._program.forget_ahead()
+
+    async def login_stamp(self) -> object:
+        """Changes with the login: the configuration file of `prime`, and the variables that override it."""
+        variables = await self._program.variables()
+        try:
+            status = (Path(variables["HOME"]) / ".prime" / "config.json").stat()
+            file = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except OSError:
+            file = None
+        return file, tuple(sorted((k, v) for k, v in variables.items() if k.startswith("PRIME_")))
 
     # The account
 

@@ -21,6 +21,8 @@ class PlatformReader(Protocol):
 
     async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None: ...
 
+    async def ask_entries_ahead(self, refs: Sequence[str]) -> None: ...
+
     async def account(self) -> Account: ...
 
     async def teams(self) -> tuple[Team, ...]: ...
@@ -49,6 +51,10 @@ class PlatformAnswers:
     async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None:
         """Ask in one process what is asked next; once in a call, because later the answers are here."""
         await self._once(("ask_ahead",), lambda: self._platform.ask_ahead(refs, pinned))
+
+    async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
+        """Ask in one process for the models and the entries that nobody has asked for."""
+        await self._platform.ask_entries_ahead([ref for ref in refs if ("env_status", ref) not in self._answers])
 
     async def account(self) -> Account:
         return await self._once(("account",), self._platform.account)

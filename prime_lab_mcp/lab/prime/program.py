@@ -24,7 +24,7 @@ from prime_lab_mcp.lab.prime.answers import version_of
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
 
 _JSON_LIMIT = 32_000_000
-_TOGETHER = Path(__file__).with_name("together.py")
+_SEVERAL_COMMANDS = Path(__file__).with_name("several_commands.py")
 _AHEAD_SECONDS = 20.0
 """How long an answer waits for the call that asks for it."""
 _PLATFORM_VARIABLE = re.compile(r"^PRIME_(?!LAB_|DISABLE_VERSION_CHECK$)[A-Z0-9_]+$")
@@ -50,7 +50,7 @@ class PrimeProgram:
         self._settings = settings
         self._toolchain = toolchain
         self._platform_variables = platform_variables
-        self._found: tuple[Path, str] | None = None
+        self._program: tuple[Path, str] | None = None
         self._first_command = anyio.Lock()
         self._used_homes: set[Path] = set()
         self._ahead: dict[tuple[str, ...], tuple[float, process.CompletedProcess]] = {}
@@ -60,15 +60,17 @@ class PrimeProgram:
 
         Raises PrimeRefusal (`prime-missing`, `prime-too-old`).
         """
-        if self._found is not None and self._found[0].is_file():
-            return self._found
+        if self._program is not None and self._program[0].is_file():
+            return self._program
         oldest: str | None = None
         for path in self._toolchain.programs("prime"):
-            done = await self._start([str(path), "--version"], 30.0, {}, None, "asking prime for its version")
-            version = version_of(done.stdout) if done.returncode == 0 else None
+            version = await anyio.to_thread.run_sync(installed_version, path)
+            if version is None:
+                done = await self._start([str(path), "--version"], 30.0, {}, None, "asking prime for its version")
+                version = version_of(done.stdout) if done.returncode == 0 else None
             if version is not None and _is_new_enough(version):
-                self._found = (path, version)
-                return self._found
+                self._program = (path, version)
+                return self._program
             oldest = oldest or version or "unknown"
         if oldest is None:
             raise refusals.refusal_of_kind(refusals.MISSING, "looking for prime")
@@ -123,7 +125,12 @@ class PrimeProgram:
             python = await anyio.to_thread.run_sync(_python_of, path)
             if python is None or len(commands) < 2:
                 return
-            argv = [python, "-c", _TOGETHER.read_text(encoding="utf-8"), json.dumps([list(c) for c in commands])]
+            argv = [
+                python,
+                "-c",
+                _SEVERAL_COMMANDS.read_text(encoding="utf-8"),
+                json.dumps([list(c) for c in commands]),
+            ]
             async with self._alone_in_fresh_home(Path((await self.variables())["HOME"])):
                 done = await self._start(argv, 60.0, {}, None, "asking prime several things", _JSON_LIMIT)
             answers = json.loads(done.stdout)
@@ -134,6 +141,10 @@ class PrimeProgram:
                 self._ahead[tuple(command)] = (time.monotonic(), ended)
         except (PrimeRefusal, ValueError, KeyError, TypeError):
             return
+
+    def forget_ahead(self) -> None:
+        """Drop the answers that nobody asked for: what they say may have changed when somebody asks."""
+        self._ahead.clear()
 
     async def variables(self) -> dict[str, str]:
         """Variables for a child: the user's PRIME_* variables, or in rehearsal only those of the loopback platform."""
@@ -189,6 +200,14 @@ class PrimeProgram:
                 self._used_homes.add(home)  # also where this prime writes no such file
                 return
         yield
+
+
+def installed_version(path: Path) -> str | None:
+    """The version of `prime` from the metadata beside its script, without a start; None where that is not certain."""
+    if _python_of(path) is None:
+        return None
+    found = list(path.resolve().parent.parent.glob("lib/python*/site-packages/prime-*.dist-info"))
+    return found[0].name.removeprefix("prime-").removesuffix(".dist-info") if len(found) == 1 else None
 
 
 def _python_of(path: Path) -> str | None:

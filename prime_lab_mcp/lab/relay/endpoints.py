@@ -90,6 +90,8 @@ class _PresetEndpoint:
 
     url: str
     variable: str | None
+    lists_prices: bool = False
+    """Whether the endpoint lists the price of each model, without which no budget can be kept."""
 
     @property
     def needs_key(self) -> bool:
@@ -97,14 +99,25 @@ class _PresetEndpoint:
 
 
 PRESETS: Mapping[str, _PresetEndpoint] = {
-    "prime": _PresetEndpoint(_PRIME_URL, "PRIME_API_KEY"),
+    "prime": _PresetEndpoint(_PRIME_URL, "PRIME_API_KEY", lists_prices=True),
     "openai": _PresetEndpoint("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    "openrouter": _PresetEndpoint("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "openrouter": _PresetEndpoint("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", lists_prices=True),
     "vllm": _PresetEndpoint("http://localhost:8000/v1", None),
     "ollama": _PresetEndpoint("http://localhost:11434/v1", None),
 }
+"""The only table of presets: descriptions, findings and reports take their names from here."""
 BY_URL = "url"
 """The `preset` of an endpoint that a call gave by its URL."""
+
+
+def presets_with_prices() -> str:
+    """The presets that list prices, as a part of a sentence."""
+    return ", ".join(name for name, preset in PRESETS.items() if preset.lists_prices)
+
+
+def presets_without_key() -> str:
+    """The presets that need no key, as a part of a sentence."""
+    return ", ".join(name for name, preset in PRESETS.items() if not preset.needs_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,14 @@ GIVE_UP = 10
 """Consecutive requests that must fail for such a reason before the endpoint is given up."""
 GIVE_UP_SECONDS = 10.0
 """How long an endpoint that never answered must be unreachable: a model server may still be starting."""
-GIVE_UP_SECONDS_LATER = 60.0
+GIVE_UP_SECONDS_LATER = 45.0
 """The same for an endpoint that answered before: it may be restarting."""
+SILENT_SECONDS = 30.0
+"""Seconds without any answer to waiting requests after which an endpoint is asked for its models. Long replies take
+that long too, so this alone says nothing."""
+SILENT_GIVE_UP = 600.0
+"""Seconds of silence after which an endpoint that does not list its models either is given up. A server that answers
+one request after another may be silent for minutes."""
 _CONTEXT = ("context_length", "context length", "maximum context", "too many tokens", "prompt is too long")
 _LOOKUP = (
     "name or service not known",
@@ -45,6 +51,13 @@ class RetryPolicy:
     """Longest single wait in seconds."""
     total: float = 90.0
     """Seconds of waiting per request."""
+    reconnect: float = 1.0
+    """Seconds between two tries to reach an endpoint that refuses connections."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request waits for its endpoint at all."""
+        return self.attempts > 1
 
     def wait(self, status: int, retry_after: str | None, attempt: int, waited: float) -> float | None:
         """Return the seconds to wait before the next attempt (`attempt` counts from 1), or None to wait no longer."""
@@ -80,7 +93,7 @@ def kind_of_status(status: int, text: str) -> str:
 
 
 def kind_of_failure(error: BaseException) -> str:
-    """Return the kind of a request without a response: `dns` or `connect`."""
+    """Say why a request got no response: `dns` if the host name was not found, else `connect`."""
     text = str(error).casefold()
     return "dns" if any(mark in text for mark in _LOOKUP) else "connect"
 
@@ -142,6 +155,12 @@ class RelayUsage:
     """Seconds of those waits, summed over all requests."""
     last_error: str | None = None
     streak: FailureStreak = field(default_factory=FailureStreak)
+    silent: float = 0.0
+    """Seconds in which the endpoint answered no waiting request and, at the last try, no question for its models."""
+
+    def given_up(self, now: float) -> str | None:
+        """Return the kind of failure that makes further requests pointless, or None while there is hope."""
+        return "timeout" if self.silent >= SILENT_GIVE_UP else self.streak.given_up(now)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -154,6 +173,7 @@ class RelayUsage:
             "rate_limited": self.rate_limited,
             "waited_seconds": round(self.waited, 1),
             "last_error": self.last_error,
+            **({"silent_seconds": round(self.silent)} if self.silent else {}),
         }
 
 

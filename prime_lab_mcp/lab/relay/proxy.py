@@ -12,7 +12,7 @@ import json
 import random
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -30,6 +30,7 @@ from prime_lab_mcp.lab.relay.metering import (
     COMPLETION_LIMITS,
     DEFAULT_COMPLETION,
     NO_RETRY,
+    SILENT_SECONDS,
     Admission,
     RelayCap,
     RelayUsage,
@@ -39,7 +40,14 @@ from prime_lab_mcp.lab.relay.metering import (
     kind_of_status,
     replies,
 )
-from prime_lab_mcp.lab.relay.replies import ModelReply, StreamedReplies, replies_in, reply_fingerprints
+from prime_lab_mcp.lab.relay.replies import (
+    ModelReply,
+    NotedReply,
+    StreamedReplies,
+    replies_in,
+    reply_fingerprints,
+    request_fingerprints,
+)
 
 __all__ = ["POST_PATHS", "Relay", "RelayCap"]
 
@@ -64,7 +72,7 @@ class Relay:
         cap: RelayCap | None = None,
         patience: RetryPolicy = NO_RETRY,
         answered: Callable[[int], None] | None = None,
-        replied: Callable[[Iterable[Sequence[str]]], None] | None = None,
+        replied: Callable[[Iterable[NotedReply]], None] | None = None,
     ) -> None:
         self.secret = f"relay-{secrets.token_urlsafe(24)}"
         self.usage = RelayUsage()
@@ -77,12 +85,15 @@ class Relay:
         self._answered = answered
         """Called with the number of replies before they are passed on."""
         self._replied = replied
-        """Called with the fingerprints of each reply (`reply_fingerprints`) before the reply has been passed on."""
+        """Called with the fingerprints of each reply and its request before the reply has been passed on."""
         self._not_before = 0.0
         """Until when the endpoint asked all of us to wait."""
         self._admitted: list[Admission] = []
         self._listed: Mapping[str, Price] | None = None
         self._client: httpx.AsyncClient | None = None
+        self._in_flight = 0
+        self._heard = 0.0
+        """When the endpoint last answered anything, or the first of the waiting requests began."""
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Relay]:
@@ -98,6 +109,8 @@ class Relay:
             server = _Server(config)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(server.serve, [listener])
+                if self._patience.waits:
+                    tasks.start_soon(self._watch_silence)
                 try:
                     yield self
                 finally:
@@ -154,12 +167,17 @@ class Relay:
         self._admitted.append(admission)
         if body.get("stream") and path != "responses":
             body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+        if not self._in_flight:
+            self._heard = anyio.current_time()
+        self._in_flight += 1
         try:
             return await self._forward("POST", path, json.dumps(body).encode() if rewritten else raw, body, admission)
         except BaseException:
             # The endpoint may have answered, and bills what it answered.
             self._close(admission, billed=True)
             raise
+        finally:
+            self._in_flight -= 1
 
     async def _price_of(self, model: Any) -> Price | None:
         """The price of a request's model. A model without a listed price counts as the dearest that is listed."""
@@ -240,14 +258,27 @@ class Relay:
         return Response(received, answer.status_code, _forwarded_headers(answer))
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
-        """Return the head of the response, after the waits that the endpoint asked for."""
+        """Send a request, and return the head of the response.
+
+        A request that the endpoint refuses for now is sent again after the wait that the endpoint asks for, and one
+        that does not reach the endpoint is sent again until the endpoint is back.
+        """
         assert self._client is not None
-        waited, attempt = 0.0, 1
+        waited, attempt, began = 0.0, 1, anyio.current_time()
         while True:
             # While one request waits for the endpoint, new requests wait too.
             if (pause := min(self._not_before - anyio.current_time(), self._patience.each)) > 0:
                 await anyio.sleep(pause)
-            answer = await self._client.send(request, stream=True)
+            try:
+                answer = await self._client.send(request, stream=True)
+            except httpx.TransportError as error:
+                if not self._may_repeat(error) or anyio.current_time() - began > self._patience.total:
+                    raise
+                # A rollout that fails for an endpoint that restarts, or is gone, would be played and paid again.
+                self.usage.streak.failed(kind_of_failure(error), anyio.current_time())
+                await anyio.sleep(self._patience.reconnect * random.uniform(1.0, 1.25))
+                continue
+            self._heard = anyio.current_time()
             wait = self._patience.wait(answer.status_code, answer.headers.get("retry-after"), attempt, waited)
             if wait is None:
                 if answer.status_code < 400:
@@ -260,13 +291,38 @@ class Relay:
             await anyio.sleep(wait * random.uniform(1.0, 1.25))  # spreads the retries
             waited, attempt = waited + wait, attempt + 1
 
+    def _may_repeat(self, error: httpx.TransportError) -> bool:
+        """Whether a request without a response costs nothing when it is sent again.
+
+        What did not reach the endpoint is not billed. A connection that was closed may have been.
+        """
+        closed = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+        reached = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        return self._patience.waits and (not reached or (closed and not self.cap.metered))
+
+    async def _watch_silence(self) -> None:
+        """Notice an endpoint that takes requests and answers nothing: neither them nor the question for its models."""
+        assert self._client is not None
+        while True:
+            await anyio.sleep(SILENT_SECONDS / 6)
+            if not self._in_flight or anyio.current_time() - self._heard < SILENT_SECONDS:
+                self.usage.silent = 0.0
+                continue
+            url = f"{self._endpoint.url.rstrip('/')}/models"
+            try:
+                await self._client.get(url, headers=self._headers(), timeout=SILENT_SECONDS / 3)
+                self.usage.silent = 0.0
+            except httpx.HTTPError:
+                self.usage.silent = anyio.current_time() - self._heard
+
     def _end(self, admission: Admission | None, *, billed: bool) -> None:
         if admission is not None:
             self._close(admission, billed=billed)
 
     def _note_replies(self, given: Iterable[ModelReply], body: Mapping[str, Any]) -> None:
         if self._replied is not None:
-            self._replied([reply_fingerprints(reply, body) for reply in given])
+            asked = request_fingerprints(body)
+            self._replied([NotedReply(reply_fingerprints(reply, body), asked) for reply in given])
 
     async def _stream(
         self, answer: httpx.Response, body: Mapping[str, Any], admission: Admission | None
@@ -274,6 +330,7 @@ class Relay:
         rest, streamed, noted = b"", StreamedReplies(), False
         try:
             async for chunk in answer.aiter_bytes():
+                self._heard = anyio.current_time()
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
                     if not line.startswith(b"data:"):

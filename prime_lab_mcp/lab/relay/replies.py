@@ -1,11 +1,11 @@
-"""What a model replied, as its endpoint sent it, plain or streamed; and fingerprints that tell replies apart.
+"""What a model was asked and replied, plain or streamed; and fingerprints that tell requests and replies apart.
 
 The results of an evaluation come from a program that runs the evaluated code. The relay sees every reply before that
 program does, so a text in the results that no reply held was written by somebody else.
 
 Honest programs change a reply on its way into the results: they drop or separate the thought (`<think>`), strip
 blanks, put the stop string back at the end, or join the reply to a text that the request began for the model. A reply
-has a fingerprint for each of these forms.
+has a fingerprint for each of these forms. A request has one for the text of each of its messages.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
 _THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>")
 _REASONING = ("reasoning", "reasoning_content")
 _MOST_STOPS = 8
+_TOLD = ("instructions", "messages", "prompt", "input")
+"""Keys that hold what a model is told. Each endpoint ignores those of the others, so all are read."""
+_FIRST_MESSAGES, _LAST_MESSAGES = 8, 56
 
 Call = tuple[str, str]
 """Name and arguments of a tool call; the arguments as the model wrote them."""
@@ -51,10 +54,46 @@ def reply_fingerprints(reply: ModelReply, request: Mapping[str, Any]) -> tuple[s
     texts = [reply.text, *_with_stops(reply.text, request), _begun(request) + reply.text]
     if reply.reasoning:
         texts.append(f"{reply.reasoning} {reply.text}")
-    found = [text_fingerprint(text) for text in texts if text.strip()]
+    fingerprints = [text_fingerprint(text) for text in texts if text.strip()]
     if reply.calls:
-        found.append(calls_fingerprint(reply.calls))
-    return tuple(dict.fromkeys(found))
+        fingerprints.append(calls_fingerprint(reply.calls))
+    return tuple(dict.fromkeys(fingerprints))
+
+
+class NotedReply(NamedTuple):
+    """The fingerprints of the forms of a reply, and those of the messages it was given for.
+
+    `asked` is None where the request holds more than texts, such as pictures, which results do not store as they were.
+    """
+
+    forms: tuple[str, ...]
+    asked: tuple[str, ...] | None
+
+
+def message_fingerprint(text: str) -> str:
+    """The fingerprint of a message of a request: that of its text, short, because a request has many."""
+    return text_fingerprint(text)[:16]
+
+
+def request_fingerprints(request: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The fingerprints of the texts of a request's messages; of a very long request the first and last ones."""
+    parts = [request[key] for key in _TOLD if request.get(key) is not None]
+    texts = []
+    for message in [m for part in parts for m in (part if isinstance(part, list) else [part])]:
+        content = message.get("content", message.get("output")) if isinstance(message, Mapping) else message
+        if content is not None and not _is_text(content):
+            return None
+        texts.append(_text(content))
+    found = [message_fingerprint(text) for text in texts if text.strip()]
+    if len(found) > _FIRST_MESSAGES + _LAST_MESSAGES:
+        found = [*found[:_FIRST_MESSAGES], *found[-_LAST_MESSAGES:]]
+    return tuple(found)
+
+
+def _is_text(content: Any) -> bool:
+    if isinstance(content, list):
+        return all(isinstance(part, Mapping) and isinstance(part.get("text"), str) for part in content)
+    return isinstance(content, str)
 
 
 def replies_in(answer: Mapping[str, Any]) -> list[ModelReply]:

@@ -18,10 +18,12 @@ ENTRY = (
     "rules.scoring",
     "rules.solutions",
     "scripts",
+    "search.attacker",
     "search.outcome",
     "search.reward_search",
     "smells.hints",
     "surroundings",
+    "thresholds",
     "trial",
 )
 """Modules that other packages may import."""

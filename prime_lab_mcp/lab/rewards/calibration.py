@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
-from prime_lab_mcp.lab.datasets.task_golds import TaskGold, gold_candidates, message_text, other_candidates, prompt_of
+from prime_lab_mcp.lab.datasets.task_golds import (
+    SampleGolds,
+    TaskGold,
+    gold_candidates,
+    message_text,
+    other_candidates,
+    prompt_of,
+    reads_field,
+)
 from prime_lab_mcp.lab.rewards.probes.answer_formats import (
     BARE,
     AnswerWrapper,
@@ -15,7 +24,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import (
 )
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, assistant_message
 from prime_lab_mcp.lab.rewards.probes.programs import output_markers
-from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
+from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, spread_over_answers
 from prime_lab_mcp.lab.rewards.reward_source import rewarded_words
 from prime_lab_mcp.lab.rewards.scorer import Scorer
 from prime_lab_mcp.lab.worker.description import Row
@@ -102,7 +111,7 @@ async def _calibrate(
         if best is not None and (best.mean or 0) > _EPSILON:
             break
     if best is None or (best.mean is not None and best.mean <= _EPSILON):
-        hidden = await _hidden_gold(scorer, rows, requested, wrappers, marks, listed, tasks)
+        hidden = await _hidden_gold(scorer, rows, source, requested, wrappers, marks, listed, tasks)
         best = hidden or best
     return best
 
@@ -113,6 +122,7 @@ _HIDDEN_TASKS = 4
 async def _hidden_gold(
     scorer: Scorer,
     rows: Sequence[Row],
+    source: str,
     requested: Sequence[AnswerWrapper],
     wrappers: Sequence[AnswerWrapper],
     marks: tuple[str, ...],
@@ -121,25 +131,43 @@ async def _hidden_gold(
 ) -> Calibration | None:
     """The style of a field that no name marks as an answer, if its own values are paid and those of other tasks are
     not; None where there is no such field.
+
+    A tolerance may accept the numbers of other tasks as well. Where the reward reads the field, it is enough that
+    numbers far from all of them are not paid.
     """
     few = [*dict.fromkeys([*requested, *wrappers[:3]])][:_HIDDEN_TASKS]
-    for golds in other_candidates(rows):
+    for golds in other_candidates(rows, source):
         sample = spread_over_answers(golds, min(tasks, _HIDDEN_TASKS), 0)
         if len(sample) < 2 or scorer.gave_up:
             continue
-        styles = [AnswerStyle(golds, 0, wrapper, marks, listed) for wrapper in few]
+        forms = range(_widest(sample) if golds.format == "multi_answer" else 1)
+        styles = [AnswerStyle(golds, form, wrapper, marks, listed) for wrapper in few for form in forms]
         candidate = await _best(scorer, styles, sample, lambda style: style.wrapper in requested)
         if candidate is None or (candidate.mean or 0) <= _EPSILON:
             continue
-        turned = [*sample[1:], sample[0]]
-        swapped = [
-            Case(f"swap/{gold.row}", gold.row, assistant_message(candidate.style.render(other)))
-            for gold, other in zip(sample, turned, strict=True)
-        ]
-        others = [s.reward or 0.0 for s in await scorer.score(swapped)]
-        if (candidate.mean or 0) > sum(others) / len(others) + _HIDDEN_MARGIN * (candidate.mean or 0):
+        others = [candidate.style.render(other) for other in (*sample[1:], sample[0])]
+        if await _pays_less(scorer, candidate, sample, others):
             return candidate
+        if golds.format == "numeric" and reads_field(source, golds.place):
+            far = [candidate.style.wrapper.wrap(_far_number(golds, n)) for n in range(len(sample))]
+            if await _pays_less(scorer, candidate, sample, far):
+                return candidate
     return None
+
+
+async def _pays_less(scorer: Scorer, candidate: Calibration, sample: Sequence[TaskGold], texts: Sequence[str]) -> bool:
+    """Whether these completions, one for each task of the sample, earn clearly less than the tasks' own values."""
+    cases = [Case(f"swap/{gold.row}", gold.row, assistant_message(t)) for gold, t in zip(sample, texts, strict=True)]
+    earned = [s.reward or 0.0 for s in await scorer.score(cases)]
+    mean = candidate.mean or 0.0
+    return mean > sum(earned) / len(earned) + _HIDDEN_MARGIN * mean
+
+
+def _far_number(golds: SampleGolds, number: int) -> str:
+    """A number far above or below every value of the sample, in turn."""
+    sizes = [abs(found) for gold in golds.golds if (found := as_number(gold.forms[0])) is not None]
+    far = int(max(sizes, default=Decimal(0))) * 1_000 + 98_765
+    return str(far if number % 2 else -far)
 
 
 _HIDDEN_MARGIN = 0.5

@@ -20,7 +20,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import escape, quote, redact
-from prime_lab_mcp.lab.datasets import golds as gold_values
+from prime_lab_mcp.lab.datasets import golds as gold_answers
 from prime_lab_mcp.lab.rewards.observations import Expected, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe, assistant_message
 from prime_lab_mcp.lab.rewards.probes.families import Family, label_of
@@ -54,14 +54,14 @@ class SuppliedCase:
 def read_cases(path: Path) -> list[Any]:
     """Read the JSON list of a cases file. Raises BadInput for a file that is missing or holds no list."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(
             f"{quote(path.name)} is no JSON file of cases: {quote(error)}", fix=_FIX, code="bad-cases"
         ) from error
-    if not isinstance(found, list):
+    if not isinstance(document, list):
         raise BadInput(f"{quote(path.name)} holds no list", fix=_FIX, code="bad-cases")
-    return found
+    return document
 
 
 def parse_cases(raw: Sequence[Any]) -> list[SuppliedCase]:
@@ -92,7 +92,7 @@ def _parse(entry: Any, number: int) -> SuppliedCase:
         str(entry.get("name") or f"case {number + 1}")[:120],
         completion,
         expected,
-        None if answer is None else gold_values.gold_text(answer),
+        None if answer is None else gold_answers.gold_text(answer),
         task,
     )
 
@@ -111,9 +111,9 @@ def place_cases(
     by_answer: dict[str, int] = {}
     for row in rows:
         if row.answer is not None:
-            by_answer.setdefault(_answer_key(gold_values.gold_text(row.answer)), row.index)
+            by_answer.setdefault(_answer_key(gold_answers.gold_text(row.answer)), row.index)
     for gold in style.golds.golds if style is not None else ():
-        by_answer.setdefault(_answer_key(gold_values.gold_text(gold.raw)), gold.row)
+        by_answer.setdefault(_answer_key(gold_answers.gold_text(gold.raw)), gold.row)
     placed: list[tuple[Probe, Expected]] = []
     unmatched: list[str] = []
     for number, case in enumerate(wanted):
@@ -131,9 +131,9 @@ def place_cases(
 
 
 def _answer_key(answer: str) -> str:
-    text = gold_values.after_hash(answer) or gold_values.boxed_content(answer) or answer
-    number = gold_values.number_in(text)
-    return gold_values.canonical_number(number) if number is not None else gold_values.normalised_text(text)
+    text = gold_answers.after_hash(answer) or gold_answers.boxed_content(answer) or answer
+    number = gold_answers.number_in(text)
+    return gold_answers.canonical_number(number) if number is not None else gold_answers.normalised_text(text)
 
 
 def gsm8k_cases(style: AnswerStyle | None) -> list[SuppliedCase]:
@@ -150,26 +150,26 @@ def gsm8k_cases(style: AnswerStyle | None) -> list[SuppliedCase]:
             code="preset-does-not-fit",
         )
     gold, number = random.Random(0).choice(numeric)
-    said = gold_values.canonical_number(number)
+    final = gold_answers.canonical_number(number)
     thousand = next(((g, n) for g, n in numeric if abs(n) >= 1000 and n == n.to_integral_value()), None)
-    found = [
-        SuppliedCase("correct answer in tags", f"Step by step.\n<answer>{said}</answer>", 1.0, task=gold.row),
+    cases = [
+        SuppliedCase("correct answer in tags", f"Step by step.\n<answer>{final}</answer>", 1.0, task=gold.row),
         SuppliedCase(
             "wrong answer in tags",
-            f"Step by step.\n<answer>{gold_values.canonical_number(number + 1)}</answer>",
+            f"Step by step.\n<answer>{gold_answers.canonical_number(number + 1)}</answer>",
             0.0,
             task=gold.row,
         ),
-        SuppliedCase("correct answer, no tags", f"The answer is {said}", 0.0, task=gold.row),
+        SuppliedCase("correct answer, no tags", f"The answer is {final}", 0.0, task=gold.row),
     ]
     if thousand is not None:
-        found.append(
+        cases.append(
             SuppliedCase("thousands comma", f"<answer>{int(thousand[1]):,}</answer>", 1.0, task=thousand[0].row)
         )
-    found.append(
-        SuppliedCase("trailing text after the tag", f"<answer>{said}</answer> That is all.", 1.0, task=gold.row)
+    cases.append(
+        SuppliedCase("trailing text after the tag", f"<answer>{final}</answer> That is all.", 1.0, task=gold.row)
     )
-    return found
+    return cases
 
 
 LAST_TRIAL = "last"
@@ -198,20 +198,20 @@ class TrialFolder:
     def cases(self) -> list[Any]:
         """The failing cases of the latest trial that had failing cases. Raises BadInput where none are stored."""
         try:
-            found = json.loads(self.failing.read_text(encoding="utf-8"))
+            recorded = json.loads(self.failing.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            found = None
-        if not isinstance(found, list):
+            recorded = None
+        if not isinstance(recorded, list):
             raise BadInput(
                 "no failing cases are kept of this environment",
                 fix="Call test_reward without cases_file first.",
                 code="bad-cases",
                 next=(Next("test_reward", "finds failing cases", {"environment": self.environment}),),
             )
-        return found
+        return recorded
 
     def write_table(self, trial: Trial) -> None:
-        lines = (json.dumps(_line(shot)) for shot in trial.everything)
+        lines = (json.dumps(_line(scored_probe)) for scored_probe in trial.everything)
         self._write(self.table, "".join(f"{line}\n" for line in lines))
 
     def write_failing(self, cases: Sequence[Mapping[str, Any]]) -> None:
@@ -226,13 +226,18 @@ class TrialFolder:
         os.replace(name, path)
 
 
-def case_of(shot: ScoredProbe, expected: Expected | None = None) -> dict[str, Any]:
+def case_of(scored_probe: ScoredProbe, expected: Expected | None = None) -> dict[str, Any]:
     """A scored completion as a case for test_reward. By default a right completion is expected to earn `high`, any
     other `low`.
     """
     if expected is None:
-        expected = "high" if shot.probe.kind in _RIGHT else "low"
-    return {"name": shot.probe.label, "task": shot.probe.row, "completion": _completion(shot), "expected": expected}
+        expected = "high" if scored_probe.probe.kind in _RIGHT else "low"
+    return {
+        "name": scored_probe.probe.label,
+        "task": scored_probe.probe.row,
+        "completion": _completion(scored_probe),
+        "expected": expected,
+    }
 
 
 def fits_in_report(case: Mapping[str, Any]) -> bool:
@@ -243,23 +248,23 @@ def fits_in_report(case: Mapping[str, Any]) -> bool:
 
 def cases_behind(findings: Iterable[Finding], trial: Trial) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
     """The distinct rows of findings that show a scored completion, in order, each with its case."""
-    expected = {id(s.shot.probe): s.expected for s in trial.supplied}
+    expected = {id(s.scored_probe.probe): s.expected for s in trial.supplied}
     rows = [row for finding in findings for row in finding.rows if isinstance(row, CaseRow)]
     first: dict[tuple[Any, ...], CaseRow] = {}
     for row in rows:
         first.setdefault((row["case"], row["task"], row["completion"]), row)
-    return [(row, case_of(row.shot, expected.get(id(row.shot.probe)))) for row in first.values()]
+    return [(row, case_of(row.scored_probe, expected.get(id(row.scored_probe.probe)))) for row in first.values()]
 
 
-def _completion(shot: ScoredProbe) -> Any:
-    messages = shot.probe.messages
-    text = shot.probe.completion
+def _completion(scored_probe: ScoredProbe) -> Any:
+    messages = scored_probe.probe.messages
+    text = scored_probe.probe.completion
     return text if messages == assistant_message(text) else [dict(m) for m in messages]
 
 
-def _line(shot: ScoredProbe) -> dict[str, Any]:
-    line = {**case_of(shot), "kind": shot.probe.kind, "reward": shot.reward}
-    line["components"] = {name: part.score for name, part in shot.scored.components.items()}
-    if shot.scored.problems:
-        line["problems"] = [str(problem) for problem in shot.scored.problems]
+def _line(scored_probe: ScoredProbe) -> dict[str, Any]:
+    line = {**case_of(scored_probe), "kind": scored_probe.probe.kind, "reward": scored_probe.reward}
+    line["components"] = {name: part.score for name, part in scored_probe.scored.components.items()}
+    if scored_probe.scored.problems:
+        line["problems"] = [str(problem) for problem in scored_probe.scored.problems]
     return line

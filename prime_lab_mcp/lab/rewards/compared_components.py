@@ -41,10 +41,10 @@ class ComparedComponent:
     highest: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"name": quote(self.name, 80)[1:-1], "verdict": self.verdict}
+        data: dict[str, Any] = {"name": quote(self.name, 80)[1:-1], "verdict": self.verdict}
         if self.there != self.name:
-            shown["there"] = quote(self.there, 80)[1:-1]
-        return shown | {
+            data["there"] = quote(self.there, 80)[1:-1]
+        return data | {
             "weight": self.weight,
             "other_weight": self.other_weight,
             "completions": self.completions,
@@ -61,10 +61,10 @@ def compare_components(
     ours, theirs = _weights(here), _weights(there)
     matched = _matched(pairs, ours, theirs)
     usual = usual_ratio([(ours[h], theirs[t]) for h, t in matched])
-    found = [_compared(pairs, h, t, ours[h], theirs[t], usual) for h, t in matched]
-    found += [_alone(pairs, n, w, "only-here") for n, w in ours.items() if n not in {h for h, _ in matched}]
-    found += [_alone(pairs, n, w, "only-there") for n, w in theirs.items() if n not in {t for _, t in matched}]
-    return tuple(found)
+    components = [_compared(pairs, h, t, ours[h], theirs[t], usual) for h, t in matched]
+    components += [_alone(pairs, n, w, "only-here") for n, w in ours.items() if n not in {h for h, _ in matched}]
+    components += [_alone(pairs, n, w, "only-there") for n, w in theirs.items() if n not in {t for _, t in matched}]
+    return tuple(components)
 
 
 def usual_ratio(weights: Sequence[tuple[float, float]]) -> float | None:
@@ -86,16 +86,16 @@ def _matched(
     pairs: Sequence[tuple[Scores, Scores]], ours: Mapping[str, float], theirs: Mapping[str, float]
 ) -> list[tuple[str, str]]:
     """Names of the same component on both sides: by name, then by equal scores of which some are not zero."""
-    found = [(name, name) for name in ours if name in theirs]
-    taken = {name for name, _ in found}
+    matches = [(name, name) for name in ours if name in theirs]
+    taken = {name for name, _ in matches}
     for name in (n for n in ours if n not in theirs):
         scores = _scores(pairs, name, 0)
         for other in (n for n in theirs if n not in ours and n not in taken):
             if _agree(scores, _scores(pairs, other, 1)):
-                found.append((name, other))
+                matches.append((name, other))
                 taken.add(other)
                 break
-    return found
+    return matches
 
 
 def _scores(pairs: Sequence[tuple[Scores, Scores]], name: str, side: int) -> list[float | None]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.datasets import golds as gold_values
+from prime_lab_mcp.lab.datasets import golds as gold_answers
 from prime_lab_mcp.lab.datasets.task_golds import message_text, prompt_of
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.compared_components import (
@@ -39,7 +39,7 @@ TOLERANCE = 1e-6
 """Largest difference between equal shares of the maximum: weights are sums of floats."""
 ROLLOUT_SECONDS = 60.0
 """Time for the rollouts of the other environment."""
-_SHOWN = 8
+_MOST_LISTED = 8
 _RIGHT: frozenset[Kind] = frozenset({"gold", "verbose"})
 
 
@@ -164,22 +164,22 @@ def match_tasks(rows: Sequence[Row], others: Sequence[Row]) -> MatchedTasks:
     pairs: dict[int, int] = {}
     unmatched = []
     for row in rows:
-        found = there.get(_prompt_key(row), [])
-        if len(found) > 1:
-            found = [other for other in found if _answer_key(other) == _answer_key(row)]
-        if found:
-            pairs[row.index] = found[0].index
+        candidates = there.get(_prompt_key(row), [])
+        if len(candidates) > 1:
+            candidates = [other for other in candidates if _answer_key(other) == _answer_key(row)]
+        if candidates:
+            pairs[row.index] = candidates[0].index
         else:
             unmatched.append(row)
     return MatchedTasks(pairs, tuple(unmatched))
 
 
 def _prompt_key(row: Row) -> str:
-    return gold_values.normalised_text(prompt_of(row))
+    return gold_answers.normalised_text(prompt_of(row))
 
 
 def _answer_key(row: Row) -> str:
-    return gold_values.normalised_text(gold_values.gold_text(row.answer))
+    return gold_answers.normalised_text(gold_answers.gold_text(row.answer))
 
 
 async def compare_rewards(
@@ -192,15 +192,19 @@ async def compare_rewards(
     others = await worker.rows(limit=SAMPLE)
     matched = match_tasks(rows, others.rows)
     played = await _compare_rollouts(trial, worker, matched.pairs)
-    shots = list({(s.probe.row, s.probe.completion, bool(s.probe.messages)): s for s in trial.everything}.values())
-    shots = [s for s in shots if s.probe.row in matched.pairs and not s.scored.has(ProblemCode.NOT_RUN)]
-    shots = [s for s in shots if s.probe.family is not Family.NEVER_ENDS]
+    scored_probes = list(
+        {(s.probe.row, s.probe.completion, bool(s.probe.messages)): s for s in trial.everything}.values()
+    )
+    scored_probes = [s for s in scored_probes if s.probe.row in matched.pairs and not s.scored.has(ProblemCode.NOT_RUN)]
+    scored_probes = [s for s in scored_probes if s.probe.family is not Family.NEVER_ENDS]
     if trial.interactive:
         # What a reward reads beside the messages exists in rollouts only.
-        shots = [] if played.stateful or trial.by_rollouts else shots
-    cases = [Case(s.probe.id, matched.pairs[s.probe.row], s.probe.messages) for s in shots]
+        scored_probes = [] if played.stateful or trial.by_rollouts else scored_probes
+    cases = [Case(s.probe.id, matched.pairs[s.probe.row], s.probe.messages) for s in scored_probes]
     scored = await Scorer(worker).score(cases)
-    spoken = (ComparedCompletion(s, t) for s, t in zip(shots, scored, strict=True) if not t.has(ProblemCode.NOT_RUN))
+    spoken = (
+        ComparedCompletion(s, t) for s, t in zip(scored_probes, scored, strict=True) if not t.has(ProblemCode.NOT_RUN)
+    )
     compared = (*played.compared, *spoken)
     starts = {row.index: row for row in others.rows}
     right = [c for c in compared if c.here.probe.kind in _RIGHT and _pays(c.here.reward)]
@@ -232,35 +236,35 @@ async def _compare_rollouts(trial: Trial, worker: Worker, pairs: Mapping[int, in
     """Let a model say in the other environment what it said in the rollouts of the trial."""
     ours = [p for p in (*trial.rollouts, *trial.solved.scored) if p.scored and p.row in pairs]
     if not ours:
-        return _ComparedRollouts(stateful=any(p.rolled.state for p in trial.rollouts))
-    plays = [scripts.as_play(scripts.replay_script(p.script.name, p.rolled.messages), pairs[p.row]) for p in ours]
-    found = await worker.rollout(plays, seconds=ROLLOUT_SECONDS)
+        return _ComparedRollouts(stateful=any(p.result.state for p in trial.rollouts))
+    plays = [scripts.as_play(scripts.replay_script(p.script.name, p.result.messages), pairs[p.row]) for p in ours]
+    rollouts = await worker.rollout(plays, seconds=ROLLOUT_SECONDS)
     compared, other = [], []
-    for played, there in zip(ours, found.rolled, strict=False):
+    for played, there in zip(ours, rollouts.results, strict=False):
         if there.end == "not-run":
             continue
         scored = Scored(played.script.name, there.reward, there.components, {}, there.errors, (), there.ms)
         pair = ComparedCompletion(rollout_probe(played), scored)
         compared.append(pair)
-        if _said(played.rolled.messages) != _said(there.messages):
+        if _spoken_turns(played.result.messages) != _spoken_turns(there.messages):
             other.append(pair)
-    stateful = any(r.state for r in (*(p.rolled for p in ours), *found.rolled))
-    here = {t.name for p in ours for t in p.rolled.tools}
-    tools = here ^ {t.name for r in found.rolled for t in r.tools} if compared else set()
+    stateful = any(r.state for r in (*(p.result for p in ours), *rollouts.results))
+    here = {t.name for p in ours for t in p.result.tools}
+    tools = here ^ {t.name for r in rollouts.results for t in r.tools} if compared else set()
     return _ComparedRollouts(tuple(compared), tuple(other), tuple(sorted(tools)), stateful)
 
 
-def _said(messages: Sequence[Message]) -> list[tuple[str, str]]:
+def _spoken_turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
     """The roles and texts of what a rollout's messages say beside the replies of the model."""
     return [
-        (str(m.get("role")), gold_values.normalised_text(message_text(m)))
+        (str(m.get("role")), gold_answers.normalised_text(message_text(m)))
         for m in messages
         if m.get("role") != "assistant"
     ]
 
 
 def _start(row: Row) -> list[tuple[str, str]]:
-    return [(str(m.get("role")), gold_values.normalised_text(message_text(m))) for m in row.prompt]
+    return [(str(m.get("role")), gold_answers.normalised_text(message_text(m))) for m in row.prompt]
 
 
 def different_weights(
@@ -270,7 +274,11 @@ def different_weights(
     there = {i.name: i.weight for i in others if i.kind != "metric"}
     both = [(i.name, i.weight, there[i.name]) for i in rewards if i.kind != "metric" and i.name in there]
     usual = usual_ratio([(weight, other) for _, weight, other in both])
-    return tuple(found for found in both if (found[1] or found[2]) and not same_ratio(found[1], found[2], usual))
+    return tuple(
+        component
+        for component in both
+        if (component[1] or component[2]) and not same_ratio(component[1], component[2], usual)
+    )
 
 
 def unexercised_components(compared: Sequence[ComparedCompletion], rewards: Sequence[RewardInfo]) -> tuple[str, ...]:
@@ -353,24 +361,24 @@ def _differences(comparison: RewardComparison) -> list[Finding]:
         ]
     if not different:
         return []
-    said = f"{len(different)} of {count(len(comparison.compared), 'completion')} earned another share of the maximum"
+    summary = f"{len(different)} of {count(len(comparison.compared), 'completion')} earned another share of the maximum"
     if comparison.other_maximum <= 0 < comparison.maximum:
-        said = f"{quote(comparison.name, 80)} paid none of the right answers, this environment did"
+        summary = f"{quote(comparison.name, 80)} paid none of the right answers, this environment did"
     if comparison.weights:
         name, here, there = comparison.weights[0]
-        said = f"{quote(name, 80)} weighs {here:g} here and {there:g} there beside the others; {said}"
+        summary = f"{quote(name, 80)} weighs {here:g} here and {there:g} there beside the others; {summary}"
     kinds: dict[tuple[Family, str], ComparedCompletion] = {}
     for pair in different:
         kinds.setdefault((pair.here.probe.family, pair.here.probe.variant), pair)
-    shown = [*kinds.values(), *(pair for pair in different if pair not in kinds.values())][:_SHOWN]
+    listed = [*kinds.values(), *(pair for pair in different if pair not in kinds.values())][:_MOST_LISTED]
     return [
         Finding(
             "reward-differs",
             "blocker",
-            f"{said} in {quote(comparison.name, 80)}: {_example_text(shown[0], comparison)}",
+            f"{summary} in {quote(comparison.name, 80)}: {_example_text(listed[0], comparison)}",
             "Port what decides these completions (where the answer is looked for, how it is compared, what the format "
             "pays), or keep the difference on purpose: then test_reward without same_as judges the reward alone.",
-            rows=tuple(_row(pair, comparison) for pair in shown),
+            rows=tuple(_row(pair, comparison) for pair in listed),
         )
     ]
 
@@ -387,22 +395,22 @@ def _reward_text(reward: float | None, maximum: float) -> str:
 
 def _row(pair: ComparedCompletion, comparison: RewardComparison) -> CaseRow:
     """A line of `failing_cases` with the rewards and components of both environments."""
-    shot, there = pair.here, pair.there
+    scored_probe, there = pair.here, pair.there
     row: dict[str, Any] = {
-        "case": shot.probe.label,
-        "task": shot.probe.row,
-        "completion": quote(shot.probe.completion) if shot.probe.messages else "(no reply)",
+        "case": scored_probe.probe.label,
+        "task": scored_probe.probe.row,
+        "completion": quote(scored_probe.probe.completion) if scored_probe.probe.messages else "(no reply)",
         "expected": f"as there: {_reward_text(there.reward, comparison.other_maximum)}",
-        "reward": shot.reward if shot.reward is None else round(shot.reward, 6),
+        "reward": scored_probe.reward if scored_probe.reward is None else round(scored_probe.reward, 6),
         "there": there.reward if there.reward is None else round(there.reward, 6),
-        "task_there": comparison.matched.pairs[shot.probe.row],
-        "components": {n: c.score for n, c in shot.scored.components.items()},
+        "task_there": comparison.matched.pairs[scored_probe.probe.row],
+        "components": {n: c.score for n, c in scored_probe.scored.components.items()},
         "components_there": {n: c.score for n, c in there.components.items()},
     }
-    raised = next((e for s in (shot.scored, there) for e in s.errors), None)
+    raised = next((e for s in (scored_probe.scored, there) for e in s.errors), None)
     if raised is not None:
         row["error"] = quote(f"{raised.type}: {raised.message}", 160)
-    return CaseRow(shot, row)
+    return CaseRow(scored_probe, row)
 
 
 def _missing(comparison: RewardComparison) -> list[Finding]:

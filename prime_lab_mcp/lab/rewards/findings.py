@@ -15,7 +15,7 @@ from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, run_checks, worst_first
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.rules.amounts import HALF_SHARE, CaseRow, RewardRule, gold_is_understood, mean_reward
+from prime_lab_mcp.lab.rewards.rules.amounts import CaseRow, RewardRule, gold_is_understood, mean_reward
 from prime_lab_mcp.lab.rewards.rules.answers import (
     PARTLY_RIGHT_RULES,
     constant,
@@ -31,12 +31,14 @@ from prime_lab_mcp.lab.rewards.rules.answers import (
     too_strict,
     wrong_answer_passes,
 )
-from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SIDE_ACTION_RULES
+from prime_lab_mcp.lab.rewards.rules.goldless import GOLDLESS_RULES
+from prime_lab_mcp.lab.rewards.rules.hacks import HACK_RULES, PROGRAM_RULES, SIDE_ACTION_RULES, search_holes
 from prime_lab_mcp.lab.rewards.rules.judges import JUDGE_RULES
 from prime_lab_mcp.lab.rewards.rules.rollouts import ROLLOUT_RULES
 from prime_lab_mcp.lab.rewards.rules.scoring import SCORING_RULES
-from prime_lab_mcp.lab.rewards.rules.searched import search_holes
 from prime_lab_mcp.lab.rewards.rules.solutions import SOLUTION_RULES
+from prime_lab_mcp.lab.rewards.rules.told_answers import TOLD_RULES
+from prime_lab_mcp.lab.rewards.thresholds import HALF_SHARE
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 
 
@@ -61,18 +63,18 @@ def reward_findings(trial: Trial) -> list[Finding]:
     Where the reward is constant, or varies for equal text, comparing single completions is meaningless: then only that
     finding and the findings of `_INDEPENDENT` are reported.
     """
-    found = run_checks(REWARD_RULES, trial)
+    findings = run_checks(REWARD_RULES, trial)
     if not gold_is_understood(trial):
-        found = [f for f in found if f.code in _WITHOUT_GOLD or _of_cases(f)]
-    if not trial.run and not trial.rollouts and all(f.severity != "blocker" for f in found):
-        found.append(_untested())
+        findings = [f for f in findings if f.code in _WITHOUT_GOLD or _of_cases(f)]
+    if not trial.run and not trial.rollouts and all(f.severity != "blocker" for f in findings):
+        findings.append(_untested())
     if trial.with_problem(ProblemCode.CONFINED):
         # Other blockers may follow from what was refused.
-        found = [f for f in found if f.code in _NOT_BY_CONFINEMENT or f.severity != "blocker"]
-    decisive = [f for f in found if f.code in _DECISIVE]
+        findings = [f for f in findings if f.code in _NOT_BY_CONFINEMENT or f.severity != "blocker"]
+    decisive = [f for f in findings if f.code in _DECISIVE]
     if decisive:
-        found = decisive + [f for f in found if f.code in _INDEPENDENT]
-    return worst_first(found)
+        findings = decisive + [f for f in findings if f.code in _INDEPENDENT]
+    return worst_first(findings)
 
 
 def _untested() -> Finding:
@@ -134,7 +136,7 @@ _WITHOUT_GOLD = (
 
 def _of_cases(finding: Finding) -> bool:
     """Whether a finding rests on supplied cases alone."""
-    rows = [row.shot.probe.family for row in finding.rows if isinstance(row, CaseRow)]
+    rows = [row.scored_probe.probe.family for row in finding.rows if isinstance(row, CaseRow)]
     return bool(rows) and all(family is Family.SUPPLIED for family in rows)
 
 
@@ -144,8 +146,8 @@ def sanity_checks(trial: Trial) -> list[SanityCheck]:
     golds = [s.reward for s in (*trial.golds, *trial.of(Family.GOLD)) if s.reward is not None and understood]
     wrong = trial.of(Family.WRONG, Family.MALFORMED_WRONG, Family.EMPTY) if understood else []
     wrongs = [s.reward for s in wrong if s.reward is not None and not (s.probe.near or s.probe.knowing)]
-    golds += [s.shot.reward for s in trial.supplied if s.high and s.shot.reward is not None]
-    wrongs += [s.shot.reward for s in trial.supplied if not s.high and s.shot.reward is not None]
+    golds += [s.scored_probe.reward for s in trial.supplied if s.high and s.scored_probe.reward is not None]
+    wrongs += [s.scored_probe.reward for s in trial.supplied if not s.high and s.scored_probe.reward is not None]
     half = HALF_SHARE * trial.declared
     high, low = mean_reward(golds), mean_reward(wrongs)
     beaten = None if high is None or low is None else high > low
@@ -173,6 +175,7 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     wrong_answer_passes,
     malformed_beats_wrong,
     supplied_cases,
+    *GOLDLESS_RULES,
     *HACK_RULES,
     *JUDGE_RULES,
     *PARTLY_RIGHT_RULES,
@@ -181,18 +184,19 @@ REWARD_RULES: tuple[RewardRule, ...] = (
     too_strict,
     *ROLLOUT_RULES,
     *SOLUTION_RULES,
+    *TOLD_RULES,
     search_holes,
 )
 
 
 def component_means(trial: Trial) -> list[dict[str, Any]]:
     """The weight of each component with its mean scores for right and for wrong answers."""
-    golds = [*trial.golds, *(s.shot for s in trial.supplied if s.high)]
-    wrongs = [*trial.of(Family.WRONG), *(s.shot for s in trial.supplied if not s.high)]
+    golds = [*trial.golds, *(s.scored_probe for s in trial.supplied if s.high)]
+    wrongs = [*trial.of(Family.WRONG), *(s.scored_probe for s in trial.supplied if not s.high)]
     names = dict.fromkeys([r.name for r in trial.rewards if r.kind != "metric"])
     weights = {r.name: r.weight for r in trial.rewards}
-    for shot in golds:
-        for name, part in shot.scored.components.items():
+    for scored_probe in golds:
+        for name, part in scored_probe.scored.components.items():
             names.setdefault(name)
             weights.setdefault(name, part.weight)
     return [
@@ -206,11 +210,11 @@ def component_means(trial: Trial) -> list[dict[str, Any]]:
     ]
 
 
-def _part(shots: Sequence[ScoredProbe], name: str) -> list[float]:
-    found = [s.scored.components[name].score for s in shots if name in s.scored.components]
-    return [f for f in found if f is not None]
+def _part(scored_probes: Sequence[ScoredProbe], name: str) -> list[float]:
+    scores = [s.scored.components[name].score for s in scored_probes if name in s.scored.components]
+    return [f for f in scores if f is not None]
 
 
-def _rounded(values: Sequence[float]) -> float | None:
-    found = mean_reward(values)
-    return None if found is None else round(found, 4)
+def _rounded(rewards: Sequence[float]) -> float | None:
+    mean = mean_reward(rewards)
+    return None if mean is None else round(mean, 4)

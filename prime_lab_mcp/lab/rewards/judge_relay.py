@@ -73,14 +73,14 @@ class JudgeRelay:
     def as_json(self) -> dict[str, Any]:
         """Endpoint, requests, tokens and, where a price is listed, cost, for a report."""
         usage = self.relay.usage
-        shown: dict[str, Any] = {
+        data: dict[str, Any] = {
             "endpoint": self.host,
             "requests": usage.requests,
             "tokens": usage.prompt_tokens + usage.completion_tokens,
         }
         if self.relay.cap.price is not None:
-            shown["cost"] = round(self.spent, 4)
-        return shown
+            data["cost"] = round(self.spent, 4)
+        return data
 
 
 async def judge_endpoint(lab: Lab, wanted: str) -> EndpointAccess:
@@ -104,16 +104,16 @@ async def open_judge_relay(
     from prime_lab_mcp.lab.relay.metering import RelayCap as Cap
     from prime_lab_mcp.lab.relay.proxy import Relay
 
-    found = known or await judge_endpoint(lab, wanted)
-    async with Relay(found.endpoint, found.key, Cap(tokens=MOST_TOKENS, requests=MOST_REQUESTS)).serving() as relay:
-        yield JudgeRelay(relay, found, lab.settings.allow_env)
+    access = known or await judge_endpoint(lab, wanted)
+    async with Relay(access.endpoint, access.key, Cap(tokens=MOST_TOKENS, requests=MOST_REQUESTS)).serving() as relay:
+        yield JudgeRelay(relay, access, lab.settings.allow_env)
 
 
-async def highest_price(found: EndpointAccess, judges: Iterable[JudgeInfo]) -> Price | None:
+async def highest_price(access: EndpointAccess, judges: Iterable[JudgeInfo]) -> Price | None:
     """The highest price that the endpoint lists for the judges' models; None where the endpoint lists none."""
     prices = []
     for model in dict.fromkeys(j.model for j in judges if j.model):
-        price = (await endpoints.query_endpoint(found, model, exact=False)).price
+        price = (await endpoints.query_endpoint(access, model, exact=False)).price
         prices += [price] if price is not None else []
     return max(prices, key=_question, default=None)
 
@@ -132,8 +132,8 @@ def _question(price: Price) -> float:
     return price.of(_PROMPT_TOKENS, _VERDICT_TOKENS)
 
 
-async def judge_price(lab: Lab, snapshot: Snapshot, found: EndpointAccess) -> Price | None:
+async def judge_price(lab: Lab, snapshot: Snapshot, access: EndpointAccess) -> Price | None:
     """The price of the environment's judge at an endpoint. The environment is loaded to learn the judge's model; no
     question is sent."""
     async with loading.open_environment(lab, snapshot, variables=endpoints.nowhere(lab.settings.allow_env)) as env:
-        return await highest_price(found, env.loaded.judges)
+        return await highest_price(access, env.loaded.judges)

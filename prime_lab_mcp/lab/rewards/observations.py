@@ -11,12 +11,12 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.search.outcome import SearchOutcome
 from prime_lab_mcp.lab.rewards.solutions import Solved
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, same_reward
 from prime_lab_mcp.lab.worker.description import JudgeInfo, RewardInfo
 from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored, SideEffects
 
 Expected = float | Literal["high", "low"]
-EPSILON = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,6 @@ class RepeatedScore:
     reverse: Scored
 
 
-def same_reward(left: float | None, right: float | None) -> bool:
-    """Whether two rewards are equal up to `EPSILON`, or both missing."""
-    if left is None or right is None:
-        return left is right
-    return abs(left - right) < EPSILON
-
-
 def differs_on_repeat(repeat: RepeatedScore) -> bool:
     """Whether one process gave different rewards for the same probe."""
     first, again, reverse = (s.reward for s in (repeat.first, repeat.again, repeat.reverse))
@@ -56,25 +49,25 @@ def differs_on_repeat(repeat: RepeatedScore) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ObservedSideEffects:
-    """The side effects of scoring some completions: `effects` has one entry for each of `shots`.
+    """The side effects of scoring some completions: `effects` has one entry for each of `scored_probes`.
 
     `broken` is the error of scoring them together, although each can be scored alone; then `effects` is empty.
     """
 
-    shots: tuple[ScoredProbe, ...]
+    scored_probes: tuple[ScoredProbe, ...]
     effects: tuple[SideEffects, ...]
     broken: str = ""
 
     @property
     def pairs(self) -> Iterator[tuple[ScoredProbe, SideEffects]]:
-        yield from zip(self.shots, self.effects, strict=False)
+        yield from zip(self.scored_probes, self.effects, strict=False)
 
 
 @dataclass(frozen=True, slots=True)
 class OtherProcessScore:
     """A scored completion with its score in another process, which may have another hash seed."""
 
-    shot: ScoredProbe
+    scored_probe: ScoredProbe
     there: Scored
 
 
@@ -86,7 +79,7 @@ class WitnessDifference:
     `other_task`: the task itself is another one in the witness.
     """
 
-    shot: ScoredProbe
+    scored_probe: ScoredProbe
     there: float | None
     components: tuple[str, ...] = ()
     by_clock: bool = False
@@ -111,7 +104,7 @@ class Witnessed:
 class ScoredCase:
     """A supplied case and its expected reward: a number, `high` (at least half of the maximum) or `low`."""
 
-    shot: ScoredProbe
+    scored_probe: ScoredProbe
     expected: Expected
 
     @property
@@ -128,7 +121,7 @@ class PromptedGolds:
     form: str
     mean: float
     best: float
-    shots: tuple[ScoredProbe, ...]
+    scored_probes: tuple[ScoredProbe, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +149,7 @@ class Trial:
     form_requested: bool
     golds: tuple[ScoredProbe, ...] = ()
     """The golds of the sampled tasks, in `style`."""
-    shots: tuple[ScoredProbe, ...] = ()
+    scored_probes: tuple[ScoredProbe, ...] = ()
     repeats: tuple[RepeatedScore, ...] = ()
     supplied: tuple[ScoredCase, ...] = ()
     unmatched: tuple[str, ...] = ()
@@ -176,7 +169,7 @@ class Trial:
     rollouts_broke: str = ""
     """The error that ended the process during the rollouts."""
     by_rollouts: bool = False
-    """`golds` and `shots` are rollouts, because a completion alone cannot earn the reward of a rollout."""
+    """`golds` and `scored_probes` are rollouts, because a completion alone cannot earn the reward of a rollout."""
     solved: Solved = field(default_factory=Solved)
     """Rollouts of the tasks' solutions, and of changed copies."""
     after_calls: bool = False
@@ -220,9 +213,9 @@ class Trial:
             for s in (*self.golds, *self.of(Family.GOLD), *self.of(Family.AFTER_REASONING))
             if s.reward is not None
         ]
-        right += [p.rolled.reward for p in self.solved.scored if p.rolled.reward is not None]
+        right += [p.result.reward for p in self.solved.scored if p.result.reward is not None]
         if max(right, default=0.0) <= EPSILON:  # Else a case that earns more is news about the golds.
-            right += [s.shot.reward for s in self.supplied if s.high and s.shot.reward is not None]
+            right += [s.scored_probe.reward for s in self.supplied if s.high and s.scored_probe.reward is not None]
         return max(right, default=0.0) if max(right, default=0.0) > 0 else 0.0
 
     def maximum(self, row: int) -> float:
@@ -235,10 +228,10 @@ class Trial:
     @property
     def everything(self) -> Iterator[ScoredProbe]:
         """Every distinct scored completion."""
-        found = (shot for hole in self.searched.holes for shot in hole.shots)
-        kept = (*self.golds, *self.shots, *(s.shot for s in self.supplied), *found)
-        yield from kept
-        known = {(s.probe.row, s.probe.completion) for s in kept}
+        searched = (scored_probe for hole in self.searched.holes for scored_probe in hole.scored_probes)
+        others = (*self.golds, *self.scored_probes, *(s.scored_probe for s in self.supplied), *searched)
+        yield from others
+        known = {(s.probe.row, s.probe.completion) for s in others}
         yield from (s for s in self.faults if (s.probe.row, s.probe.completion) not in known)
 
     @property
@@ -252,7 +245,7 @@ class Trial:
         return [s for s in self.everything if s.scored.judges or s.scored.has(*JUDGE_FAILED)]
 
     def of(self, *families: Family) -> list[ScoredProbe]:
-        return [s for s in self.shots if s.probe.family in families]
+        return [s for s in self.scored_probes if s.probe.family in families]
 
     def with_problem(self, *codes: ProblemCode) -> list[ScoredProbe]:
         """The completions whose scoring had one of these problems."""
@@ -260,7 +253,9 @@ class Trial:
 
     def gold(self, row: int) -> float | None:
         """The reward of a task's bare gold."""
-        return next((s.reward for s in self.shots if s.probe.row == row and s.probe.family is Family.GOLD), None)
+        return next(
+            (s.reward for s in self.scored_probes if s.probe.row == row and s.probe.family is Family.GOLD), None
+        )
 
     def wrong(self, row: int) -> float | None:
         """The highest reward of a well-formed completion of a task whose answer is clearly wrong and does not hold the
@@ -268,7 +263,7 @@ class Trial:
         """
         paid = [
             s.reward
-            for s in self.shots
+            for s in self.scored_probes
             if s.probe.row == row
             and s.probe.family is Family.WRONG
             and not (s.probe.near or s.probe.knowing)

@@ -19,28 +19,40 @@ TIMERS = "timers"
 INTERPRETER = "the state of the interpreter"
 STATE = "what earlier calls left"
 LOOKUP = "names that are looked up at run time"
+MACHINE = "the machine"
+INSTALLED = "which modules are installed"
+SAMPLING = "how a rollout was sampled"
 
 _HARMLESS = {
     "time": "asctime mktime sleep strptime struct_time tzset",
     "os": (
-        "DirEntry PathLike cpu_count devnull environ environb error fsdecode fsencode fspath getenv "
-        "linesep makedirs mkdir name path process_cpu_count putenv register_at_fork remove rename replace "
-        "sched_yield unlink unsetenv urandom"
+        "DirEntry PathLike devnull environ environb error fsdecode fsencode fspath getenv "
+        "linesep name path putenv register_at_fork sched_yield unsetenv urandom"
     ),
-    "os.path": (
-        "abspath basename commonpath commonprefix dirname isabs join normcase normpath relpath sep split splitext"
-    ),
+    "os.path": ("basename commonpath commonprefix dirname isabs join normcase normpath sep split splitext"),
     "sys": (
-        "argv byteorder exc_info executable exit float_info get_int_max_str_digits getrecursionlimit "
-        "getsizeof hexversion implementation int_info intern maxsize maxunicode modules orig_argv path "
-        "platform prefix set_int_max_str_digits setrecursionlimit stderr stdout version version_info"
+        "argv byteorder exc_info executable exit float_info getsizeof int_info intern maxsize maxunicode modules "
+        "orig_argv prefix set_int_max_str_digits setrecursionlimit stderr stdout"
     ),
     "gc": "collect disable enable",
     "socket": "error gaierror timeout",
-    "platform": "machine python_implementation python_version python_version_tuple system",
     "subprocess": "CalledProcessError CompletedProcess DEVNULL PIPE STDOUT SubprocessError TimeoutExpired",
     "multiprocessing": "TimeoutError",
-    "shutil": "Error rmtree which",
+    "shutil": "Error rmtree",
+    "signal": "ITIMER_PROF ITIMER_REAL Signals alarm setitimer signal",
+    "contextvars": "ContextVar Token",
+    "traceback": "TracebackException format_exc format_exception format_exception_only print_exc print_exception",
+    "zipfile": "BadZipFile ZIP_DEFLATED ZIP_STORED ZipInfo",
+    "tarfile": "TarError TarInfo",
+    "gzip": "compress decompress",
+    "bz2": "BZ2Compressor BZ2Decompressor compress decompress",
+    "lzma": "LZMACompressor LZMADecompressor LZMAError compress decompress",
+    "tokenize": "TokenError TokenInfo generate_tokens tokenize untokenize",
+    "sqlite3": "Connection Cursor DatabaseError IntegrityError OperationalError ProgrammingError Row Warning",
+    "uuid": "NAMESPACE_DNS NAMESPACE_URL UUID uuid3 uuid4 uuid5",
+    "ssl": "SSLError",
+    "email.utils": "formataddr getaddresses parseaddr parsedate parsedate_to_datetime",
+    "locale": "LC_ALL LC_NUMERIC atof atoi delocalize",
     "requests": "RequestException exceptions",
     "httpx": "HTTPError HTTPStatusError Limits RequestError Timeout TimeoutException",
     "aiohttp": "ClientError ClientTimeout",
@@ -60,7 +72,37 @@ _MODULES = {
     "gc": INTERPRETER,
     "resource": INTERPRETER,
     "tracemalloc": INTERPRETER,
-    "platform": INTERPRETER,
+    "platform": MACHINE,
+    "uuid": MACHINE,
+    "locale": MACHINE,
+    "signal": INTERPRETER,
+    "atexit": INTERPRETER,
+    "contextvars": INTERPRETER,
+    "traceback": INTERPRETER,
+    "sched": TIMERS,
+    "email.utils": TIMERS,
+    "http.cookiejar": TIMERS,
+    "sqlite3": FILES,
+    "zipfile": FILES,
+    "tarfile": FILES,
+    "gzip": FILES,
+    "bz2": FILES,
+    "lzma": FILES,
+    "tokenize": FILES,
+    "dbm": FILES,
+    "shelve": FILES,
+    "filecmp": FILES,
+    "zipimport": FILES,
+    "netrc": FILES,
+    "zoneinfo": FILES,
+    "ssl": NETWORK,
+    "selectors": NETWORK,
+    "openai": NETWORK,
+    "anthropic": NETWORK,
+    "marshal": LOOKUP,
+    "pydoc": LOOKUP,
+    "unittest.mock": LOOKUP,
+    "logging.config": LOOKUP,
     "sysconfig": INTERPRETER,
     "site": INTERPRETER,
     "pkgutil": INTERPRETER,
@@ -98,6 +140,50 @@ _NAMES = {
     "io.FileIO": FILES,
     "codecs.open": FILES,
     "tempfile.gettempdir": FILES,
+    "tempfile.tempdir": FILES,
+    "configparser.ConfigParser.read": FILES,
+    "asyncio.get_running_loop": TIMERS,
+    "asyncio.get_event_loop": TIMERS,
+    "logging.LogRecord": TIMERS,
+    "doctest.testfile": FILES,
+    "curses.setupterm": MACHINE,
+    "decimal.getcontext": STATE,
+    "weakref.getweakrefcount": INTERPRETER,
+    "verifiers.__file__": FILES,
+    "verifiers.__path__": FILES,
+    "xml.etree.ElementTree.parse": FILES,
+    "xml.etree.ElementTree.iterparse": FILES,
+    "numpy.load": FILES,
+    "numpy.fromfile": FILES,
+    "numpy.loadtxt": FILES,
+    "numpy.genfromtxt": FILES,
+    "numpy.memmap": FILES,
+    "logging.FileHandler": FILES,
+    "mimetypes.read_mime_types": FILES,
+    "shutil.which": MACHINE,
+    "os.cpu_count": MACHINE,
+    "os.process_cpu_count": MACHINE,
+    "multiprocessing.cpu_count": MACHINE,
+    "sys.platform": MACHINE,
+    "sys.version": MACHINE,
+    "sys.version_info": MACHINE,
+    "sys.hexversion": MACHINE,
+    "sys.implementation": MACHINE,
+    "asyncio.current_task": INTERPRETER,
+    "asyncio.all_tasks": INTERPRETER,
+    "asyncio.get_event_loop_policy": INTERPRETER,
+    "threading.main_thread": INTERPRETER,
+    "warnings.catch_warnings": INTERPRETER,
+    "types.FunctionType": LOOKUP,
+    "types.CodeType": LOOKUP,
+    "types.LambdaType": LOOKUP,
+    "pickle.load": LOOKUP,
+    "pickle.loads": LOOKUP,
+    "pickle.Unpickler": LOOKUP,
+    "sys.getrecursionlimit": STATE,
+    "sys.get_int_max_str_digits": STATE,
+    "__spec__": INTERPRETER,
+    "__loader__": INTERPRETER,
     "random.getstate": INTERPRETER,
     "random.setstate": INTERPRETER,
     "threading.enumerate": INTERPRETER,
@@ -129,7 +215,10 @@ _NAMES = {
 _OS_PROCESSES = ("fork", "exec", "spawn", "wait", "kill", "get", "system", "popen", "pidfd", "posix_spawn", "times")
 _ATTRIBUTES = {
     "iterdir": FILES, "rglob": FILES, "read_text": FILES, "read_bytes": FILES, "exists": FILES, "is_file": FILES,
-    "is_dir": FILES, "is_mount": FILES, "is_socket": FILES, "lstat": FILES,
+    "is_dir": FILES, "is_mount": FILES, "is_socket": FILES, "lstat": FILES, "stat": FILES, "open": FILES,
+    "glob": FILES, "is_symlink": FILES, "readlink": FILES, "samefile": FILES, "owner": FILES,
+    "get_coro": INTERPRETER, "get_stack": INTERPRETER, "findCaller": INTERPRETER, "isatty": INTERPRETER,
+    "loggerDict": INTERPRETER, "FileHandler": FILES, "getnode": MACHINE,
     "tb_frame": INTERPRETER, "f_back": INTERPRETER, "f_globals": INTERPRETER, "f_builtins": INTERPRETER,
     "gi_frame": INTERPRETER, "cr_frame": INTERPRETER, "cache_info": STATE,
     "__globals__": LOOKUP, "__subclasses__": LOOKUP, "__loader__": LOOKUP, "__builtins__": LOOKUP,
@@ -150,6 +239,8 @@ def outside_kind(name: str) -> str:
         module, _, last = module.rpartition(".")
     if not module or name in _MODULES or last in _HARMLESS.get(module, "").split() or last.endswith("Error"):
         return ""
+    if last.isupper() and module in ("signal", "sqlite3", "zipfile", "ssl", "gzip", "lzma"):
+        return ""
     if (module, last[:1].isupper()) in (("os", True), ("socket", True), ("subprocess", True)) and last != "Popen":
         return ""  # constants
     if module == "os" and last.startswith(_OS_PROCESSES):
@@ -164,7 +255,7 @@ class ResolvedNames:
         self._program, self._file = program, file
         self._known: dict[str, set[str]] = {}
         self._stars: list[str] = []
-        self._plain: set[str] = set()
+        self._unaliased: set[str] = set()
         self.others: dict[str, set[str]] = {}
         """What names of the package's other files stand for, by their full name."""
         self.package_paths: set[str] = set()
@@ -176,7 +267,7 @@ class ResolvedNames:
             if isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names):
                 self._stars.append(node.module or "")
             elif isinstance(node, ast.Import):
-                self._plain |= {a.name for a in node.names if not a.asname}
+                self._unaliased |= {a.name for a in node.names if not a.asname}
         pairs = [pair for node in nodes for pair in _bindings(node)]
         for _ in range(3):  # an alias of an alias of an alias
             for target, value in pairs:
@@ -188,8 +279,8 @@ class ResolvedNames:
     def exported(self) -> dict[str, set[str]]:
         """The modules that a file which imports this one gets by a name of this file."""
         imported = {n: {full} for n, full in self._program.imported[self._file.path].items() if full in _OPAQUE}
-        plain = {n: {n} for n in self._plain if n in _OPAQUE}
-        return plain | imported | {n: set(full) for n, full in self._known.items()}
+        unaliased = {n: {n} for n in self._unaliased if n in _OPAQUE}
+        return unaliased | imported | {n: set(full) for n, full in self._known.items()}
 
     def of(self, node: ast.AST, depth: int = 0) -> set[str]:
         """Every full name that an expression may stand for."""
@@ -302,10 +393,10 @@ def resolve_names(program: RewardProgram, files: Iterable[SourceFile]) -> dict[s
 
 
 def _arguments(node: ast.Call) -> Iterator[ast.AST]:
-    values = [*node.args, *(k.value for k in node.keywords)]
+    expressions = [*node.args, *(k.value for k in node.keywords)]
     direct = {"getattr", "builtins.getattr"}
     skip = isinstance(node.func, ast.Name) and node.func.id in direct
-    for value in values[1:] if skip else values:
+    for value in expressions[1:] if skip else expressions:
         yield from _members(value)
 
 
@@ -376,6 +467,6 @@ def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]
         yield target.attr, value
     elif isinstance(target, ast.Tuple | ast.List):
         exact = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-        values = value.elts if exact and isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
-        for inner, part in zip(target.elts, values, strict=True):
+        assigned = value.elts if exact and isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
+        for inner, part in zip(target.elts, assigned, strict=True):
             yield from _targets(inner, part)

@@ -52,14 +52,18 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z' -]{1,24}")
 
 
 def rewarded_words(source: str) -> tuple[str, ...]:
-    """Short strings in collections and on the left of `in`, at most 80; empty where the source does not parse."""
+    """Return the words that the reward's code may look for in a completion, at most 80.
+
+    These are the short string literals in lists, tuples, sets and keys of dicts, and on the left of `in`. Empty where
+    the source does not parse.
+    """
     tree = parse_source(source)
-    found: dict[str, None] = {}
+    words: dict[str, None] = {}
     for node in ast.walk(tree) if tree is not None else ():
         for part in _listed(node):
             if isinstance(part, ast.Constant) and isinstance(part.value, str) and _WORD.fullmatch(part.value):
-                found[part.value] = None
-    return tuple(found)[:_MOST]
+                words[part.value] = None
+    return tuple(words)[:_MOST]
 
 
 def _listed(node: ast.AST) -> Iterator[ast.expr | None]:
@@ -77,15 +81,15 @@ _ORDER_FREE = frozenset({"len", "sorted", "any", "all", "bool", "isinstance", "p
 """Functions whose result does not depend on the order of their argument."""
 _OF_IMPORT = frozenset({"random", "secrets", "uuid", "time", "datetime"})
 _PROCESS = frozenset({"getpid", "urandom"})
-_PLAIN = re.compile(r"\b(?:set|frozenset|hash|id)\(")
+_PROCESS_BOUND = re.compile(r"\b(?:set|frozenset|hash|id)\(")
 
 
 def process_dependence(source: str) -> str | None:
     """The first expression whose value may differ between processes, such as `hash()`; None where there is none."""
     tree = parse_source(source)
     if tree is None:
-        found = _PLAIN.search(source)
-        return f"{found[0]})" if found else None
+        call = _PROCESS_BOUND.search(source)
+        return f"{call[0]})" if call else None
     harmless = {id(part) for node in ast.walk(tree) for inner in _order_free(node) for part in _parts(inner)}
     for node in ast.walk(tree):
         name = _name(node.func) if isinstance(node, ast.Call) else None

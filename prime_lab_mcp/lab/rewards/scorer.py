@@ -98,15 +98,15 @@ class Scorer:
             careful = portion < 3 or self.slow
             size = _PORTIONS[min(portion, len(_PORTIONS) - 1)] if careful else len(cases)
             asked = cases[len(done) : len(done) + (1 if self.faulty or enough is not None else size)]
-            found = await self.worker.score(asked, case_timeout=self.case_timeout)
-            found = [await self._timed_again(c, s) for c, s in zip(asked, found, strict=True)]
-            self.faulty += [(c, s) for c, s in zip(asked, found, strict=True) if _costs(s)]
-            self.slow += [(c, s) for c, s in zip(asked, found, strict=True) if s.ms > VERY_SLOW_MS and not s.judges]
-            self._left_out = self._left_out or any(s.has(ProblemCode.NOT_RUN) for s in found)
-            done += found
+            results = await self.worker.score(asked, case_timeout=self.case_timeout)
+            results = [await self._timed_again(c, s) for c, s in zip(asked, results, strict=True)]
+            self.faulty += [(c, s) for c, s in zip(asked, results, strict=True) if _costs(s)]
+            self.slow += [(c, s) for c, s in zip(asked, results, strict=True) if s.ms > VERY_SLOW_MS and not s.judges]
+            self._left_out = self._left_out or any(s.has(ProblemCode.NOT_RUN) for s in results)
+            done += results
             portion += 1
-        told = CaseError("not-run", "earlier cases hung, ended their process or took too long", "")
-        return done + [Scored(case.id, None, errors=(told,), problems=NOT_RUN) for case in cases[len(done) :]]
+        error = CaseError("not-run", "earlier cases hung, ended their process or took too long", "")
+        return done + [Scored(case.id, None, errors=(error,), problems=NOT_RUN) for case in cases[len(done) :]]
 
     async def _timed_again(self, case: Case, scored: Scored) -> Scored:
         """Score a case that took too long once more with more time, and then again in the process that is set up.
@@ -162,13 +162,13 @@ async def score_stress(
     """Score `heavy` probes until one hangs. Where golds are programs, then score a program that leaves a process behind
     and one that never ends, for the task of `gold`.
     """
-    shots: list[ScoredProbe] = []
+    scored_probes: list[ScoredProbe] = []
     if not scorer.gave_up:
         heavy = [scorer.prepared(probe) for probe in heavy]
         for probe, scored in zip(heavy, await scorer.score([p.case for p in heavy], patience=1), strict=True):
-            shots.append(ScoredProbe(probe, scored))
+            scored_probes.append(ScoredProbe(probe, scored))
     if not style.programs or scorer.faulty:
-        return tuple(shots)
+        return tuple(scored_probes)
     last = (
         (Family.LEAVES_PROCESS, programs.program_that_leaves_process(style.answer_text(gold))),
         (Family.NEVER_ENDS, _ENDLESS),
@@ -177,10 +177,10 @@ async def score_stress(
         draft = Draft(family, style.wrapper.wrap(program), _VARIANTS[family])
         probe = scorer.prepared(draft.probe(f"{gold.row}/{family}", gold.row))
         (scored,) = await scorer.worker.score([probe.case], case_timeout=STRESS_SECONDS)
-        shots.append(ScoredProbe(probe, scored))
+        scored_probes.append(ScoredProbe(probe, scored))
         if _inside(scored):
             break
-    return tuple(shots)
+    return tuple(scored_probes)
 
 
 def _inside(scored: Scored) -> bool:

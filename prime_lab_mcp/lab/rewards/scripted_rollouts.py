@@ -12,22 +12,23 @@ from dataclasses import dataclass, replace
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards import scripts
-from prime_lab_mcp.lab.rewards.observations import EPSILON, Expected, ScoredCase, ScoredProbe
+from prime_lab_mcp.lab.rewards.goldless import echoes
+from prime_lab_mcp.lab.rewards.observations import Expected, ScoredCase, ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import spread_over_answers
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript, ScriptPart
 from prime_lab_mcp.lab.rewards.solutions import Change, Solved, SuppliedSolution
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.worker.description import Loaded, Row
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.scoring import Scored
+from prime_lab_mcp.lab.worker.scoring import SCORING, Scored
 
 SCRIPTED_TASKS = 2
 """Number of tasks on which every script is played."""
 DECIDING_TASKS = 8
 """Number of tasks for right, wrong and silent rollouts where rollouts decide (docs/validation.md, Reward tests)."""
 SCRIPTED_SECONDS = 20.0
-_HALF = 0.5
 _FAMILIES: dict[ScriptPart, Family] = {"gold": Family.GOLD, "wrong": Family.WRONG, "silent": Family.EMPTY}
 
 
@@ -49,7 +50,7 @@ class PlayedRollouts:
     @property
     def stateful(self) -> bool:
         """Whether a rollout left state beside its messages, which the reward may read."""
-        return any(p.rolled.state for p in self.rollouts)
+        return any(p.result.state for p in self.rollouts)
 
 
 async def play_scripts(
@@ -57,16 +58,22 @@ async def play_scripts(
 ) -> PlayedRollouts:
     """Play every script on a few tasks.
 
-    Where a completion alone earns too little, play right, wrong and silent rollouts on more tasks.
+    Where a completion alone earns too little, play right, wrong and silent rollouts on more tasks. Where one reply is
+    all that a v0 rollout has, scoring that reply says the rest, and one rollout shows whether any can begin.
     """
-    if not loaded.turns or not rows:
+    if not rows:
         return PlayedRollouts()
+    if not loaded.turns:
+        return await _play_one(worker, style, rows[0].index) if loaded.api == "v0" else PlayedRollouts()
     golds: Sequence[TaskGold] = (
         spread_over_answers(style.golds, SCRIPTED_TASKS, style.form) if style is not None else ()
     )
-    wanted: list[tuple[int, RolloutScript]] = [(g.row, s) for g in golds for s in scripts.usual_scripts(style, g)]
+    wanted: list[tuple[int, RolloutScript]] = []
+    if style is not None:
+        wanted = [(g.row, s) for g in golds for s in scripts.usual_scripts(style, g)]
     if not wanted:
-        wanted = [(row.index, s) for row in rows[:SCRIPTED_TASKS] for s in scripts.usual_scripts(None, None)]
+        tasks = echoes(rows, SCRIPTED_TASKS)
+        wanted = [(row.index, s) for row, said, other in tasks for s in scripts.goldless_scripts(said, other)]
     played = await _play(worker, wanted)
     script = _deciding_script(played.rollouts)
     if style is None or script is None:
@@ -77,74 +84,88 @@ async def play_scripts(
     return replace(played, rollouts=(*played.rollouts, *rest.rollouts), deciding_script=script)
 
 
+async def _play_one(worker: Worker, style: AnswerStyle | None, row: int) -> PlayedRollouts:
+    """One rollout of a single reply, only if it ends in an error that scoring does not show: v0 refuses some rows where
+    a rollout begins, such as those with a text in a column `task` (verifiers 0.1.14 and newer).
+    """
+    gold = None if style is None else next((g for g in style.golds.golds if g.row == row), None)
+    said = scripts.silent_script() if style is None or gold is None else scripts.gold_script(style.render(gold))
+    played = await _play(worker, [(row, said)])
+    return PlayedRollouts(
+        tuple(p for p in played.rollouts if p.failed and not all(e.where.startswith(SCORING) for e in p.result.errors))
+    )
+
+
 async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> PlayedRollouts:
     if not wanted:
         return PlayedRollouts()
     try:
-        found = await worker.rollout([scripts.as_play(script, row) for row, script in wanted], seconds=SCRIPTED_SECONDS)
+        plays = [scripts.as_play(script, row) for row, script in wanted]
+        rollouts = await worker.rollout(plays, seconds=SCRIPTED_SECONDS)
     except LabError as error:
         if error.code == "worker-timeout":  # this machine may be what is slow
             return PlayedRollouts(unavailable=error.message)
         return PlayedRollouts(broken=error.message)
-    performed = [PlayedScript(row, script, told) for (row, script), told in zip(wanted, found.rolled, strict=False)]
-    offered = any(p.rolled.tools for p in performed)
-    kept = [p for p in performed if (offered or not p.script.tools) and p.rolled.end != "not-run"]
-    return PlayedRollouts(tuple(kept), found.unavailable, found.by_design)
+    pairs = zip(wanted, rollouts.results, strict=False)
+    performed = [PlayedScript(row, script, result) for (row, script), result in pairs]
+    offered = any(p.result.tools for p in performed)
+    usable = [p for p in performed if (offered or not p.script.tools) and p.result.end != "not-run"]
+    return PlayedRollouts(tuple(usable), rollouts.unavailable, rollouts.by_design)
 
 
 def _deciding_script(performed: Sequence[PlayedScript]) -> RolloutScript | None:
     """The best paid script with the right answer, if its final reply alone earns less than half as much; else None."""
     right = [p for p in performed if p.script.part == "gold" and p.scored]
-    best = max(right, key=lambda p: p.rolled.reward or 0.0, default=None)
-    if best is None or (best.rolled.reward or 0.0) <= EPSILON:
+    best = max(right, key=lambda p: p.result.reward or 0.0, default=None)
+    if best is None or (best.result.reward or 0.0) <= EPSILON:
         return None
-    plain = [p.rolled.alone for p in right if not p.script.tools and p.rolled.alone is not None]
-    spoken = max(plain, default=0.0)
-    return best.script if spoken < _HALF * (best.rolled.reward or 0.0) else None
+    rewards = [p.result.alone for p in right if not p.script.tools and p.result.alone is not None]
+    spoken = max(rewards, default=0.0)
+    return best.script if spoken < HALF_SHARE * (best.result.reward or 0.0) else None
 
 
 def _deciding(style: AnswerStyle, gold: TaskGold, script: RolloutScript) -> list[RolloutScript]:
-    said, text, wrong = style.answer_text(gold), style.render(gold), scripts.wrong_answer_to(style, gold)
+    answer, text, wrong = style.answer_text(gold), style.render(gold), scripts.wrong_answer_to(style, gold)
     if not script.tools:
         return [scripts.gold_script(text), scripts.wrong_script(style.wrapper.wrap(wrong)), scripts.silent_script()]
     right = {s.delivery: s for s in scripts.usual_scripts(style, gold) if s.part == "gold"}
-    answered = [right.get(script.delivery, scripts.tool_script("gold", said, text))]
+    answered = [right.get(script.delivery, scripts.tool_script("gold", answer, text))]
     return [*answered, scripts.tool_script("wrong", wrong, style.wrapper.wrap(wrong)), scripts.silent_script()]
 
 
 def rollout_probes(played: PlayedRollouts) -> tuple[tuple[ScoredProbe, ...], tuple[ScoredProbe, ...]]:
     """The rollouts that decide, as scored probes: first those with the gold, then all of them."""
     assert played.deciding_script is not None
-    found = []
+    probes = []
     for p in played.rollouts:
         family = _FAMILIES.get(p.script.part)
-        other_way = family is Family.GOLD and p.script.delivery is not played.deciding_script.delivery
-        if family is not None and not other_way and p.scored:
-            found.append(_shot(p, family, f"rollout: {p.script.name}"))
-    return tuple(s for s in found if s.probe.family is Family.GOLD), tuple(found)
+        other_delivery = family is Family.GOLD and p.script.delivery is not played.deciding_script.delivery
+        if family is not None and not other_delivery and p.scored:
+            probes.append(_scored_probe(p, family, f"rollout: {p.script.name}"))
+    return tuple(s for s in probes if s.probe.family is Family.GOLD), tuple(probes)
 
 
-def _shot(performed: PlayedScript, family: Family, label: str) -> ScoredProbe:
-    rolled = performed.rolled
-    messages = tuple(rolled.messages)
+def _scored_probe(performed: PlayedScript, family: Family, label: str) -> ScoredProbe:
+    result = performed.result
+    messages = tuple(result.messages)
     probe = Probe(f"rollout/{performed.row}", family, label, performed.row, messages, variant=performed.script.name)
-    return ScoredProbe(probe, Scored(probe.id, rolled.reward, rolled.components, {}, rolled.errors, (), rolled.ms))
+    return ScoredProbe(probe, Scored(probe.id, result.reward, result.components, {}, result.errors, (), result.ms))
 
 
 def rollout_probe(performed: PlayedScript) -> ScoredProbe:
     """A rollout as a scored probe, of the family of its script's part."""
     family = _FAMILIES.get(performed.script.part, Family.SUPPLIED)
-    return _shot(performed, family, f"rollout: {performed.script.name}")
+    return _scored_probe(performed, family, f"rollout: {performed.script.name}")
 
 
 def supplied_solutions(probes: Sequence[tuple[Probe, Expected]]) -> list[SuppliedSolution]:
     """The caller's cases with tool calls that are expected to earn much, one for each task."""
-    found: dict[int, SuppliedSolution] = {}
+    solutions: dict[int, SuppliedSolution] = {}
     for probe, expected in probes:
-        high = expected == "high" or (isinstance(expected, int | float) and expected >= _HALF)
+        high = expected == "high" or (isinstance(expected, int | float) and expected >= HALF_SHARE)
         if high and _calls_tools(probe):
-            found.setdefault(probe.row, SuppliedSolution(probe.row, probe.messages))
-    return list(found.values())
+            solutions.setdefault(probe.row, SuppliedSolution(probe.row, probe.messages))
+    return list(solutions.values())
 
 
 def _calls_tools(probe: Probe) -> bool:
@@ -153,14 +174,14 @@ def _calls_tools(probe: Probe) -> bool:
 
 def solution_probes(solved: Solved, played: PlayedRollouts) -> tuple[tuple[ScoredProbe, ...], tuple[ScoredProbe, ...]]:
     """The rollouts of solutions as scored golds, and with them the wrong and silent rollouts as scored probes."""
-    golds = tuple(_shot(p, Family.GOLD, f"rollout: {p.script.name}") for p in solved.scored)
+    golds = tuple(_scored_probe(p, Family.GOLD, f"rollout: {p.script.name}") for p in solved.scored)
     others = [
-        _shot(p, family, f"rollout: {p.script.name}")
+        _scored_probe(p, family, f"rollout: {p.script.name}")
         for p in played.rollouts
         if p.scored and (family := _FAMILIES.get(p.script.part)) not in (None, Family.GOLD)
     ]
     silent = [
-        _shot(p, Family.EMPTY, f"rollout: {p.script.name}")
+        _scored_probe(p, Family.EMPTY, f"rollout: {p.script.name}")
         for change, p in solved.changed
         if change is Change.NOOP and p.scored
     ]
@@ -169,7 +190,7 @@ def solution_probes(solved: Solved, played: PlayedRollouts) -> tuple[tuple[Score
 
 async def replay_calls(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[ScoredCase, ...]:
     """Play the supplied cases that call tools through rollouts, with the environment's own tools."""
-    chosen = [s for s in supplied if _calls_tools(s.shot.probe)]
+    chosen = [s for s in supplied if _calls_tools(s.scored_probe.probe)]
     replayed = dict(zip(map(id, chosen), await replay_cases(worker, chosen), strict=True)) if chosen else {}
     return tuple(replayed.get(id(s), s) for s in supplied)
 
@@ -179,11 +200,14 @@ async def replay_cases(worker: Worker, supplied: Sequence[ScoredCase]) -> tuple[
 
     A case whose rollout does not end keeps its earlier score.
     """
-    wanted = [(s.shot.probe.row, scripts.replay_script(s.shot.probe.label, s.shot.probe.messages)) for s in supplied]
+    wanted = [
+        (s.scored_probe.probe.row, scripts.replay_script(s.scored_probe.probe.label, s.scored_probe.probe.messages))
+        for s in supplied
+    ]
     played = await _play(worker, wanted)
     if len(played.rollouts) != len(supplied):
         return tuple(supplied)
     return tuple(
-        ScoredCase(_shot(p, Family.SUPPLIED, s.shot.probe.label), s.expected) if p.scored else s
+        ScoredCase(_scored_probe(p, Family.SUPPLIED, s.scored_probe.probe.label), s.expected) if p.scored else s
         for p, s in zip(played.rollouts, supplied, strict=True)
     )

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import clearly_wrong_answer
-from prime_lab_mcp.lab.worker.whole_rollouts import Play, Rolled
+from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
 
-ScriptPart = Literal["gold", "wrong", "taken-back", "late", "faulty", "silent", "supplied"]
+ScriptPart = Literal["gold", "wrong", "taken-back", "late", "faulty", "silent", "echo", "other-echo", "supplied"]
 
 
 class Delivery(StrEnum):
@@ -57,43 +57,55 @@ class PlayedScript:
 
     row: int
     script: RolloutScript
-    rolled: Rolled
+    result: RolloutResult
 
     @property
     def scored(self) -> bool:
         """Whether the rollout ended and has a reward."""
-        return self.rolled.end == "ended" and self.rolled.ok and self.rolled.reward is not None
+        return self.result.end == "ended" and self.result.ok and self.result.reward is not None
 
     @property
     def failed(self) -> bool:
-        return self.rolled.end != "not-run" and bool(self.rolled.errors) and not self.rolled.ok
+        return self.result.end != "not-run" and bool(self.result.errors) and not self.result.ok
 
 
-def as_play(script: RolloutScript, row: int) -> Play:
-    return Play(row, script.data)
+def as_play(script: RolloutScript, row: int) -> RequestedRollout:
+    return RequestedRollout(row, script.data)
 
 
-def usual_scripts(style: AnswerStyle | None, gold: TaskGold | None) -> Iterator[RolloutScript]:
-    """The scripts for one task, the most informative first; without a gold, only scripts that give no answer."""
-    if style is not None and gold is not None:
-        said, text = style.answer_text(gold), style.render(gold)
-        wrong = wrong_answer_to(style, gold)
-        yield gold_script(text)
-        after_tools = _then({"tools": None}, text)
-        yield RolloutScript("calls every tool, then gives the right answer", "gold", after_tools, Delivery.TOOLS_FIRST)
-        yield wrong_script(style.wrapper.wrap(wrong))
-        yield RolloutScript(
-            "gives the right answer, then a wrong one", "taken-back", _then(text, style.wrapper.wrap(wrong))
-        )
-        yield RolloutScript("gives a wrong answer, then the right one", "late", _then(style.wrapper.wrap(wrong), text))
-        yield tool_script("wrong", wrong, style.wrapper.wrap(wrong))
-        yield tool_script("gold", said, text)
-    else:
-        chatter = _then({"tools": None}, CHATTER)
-        yield RolloutScript("calls every tool, then chatters", "faulty", chatter, Delivery.TOOLS_FIRST)
-    faulty = {"calls": [[_NO_TOOL, "{not json"]]}
-    yield RolloutScript("makes a faulty tool call, then chatters", "faulty", _then(faulty, CHATTER))
+def usual_scripts(style: AnswerStyle, gold: TaskGold) -> Iterator[RolloutScript]:
+    """The scripts for one task with a gold, the most informative first."""
+    answer, text = style.answer_text(gold), style.render(gold)
+    wrong = wrong_answer_to(style, gold)
+    yield gold_script(text)
+    after_tools = _then({"tools": None}, text)
+    yield RolloutScript("calls every tool, then gives the right answer", "gold", after_tools, Delivery.TOOLS_FIRST)
+    yield wrong_script(style.wrapper.wrap(wrong))
+    yield RolloutScript(
+        "gives the right answer, then a wrong one", "taken-back", _then(text, style.wrapper.wrap(wrong))
+    )
+    yield RolloutScript("gives a wrong answer, then the right one", "late", _then(style.wrapper.wrap(wrong), text))
+    yield tool_script("wrong", wrong, style.wrapper.wrap(wrong))
+    yield tool_script("gold", answer, text)
+    yield faulty_script()
     yield silent_script()
+
+
+def goldless_scripts(prompt: str, other: str) -> Iterator[RolloutScript]:
+    """The scripts for one task that holds no gold. `other` is the prompt of another task; empty texts are left out."""
+    chatter = _then({"tools": None}, CHATTER)
+    yield RolloutScript("calls every tool, then chatters", "faulty", chatter, Delivery.TOOLS_FIRST)
+    yield faulty_script()
+    yield silent_script()
+    if prompt:
+        yield RolloutScript("repeats the prompt", "echo", _then(prompt))
+    if other:
+        yield RolloutScript("repeats the prompt of another task", "other-echo", _then(other))
+
+
+def faulty_script() -> RolloutScript:
+    faulty = {"calls": [[_NO_TOOL, "{not json"]]}
+    return RolloutScript("makes a faulty tool call, then chatters", "faulty", _then(faulty, CHATTER))
 
 
 def gold_script(text: str) -> RolloutScript:
@@ -110,9 +122,9 @@ def silent_script() -> RolloutScript:
 
 def tool_script(part: Literal["gold", "wrong"], answer: str, text: str) -> RolloutScript:
     """A script that passes `answer` to every tool that takes a text, and then says `text`."""
-    shown = "right" if part == "gold" else "wrong"
+    label = "right" if part == "gold" else "wrong"
     given = _then({"tools": answer}, text)
-    return RolloutScript(f"gives every tool the {shown} answer, then says it", part, given, Delivery.THROUGH_TOOLS)
+    return RolloutScript(f"gives every tool the {label} answer, then says it", part, given, Delivery.THROUGH_TOOLS)
 
 
 def replay_script(name: str, messages: Sequence[Mapping[str, Any]]) -> RolloutScript:
@@ -135,5 +147,5 @@ def _turn(message: Mapping[str, Any]) -> Any:
     if not calls:
         return str(message.get("content") or "")
     inner = [call.get("function") or call for call in calls]
-    said = [[str(c.get("name") or ""), c.get("arguments") or "{}"] for c in inner]
-    return {"calls": said, "text": message.get("content")}
+    turn_calls = [[str(c.get("name") or ""), c.get("arguments") or "{}"] for c in inner]
+    return {"calls": turn_calls, "text": message.get("content")}

@@ -23,10 +23,10 @@ from prime_lab_mcp.lab.rewards.observations import (
     WitnessDifference,
     Witnessed,
     differs_on_repeat,
-    same_reward,
 )
 from prime_lab_mcp.lab.rewards.probes.families import Family, Kind
 from prime_lab_mcp.lab.rewards.scorer import Scorer
+from prime_lab_mcp.lab.rewards.thresholds import same_reward
 from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
@@ -44,67 +44,67 @@ _TOO_LONG_MS = 3000.0
 _LONG = 4
 _TEXT = 20_000
 """Longest completion whose side effects are observed, in characters; reward-slow covers longer ones."""
-_PLAIN: frozenset[Kind] = frozenset({"gold", "verbose", "wrong", "malformed", "empty"})
+_MIXED_KINDS: frozenset[Kind] = frozenset({"gold", "verbose", "wrong", "malformed", "empty"})
 _HEAVY = frozenset({Family.BACKTRACKING, Family.MARKUP})
 """Probes made to be slow: reward-slow judges them."""
 _TIED = frozenset({Family.GOLD_LAST, Family.GOLD_FIRST})
 """Probes with two answers: their rewards reveal the order of an unordered collection."""
 
 
-def concurrent_probes(shots: Iterable[ScoredProbe]) -> tuple[list[ScoredProbe], list[ScoredProbe]]:
+def concurrent_probes(scored_probes: Iterable[ScoredProbe]) -> tuple[list[ScoredProbe], list[ScoredProbe]]:
     """The completions to score concurrently, with tasks and kinds mixed, and the slow ones to observe one by one."""
-    known = [s for s in shots if _computed(s)]
+    known = [s for s in scored_probes if _computed(s)]
     chosen: list[ScoredProbe] = []
     busy = 0.0
-    for shot in mixed_probes(known):
-        if len(chosen) < CONCURRENT_PROBES and busy + shot.scored.ms <= _BUSY_MS:
-            chosen.append(shot)
-            busy += shot.scored.ms
+    for scored_probe in mixed_probes(known):
+        if len(chosen) < CONCURRENT_PROBES and busy + scored_probe.scored.ms <= _BUSY_MS:
+            chosen.append(scored_probe)
+            busy += scored_probe.scored.ms
     taken = {id(s) for s in chosen}
     long = [s for s in known if _LONG_MS < s.scored.ms < _TOO_LONG_MS and id(s) not in taken]
     long = [s for s in long if len(s.probe.completion) <= _TEXT and s.probe.family not in _HEAVY]
     return chosen, sorted(long, key=lambda s: -s.scored.ms)[:_LONG]
 
 
-def _computed(shot: ScoredProbe) -> bool:
+def _computed(scored_probe: ScoredProbe) -> bool:
     """Whether a completion has a reward and raised no error."""
-    return shot.reward is not None and not shot.scored.errors
+    return scored_probe.reward is not None and not scored_probe.scored.errors
 
 
-def mixed_probes(shots: Sequence[ScoredProbe]) -> list[ScoredProbe]:
+def mixed_probes(scored_probes: Sequence[ScoredProbe]) -> list[ScoredProbe]:
     """The completions of ordinary kinds, alternating between tasks and, within a task, between kinds."""
     by_row: dict[int, dict[Kind, list[ScoredProbe]]] = {}
-    for shot in shots:
-        if shot.probe.kind in _PLAIN:
-            by_row.setdefault(shot.probe.row, {}).setdefault(shot.probe.kind, []).append(shot)
+    for scored_probe in scored_probes:
+        if scored_probe.probe.kind in _MIXED_KINDS:
+            by_row.setdefault(scored_probe.probe.row, {}).setdefault(scored_probe.probe.kind, []).append(scored_probe)
     tasks = [_in_turn(kinds.values()) for kinds in by_row.values()]
     return _in_turn(tasks)
 
 
 def _in_turn(lists: Iterable[Sequence[ScoredProbe]]) -> list[ScoredProbe]:
-    return [shot for group in zip_longest(*lists) for shot in group if shot is not None]
+    return [scored_probe for group in zip_longest(*lists) for scored_probe in group if scored_probe is not None]
 
 
-async def observe_side_effects(worker: Worker, shots: Iterable[ScoredProbe]) -> ObservedSideEffects | None:
+async def observe_side_effects(worker: Worker, scored_probes: Iterable[ScoredProbe]) -> ObservedSideEffects | None:
     """Observe the side effects of scoring these completions; None where none of them has a reward."""
-    short, long = concurrent_probes(shots)
+    short, long = concurrent_probes(scored_probes)
     if not short and not long:
         return None
     cases = [*((s.probe.case, True) for s in short), *((s.probe.case, False) for s in long)]
     try:
-        found = await worker.together(cases)
+        effects = await worker.measure_side_effects(cases)
     except LabError as error:
         return ObservedSideEffects(tuple(short), (), error.message)
-    return ObservedSideEffects((*short, *long), tuple(found))
+    return ObservedSideEffects((*short, *long), tuple(effects))
 
 
 async def score_in_other_process(
-    worker: Worker, shots: Sequence[ScoredProbe], repeats: Sequence[RepeatedScore], hash_seed: int | None
+    worker: Worker, scored_probes: Sequence[ScoredProbe], repeats: Sequence[RepeatedScore], hash_seed: int | None
 ) -> tuple[OtherProcessScore, ...]:
     """Score some completions again in another process; empty where rewards already vary within one process."""
     if any(differs_on_repeat(r) for r in repeats):
         return ()
-    known = [s for s in shots if _computed(s)]
+    known = [s for s in scored_probes if _computed(s)]
     tied = [s for s in known if s.probe.family in _TIED][: OTHER_PROCESS_PROBES // 3]
     chosen = [*tied, *mixed_probes(known)[: OTHER_PROCESS_PROBES - len(tied)]]
     busy = sum(s.scored.ms for s in chosen)
@@ -112,10 +112,10 @@ async def score_in_other_process(
         chosen = chosen[: max(_LONG, int(len(chosen) * 2 * _BUSY_MS / busy))]
     try:
         async with worker.elsewhere(hash_seed) as other:
-            found = await other.score([s.probe.case for s in chosen], timeout=60)
+            scores = await other.score([s.probe.case for s in chosen], timeout=60)
     except LabError:
         return ()  # The other process failed, not the reward: loading and scoring work in this process.
-    return tuple(OtherProcessScore(s, there) for s, there in zip(chosen, found, strict=True))
+    return tuple(OtherProcessScore(s, there) for s, there in zip(chosen, scores, strict=True))
 
 
 async def warm_other_process(worker: Worker) -> None:
@@ -136,9 +136,9 @@ _HARMLESS = frozenset({ProblemCode.NEEDS_CONTAINER})
 _CHANGED = (ProblemCode.TASK_CHANGED, ProblemCode.NO_SUCH_ROW)
 
 
-def witness_sample(shots: Iterable[ScoredProbe]) -> list[ScoredProbe]:
+def witness_sample(scored_probes: Iterable[ScoredProbe]) -> list[ScoredProbe]:
     """The completions to score again: right, wrong and malformed answers of several tasks, and a few hacks."""
-    known = [s for s in shots if _comparable(s)]
+    known = [s for s in scored_probes if _comparable(s)]
     ordinary = mixed_probes(known)[:ORDINARY]
     taken = {id(s) for s in ordinary}
     # Evenly spaced, because the probes of one family stand together.
@@ -146,18 +146,18 @@ def witness_sample(shots: Iterable[ScoredProbe]) -> list[ScoredProbe]:
     chosen = [*ordinary, *others[:: max(1, len(others) // HACKS)][:HACKS]]
     few: list[ScoredProbe] = []
     busy = 0.0
-    for shot in chosen:
-        busy += shot.scored.ms
+    for scored_probe in chosen:
+        busy += scored_probe.scored.ms
         if len(few) >= _FEW and busy > _WITNESS_BUSY_MS:
             break
-        few.append(shot)
+        few.append(scored_probe)
     return few
 
 
-def _comparable(shot: ScoredProbe) -> bool:
-    scored = shot.scored
-    plain = not scored.errors and not scored.judges and all(p.code in _HARMLESS for p in scored.problems)
-    return plain and scored.reward is not None and len(shot.probe.completion) <= _TEXT
+def _comparable(scored_probe: ScoredProbe) -> bool:
+    scored = scored_probe.scored
+    faultless = not scored.errors and not scored.judges and all(p.code in _HARMLESS for p in scored.problems)
+    return faultless and scored.reward is not None and len(scored_probe.probe.completion) <= _TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +171,12 @@ class ComparedScores:
 async def compare_with_witness(
     witness: Witness,
     scorer: Scorer,
-    shots: Iterable[ScoredProbe],
+    scored_probes: Iterable[ScoredProbe],
     repeats: Sequence[RepeatedScore],
     rows: Sequence[Row],
 ) -> ComparedScores:
-    """Let the witness score a sample of `shots`, and confirm differences with a fresh worker."""
-    sample = witness_sample(shots)
+    """Let the witness score a sample of `scored_probes`, and confirm differences with a fresh worker."""
+    sample = witness_sample(scored_probes)
     if not sample:
         return ComparedScores(None)
     cases = [replace(s.probe.case, company=scorer.company.get(s.probe.row, ())) for s in sample]
@@ -197,11 +197,15 @@ async def compare_with_witness(
             again = await other.score(cases, timeout=60)
     except LabError as error:
         return ComparedScores(Witnessed(trouble=f"a difference could not be confirmed: {error.message}"))
-    fresh = {id(shot): scored for shot, scored in zip(sample, again, strict=True)}
-    unsteady = tuple(OtherProcessScore(d.shot, fresh[id(d.shot)]) for d in differences if _moved(d, fresh[id(d.shot)]))
-    moved = {id(o.shot) for o in unsteady}
-    kept = tuple(d for d in differences if id(d.shot) not in moved)
-    return ComparedScores(Witnessed(len(sample) - len(silent), kept), unsteady)
+    fresh = {id(scored_probe): scored for scored_probe, scored in zip(sample, again, strict=True)}
+    unsteady = tuple(
+        OtherProcessScore(d.scored_probe, fresh[id(d.scored_probe)])
+        for d in differences
+        if _moved(d, fresh[id(d.scored_probe)])
+    )
+    moved = {id(o.scored_probe) for o in unsteady}
+    remaining = tuple(d for d in differences if id(d.scored_probe) not in moved)
+    return ComparedScores(Witnessed(len(sample) - len(silent), remaining), unsteady)
 
 
 def _unstable(repeats: Sequence[RepeatedScore]) -> frozenset[str]:
@@ -218,17 +222,17 @@ def _unstable(repeats: Sequence[RepeatedScore]) -> frozenset[str]:
 def _differences(
     sample: Sequence[ScoredProbe], testimony: Testimony, unstable: frozenset[str], rows: Mapping[int, Row]
 ) -> Iterator[WitnessDifference]:
-    for number, shot in enumerate(sample):
-        if _other_task(rows.get(shot.probe.row), testimony.tasks[number]):
-            yield WitnessDifference(shot, None, other_task=True)
+    for number, scored_probe in enumerate(sample):
+        if _other_task(rows.get(scored_probe.probe.row), testimony.tasks[number]):
+            yield WitnessDifference(scored_probe, None, other_task=True)
             continue
         scores = [scores[number] for scores in testimony.passes]
-        parts = [_different_parts(shot.scored, score, unstable) if not score.error else () for score in scores]
+        parts = [_different_parts(scored_probe.scored, score, unstable) if not score.error else () for score in scores]
         first = next((i for i, names in enumerate(parts) if names), None)
         if first is not None:
             by_clock = not parts[-1] and not scores[-1].error
             names = tuple(name for name in parts[first] if name)
-            yield WitnessDifference(shot, scores[first].reward, names, by_clock)
+            yield WitnessDifference(scored_probe, scores[first].reward, names, by_clock)
 
 
 def _different_parts(here: Scored, there: WitnessedScore, unstable: frozenset[str]) -> tuple[str, ...]:
@@ -251,7 +255,7 @@ def _moved(difference: WitnessDifference, fresh: Scored) -> bool:
     """Whether a fresh worker differs from the first scores as well."""
     if difference.other_task or fresh.has(*_CHANGED):
         return fresh.has(*_CHANGED)
-    first = difference.shot.scored
+    first = difference.scored_probe.scored
     if not same_reward(first.reward, fresh.reward):
         return True
     parts = [(part.score, fresh.components.get(name)) for name, part in first.components.items()]

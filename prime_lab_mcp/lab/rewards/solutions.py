@@ -3,14 +3,15 @@
 The environment states a solution (worker/child/solutions.py), or a case of the caller gives one as a conversation with
 tool calls. The rules about their rewards are in rules/solutions.py.
 
-Where a reward reads nothing but messages, the calls of a solution also lead to all other completions: each is scored
-after the calls and results of its task (`calls_before_answer`). So a reward that asks for a query before the answer is
-tested with every right, wrong and hacking answer, as a reward without tools is.
+Where a reward reads nothing but messages, every other completion of the task is scored after the solution's tool calls
+and their results (`calls_before_answer`). A reward that demands a query before the answer is thus tested with the same
+right, wrong and hacking answers as a reward without tools.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.rewards import scripts
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript, RolloutScript
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 from prime_lab_mcp.lab.worker.description import Loaded, Message, Row
 from prime_lab_mcp.lab.worker.host import Worker
 
@@ -25,8 +27,11 @@ SOLVED_TASKS = 12
 """Most tasks whose solution is played (docs/validation.md, Reward tests, asks for 8)."""
 CHANGED_TASKS = 2
 """Tasks on which changed copies of the solution are played."""
+KEPT_TASKS = 3
+"""Tasks on which the other tools are called before and after the solution, where there are other tools."""
 SOLVING_SECONDS = 25.0
-EPSILON = 1e-6
+_TELLING = 60
+"""Characters of a last reply from which a longer one tells no more."""
 
 
 class Change(StrEnum):
@@ -37,6 +42,7 @@ class Change(StrEnum):
     BARE_ANSWER = "bare-answer"
     """The last reply of the solution at once, without a tool call."""
     WRONG_ARGUMENT = "wrong-argument"
+    OTHER_TEXTS = "other-texts"
     TOOL_ERROR = "tool-error"
     ONE_CALL_MORE = "one-call-more"
     ANSWER_FIRST = "answer-first"
@@ -47,11 +53,13 @@ _LABELS = {
     Change.NOOP: "says nothing",
     Change.BARE_ANSWER: "gives the solution's last reply at once, without a tool call",
     Change.WRONG_ARGUMENT: "calls tools with other arguments, then gives the solution's last reply",
+    Change.OTHER_TEXTS: "calls tools with other texts, then gives the solution's last reply",
     Change.TOOL_ERROR: "makes a faulty call, then solves the task",
     Change.ONE_CALL_MORE: "solves the task with one call more",
     Change.ANSWER_FIRST: "gives the solution's last reply before the result of the first call",
     Change.PASTED_OUTPUT: "makes the calls, then repeats the last result of a tool",
 }
+_OTHER_TOOLS = "calls the tools that the solution leaves out"
 _WITHOUT_CALLS = (Change.NOOP, Change.BARE_ANSWER)
 
 
@@ -67,12 +75,14 @@ class SuppliedSolution:
 class Solved:
     """The rollouts of solutions (`played`) and of their changed copies (`changed`).
 
-    `unplayable` are messages about solutions that could not be played, `broke` the error that ended the process, and
-    `unavailable` the reason why no rollout could be run here.
+    `kept` has the rollouts of tasks that nothing was tried on before: calls of the other tools, the solution, and the
+    same calls again. `unplayable` are messages about solutions that could not be played, `broke` the error that ended
+    the process, and `unavailable` the reason why no rollout could be run here.
     """
 
     played: tuple[PlayedScript, ...] = ()
     changed: tuple[tuple[Change, PlayedScript], ...] = ()
+    kept: tuple[tuple[PlayedScript, PlayedScript, PlayedScript], ...] = ()
     supplied: bool = False
     """The caller gave the solutions, as cases."""
     unplayable: tuple[str, ...] = ()
@@ -86,20 +96,20 @@ class Solved:
     @property
     def best(self) -> float:
         """The highest reward of a solution; 0 where none has one."""
-        return max((p.rolled.reward or 0.0 for p in self.scored), default=0.0)
+        return max((p.result.reward or 0.0 for p in self.scored), default=0.0)
 
     @property
     def calls_tools(self) -> bool:
         """Whether a solution calls tools."""
-        return any(m.get("tool_calls") for p in self.scored for m in p.rolled.messages)
+        return any(m.get("tool_calls") for p in self.scored for m in p.result.messages)
 
     def rewards_of(self, change: Change) -> list[float]:
         """The rewards of the copies with this change."""
-        return [p.rolled.reward or 0.0 for c, p in self.changed if c is change and p.scored]
+        return [p.result.reward or 0.0 for c, p in self.changed if c is change and p.scored]
 
     def paid(self, row: int) -> float | None:
         """The reward of a task's solution."""
-        return next((p.rolled.reward for p in self.scored if p.row == row), None)
+        return next((p.result.reward for p in self.scored if p.row == row), None)
 
 
 async def play_solutions(
@@ -117,30 +127,67 @@ async def play_solutions(
     else:
         wanted = [(s.row, solution_script([dict(m) for m in s.messages])) for s in supplied[:SOLVED_TASKS]]
     solved = replace(await _play(worker, wanted), supplied=not loaded.solutions)
-    chosen = [p for p in solved.scored if (p.rolled.reward or 0.0) > EPSILON][:CHANGED_TASKS]
+    paid = [p for p in solved.scored if (p.result.reward or 0.0) > EPSILON]
+    # A tool that states a long answer does not do so by chance.
+    chosen = sorted(paid, key=lambda p: -min(len(last_reply(p)), _TELLING))[:CHANGED_TASKS]
     copies = [(change, p.row, changed_script(change, p)) for p in chosen for change in _changes(solved)]
-    found = await _play(worker, [(row, script) for _, row, script in copies])
-    changed = tuple(zip([change for change, _, _ in copies], found.played, strict=False))
-    return replace(solved, changed=changed, broke=solved.broke or found.broke)
+    rollouts = await _play(worker, [(row, script) for _, row, script in copies])
+    changed = tuple(zip([change for change, _, _ in copies], rollouts.played, strict=False))
+    solved = replace(solved, changed=changed, broke=solved.broke or rollouts.broke)
+    known = {row for row, _ in wanted}
+    fresh = [row.index for row in rows if row.index not in known][:KEPT_TASKS]
+    if not (loaded.solutions and fresh and _leaves_tools_out(solved)) or solved.broke:
+        return solved
+    others = RolloutScript(_OTHER_TOOLS, "faulty", {"solution": True, "change": "other-tools"})
+    around = [(row, script) for row in fresh for script in (others, solution_script(True), others)]
+    tried = (await _play(worker, around, in_order=True)).played
+    return replace(solved, kept=tuple(zip(tried[::3], tried[1::3], tried[2::3], strict=False)))
 
 
 def _changes(solved: Solved) -> Sequence[Change]:
-    return list(Change) if solved.calls_tools else _WITHOUT_CALLS
+    if not solved.calls_tools:
+        return _WITHOUT_CALLS
+    return [change for change in Change if change is not Change.OTHER_TEXTS or _mixes_arguments(solved)]
 
 
-async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]]) -> Solved:
+def _calls(solved: Solved) -> Iterator[tuple[str, Any]]:
+    """Names and arguments of the calls that solutions made."""
+    for p in solved.scored:
+        for message in p.result.messages:
+            for call in message.get("tool_calls") or ():
+                function = call.get("function") or call
+                try:
+                    yield str(function.get("name")), json.loads(function.get("arguments") or "{}")
+                except ValueError:
+                    continue
+
+
+def _mixes_arguments(solved: Solved) -> bool:
+    """Whether a call has texts beside other arguments, so that a call with other texts is a call of its own."""
+    given = [list(a.values()) for _, a in _calls(solved) if isinstance(a, dict)]
+    return any(len({isinstance(value, str) for value in values}) == 2 for values in given)
+
+
+def _leaves_tools_out(solved: Solved) -> bool:
+    called = {name for name, _ in _calls(solved)}
+    return bool(called) and any(tool.name not in called for p in solved.scored for tool in p.result.tools)
+
+
+async def _play(worker: Worker, wanted: Sequence[tuple[int, RolloutScript]], in_order: bool = False) -> Solved:
     if not wanted:
         return Solved()
     plays = [scripts.as_play(script, row) for row, script in wanted]
     try:
-        found = await worker.rollout(plays, seconds=SOLVING_SECONDS)
+        rollouts = await worker.rollout(plays, seconds=SOLVING_SECONDS, in_order=in_order)
     except LabError as error:
         if error.code == "worker-timeout":
             return Solved(unavailable=error.message)
         return Solved(broke=error.message)
-    played = [PlayedScript(row, script, rolled) for (row, script), rolled in zip(wanted, found.rolled, strict=False)]
-    unplayable = tuple(dict.fromkeys(p.rolled.unplayable for p in played if p.rolled.unplayable))
-    return Solved(tuple(played), unplayable=unplayable, unavailable=found.unavailable)
+    played = [
+        PlayedScript(row, script, result) for (row, script), result in zip(wanted, rollouts.results, strict=False)
+    ]
+    unplayable = tuple(dict.fromkeys(p.result.unplayable for p in played if p.result.unplayable))
+    return Solved(tuple(played), unplayable=unplayable, unavailable=rollouts.unavailable)
 
 
 def solution_script(solution: bool | list[dict[str, Any]]) -> RolloutScript:
@@ -161,19 +208,19 @@ def changed_script(change: Change, solved: PlayedScript) -> RolloutScript:
 
 def last_reply(solved: PlayedScript) -> str:
     """The text of a rollout's last reply."""
-    said = [m for m in solved.rolled.messages if m.get("role") == "assistant" and m.get("content")]
-    return str(said[-1]["content"]) if said else ""
+    replies = [m for m in solved.result.messages if m.get("role") == "assistant" and m.get("content")]
+    return str(replies[-1]["content"]) if replies else ""
 
 
 def calls_before_answer(solved: Solved) -> Mapping[int, tuple[Message, ...]]:
     """By task: the messages of a solution's rollout before its last reply, where the same messages earn the same
     without a rollout, so that other last replies can be scored in place of the solution's.
     """
-    found: dict[int, tuple[Message, ...]] = {}
+    calls: dict[int, tuple[Message, ...]] = {}
     for p in solved.scored:
-        messages, alone = p.rolled.messages, p.rolled.alone
-        same = alone is not None and abs(alone - (p.rolled.reward or 0.0)) < EPSILON
+        messages, alone = p.result.messages, p.result.alone
+        same = alone is not None and abs(alone - (p.result.reward or 0.0)) < EPSILON
         last = messages[-1] if messages else {}
         if same and last.get("role") == "assistant" and not last.get("tool_calls") and len(messages) > 1:
-            found[p.row] = tuple(messages[:-1])
-    return found
+            calls[p.row] = tuple(messages[:-1])
+    return calls

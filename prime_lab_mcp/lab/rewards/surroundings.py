@@ -14,13 +14,23 @@ considered code. A command-line `main` under `if __name__ == "__main__"` is not.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.rewards.kept_state import changed_state, counters, module_names
-from prime_lab_mcp.lab.rewards.outside_names import LOOKUP, STATE, ResolvedNames, outside_kind, resolve_names
+from prime_lab_mcp.lab.rewards.lasting_state import changed_state, counters, module_names
+from prime_lab_mcp.lab.rewards.outside_names import (
+    FILES,
+    INSTALLED,
+    LOOKUP,
+    SAMPLING,
+    STATE,
+    ResolvedNames,
+    outside_kind,
+    resolve_names,
+)
 from prime_lab_mcp.lab.rewards.smells.reach import RewardProgram, reached_functions
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile, imported_files
 
@@ -61,9 +71,14 @@ _MARKS = ("seccomp", "nonewprivs", "no_new_privs", "landlock")
 _OWN_STATUS = ("/proc/self/", "/proc/thread-self/")
 _STATUS = ("status", "cmdline", "environ", "attr", "syscall", "auxv")
 _PLACES = frozenset({"__file__", "__path__", "os.getcwd", "pathlib.Path.cwd", "sys.executable", "sys.prefix"})
-_OURS = ("prime_lab", "prime-lab", "_lab_worker", "vf_lab_chat", "vf_lab_loop")
+_OURS = ("prime_lab", "prime-lab", "_lab_worker", "vf_lab_chat", "vf_lab_loop", "prime_rl")
+"""Names of this server and of the trainer, which only tell who runs the code."""
 _TEXT_TESTS = frozenset({"startswith", "endswith", "find", "index", "count", "match", "search", "fullmatch"})
-_PLAIN_FILES = ("/dev/", "/tmp")
+_HARMLESS_FILES = ("/dev/", "/tmp")
+_TOKENS = frozenset(
+    {"token_ids", "prompt_ids", "completion_ids", "logprobs", "completion_logprobs", "prompt_mask", "completion_mask"}
+)
+_SAMPLED = frozenset({"model", "client", "sampling_args", "sampling", "timing", "usage", "trajectory_id"})
 _MOST = 10
 
 
@@ -85,7 +100,7 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
     """Every such place, those inside rewards first. `module` and `name` are the environment's own names."""
     program = RewardProgram(code)
     rewards = {id(at.function.node) for at in reached_functions(code)}
-    found: dict[tuple[str, str], SurroundingsRead] = {}
+    surroundings: dict[tuple[str, str], SurroundingsRead] = {}
     files = imported_files(code, module)
     tops = {file.path: module_names(file.tree) if file.tree is not None else frozenset() for file in files}
     resolved = resolve_names(program, files)
@@ -93,11 +108,11 @@ def find_surroundings(code: SourceCode, module: str, name: str = "") -> list[Sur
         names = resolved[file.path]
         for what, line, recognises in _reads(names, nodes, (module, name)):
             read = SurroundingsRead(what, file.at(line), recognises, id(owner) in rewards)
-            found.setdefault((what, read.where), read)
-        for kind, what, line in (*_outside(names, nodes, owner), *_kept(owner, nodes, tops[file.path])):
+            surroundings.setdefault((what, read.where), read)
+        for kind, what, line in (*_outside(names, nodes, owner), *_lasting_state(owner, nodes, tops[file.path])):
             read = SurroundingsRead(f"{kind} ({what})", file.at(line), False, id(owner) in rewards, kind)
-            found.setdefault((kind, read.where), read)
-    return sorted(found.values(), key=lambda r: (not r.recognises, not r.in_reward))
+            surroundings.setdefault((kind, read.where), read)
+    return sorted(surroundings.values(), key=lambda r: (not r.recognises, not r.in_reward))
 
 
 def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) -> Iterator[tuple[str, str, int]]:
@@ -105,10 +120,25 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
     safe: set[int] = set()
     for node in nodes:
         line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Try) and node.handlers:
+            yield from ((INSTALLED, module, line) for module, line in _tried_modules(node))
+        if isinstance(node, ast.Match) and any(names.of(n) & _PLACES for n in _expressions(node.subject)):
+            yield FILES, ast.unparse(node.subject)[:60], line
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("get", "pop")
+            and any(names.of(n) & _PLACES for a in node.args[:1] for n in _expressions(a))
+        ):
+            yield FILES, ast.unparse(node.args[0])[:60], line
+        if sampled := _sampling(node):
+            yield SAMPLING, sampled, line
         if isinstance(node, ast.Call):
             path = node.args[0] if node.args else None
             stated = isinstance(path, ast.Constant) and isinstance(path.value, str) and _is_path(path.value)
             if stated or any(names.is_below_package(part) for part in (*node.args[:1], node.func)):
+                safe.add(id(node.func))
+            if _stays_inside(node):
                 safe.add(id(node.func))
         if names.looks_up(node):
             yield LOOKUP, ast.unparse(node)[:60], line
@@ -125,7 +155,48 @@ def _outside(names: ResolvedNames, nodes: list[ast.AST], owner: ast.AST | None) 
         yield from ((kind, name, line) for kind, name in kinds.items())
 
 
-def _kept(owner: ast.AST | None, nodes: list[ast.AST], outer: frozenset[str]) -> Iterator[tuple[str, str, int]]:
+def _stays_inside(node: ast.Call) -> bool:
+    """Whether a call that may show the outside does not: a database in memory, an archive that is written, warnings
+    that are not recorded."""
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    if called == "catch_warnings":
+        return not any(k.arg in ("record", None) for k in node.keywords)
+    return texts[:1] == [":memory:"] if called == "connect" else called == "ZipFile" and "w" in texts[-1:]
+
+
+def _sampling(node: ast.AST) -> str:
+    """What an expression reads of how a rollout was sampled, which is another thing in training; empty for none."""
+    if isinstance(node, ast.Attribute):
+        own = isinstance(node.value, ast.Name) and node.value.id in ("trace", "state")
+        return node.attr if node.attr in _TOKENS or (own and node.attr in _SAMPLED) else ""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        own = isinstance(node.value, ast.Name) and node.value.id == "state"
+        key = str(node.slice.value)
+        return key if key in _TOKENS or (own and key in _SAMPLED) else ""
+    return ""
+
+
+def _expressions(node: ast.AST) -> list[ast.AST]:
+    return [n for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute | ast.Call)]
+
+
+def _tried_modules(node: ast.Try) -> Iterator[tuple[str, int]]:
+    """Modules of other distributions whose import may fail, so that the code knows whether they are installed."""
+    for statement in node.body:
+        if isinstance(statement, ast.Import):
+            found = [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and not statement.level:
+            found = [statement.module or ""]
+        else:
+            continue
+        tops = (name.partition(".")[0] for name in found)
+        yield from ((top, statement.lineno) for top in tops if top and top not in sys.stdlib_module_names)
+
+
+def _lasting_state(
+    owner: ast.AST | None, nodes: list[ast.AST], outer: frozenset[str]
+) -> Iterator[tuple[str, str, int]]:
     yield from ((STATE, name, line) for name, line in changed_state(owner, nodes, outer))
 
 
@@ -252,7 +323,7 @@ def _of_text(text: str, line: int, own: tuple[str, str]) -> Iterator[tuple[str, 
 
 
 def _is_path(text: str) -> bool:
-    absolute = text.startswith(("/", "~/")) and not text.startswith(("//", *_PLAIN_FILES))
+    absolute = text.startswith(("/", "~/")) and not text.startswith(("//", *_HARMLESS_FILES))
     deep = text.count("/") > 1 and not text.endswith("/")
     return absolute and deep and all(c.isalnum() or c in "/._-~" for c in text)
 
@@ -315,8 +386,11 @@ def _variable(names: ResolvedNames, node: ast.Call | ast.Subscript) -> str:
     return str(key.value) if isinstance(key, ast.Constant) else ""
 
 
-def named(reads: list[SurroundingsRead]) -> list[str]:
-    """The different things that code reads, with the first place of each."""
+def surroundings_phrases(reads: list[SurroundingsRead]) -> list[str]:
+    """Describe what the code reads of its surroundings: a phrase for each kind, with the first place in the code.
+
+    One variable, file or clock of each kind comes first, because a caller may show only the beginning of the list.
+    """
     first: dict[str, tuple[str, str]] = {}
     for read in reads:
         first.setdefault(read.kind or read.what, (read.what, read.where))
@@ -346,7 +420,7 @@ def surroundings_findings(reads: list[SurroundingsRead]) -> list[Finding]:
             Finding(
                 "reward-recognises-test",
                 "blocker",
-                f"code that training runs looks at {_listed(named(recognising))}",
+                f"code that training runs looks at {_listed(surroundings_phrases(recognising))}",
                 "Take it out: the reward may depend on the task and the completion only. If it has another purpose, a "
                 "person can waive this code (prime-lab-mcp override).",
                 recognising[0].where,
@@ -367,7 +441,7 @@ def _read(reads: list[SurroundingsRead], who: str) -> Finding:
     return Finding(
         "reward-reads-surroundings",
         "warning" if who == "the reward" else "info",
-        f"{who} reads {_listed(named(reads))}",
+        f"{who} reads {_listed(surroundings_phrases(reads))}",
         "Let the reward depend on the task and the completion; keep these reads for time limits and clients.",
         reads[0].where,
     )

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredProbe
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 
-_FULL = 0.99
-_HALF = 0.5
 MOST_LEVELS = 6
 """Most different maxima: a reward with more grades its answers, and then no grade is a maximum."""
 _SHARE = 0.05
@@ -26,25 +25,28 @@ def lower_levels(golds: Iterable[ScoredProbe]) -> dict[float, list[ScoredProbe]]
     """By reward: the golds that earned less than the best gold and more than nothing, where they may be levels."""
     paid = [(round(s.reward, 6), s) for s in golds if s.reward is not None]
     top = max((reward for reward, _ in paid), default=0.0)
-    found: dict[float, list[ScoredProbe]] = {}
-    for reward, shot in paid:
-        if EPSILON < reward < _FULL * top - EPSILON:
-            found.setdefault(reward, []).append(shot)
+    by_reward: dict[float, list[ScoredProbe]] = {}
+    for reward, scored_probe in paid:
+        if EPSILON < reward < FULL_SHARE * top - EPSILON:
+            by_reward.setdefault(reward, []).append(scored_probe)
     few = max(2.0, _SHARE * len(paid))
-    levels = {reward: shots for reward, shots in found.items() if len(shots) >= few}
-    return levels if len(found) < MOST_LEVELS else {}
+    levels = {reward: scored_probes for reward, scored_probes in by_reward.items() if len(scored_probes) >= few}
+    return levels if len(by_reward) < MOST_LEVELS else {}
 
 
-def task_maxima(golds: Sequence[ScoredProbe], shots: Iterable[ScoredProbe]) -> Mapping[int, float]:
-    """By task: the maximum of each task at a lower level. `shots` hold wrong answers to some tasks of each level."""
+def task_maxima(golds: Sequence[ScoredProbe], scored_probes: Iterable[ScoredProbe]) -> Mapping[int, float]:
+    """By task: the maximum of each task at a lower level.
+
+    `scored_probes` hold wrong answers to some tasks of each level.
+    """
     wrong: dict[int, float] = {}
-    for shot in shots:
-        probe = shot.probe
-        if probe.family is Family.WRONG and not (probe.near or probe.knowing) and shot.reward is not None:
-            wrong[probe.row] = max(shot.reward, wrong.get(probe.row, shot.reward))
-    found: dict[int, float] = {}
+    for scored_probe in scored_probes:
+        probe = scored_probe.probe
+        if probe.family is Family.WRONG and not (probe.near or probe.knowing) and scored_probe.reward is not None:
+            wrong[probe.row] = max(scored_probe.reward, wrong.get(probe.row, scored_probe.reward))
+    maxima: dict[int, float] = {}
     for reward, right in lower_levels(golds).items():
         known = [wrong[s.probe.row] for s in right if s.probe.row in wrong]
-        if known and max(known) <= _HALF * reward + EPSILON:
-            found |= {s.probe.row: reward for s in right}
-    return found
+        if known and max(known) <= HALF_SHARE * reward + EPSILON:
+            maxima |= {s.probe.row: reward for s in right}
+    return maxima

@@ -15,8 +15,8 @@ from prime_lab_mcp.lab.datasets.task_golds import TaskGold
 from prime_lab_mcp.lab.rewards import reward_source, scripted_rollouts, side_effects
 from prime_lab_mcp.lab.rewards.calibration import Calibration, calibrate
 from prime_lab_mcp.lab.rewards.cases import SuppliedCase, place_cases
+from prime_lab_mcp.lab.rewards.goldless import goldless_probes
 from prime_lab_mcp.lab.rewards.observations import (
-    EPSILON,
     Expected,
     JudgeUse,
     OtherProcessScore,
@@ -43,6 +43,7 @@ from prime_lab_mcp.lab.rewards.scorer import Scorer, is_stress, score_stress
 from prime_lab_mcp.lab.rewards.side_effects import ComparedScores, compare_with_witness
 from prime_lab_mcp.lab.rewards.solutions import Solved, calls_before_answer, play_solutions
 from prime_lab_mcp.lab.rewards.task_maximum import ASKED, lower_levels, task_maxima
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
 from prime_lab_mcp.lab.worker.description import JudgeInfo, Loaded, Row, Rows
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
@@ -85,7 +86,7 @@ def probes_worth_asking(probes: Sequence[Probe]) -> list[Probe]:
     """The probes to score with a judge: right and wrong answers of several tasks, all other kinds for one task each."""
     tasks: dict[str, list[int]] = {}
     taken: Counter[tuple[int, str]] = Counter()
-    found = []
+    chosen = []
     for probe in probes:
         if len(probe.completion) > _LONGEST:
             continue
@@ -102,21 +103,23 @@ def probes_worth_asking(probes: Sequence[Probe]) -> list[Probe]:
         taken[probe.row, probe.kind] += 1
         if probe.kind == "wrong" and taken[probe.row, "wrong"] > _WRONGS:
             continue
-        found.append(probe)
-    return found
+        chosen.append(probe)
+    return chosen
 
 
-def judge_use(loaded: Loaded, shots: Iterable[ScoredProbe], stated: str, relay: RelayCounts | None) -> JudgeUse | None:
+def judge_use(
+    loaded: Loaded, scored_probes: Iterable[ScoredProbe], stated: str, relay: RelayCounts | None
+) -> JudgeUse | None:
     """The judges that were asked, and those that are configured and were not; None where no reward asks a judge.
 
     `stated` is the text that may name a model: code and arguments.
     """
-    seen = dict.fromkeys(j for s in shots for j in s.scored.judges)
-    failed = any(s.scored.has(ProblemCode.JUDGE_UNREACHABLE) for s in shots)
-    if not seen and not loaded.judges and not failed:
+    asked = dict.fromkeys(j for s in scored_probes for j in s.scored.judges)
+    failed = any(s.scored.has(ProblemCode.JUDGE_UNREACHABLE) for s in scored_probes)
+    if not asked and not loaded.judges and not failed:
         return None
-    models = {j.model for j in seen}
-    judges = [*seen, *(j for j in loaded.judges if j.model not in models)]
+    models = {j.model for j in asked}
+    judges = [*asked, *(j for j in loaded.judges if j.model not in models)]
     if relay is not None:
         judges = [_through(j, relay) for j in judges]
     named = frozenset(j.model for j in judges if j.model and j.model in stated)
@@ -147,26 +150,27 @@ class TaskScores:
     """
 
     golds: tuple[ScoredProbe, ...] = ()
-    shots: tuple[ScoredProbe, ...] = ()
+    scored_probes: tuple[ScoredProbe, ...] = ()
     repeats: tuple[RepeatedScore, ...] = ()
     picked: tuple[TaskGold, ...] = ()
     heavy: tuple[Probe, ...] = ()
 
 
 async def score_tasks(
-    scorer: Scorer, found: Calibration, rows: Sequence[Row], *, examples: int, hacks: bool, sparing: bool
+    scorer: Scorer, calibration: Calibration, rows: Sequence[Row], *, examples: int, hacks: bool, sparing: bool
 ) -> TaskScores:
     """Score the golds of all tasks and the probes of `examples` tasks. `sparing`: each completion asks a judge."""
-    golds = await _golds(scorer, found, sparing)
-    picked = spread_over_answers(found.style.golds, examples, found.style.form)
-    probes = build_probes(found.style, picked, {row.index: row for row in rows}, hacks=hacks)
+    golds = await _golds(scorer, calibration, sparing)
+    picked = spread_over_answers(calibration.style.golds, examples, calibration.style.form)
+    probes = build_probes(calibration.style, picked, {row.index: row for row in rows}, hacks=hacks)
     heavy = [p for p in probes if is_stress(p)]
-    slow = sorted(s.ms for _, s in found.scored)[len(found.scored) // 2] > _SLOW_CASE_MS if found.scored else False
-    shots, repeats = await _probe(scorer, [p for p in probes if p not in heavy], sparing or slow)
-    shots = (*shots, *await _wrongs_of_levels(scorer, found.style, golds))
+    times = sorted(scored.ms for _, scored in calibration.scored)
+    slow = bool(times) and times[len(times) // 2] > _SLOW_CASE_MS
+    scored_probes, repeats = await _probe(scorer, [p for p in probes if p not in heavy], sparing or slow)
+    scored_probes = (*scored_probes, *await _wrongs_of_levels(scorer, calibration.style, golds))
     if not scorer.company:  # In another group, a completion may rightly earn another reward.
-        repeats = (*_seen_before(found, golds), *repeats)
-    return TaskScores(golds, shots, repeats, tuple(picked), tuple(heavy))
+        repeats = (*_repeated_golds(calibration, golds), *repeats)
+    return TaskScores(golds, scored_probes, repeats, tuple(picked), tuple(heavy))
 
 
 async def _wrongs_of_levels(
@@ -188,55 +192,64 @@ async def _wrongs_of_levels(
     return await score_probes(scorer, wrongs)
 
 
-def _seen_before(found: Calibration, golds: Sequence[ScoredProbe]) -> list[RepeatedScore]:
+def _repeated_golds(calibration: Calibration, golds: Sequence[ScoredProbe]) -> list[RepeatedScore]:
     """Repetitions of the golds that the calibration had already scored."""
-    later = {shot.probe.row: shot for shot in golds if not shot.scored.has(ProblemCode.NOT_RUN)}
-    earlier = [(later[case.row], scored) for case, scored in found.scored if case.row in later]
-    return [RepeatedScore(shot.probe, scored, shot.scored, shot.scored) for shot, scored in earlier]
+    later = {
+        scored_probe.probe.row: scored_probe
+        for scored_probe in golds
+        if not scored_probe.scored.has(ProblemCode.NOT_RUN)
+    }
+    earlier = [(later[case.row], scored) for case, scored in calibration.scored if case.row in later]
+    return [
+        RepeatedScore(scored_probe.probe, scored, scored_probe.scored, scored_probe.scored)
+        for scored_probe, scored in earlier
+    ]
 
 
-async def _golds(scorer: Scorer, found: Calibration, sparing: bool) -> tuple[ScoredProbe, ...]:
-    mean_ms = max(0.1, sum(s.ms for _, s in found.scored) / max(1, len(found.scored)))
+async def _golds(scorer: Scorer, calibration: Calibration, sparing: bool) -> tuple[ScoredProbe, ...]:
+    mean_ms = max(0.1, sum(s.ms for _, s in calibration.scored) / max(1, len(calibration.scored)))
     affordable = max(_FEW, int(_SECONDS * 1000 / mean_ms))
-    if sparing and any(s.judges for _, s in found.scored):
+    if sparing and any(s.judges for _, s in calibration.scored):
         affordable = JUDGED_GOLDS
-    golds: Sequence[TaskGold] = found.style.golds.golds
+    golds: Sequence[TaskGold] = calibration.style.golds.golds
     if len(golds) > affordable:
-        golds = spread_over_answers(found.style.golds, affordable, found.style.form)
-    return await score_probes(scorer, [gold_probe(found.style, gold) for gold in golds])
+        golds = spread_over_answers(calibration.style.golds, affordable, calibration.style.form)
+    return await score_probes(scorer, [gold_probe(calibration.style, gold) for gold in golds])
 
 
 async def _probe(
     scorer: Scorer, probes: Sequence[Probe], sparing: bool
 ) -> tuple[tuple[ScoredProbe, ...], tuple[RepeatedScore, ...]]:
-    shots = await score_probes(scorer, probes_worth_asking(probes) if sparing else probes)
-    plain = side_effects.mixed_probes(shots)
-    busy = sum(s.scored.ms for s in plain)
+    scored_probes = await score_probes(scorer, probes_worth_asking(probes) if sparing else probes)
+    mixed = side_effects.mixed_probes(scored_probes)
+    busy = sum(s.scored.ms for s in mixed)
     if busy > _REPEAT_MS:
-        plain = plain[: max(_REPEATED, int(len(plain) * _REPEAT_MS / busy))]
+        mixed = mixed[: max(_REPEATED, int(len(mixed) * _REPEAT_MS / busy))]
     if scorer.gave_up:
-        return shots, ()
+        return scored_probes, ()
     if sparing:
-        return shots, await _twice(scorer, shots)
-    again = await scorer.score([s.probe.case for s in plain])
-    reverse = (await scorer.score([s.probe.case for s in reversed(plain)]))[::-1]
-    passes = zip(plain, again, reverse, strict=True)
-    return shots, tuple(RepeatedScore(s.probe, s.scored, a, r) for s, a, r in passes if not r.has(ProblemCode.NOT_RUN))
+        return scored_probes, await _twice(scorer, scored_probes)
+    again = await scorer.score([s.probe.case for s in mixed])
+    reverse = (await scorer.score([s.probe.case for s in reversed(mixed)]))[::-1]
+    passes = zip(mixed, again, reverse, strict=True)
+    return scored_probes, tuple(
+        RepeatedScore(s.probe, s.scored, a, r) for s, a, r in passes if not r.has(ProblemCode.NOT_RUN)
+    )
 
 
-async def _twice(scorer: Scorer, shots: Sequence[ScoredProbe]) -> tuple[RepeatedScore, ...]:
+async def _twice(scorer: Scorer, scored_probes: Sequence[ScoredProbe]) -> tuple[RepeatedScore, ...]:
     """Score right and wrong completions again, and in reverse order those for which no judge was asked."""
     kinds: dict[str, list[ScoredProbe]] = {}
-    for shot in shots:
-        if shot.probe.kind in ("gold", "wrong", "cross", "verbose"):
-            kinds.setdefault(shot.probe.kind, []).append(shot)
+    for scored_probe in scored_probes:
+        if scored_probe.probe.kind in ("gold", "wrong", "cross", "verbose"):
+            kinds.setdefault(scored_probe.probe.kind, []).append(scored_probe)
     some = [s for of_kind in kinds.values() for s in of_kind[: JUDGED_REPEATS // max(1, len(kinds))]]
     again = await scorer.score([s.probe.case for s in some])
     pairs = [(s, a) for s, a in zip(some, again, strict=True) if not a.has(ProblemCode.NOT_RUN)]
-    plain = [(s, a) for s, a in pairs if not (s.scored.judges or a.judges)]
-    last = (await scorer.score([s.probe.case for s, _ in reversed(plain)]))[::-1]
+    comparable = [(s, a) for s, a in pairs if not (s.scored.judges or a.judges)]
+    last = (await scorer.score([s.probe.case for s, _ in reversed(comparable)]))[::-1]
     third = {
-        id(s): reverse for (s, _), reverse in zip(plain, last, strict=True) if not reverse.has(ProblemCode.NOT_RUN)
+        id(s): reverse for (s, _), reverse in zip(comparable, last, strict=True) if not reverse.has(ProblemCode.NOT_RUN)
     }
     return tuple(RepeatedScore(s.probe, s.scored, a, third.get(id(s), a)) for s, a in pairs)
 
@@ -250,7 +263,6 @@ async def score_probes(scorer: Scorer, probes: Sequence[Probe]) -> tuple[ScoredP
 
 GOLD_TASKS = 500
 """Most tasks whose gold is scored; a larger taskset is sampled with a seed."""
-FULL_SHARE = 0.99
 _NOTHING = "I do not know."
 _JUDGED = "a judge scores these completions"
 _PLAYED = "only whole rollouts earn this reward"
@@ -272,18 +284,19 @@ async def run_trial(
     relay: RelayCounts | None = None,
     arguments: Mapping[str, Any] | None = None,
     own_raises: frozenset[str] = frozenset(),
+    left_out: frozenset[str] = frozenset(),
 ) -> Trial:
     """Try the environment's reward on golds, probes and the caller's `cases`, and return all observations.
 
     `source` is the environment's code, which is searched for tags and listed words. `wrapper` replaces the calibration
     of the wrapper. `relay` leads to the judge, if any. `arguments` of the environment may name the judge.
-    `own_raises` are the places of `reward_source.raise_statements`.
+    `own_raises` are the places of `reward_source.raise_statements`; `left_out` are files that an installation lacks.
     """
     sparing = asks_judge(loaded) or relay is not None
     async with AsyncExitStack() as stack:
         witness: Witness | None = None
         if sample.rows and not sparing:
-            witness = await stack.enter_async_context(worker.witness(max(row.index for row in sample.rows)))
+            witness = await stack.enter_async_context(worker.witness(max(row.index for row in sample.rows), left_out))
         trial = await _observe(
             worker, loaded, sample, source, witness, examples, hacks, cases, wrapper, relay, arguments, sparing
         )
@@ -312,9 +325,9 @@ async def _observe(
     grouped = any(r.kind == "group" for r in rewards)
     if grouped:
         scorer.company = {row.index: (assistant_message(_NOTHING), assistant_message("")) for row in sample.rows}
-    found = await calibrate(scorer, sample.rows, source, wrapper, sparing)
-    sparing = sparing or (found is not None and asks_judge(loaded, (s for _, s in found.scored)))
-    style = found.style if found is not None else None
+    calibration = await calibrate(scorer, sample.rows, source, wrapper, sparing)
+    sparing = sparing or (calibration is not None and asks_judge(loaded, (s for _, s in calibration.scored)))
+    style = calibration.style if calibration is not None else None
     if style is not None and grouped:
         scorer.company = group_by_task(style)
     probes, unmatched = place_cases(cases(style), sample.rows, style)
@@ -322,14 +335,16 @@ async def _observe(
     rows: Sequence[Row] = sample.rows
     if not scorer.gave_up:
         solved = await play_solutions(worker, loaded, rows, scripted_rollouts.supplied_solutions(probes))
-    replaced = loaded.turns and not grouped and solved.best > EPSILON and not _as_good(found, solved)
+    replaced = loaded.turns and not grouped and solved.best > EPSILON and not _as_good(calibration, solved)
     if replaced:
-        found, rows = await _after_calls(scorer, solved, found, rows, source, wrapper, sparing)
-        style = found.style if found is not None and scorer.before else style
-    tried = TaskScores(golds=_first_tried(found))
-    if found is not None and found.mean is not None and (scorer.before or not replaced):
-        tried = await score_tasks(scorer, found, rows, examples=examples, hacks=hacks, sparing=sparing)
-    golds, shots, repeats = tried.golds, tried.shots, tried.repeats
+        calibration, rows = await _after_calls(scorer, solved, calibration, rows, source, wrapper, sparing)
+        style = calibration.style if calibration is not None and scorer.before else style
+    tried = TaskScores(golds=_first_tried(calibration))
+    if calibration is not None and calibration.mean is not None and (scorer.before or not replaced):
+        tried = await score_tasks(scorer, calibration, rows, examples=examples, hacks=hacks, sparing=sparing)
+    elif calibration is None and not (loaded.turns or grouped or sparing or scorer.gave_up):
+        tried = TaskScores(scored_probes=await score_probes(scorer, goldless_probes(rows, source if hacks else "")))
+    golds, scored_probes, repeats = tried.golds, tried.scored_probes, tried.repeats
     played = (
         await scripted_rollouts.play_scripts(worker, loaded, style, rows)
         if not scorer.gave_up
@@ -338,17 +353,17 @@ async def _observe(
     by_rollouts = replaced and not scorer.before
     supplied = await _supplied(scorer, probes)
     if by_rollouts:
-        golds, shots = scripted_rollouts.solution_probes(solved, played)
+        golds, scored_probes = scripted_rollouts.solution_probes(solved, played)
     elif not replaced and played.deciding_script is not None:
         by_rollouts = True
-        golds, shots = scripted_rollouts.rollout_probes(played)
+        golds, scored_probes = scripted_rollouts.rollout_probes(played)
     repeats = () if by_rollouts else repeats
     if supplied and played.stateful and (by_rollouts or not any(s.reward for s in golds)):
         supplied = await scripted_rollouts.replay_cases(worker, supplied)
         witness = None
     elif loaded.turns:
         supplied = await scripted_rollouts.replay_calls(worker, supplied)
-    known = [] if by_rollouts else [*shots, *(s.shot for s in supplied)]
+    known = [] if by_rollouts else [*scored_probes, *(s.scored_probe for s in supplied)]
     alive = bool(known) and not scorer.faulty and not sparing
     behaviour = await side_effects.observe_side_effects(worker, known) if alive else None
     other_process: tuple[OtherProcessScore, ...] = ()
@@ -360,21 +375,21 @@ async def _observe(
     if witness is not None and not sparing and not by_rollouts:
         compared = await compare_with_witness(witness, scorer, known or golds, repeats, sample.rows)
     if style is not None and tried.picked and hacks and not by_rollouts and not sparing:
-        shots = (*shots, *await score_stress(scorer, tried.heavy, style, tried.picked[0]))
-    if any(s.scored.has(ProblemCode.LEFT_PROCESSES) for s in (*golds, *shots)):
+        scored_probes = (*scored_probes, *await score_stress(scorer, tried.heavy, style, tried.picked[0]))
+    if any(s.scored.has(ProblemCode.LEFT_PROCESSES) for s in (*golds, *scored_probes)):
         await worker.close()  # The pool reuses workers, and the processes that scoring left behind would live on.
-    shown = [*golds, *shots, *(s.shot for s in supplied)]
+    scored = [*golds, *scored_probes, *(s.scored_probe for s in supplied)]
     return Trial(
-        judging=judge_use(loaded, shown, f"{source}\n{arguments}", relay),
+        judging=judge_use(loaded, scored, f"{source}\n{arguments}", relay),
         rewards=rewards,
         style=style,
-        form_requested=found is not None and found.requested,
+        form_requested=calibration is not None and calibration.requested,
         golds=golds,
-        shots=shots,
+        scored_probes=scored_probes,
         repeats=repeats,
         supplied=supplied,
         unmatched=tuple(unmatched),
-        faults=tuple(_shot(case, scored) for case, scored in (*scorer.faulty, *scorer.slow)),
+        faults=tuple(_scored_probe(case, scored) for case, scored in (*scorer.faulty, *scorer.slow)),
         side_effects=behaviour,
         other_process=(*other_process, *compared.other_process),
         witnessed=compared.witnessed,
@@ -390,21 +405,21 @@ async def _observe(
         task_class=loaded.task_class,
         gave_up=scorer.gave_up,
         tasks=sample.total,
-        renderings=found.tried if found is not None else 0,
-        prompted=_prompted(found),
-        levels=task_maxima(golds, shots),
+        renderings=calibration.tried if calibration is not None else 0,
+        prompted=_prompted(calibration),
+        levels=task_maxima(golds, scored_probes),
     )
 
 
-def _as_good(found: Calibration | None, solved: Solved) -> bool:
+def _as_good(calibration: Calibration | None, solved: Solved) -> bool:
     """Whether the bare gold earns as much as the solutions do."""
-    return found is not None and (found.mean or 0.0) >= FULL_SHARE * solved.best - EPSILON
+    return calibration is not None and (calibration.mean or 0.0) >= FULL_SHARE * solved.best - EPSILON
 
 
 async def _after_calls(
     scorer: Scorer,
     solved: Solved,
-    found: Calibration | None,
+    calibration: Calibration | None,
     rows: Sequence[Row],
     source: str,
     wrapper: AnswerWrapper | None,
@@ -419,31 +434,35 @@ async def _after_calls(
     again = await calibrate(scorer, few, source, wrapper, sparing) if few else None
     if again is None or (again.mean or 0.0) < FULL_SHARE * solved.best - EPSILON:
         scorer.before = {}
-        return found, rows
+        return calibration, rows
     return again, few
 
 
-def _prompted(found: Calibration | None) -> PromptedGolds | None:
+def _prompted(calibration: Calibration | None) -> PromptedGolds | None:
     """The golds in the prompted form, where they were tried."""
-    if found is None or found.prompted is None or found.mean is None:
+    if calibration is None or calibration.prompted is None or calibration.mean is None:
         return None
-    form = found.prompted
-    return PromptedGolds(form.wrapper.wrap("…"), form.mean, found.mean, tuple(_shot(c, s) for c, s in form.scored))
+    form = calibration.prompted
+    return PromptedGolds(
+        form.wrapper.wrap("…"), form.mean, calibration.mean, tuple(_scored_probe(c, s) for c, s in form.scored)
+    )
 
 
-def _first_tried(found: Calibration | None) -> tuple[ScoredProbe, ...]:
+def _first_tried(calibration: Calibration | None) -> tuple[ScoredProbe, ...]:
     """The scores of the calibration, as scored golds."""
-    if found is None:
+    if calibration is None:
         return ()
-    return tuple(_shot(case, scored) for case, scored in found.scored)
+    return tuple(_scored_probe(case, scored) for case, scored in calibration.scored)
 
 
-def _shot(case: Case, scored: Scored) -> ScoredProbe:
+def _scored_probe(case: Case, scored: Scored) -> ScoredProbe:
     return ScoredProbe(Probe(case.id, Family.GOLD, label_of(Family.GOLD), case.row, tuple(case.messages)), scored)
 
 
 async def _supplied(scorer: Scorer, probes: Sequence[tuple[Probe, Expected]]) -> tuple[ScoredCase, ...]:
     before, scorer.before = scorer.before, {}  # The caller's conversations are whole.
-    shots = await score_probes(scorer, [probe for probe, _ in probes])
+    scored_probes = await score_probes(scorer, [probe for probe, _ in probes])
     scorer.before = before
-    return tuple(ScoredCase(shot, expected) for shot, (_, expected) in zip(shots, probes, strict=True))
+    return tuple(
+        ScoredCase(scored_probe, expected) for scored_probe, (_, expected) in zip(scored_probes, probes, strict=True)
+    )

@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from prime_lab_mcp.lab.base.report import Severity
-from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import NEEDS_ANSWER
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON
 
 
-def needs_answer(shot: ScoredProbe) -> bool:
+def needs_answer(scored_probe: ScoredProbe) -> bool:
     """Whether only somebody who knows the right answer can write this completion."""
-    return shot.probe.knowing or shot.probe.family in NEEDS_ANSWER
+    return scored_probe.probe.knowing or scored_probe.probe.family in NEEDS_ANSWER
 
 
 def deserved_share(trial: Trial, rows: Iterable[int]) -> float:
@@ -72,16 +73,18 @@ class PaidPolicy:
 
 
 def best_paid_policy(
-    shots: Iterable[ScoredProbe], trial: Trial, is_paid: Callable[[ScoredProbe, Trial], bool]
+    scored_probes: Iterable[ScoredProbe], trial: Trial, is_paid: Callable[[ScoredProbe, Trial], bool]
 ) -> PaidPolicy | None:
-    """Of the policies that `shots` hold, the one that is paid above its deserved share by most; None if none is paid.
+    """Of the policies in `scored_probes`, the one that is paid above its deserved share by most; None if none is paid.
 
     Probes of one family and variant say the same on every task, so each variant is one policy.
     """
     policies: dict[tuple[str, str, bool], list[ScoredProbe]] = {}
-    for shot in shots:
-        if shot.reward is not None:
-            policies.setdefault((shot.probe.family, shot.probe.variant, shot.probe.bare), []).append(shot)
+    for scored_probe in scored_probes:
+        if scored_probe.reward is not None:
+            policies.setdefault(
+                (scored_probe.probe.family, scored_probe.probe.variant, scored_probe.probe.bare), []
+            ).append(scored_probe)
     best: PaidPolicy | None = None
     for tried in policies.values():
         paid = tuple(s for s in tried if is_paid(s, trial))

@@ -128,7 +128,7 @@ def answer_scores(rollout: Rollout, weights: Mapping[str, float] | None = None) 
     return scores
 
 
-FORM_KEPT = 0.5
+FORM_THRESHOLD = 0.5
 """Score from which on a form counts as correct. XMLParser of verifiers 0.1 gives 0.2 and more for a partly correct
 form."""
 
@@ -183,10 +183,10 @@ def form_statistics(name: str, scores: Sequence[float], solved: Sequence[int], c
             continue
         known += 1
         total += score
-        kept = score >= FORM_KEPT
-        cells[(0 if kept else 2) + (not success)] += 1
+        correct = score >= FORM_THRESHOLD
+        cells[(0 if correct else 2) + (not success)] += 1
         if not truncated:
             complete += 1
-            broken += not kept
+            broken += not correct
     mean = total / known if known else math.nan
     return FormStatistics(name, mean, cells[0], cells[1], cells[2], cells[3], broken, complete)

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 from typing import Any
 
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.datasets import golds
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
@@ -104,6 +105,38 @@ def gold(rollout: Rollout) -> str | None:
         if isinstance(value, bool | int | float | str):
             return str(value)
     return None
+
+
+_ASKED = 60
+
+
+def task_row(rollout: Rollout) -> int | None:
+    """Return the row of the task in its split: `idx` of a v1 task, `example_id` of a v0 row."""
+    record = rollout.record
+    task = record.get("task")
+    data = task.get("data") if isinstance(task, Mapping) else None
+    row = data.get("idx") if isinstance(data, Mapping) else record.get("example_id")
+    return row if isinstance(row, int) and not isinstance(row, bool) else None
+
+
+def task_name(rollout: Rollout) -> dict[str, str]:
+    """Return how lists name a task: by its row, or its key where the layout stores none, and its question's start."""
+    row = task_row(rollout)
+    name = {"task": rollout.task[:16] if row is None else f"row {row}"}
+    asked = next((m.text for m in conversation(rollout) if m.role == "user" and m.text), "")
+    return name | ({"asked": quote(asked, _ASKED)} if asked else {})
+
+
+def task_names(rollouts: Iterable[Rollout], keys: Collection[str]) -> dict[str, dict[str, str]]:
+    """Map the keys of tasks to their names. The rollouts are read as far as they are needed."""
+    missing, names = set(keys), {key: {"task": key[:16]} for key in keys}
+    for rollout in rollouts if missing else ():
+        if rollout.task in missing:
+            names[rollout.task] = task_name(rollout)
+            missing.discard(rollout.task)
+            if not missing:
+                break
+    return names
 
 
 _COMMON_TASK_FIELDS = frozenset(
@@ -264,7 +297,7 @@ def _states(number: Decimal, text: str) -> bool:
     """Whether a text states a number: `1200` in "costs $1,200.00" and not in "12000", "a1200" or "-1200"."""
     # A whole number is rarely written as a fraction; fractions of that value are intermediate steps.
     broken = number != int(number) and ("frac" in text or _OVER.search(text) is not None)
-    if broken and any(_quotient(found) == number for found in _FRACTION.finditer(text)):
+    if broken and any(_quotient(fraction) == number for fraction in _FRACTION.finditer(text)):
         return True
     if "," in text:
         text = _THOUSANDS.sub("", text)
@@ -296,9 +329,9 @@ def _ends_after(text: str, place: int, fraction: bool) -> bool:
 
 
 def _quotient(match: re.Match[str]) -> Decimal | None:
-    sign, over, under, plain_over, plain_under = match.groups()
-    below = Decimal(under or plain_under)
-    value = Decimal(over or plain_over) / below if below else None
+    sign, over, under, slash_over, slash_under = match.groups()
+    below = Decimal(under or slash_under)
+    value = Decimal(over or slash_over) / below if below else None
     return -value if value is not None and sign else value
 
 

@@ -59,11 +59,11 @@ def whole_number(value: Any) -> int:
     return int(finite) if finite is not None else 0
 
 
-def numbers(values: Any) -> dict[str, float]:
+def numbers(items: Any) -> dict[str, float]:
     """Return the entries of a mapping whose values are finite numbers."""
-    if not isinstance(values, dict):
+    if not isinstance(items, dict):
         return {}
-    return {str(k): n for k, v in values.items() if (n := number(v)) is not None}
+    return {str(k): n for k, v in items.items() if (n := number(v)) is not None}
 
 
 def is_number(value: Any) -> bool:

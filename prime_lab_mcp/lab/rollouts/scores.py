@@ -155,14 +155,14 @@ def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout |
     )
 
 
-_MADE_CALL = re.compile(rb'"tool_calls"\s*:\s*\[\s*\{')
+_HAS_TOOL_CALL = re.compile(rb'"tool_calls"\s*:\s*\[\s*\{')
 """A list of tool calls that is not empty. Inside of a JSON text, the quotes would be escaped."""
 
 
 def _called_tool(trace: _Trace) -> bool | None:
     if bytes(trace.tools) in (b"null", b"[]"):
         return None
-    return _MADE_CALL.search(bytes(trace.nodes)) is not None
+    return _HAS_TOOL_CALL.search(bytes(trace.nodes)) is not None
 
 
 _last = UNKNOWN_ORIGIN

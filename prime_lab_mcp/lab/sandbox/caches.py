@@ -34,7 +34,7 @@ _BY_CONTENT = re.compile(r"[0-9a-f]{64}")
 """Name of a file that huggingface_hub 1.0 stores under its sha256 (`blobs` of a repository, in LFS or Xet)."""
 _MOST_VERIFIED_BYTES = 20 << 30
 _CHUNK = 1 << 20
-KEPT = 4
+MOST_VERSIONS = 4
 """Caches of the newest versions of one environment that stay."""
 UNUSED_SECONDS = 6 * 3600.0
 """Age after which an older cache is removed: an evaluation may still read it before."""
@@ -193,12 +193,12 @@ def _verify(folder: Path, path: str, target: Path, most: int) -> int:
 
 def _caches_of(family: Path, environment: str) -> list[Path]:
     """The caches of an environment, the newest first."""
-    found = [path for path in family.glob(f"{environment}-*") if path.is_dir() and not path.is_symlink()]
-    return sorted(found, key=lambda path: path.lstat().st_mtime, reverse=True)
+    caches = [path for path in family.glob(f"{environment}-*") if path.is_dir() and not path.is_symlink()]
+    return sorted(caches, key=lambda path: path.lstat().st_mtime, reverse=True)
 
 
 def _remove_older(family: Path, environment: str) -> None:
     with suppress(OSError):
-        for path in _caches_of(family, environment)[KEPT:]:
+        for path in _caches_of(family, environment)[MOST_VERSIONS:]:
             if time.time() - path.lstat().st_mtime > UNUSED_SECONDS:
                 handover.discard_folder(path)

@@ -264,8 +264,14 @@ def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
     for name in _FORBIDDEN:
         yield name, [_refuse(errno.EPERM)]
     for name, place in _MODES.items():
-        kept = [_argument(place), (_AND, 0, 0, _MODE_BITS), (_EQUAL, 1, 0, _OWNER_READS_AND_WRITES), _refuse(0), _PASS]
-        yield name, kept
+        instructions = [
+            _argument(place),
+            (_AND, 0, 0, _MODE_BITS),
+            (_EQUAL, 1, 0, _OWNER_READS_AND_WRITES),
+            _refuse(0),
+            _PASS,
+        ]
+        yield name, instructions
     for name in _WITHOUT_EFFECT:
         yield name, [_refuse(0)]
     for name in _EXTENDED:
@@ -409,8 +415,8 @@ _CAPABILITIES = 0b11011
 
 
 def _prctl(option: int, *arguments: int) -> None:
-    values = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
-    if ctypes.CDLL(None, use_errno=True).prctl(option, *values) != 0:
+    converted = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
+    if ctypes.CDLL(None, use_errno=True).prctl(option, *converted) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"prctl {option}: {os.strerror(code)}")
 

@@ -81,7 +81,7 @@ def proxy_ports() -> list[int]:
     """Ports of the user's proxies, without which nothing is reachable where they are needed, and of a Hub of the
     user's own.
     """
-    found = []
+    ports = []
     for name in ("http_proxy", "https_proxy", "all_proxy", "hf_endpoint"):
         for spelled in (name, name.upper()):
             try:
@@ -89,8 +89,8 @@ def proxy_ports() -> list[int]:
             except ValueError:
                 continue
             if port:
-                found.append(port)
-    return found
+                ports.append(port)
+    return ports
 
 
 def python_paths(python: Path) -> tuple[Path, ...]:
@@ -110,12 +110,12 @@ def python_paths(python: Path) -> tuple[Path, ...]:
                 below.append(Path(value.strip()).resolve().parent)
     except (OSError, ValueError):
         pass
-    found = [prefix, *(path for path in below if any(path.glob("lib*/python3*/os.py")))]
+    paths = [prefix, *(path for path in below if any(path.glob("lib*/python3*/os.py")))]
     if python == Path(sys.executable):
         # Not the whole search path: `python -m` puts the working folder there.
         installed = [entry for entry in sys.path if {"site-packages", "dist-packages"} & set(Path(entry).parts)]
-        found += [*map(Path, (sys.base_prefix, sys.base_exec_prefix, *installed)), *_added_by_pth_files(prefix)]
-    return tuple(dict.fromkeys(path for path in found if _is_narrow(path) and path.exists()))
+        paths += [*map(Path, (sys.base_prefix, sys.base_exec_prefix, *installed)), *_added_by_pth_files(prefix)]
+    return tuple(dict.fromkeys(path for path in paths if _is_narrow(path) and path.exists()))
 
 
 def _added_by_pth_files(prefix: Path) -> Iterator[Path]:

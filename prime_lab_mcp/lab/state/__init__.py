@@ -18,6 +18,7 @@ ENTRY = (
     "pulled",
     "snapshot",
     "source_code",
+    "storage",
     "workspace",
 )
 """Modules that other packages may import."""

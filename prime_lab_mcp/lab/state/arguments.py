@@ -121,7 +121,7 @@ def known_defaults(snapshot: Snapshot, code: SourceCode | None = None) -> dict[s
         for node in ast.walk(file.tree or ast.Module([], []))
         if isinstance(node, ast.ClassDef) and any((dotted_name(b) or "").endswith("TasksetConfig") for b in node.bases)
     ]
-    if len(classes) != 1 or not _plain_class(*classes[0]):
+    if len(classes) != 1 or not _only_declares_fields(*classes[0]):
         return {}
     return dict(_fields(classes[0][0]))
 
@@ -164,7 +164,7 @@ def _telling(name: str) -> bool:
     return any(word in name.lower() for word in _TELLING)
 
 
-def _plain_class(node: ast.ClassDef, aliases: Mapping[str, str]) -> bool:
+def _only_declares_fields(node: ast.ClassDef, aliases: Mapping[str, str]) -> bool:
     """Whether a class is a direct subclass of verifiers' TasksetConfig that only declares fields."""
     if node.decorator_list or node.keywords or len(node.bases) != 1:
         return False

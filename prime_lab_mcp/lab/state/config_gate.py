@@ -19,9 +19,11 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Unmet
 from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, judged_group_size
 from prime_lab_mcp.lab.state.gates import EVALUATED, Need, Standing, Subject, standing
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
+from prime_lab_mcp.lab.state.workspace import is_plain_id
 
 TRAINING = (Need("test_reward", "source", "named"), Need("check_reward_distribution", "source", "named"))
 """Evidence that a pushed environment needs for the arguments that a training source gives it."""
@@ -107,6 +109,8 @@ def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> t
     """Return the missing evidence for one source of a config, and the cautions that a confirmation must name."""
     if facts.owner is None:
         return [_push_first(facts, f"{facts.name} is a local name; hosted training takes owner/name@version")], []
+    if not is_plain_id(facts.id):
+        return [_misspelt(facts.id)], []
     if facts.hub.exists is None:
         return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
     if facts.ours:
@@ -230,7 +234,9 @@ def _group_size_unmet(row: Evidence, facts: SourceFacts) -> list[Unmet]:
             f"{facts.id} was judged for groups of {judged_size}, and smaller ones have less signal; "
             f"judge it with group_size={facts.group_size}"
         )
-        return [Unmet("check_reward_distribution", "stale", detail)]
+        evaluation = row.arguments.get("id") or row.data.get("id")
+        arguments = {"results": evaluation, "group_size": facts.group_size} if evaluation else None
+        return [Unmet("check_reward_distribution", "stale", detail, arguments)]
     return []
 
 
@@ -249,6 +255,11 @@ def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
         detail = f"{facts.id} pins no version; name {facts.owner}/{facts.name}{latest}"
         return [Unmet("write_training_config", "failed", detail)]
     return []
+
+
+def _misspelt(id: str) -> Unmet:
+    detail = f"{quote(id, 120)} is no plain owner/name@version: letters, digits, dots, hyphens and underscores"
+    return Unmet("write_training_config", "failed", detail)
 
 
 def _push_first(facts: SourceFacts, detail: str) -> Unmet:
@@ -291,6 +302,8 @@ def package_unmet(facts: PackageFacts, platform: Platform) -> tuple[list[Unmet],
     published = facts.published
     if published is None:
         return [_leave_out(beside, _unknown(facts))], []
+    if not is_plain_id(facts.id):
+        return [_misspelt(facts.id)], []
     if published.hub.exists is None:
         return [
             Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}", _query(facts.id))
@@ -326,7 +339,9 @@ def conflicting_packages(ids: Iterable[tuple[str, str]]) -> list[Unmet]:
 
 
 def own_keys_unmet(facts: SourceFacts, keys: Iterable[str]) -> list[Unmet]:
-    """Settings of an own environment class, with which no evaluation and no test of a reward can be made here."""
+    """Refuse `keys` that a config sets on the user's own environment class: no tool here can load the environment with
+    them, so nothing is proven for these settings.
+    """
     named = ", ".join(keys)
     if not facts.ours or not named:
         return []

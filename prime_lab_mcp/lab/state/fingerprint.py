@@ -21,6 +21,7 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.syntax import parse_python
 from prime_lab_mcp.lab.state.manifest import PUSHED_README, Manifest
+from prime_lab_mcp.lab.state.outside_package import OWN_NAMES, outside_line
 
 SOURCE_DEFINITION = b"prime-lab-mcp source fingerprint 2"
 """Part of every source fingerprint. A new definition of `source` needs a new text, so that older evidence is stale."""
@@ -31,7 +32,6 @@ _METADATA_OF = frozenset({"version", "metadata", "distribution", "requires", "fi
 _OWN_FILE = re.compile(r"readme|pyproject|\.dist-info|\.egg-info|importlib[._]metadata|pkg_resources", re.I)
 _METADATA_FILE = re.compile(r"METADATA|PKG-INFO")
 _LISTING = frozenset({"glob", "iglob", "rglob", "iterdir", "listdir", "scandir", "walk"})
-_OWN_NAMES = ("README.md", "METADATA", "pyproject.toml")
 _DYNAMIC = frozenset({"exec", "eval", "compile", "__import__"})
 _IMPORTING = frozenset({"import_module", "run_path", "run_module"})
 _CLIMBING = frozenset(
@@ -42,7 +42,7 @@ _OPAQUE = (".so", ".pyd", ".pyc", ".dll", ".dylib", ".pth", ".pkl", ".pickle")
 _SCRIPT = (".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".lua")
 _PREFILTER = re.compile(
     rb"readme|metadata|pyproject|-info|pkg_resources|exec|eval|compile|__import__|import_module|run_path|run_module"
-    rb"|glob|iterdir|listdir|scandir|walk|importlib|chr\(|fromhex|b64decode|\[::|join|format|replace|\+|%|bytes\(",
+    rb"|__file__|__path__|getcwd|cwd\(|get_paths|importlib|sys\.modules|glob|iterdir|listdir|scandir|walk|importlib|chr\(|fromhex|b64decode|\[::|join|format|replace|\+|%|bytes\(",
     re.I,
 )
 
@@ -107,6 +107,7 @@ def _readers(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[str]
             except (SyntaxError, ValueError, RecursionError):
                 continue  # Python cannot run the file either
             line = _reader_line(tree, manifest.name or "", "/" not in path.removeprefix("src/"))
+            line = line or outside_line(tree, path)
             if line is not None:
                 yield f"{path}:{line[0]}: {line[1]}"
             if any(
@@ -189,9 +190,21 @@ def _metadata_names(nodes: list[ast.AST]) -> dict[str, str]:
 
 
 def _is_metadata(node: ast.expr, names: Mapping[str, str]) -> bool:
-    head, _, rest = (_dotted(node) or "").partition(".")
+    if isinstance(node, ast.Attribute) and node.attr == "metadata" and _modules_of(node.value):
+        return True
+    dotted = _dotted(node) or ""
+    head, _, rest = dotted.partition(".")
     full = f"{names[head]}.{rest}".rstrip(".") if head in names else ""
-    return full.startswith(_METADATA_MODULES)
+    return full.startswith(_METADATA_MODULES) or ".importlib.metadata" in dotted
+
+
+def _modules_of(node: ast.AST) -> bool:
+    """Whether an expression takes importlib out of a table of modules: `sys.modules["importlib"]`."""
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and str(node.slice.value).startswith("importlib")
+    )
 
 
 def _foreign_uses(nodes: list[ast.AST], names: Mapping[str, str], own: str) -> frozenset[int]:
@@ -205,7 +218,7 @@ def _foreign_uses(nodes: list[ast.AST], names: Mapping[str, str], own: str) -> f
         if not isinstance(node, ast.Call) or not node.args or not _is_metadata(node.func, names):
             continue
         head, _, rest = (_dotted(node.func) or "").partition(".")
-        function = f"{names[head]}.{rest}".rstrip(".").rsplit(".", 1)[-1]
+        function = f"{names.get(head, head)}.{rest}".rstrip(".").rsplit(".", 1)[-1]
         asked = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
         if function in _METADATA_OF and isinstance(asked, str) and own and _canonical(asked) != _canonical(own):
             foreign.update(id(n) for n in ast.walk(node.func))
@@ -225,7 +238,7 @@ def _call_reason(node: ast.Call, climbs: bool, constants: Mapping[str, str]) -> 
         return "it reads the metadata of installed packages"
     if name in _LISTING and climbs:
         pattern = (argument or "*").rsplit("/", 1)[-1] or "*"
-        if any(fnmatch(file, pattern) for file in _OWN_NAMES):
+        if any(fnmatch(file, pattern) for file in OWN_NAMES):
             return "it lists files outside of its package"
     return None
 

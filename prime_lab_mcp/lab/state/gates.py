@@ -14,6 +14,7 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next, Unmet, Why
 from prime_lab_mcp.lab.base.settings import Platform
+from prime_lab_mcp.lab.base.versions import V0_RELEASES
 from prime_lab_mcp.lab.state.arguments import arguments_summary, check_args, known_defaults, same_arguments
 from prime_lab_mcp.lab.state.dependency_drift import dependency_drift
 from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel, choose_evaluation
@@ -143,7 +144,31 @@ class Standing:
 
     @property
     def unmet(self) -> Unmet | None:
-        return Unmet(self.need.tool, self.why, self.detail, self.arguments) if self.why else None
+        if self.why is None:
+            return None
+        instead = _larger_evaluation(self.row, self.detail) if self.why == "inconclusive" else None
+        return Unmet(self.need.tool, self.why, self.detail, self.arguments, instead)
+
+
+_TOO_LITTLE = frozenset({"distribution-too-small", "distribution-unclear"})
+_TASKS = 50
+"""Tasks of an evaluation by default (`run_eval`)."""
+
+
+def _larger_evaluation(row: Evidence | None, detail: str) -> Next | None:
+    """The evaluation that decides, where nothing but the size of the present one left a distribution open."""
+    if row is None or row.tool != "check_reward_distribution" or not row.blockers or row.environment is None:
+        return None
+    if not _TOO_LITTLE.issuperset(row.blockers):
+        return None
+    tasks = row.data.get("tasks")
+    given: dict[str, Any] = {"environment": row.environment, **({"model": row.model} if row.model else {})}
+    # Every default is as large as advice asks for, and fits what the environment has.
+    if isinstance(tasks, int) and tasks >= _TASKS:
+        given["num_examples"] = 2 * tasks
+    if row.env_args:
+        given["env_args"] = dict(row.env_args)
+    return Next("run_eval", detail, given)
 
 
 def standing(
@@ -217,9 +242,12 @@ def _decides(row: Evidence, fingerprint: str, waived: set[tuple[str, str]]) -> b
 
 
 def _outdated(need: Need, row: Evidence, subject: Subject) -> Standing | None:
-    """Return a stale standing if verifiers changed by a minor version or more (docs/validation.md, Staleness)."""
+    """Return a stale standing if verifiers changed by a minor version or more (docs/validation.md, Staleness).
+
+    A package of the v0 API never runs on the server's verifiers, even if its requirement has no upper bound.
+    """
     then, now = row.toolchain.get("verifiers"), subject.verifiers
-    if not then or not now or str(then).split(".")[:2] == now.split(".")[:2]:
+    if not then or not now or str(then).split(".")[:2] == now.split(".")[:2] or str(then) in V0_RELEASES:
         return None
     return Standing(need, "stale", f"{need.tool} ran on verifiers {then}, and {now} is installed now", row)
 
@@ -344,19 +372,19 @@ def subject_history(ledger: Ledger, workspace: str, subject: Subject, needs: Ite
     rows: dict[int, Evidence] = {}
     for tool, by in dict.fromkeys((need.tool, need.by) for need in (*needs, *_ARGUMENT_NEEDS)):
         fingerprint = subject.fingerprint(by)
-        found: list[Evidence] = []
+        verdicts: list[Evidence] = []
         if fingerprint:
             column = {"content": "content", "source": "source", "config": "config_sha256"}[by]
-            found = ledger.decisive(workspace, tool, of_evaluations=tool in EVALUATED, **{column: fingerprint})
+            verdicts = ledger.decisive(workspace, tool, of_evaluations=tool in EVALUATED, **{column: fingerprint})
         if by == "config":
-            found += ledger.evidence(workspace, tool=tool, limit=1)
+            verdicts += ledger.evidence(workspace, tool=tool, limit=1)
         elif subject.environment is not None:
-            found += ledger.evidence(workspace, tool=tool, environment=subject.environment, limit=1)
+            verdicts += ledger.evidence(workspace, tool=tool, environment=subject.environment, limit=1)
             if subject.content and by == "source":
-                found += ledger.evidence(
+                verdicts += ledger.evidence(
                     workspace, tool=tool, environment=subject.environment, content=subject.content, limit=1
                 )
-        rows.update((row.id, row) for row in found)
+        rows.update((row.id, row) for row in verdicts)
     return [rows[id] for id in sorted(rows, reverse=True)]
 
 
@@ -378,7 +406,7 @@ def upcoming_call(
 
     `env_args`: the arguments for which the line was computed, which the advice keeps.
     """
-    step = next((found for found in line if found.why), None)
+    step = next((standing for standing in line if standing.why), None)
     here: dict[str, Any] = {"environment": environment}
     named = {**here, "env_args": dict(env_args)} if env_args else here
     if step is None and api == "v0":
@@ -389,8 +417,12 @@ def upcoming_call(
         given |= {"env_args": dict(env_args)} if env_args else {}
         return Next("write_training_config", "everything is proven and pushed", given)
     tool, failed = step.need.tool, step.why in ("failed", "inconclusive")
+    if step.unmet is not None and step.unmet.instead is not None:
+        return step.unmet.instead
     if tool == "check_reward_distribution":
         return Next("read_eval", step.detail, {"view": "zeros"}) if failed else Next("run_eval", step.detail, named)
+    if failed and tool == "check_environment":
+        return Next(tool, f"{step.detail}; shows where, to mend it with edit_environment", here)
     if failed and tool != "push_environment":
         return Next("read_environment", f"{step.detail}; mend it with edit_environment", here)
     return Next(tool, step.detail, here if tool == "check_environment" else named)

@@ -40,6 +40,15 @@ def unagreed_pull(ledger: Ledger, workspace: str, snapshot: Snapshot) -> PulledF
     return None
 
 
+def pulled_as(ledger: Ledger, workspace: str, owner: str, name: str, version: str | None) -> str | None:
+    """The environment of this workspace that was last pulled from this name on the Hub; None where none was."""
+    for row in ledger.evidence(workspace, tool=PULL):
+        known, _, of = str(row.data.get("pulled") or "").partition("@")
+        if row.environment and known == f"{owner}/{name}" and version in (None, of):
+            return row.environment
+    return None
+
+
 def record_agreement(ledger: Ledger, workspace: str, pulled: PulledFiles) -> None:
     """Record that a person agreed to run what was pulled where nothing confines it."""
     data = {"pulled": pulled.ref}

@@ -31,7 +31,7 @@ from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
 
 MAX_BYTES = 512 * 1024 * 1024
 MAX_FILES = 20_000
-KEPT_SNAPSHOTS = 40
+MOST_SNAPSHOTS = 40
 """Number of snapshots that stay in the store besides those that a job uses."""
 _SKIPPED_FOLDERS = frozenset({"dist", "__pycache__", "build", "outputs"})
 
@@ -276,18 +276,24 @@ def verify_snapshot(snapshot: Snapshot) -> None:
         )
 
 
-def clean_snapshots(store: Path, in_use: frozenset[str]) -> int:
+def clean_snapshots(store: Path, in_use: frozenset[str], older_than: float | None = None) -> int:
     """Delete old snapshots and return how many.
 
-    The newest `KEPT_SNAPSHOTS` and those with a content fingerprint in `in_use` stay.
+    The newest `MOST_SNAPSHOTS`, those with a content fingerprint in `in_use`, and those that were used after
+    `older_than` stay.
     """
     if not store.is_dir():
         return 0
-    snapshots = [p for p in store.iterdir() if len(p.name) == 64 and p.name not in in_use]
-    snapshots.sort(key=lambda p: p.stat().st_mtime, reverse=True)
-    for old in snapshots[KEPT_SNAPSHOTS:]:
-        remove_tree(old)
-    return len(snapshots[KEPT_SNAPSHOTS:])
+    used: list[tuple[float, Path]] = []
+    for path in store.iterdir():
+        if len(path.name) == 64 and path.name not in in_use:
+            with suppress(OSError):  # another server cleans too
+                used.append((path.stat().st_mtime, path))
+    used.sort(reverse=True)
+    old = [path for at, path in used[MOST_SNAPSHOTS:] if older_than is None or at < older_than]
+    for path in old:
+        remove_tree(path)
+    return len(old)
 
 
 def _is_uploaded_folder(folder: Path, ignored: Callable[[Path], bool]) -> bool:

@@ -251,20 +251,49 @@ def _module_of(path: str) -> str:
 
 
 def _imported(file: SourceFile, known: Mapping[str, SourceFile]) -> Iterator[str]:
+    for module, name, _ in imported_modules(file):
+        yield module
+        if name is not None and f"{module}.{name}" in known:
+            yield f"{module}.{name}"
+    for _, call in file.calls():
+        text = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+        if isinstance(text, str) and text in known:
+            yield text
+
+
+_IMPORTERS = frozenset({"import_module", "__import__", "find_spec", "run_module", "resolve_name"})
+"""Last names of functions that import, or look for, the module that their first argument names."""
+
+
+def imported_modules(file: SourceFile) -> Iterator[tuple[str, str | None, int]]:
+    """Every import with an absolute module name, the name of `from module import name`, and the line.
+
+    Relative imports count, and calls such as `import_module("pkg.part")` whose argument is a text.
+    """
     here = _module_of(file.path).split(".")
     package = here if file.path.endswith("__init__.py") else here[:-1]
+
+    def absolute(level: int, module: str) -> str:
+        base = package[: len(package) - level + 1] if level else []
+        return ".".join(part for part in (*base, *module.split(".")) if part)
+
     for node in ast.walk(file.tree) if file.tree is not None else ():
         if isinstance(node, ast.Import):
-            yield from (a.name for a in node.names)
+            yield from ((a.name, None, node.lineno) for a in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = (
-                [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
-                if node.level
-                else [node.module or ""]
-            )
-            name = ".".join(p for p in base if p)
-            yield name
-            yield from (f"{name}.{a.name}" for a in node.names if f"{name}.{a.name}" in known)
+            yield from ((absolute(node.level, node.module or ""), a.name, node.lineno) for a in node.names)
+        elif isinstance(node, ast.Call) and node.args:
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            text = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            if isinstance(text, str) and (called in _IMPORTERS or (called and _names_module(text))):
+                module = text.partition(":")[0]
+                dots = len(module) - len(module.lstrip("."))
+                yield absolute(dots, module.lstrip(".")), None, node.lineno
+
+
+def _names_module(text: str) -> bool:
+    """Whether a text is a dotted name, which an importing function of another name may get."""
+    return "." in text and all(part.isidentifier() for part in text.split("."))
 
 
 def is_text_of(node: ast.AST, known: frozenset[str]) -> bool:
@@ -290,9 +319,9 @@ def _pairs(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
         if isinstance(target, ast.Name):
             yield target.id, node.value
         elif isinstance(target, ast.Tuple):
-            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(target.elts)
-            if len(values) == len(target.elts):
-                yield from ((t.id, v) for t, v in zip(target.elts, values, strict=True) if isinstance(t, ast.Name))
+            expressions = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(target.elts)
+            if len(expressions) == len(target.elts):
+                yield from ((t.id, v) for t, v in zip(target.elts, expressions, strict=True) if isinstance(t, ast.Name))
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:

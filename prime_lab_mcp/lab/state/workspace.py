@@ -5,6 +5,7 @@ Paths that lead outside of the folder, or outside of one environment, are refuse
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from dataclasses import dataclass
@@ -14,10 +15,23 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.text import quote
 
 HUB_NAME = re.compile(r"^(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)(?:@(?P<version>[\w.+-]+))?$")
+_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(?:@[A-Za-z0-9][A-Za-z0-9.+_-]*)?")
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")
 
 _NAME_BYTES = 255
 """Longest part of a path that file systems accept, in bytes."""
+
+_SIMILAR = 0.8
+"""Similarity of two names (`difflib`) from which on one may be a misspelling of the other. Our judgement."""
+
+
+def is_plain_id(id: str) -> bool:
+    """Whether everybody reads `owner/name[@version]` alike.
+
+    In an address a Hub decodes `%6De` to `me`, and other characters look like letters or end a path, so that the owner
+    that is compared here would be another one than the Hub serves.
+    """
+    return _PLAIN_ID.fullmatch(id) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +88,25 @@ class Workspace:
             if path.is_dir() and path not in (self.root, self.environments):
                 return EnvironmentFolder(path.name, path, path.relative_to(self.root).as_posix())
         known = ", ".join(e.name for e in self.list_environments()) or "none yet"
+        near = self.similar_names(name)
+        meant = f"Name {near[0]} if you mean that one" if near else "Name a folder under environments/"
         raise BadInput(
             f"there is no environment {quote(name)} in the workspace (there are: {known})",
-            fix="Name a folder under environments/, or call create_environment.",
+            fix=f"{meant}, or call create_environment.",
             code="environment-not-found",
         )
 
+    def similar_names(self, name: str) -> list[str]:
+        """Names of folders under `environments/` that are spelled almost like a name, the nearest first."""
+        if not self.environments.is_dir():
+            return []
+        spelled = {p.name.casefold().replace("-", "_"): p.name for p in self.environments.iterdir() if p.is_dir()}
+        wanted = PurePosixPath(name).name.casefold().replace("-", "_")
+        return [spelled[near] for near in difflib.get_close_matches(wanted, sorted(spelled), 3, _SIMILAR)]
+
     def new_environment(self, name: str) -> Path:
         """Return the path for a new environment. Raises BadInput if the name is invalid or taken."""
-        if not _NAME.match(name):
+        if not _NAME.match(name) or name == self.environments.name:
             raise BadInput(
                 f"{quote(name)} cannot name an environment",
                 fix="Use letters, digits, hyphens and underscores, starting with a letter.",

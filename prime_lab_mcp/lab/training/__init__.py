@@ -1,6 +1,7 @@
 """Training runs: their price and their keys, submitting one at most once, watching it, and what it came to."""
 
 ENTRY = (
+    "alerts",
     "anomalies",
     "bound",
     "budget",
@@ -12,6 +13,7 @@ ENTRY = (
     "metrics",
     "next_step",
     "outcome",
+    "own_runs",
     "preparation",
     "sources",
     "submission",

@@ -16,7 +16,7 @@ from math import ceil
 from typing import Any
 
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, value_at
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement, gates_resample
 from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas
 from prime_lab_mcp.lab.lab import Lab
@@ -35,7 +35,7 @@ DECODED_PER_GPU_SECOND = 400.0
 of the forecast's dearest case."""
 _SPEED_SIZE = 8.0
 _PREFILLED_PER_DECODED = 8.0
-"""How much faster a prompt is read than a reply is written."""
+"""Ratio of the speed of reading a prompt to the speed of writing a reply."""
 _PEAK_FLOPS = 989e12
 _UTILISATION = 0.05
 _RESAMPLED = 2.0
@@ -94,8 +94,8 @@ async def cost_of(lab: Lab, config: TrainingConfig) -> CostBound:
 
 def bound_from_ledger(lab: Lab, config: TrainingConfig, price_per_gpu_hour: float | None) -> CostBound:
     """Bound the cost with the ledger's evidence about the environments of a config."""
-    named = [(s.owner, s.env_name, s.version) for s in config.sources if s.owner]
-    context = gather_context(lab, named, config.model, price_per_gpu_hour)
+    sources = [(s.owner, s.env_name, s.version) for s in config.sources if s.owner]
+    context = gather_context(lab, sources, config.model, price_per_gpu_hour)
     return bound_cost(config, price_per_gpu_hour, replace(context, shapes=known_schemas(lab, config)))
 
 
@@ -145,8 +145,8 @@ def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, 
 
 def _steps(config: TrainingConfig) -> int:
     # prime-rl copies the shared value; where it is absent, each component has its own.
-    given = [config.number(path) for path in (STEPS_KEY, f"orchestrator.{STEPS_KEY}", f"trainer.{STEPS_KEY}")]
-    steps = max((n for n in given if n is not None), default=0)
+    settings = [config.number(path) for path in (STEPS_KEY, f"orchestrator.{STEPS_KEY}", f"trainer.{STEPS_KEY}")]
+    steps = max((n for n in settings if n is not None), default=0)
     if steps < 1:
         raise _UnboundedError(
             STEPS_KEY, "the config sets no max_steps, so the run never ends by itself", "Set max_steps, e.g. to 200."
@@ -178,9 +178,9 @@ def _generating_seconds(config: TrainingConfig, size: float, prefilled: float, d
 
 def _billions(config: TrainingConfig) -> float:
     """All parameters in billions. An unknown model is as large as its inference GPUs can hold."""
-    known = find_model(config.model)
-    if known.parameters:
-        return known.parameters
+    model = find_model(config.model)
+    if model.parameters:
+        return model.parameters
     memory = (gpu_memory(config.gpu_type) if config.gpu_type else None) or _LARGEST_GPU_GB
     return memory * max(1, config.infer_gpus) / _BYTES_PER_PARAMETER
 
@@ -194,8 +194,8 @@ def _rollouts(config: TrainingConfig, rollout: _RolloutTokens) -> float:
     if not tokens:
         return groups
     # A batch in tokens counts what the trainer keeps of a rollout, which ends at seq_len.
-    counted = min(float(config.seq_len), rollout.prefilled)
-    return max(groups, tokens / counted + group)
+    sample_tokens = min(float(config.seq_len), rollout.prefilled)
+    return max(groups, tokens / sample_tokens + group)
 
 
 def _resampled(config: TrainingConfig, context: ConfigContext) -> float:
@@ -220,11 +220,11 @@ def _gated(config: TrainingConfig) -> bool:
 def _rollout(
     config: TrainingConfig, context: ConfigContext, source: ConfigSource | None, limit: int | None
 ) -> _RolloutTokens:
-    """The most tokens of a rollout. `limit` is that of one completion."""
+    """The most tokens of a rollout. `limit` is the limit of one completion."""
     conversation = _context_tokens(config)
     agents = list(_agents(source))
     turns = _turns(source, context)
-    limits = [n for agent in agents if (n := _whole(_at(agent, "sampling", "max_tokens"))) is not None]
+    limits = [n for agent in agents if (n := _whole(value_at(agent, "sampling", "max_tokens"))) is not None]
     each = min(conversation, max([*limits, limit] if limit is not None else [conversation]))
     harness = source.harness if source is not None else None
     if turns is None and harness not in _LINEAR_HARNESSES:
@@ -243,21 +243,21 @@ def _rollout(
                 f"Set {TURNS_KEY} of the source, e.g. to 20.",
             )
         return _RolloutTokens(parallel * conversation, parallel * conversation)
-    written = turns * each if harness not in _LINEAR_HARNESSES else min(turns * each, conversation)
-    return _RolloutTokens(parallel * conversation * (1 if cached else turns), parallel * written)
+    completion = turns * each if harness not in _LINEAR_HARNESSES else min(turns * each, conversation)
+    return _RolloutTokens(parallel * conversation * (1 if cached else turns), parallel * completion)
 
 
 def _context_tokens(config: TrainingConfig) -> int:
     served = config.number(CONTEXT_KEY)
-    known = served if served is not None and served > 0 else find_model(config.model).context
-    if known is None:
+    context_tokens = served if served is not None and served > 0 else find_model(config.model).context
+    if context_tokens is None:
         raise _UnboundedError(
             CONTEXT_KEY,
             "nothing limits the tokens of a rollout: the inference server may serve all of the model's context",
             f"Set {CONTEXT_KEY}, e.g. to {config.seq_len + (config.max_completion_tokens or 0)} "
             "(seq_len and one completion).",
         )
-    return max(known, config.seq_len)
+    return max(context_tokens, config.seq_len)
 
 
 def _train_limit(config: TrainingConfig, source: ConfigSource | None) -> int | None:
@@ -275,8 +275,8 @@ def _completion_limit(tables: list[Any]) -> int | None:
         limits = [
             n
             for key in ("max_completion_tokens", "max_tokens")
-            for part in (table, _at(table, "extra_body"))
-            if (n := _whole(_at(part, key))) is not None
+            for part in (table, value_at(table, "extra_body"))
+            if (n := _whole(value_at(part, key))) is not None
         ]
         if limits:
             return max(limits)
@@ -297,13 +297,13 @@ def _turns(source: ConfigSource | None, context: ConfigContext) -> int | None:
     set_here = [n for agent in _agents(source) if (n := _whole(agent.get("max_turns"))) is not None]
     if set_here and len(set_here) == len(list(_agents(source))):
         return max(set_here)
-    named = [n for name in _TURNS if (n := _whole(source.args.get(name))) is not None]
-    if named:
-        return max(named)
+    limits = [n for name in _TURNS if (n := _whole(source.args.get(name))) is not None]
+    if limits:
+        return max(limits)
     shape = context.shapes.get(source.id) if context.shapes is not None else None
     if shape is not None and shape.exact:
         declared = [
-            _whole(_at(agent, "default", "max_turns")) for agent in _properties(shape.env) if "default" in agent
+            _whole(value_at(agent, "default", "max_turns")) for agent in _properties(shape.env) if "default" in agent
         ]
         if declared and all(n is not None for n in declared):
             return max(n for n in declared if n is not None)
@@ -320,13 +320,13 @@ def _properties(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _retries(source: ConfigSource | None) -> int:
     env = source.table.get("env") if source is not None else None
-    agents = max((_whole(_at(agent, "retries", "max_retries")) or 0 for agent in _agents(source)), default=0)
-    episodes = _whole(_at(env, "retries", "max_retries")) or 0
+    agents = max((_whole(value_at(agent, "retries", "max_retries")) or 0 for agent in _agents(source)), default=0)
+    episodes = _whole(value_at(env, "retries", "max_retries")) or 0
     return (1 + agents) * (1 + episodes) - 1
 
 
 def _evaluations(config: TrainingConfig, context: ConfigContext, steps: int) -> Iterator[tuple[int, float]]:
-    """How often each eval source is evaluated, and the most minutes of one evaluation."""
+    """The number of evaluations of each eval source, and the most minutes of one evaluation."""
     size = _billions(config)
     for source, times, planned in _planned_evaluations(config, context, steps):
         rollout = _rollout(config, context, source, _eval_limit(config, source))
@@ -350,23 +350,17 @@ def _planned_evaluations(
 
 def _examples(config: TrainingConfig, context: ConfigContext, source: ConfigSource) -> int:
     own = source.table.get("num_examples")
-    asked = _whole(own) if own is not None else _whole(config.at(EVALS_KEY))
-    measured = context.each.get(source.id, SourceMeasurement())
+    requested = _whole(own) if own is not None else _whole(config.at(EVALS_KEY))
+    measurement = context.each.get(source.id, SourceMeasurement())
     # The check counted the tasks of the default arguments; other arguments may select more.
-    tasks = measured.tasks if not source.args and not measured.infinite else None
-    if asked is None and tasks is None:
+    tasks = measurement.tasks if not source.args and not measurement.infinite else None
+    if requested is None and tasks is None:
         raise _UnboundedError(
             EVALS_KEY,
             f"the eval source {quote(source.name, 60)} plays all of its tasks, and nobody counted them",
             f"Set {EVALS_KEY}, e.g. to 128.",
         )
-    return min(n for n in (asked, tasks) if n is not None)
-
-
-def _at(table: Any, *keys: str) -> Any:
-    for key in keys:
-        table = table.get(key) if isinstance(table, Mapping) else None
-    return table
+    return min(n for n in (requested, tasks) if n is not None)
 
 
 def _whole(value: Any) -> int | None:

@@ -38,9 +38,9 @@ class ConfigBudget:
     lab: Lab
     usd: float
 
-    def fit(self, asked: ConfigChoices, render: Render, models: PlatformModels | None) -> ConfigChoices:
+    def fit(self, requested: ConfigChoices, render: Render, models: PlatformModels | None) -> ConfigChoices:
         """Return choices whose bound fits. Raises BudgetError, or LabError where no bound is known."""
-        if asked.target != "hosted":
+        if requested.target != "hosted":
             raise LabError(
                 "a budget bounds hosted runs; the price of GPUs of one's own is not known here",
                 fix='Leave budget out, or write for target="hosted".',
@@ -48,20 +48,20 @@ class ConfigBudget:
             )
         smallest: tuple[TrainingConfig, CostBound] | None = None
         for fewest in (WANTED_STEPS, FEWEST_STEPS):
-            for choices in self._variants(asked, render):
-                most = asked.steps or render(choices(None)).max_steps or WANTED_STEPS
-                least = asked.steps or min(fewest, most)
+            for choices in self._variants(requested, render):
+                most = requested.steps or render(choices(None)).max_steps or WANTED_STEPS
+                least = requested.steps or min(fewest, most)
 
                 def bounded(steps: int, choices: Callable[[int | None], ConfigChoices] = choices) -> CostBound:
                     return self._bound(render(choices(steps)), models)
 
                 if _cost(bound := bounded(least)) <= self.usd:
                     steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= self.usd)
-                    return choices(steps) if asked.steps or steps < most else choices(None)
+                    return choices(steps) if requested.steps or steps < most else choices(None)
                 if smallest is None or _cost(bound) < _cost(smallest[1]):
                     smallest = render(choices(least)), bound
         assert smallest is not None
-        raise self._too_small(asked, *smallest)
+        raise self._too_small(requested, *smallest)
 
     def _bound(self, config: TrainingConfig, models: PlatformModels | None) -> CostBound:
         price = models.price(config.gpu_type) if models is not None else None
@@ -82,42 +82,42 @@ class ConfigBudget:
             )
         return bound
 
-    def _variants(self, asked: ConfigChoices, render: Render) -> Iterator[Callable[[int | None], ConfigChoices]]:
+    def _variants(self, requested: ConfigChoices, render: Render) -> Iterator[Callable[[int | None], ConfigChoices]]:
         """Choices with ever less beside the steps, as functions of the steps (None: as planned)."""
-        why = dict(asked.because)
+        why = dict(requested.because)
         light: dict[str, Any] = {}
-        yield lambda steps: self._with(asked, steps, {}, why)
-        if render(asked).eval_sources and asked.eval_tasks is None:
+        yield lambda steps: self._with(requested, steps, {}, why)
+        if render(requested).eval_sources and requested.eval_tasks is None:
             light["eval_tasks"] = LIGHT_EVAL_TASKS
-            yield lambda steps, light=dict(light): self._with(asked, steps, light, why)  # type: ignore[misc]
-        if asked.batch is None and asked.group is None:
-            config = render(asked)
+            yield lambda steps, light=dict(light): self._with(requested, steps, light, why)  # type: ignore[misc]
+        if requested.batch is None and requested.group is None:
+            config = render(requested)
             group = config.group_size or MIN_BATCH
             batch = round_up(MIN_BATCH, group)
             if config.batch_size and batch < config.batch_size:
                 light |= {"batch": batch, "group": group}
-                yield lambda steps, light=dict(light): self._with(asked, steps, light, why)  # type: ignore[misc]
+                yield lambda steps, light=dict(light): self._with(requested, steps, light, why)  # type: ignore[misc]
 
     def _with(
-        self, asked: ConfigChoices, steps: int | None, changes: Mapping[str, Any], why: Mapping[str, str]
+        self, requested: ConfigChoices, steps: int | None, changes: Mapping[str, Any], why: Mapping[str, str]
     ) -> ConfigChoices:
         changes = dict(changes)
-        if steps is not None and asked.steps is None:
+        if steps is not None and requested.steps is None:
             changes["steps"] = steps
-        if steps is not None and "eval_tasks" in changes and asked.eval_interval is None:
+        if steps is not None and "eval_tasks" in changes and requested.eval_interval is None:
             changes["eval_interval"] = steps
         reason = f"the budget of ${self.usd:,.2f} holds no more"
-        return replace(asked, because={**why, **dict.fromkeys(changes, reason)}, **changes)
+        return replace(requested, because={**why, **dict.fromkeys(changes, reason)}, **changes)
 
-    def _too_small(self, asked: ConfigChoices, config: TrainingConfig, bound: CostBound) -> BudgetError:
+    def _too_small(self, requested: ConfigChoices, config: TrainingConfig, bound: CostBound) -> BudgetError:
         least, steps = math.ceil(_cost(bound)), config.max_steps or 0
-        which = "as asked" if asked.steps else "the fewest that are worth a start"
+        which = "as asked" if requested.steps else "the fewest that are worth a start"
         return BudgetError(
             f"no config fits ${self.usd:.2f}: {count(steps, 'step')} ({which}) of {config.batch_size} rollouts of "
             f"{config.model} on {count(config.gpus, 'GPU')} at ${bound.price_per_hour:.2f} an hour may cost "
             f"${_cost(bound):.2f} ({bound.why})",
             fix=f"Pass budget={least}"
-            + (", or leave steps out" if (asked.steps or 0) > FEWEST_STEPS else "")
+            + (", or leave steps out" if (requested.steps or 0) > FEWEST_STEPS else "")
             + ', or a smaller model or cheaper gpu_type (search_hub(kind="gpu")).',
             least=least,
         )

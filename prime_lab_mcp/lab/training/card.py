@@ -1,7 +1,7 @@
 """The run card: one Markdown page with everything that is needed to make a run again.
 
-The ledger holds the facts of the time of submission. The page adds the run's present status where the platform
-answers. An unknown fact is named as missing.
+The ledger holds the facts of the time of submission. The page adds the run's present status and results where the
+platform answers. An unknown fact is named as missing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.evidence import evidence_of_push, newest_push
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Run
+from prime_lab_mcp.lab.training.run_results import run_results
 
 _PROOFS = ("check_environment", "test_reward", "run_eval", "check_reward_distribution", "push_environment")
 _WANDB = "https://wandb.ai"
@@ -45,8 +46,8 @@ def _environment(lab: Lab, source: ConfigSource) -> dict[str, Any]:
     entry: dict[str, Any] = {"id": source.id, "kind": source.kind, "version": source.version, "args": dict(source.args)}
     if push is None:
         return entry | {"ours": False}
-    mine = evidence_of_push(lab, push)
-    latest = {tool: next((r for r in mine if r.tool == tool), None) for tool in _PROOFS}
+    rows = evidence_of_push(lab, push)
+    latest = {tool: next((r for r in rows if r.tool == tool), None) for tool in _PROOFS}
     return entry | {
         "ours": True,
         "source": push.source,
@@ -67,6 +68,8 @@ def _proof(row: Evidence) -> dict[str, Any]:
         "model": row.model,
         "toolchain": {name: version for name, version in row.toolchain.items() if isinstance(version, str)},
         "results_sha256": row.results_sha256,
+        "evaluation": row.arguments.get("id") or row.data.get("id"),
+        "usable_groups": as_mapping(row.data.get("usable_groups")).get("share"),
         "validation": row.data.get("validation"),
         "schema_commit": row.data.get("platform_schema_commit"),
     }
@@ -90,14 +93,14 @@ def note_on_card(lab: Lab, run: Run, **facts: Any) -> Run:
 
 async def run_card(lab: Lab, id: str) -> str:
     """The card of one run as Markdown. Raises BadInput (`run-not-found`) for a run started on another machine."""
-    known = [r for r in lab.ledger.runs(id=id, platform=lab.platform) if r.kind == "training"]
-    if not known:
+    runs = [r for r in lab.ledger.runs(id=id, platform=lab.platform) if r.kind == "training"]
+    if not runs:
         raise BadInput(
             f"no training run {quote(id, 80)} was started from this machine",
             fix="Call watch_run without an id to list the runs; the platform's page shows runs started elsewhere.",
             code="run-not-found",
         )
-    run = known[0]
+    run = runs[0]
     try:
         now, silent = await lab.prime.train_get(id), ""
     except LabError as error:
@@ -106,7 +109,16 @@ async def run_card(lab: Lab, id: str) -> str:
         frontend = await lab.prime.frontend()
     except LabError:
         frontend = "https://app.primeintellect.ai"
-    return "\n".join([*_head(lab, run, now, silent, frontend), *_chain(lab, run), *_facts(run), *_config(run)]) + "\n"
+    results = [] if silent else await _results(lab, run)
+    head = _head(lab, run, now, silent, frontend)
+    return "\n".join([*head, *_chain(lab, run), *results, *_gate(lab, run), *_facts(run), *_config(run)]) + "\n"
+
+
+async def _results(lab: Lab, run: Run) -> list[str]:
+    try:
+        return [await run_results(lab, run)]
+    except LabError as error:
+        return [f"\n## Results\n\n- Missing: {error.message}"]
 
 
 def _head(lab: Lab, run: Run, now: Mapping[str, Any], silent: str, frontend: str) -> Iterator[str]:
@@ -134,9 +146,12 @@ def _wandb_link(run: Run, now: Mapping[str, Any]) -> str:
     project = now.get("wandb_project") or settings.get("project")
     if not project:
         return "the config does not log there"
-    entity, named = now.get("wandb_entity") or settings.get("entity"), now.get("wandb_run_name") or settings.get("name")
+    entity, label = (
+        now.get("wandb_entity") or settings.get("entity"),
+        now.get("wandb_run_name") or settings.get("name"),
+    )
     where = f"{_WANDB}/{entity}/{project}" if entity else f"project {project} of the key's default entity"
-    return quote(f"{where}, run {named or run.name}", 300) + " (the run's own address is not told by the platform)"
+    return quote(f"{where}, run {label or run.name}", 300) + " (the run's own address is not told by the platform)"
 
 
 def _chain(lab: Lab, run: Run) -> Iterator[str]:
@@ -147,9 +162,33 @@ def _chain(lab: Lab, run: Run) -> Iterator[str]:
     while isinstance(before, str) and before not in listed:
         listed.add(before)
         older = lab.ledger.runs(id=before, platform=lab.platform)
-        known = f"started {_time(older[0].at)}" if older else "not started from this machine"
-        yield f"- {before}: {known} (lab://runs/{before}/card)"
+        origin = f"started {_time(older[0].at)}" if older else "not started from this machine"
+        yield f"- {before}: {origin} (lab://runs/{before}/card)"
         before = older[0].data.get("resumed_from") if older else None
+    later = [r for r in lab.ledger.runs(platform=lab.platform) if r.data.get("resumed_from") == run.id]
+    if later:
+        yield "\n## Continued as\n"
+    for one in later:
+        yield f"- {one.id}: started {_time(one.at)} (lab://runs/{one.id}/card)"
+
+
+def _gate(lab: Lab, run: Run) -> Iterator[str]:
+    """The evaluations whose distribution opened the gate of each of the user's environments."""
+    card = as_mapping(run.data.get("card"))
+    proofs = [
+        (environment.get("id"), proof)
+        for environment in card.get("environments") or ()
+        if isinstance(environment, Mapping)
+        for proof in environment.get("evidence") or ()
+        if proof.get("tool") == "check_reward_distribution" and proof.get("evaluation")
+    ]
+    if proofs:
+        yield "\n## Evaluations that opened the gate\n"
+    for environment, proof in proofs:
+        share = proof.get("usable_groups")
+        usable = f", {share:.0%} of groups with a gradient" if isinstance(share, int | float) else ""
+        model = proof.get("model") or "a model that is not recorded"
+        yield f"- {environment}: {proof['evaluation']} with {model}{usable} (lab://evals/{proof['evaluation']}/report)"
 
 
 def _facts(run: Run) -> Iterator[str]:
@@ -195,9 +234,9 @@ def _environment_lines(environment: Mapping[str, Any], hub_hash: Any) -> Iterato
         return
     yield f"  - source `{environment.get('source')}`"
     yield f"  - content `{environment.get('content')}`"
-    held = hub_hash or environment.get("hub_hash")
-    known = f"`{held}`" if held else f"its hash is missing (sent: `{environment.get('cli_hash')}`)"
-    yield f"  - on the Hub {known}, {'confirmed' if environment.get('verified') == 'hub' else 'sent, not confirmed'}"
+    stored_hash = hub_hash or environment.get("hub_hash")
+    note = f"`{stored_hash}`" if stored_hash else f"its hash is missing (sent: `{environment.get('cli_hash')}`)"
+    yield f"  - on the Hub {note}, {'confirmed' if environment.get('verified') == 'hub' else 'sent, not confirmed'}"
     for proof in environment.get("evidence") or ():
         model = f", model {proof['model']}" if proof.get("model") else ""
         versions = ", ".join(f"{k} {v}" for k, v in as_mapping(proof.get("toolchain")).items() if isinstance(v, str))

@@ -14,6 +14,9 @@ from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import taskset_identity
+from prime_lab_mcp.lab.configs.evidence import newest_push
+from prime_lab_mcp.lab.hub.ownership import failed_verdicts
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import Submitted, finite_number
 from prime_lab_mcp.lab.prime.refusals import ended_by_force, had_no_effect
@@ -42,11 +45,11 @@ class RunControl:
 
 @dataclass(frozen=True, slots=True)
 class ControlledRun:
-    """The run that continues. `sent` is False where it continued already and nothing was sent."""
+    """The run that continues. `was_sent` is False where it continued already and nothing was sent."""
 
     id: str
     price_per_hour: float | None
-    sent: bool
+    was_sent: bool
 
 
 async def prepare_control(lab: Lab, action: Action, id: str) -> RunControl:
@@ -107,7 +110,10 @@ async def _prepare_resume(lab: Lab, id: str, run: Mapping[str, Any]) -> RunContr
         return RunControl("resume", id, key, f"Run {id} was resumed as {became}.", None, run, became)
     require_status("resume", id, run)
     limit, price = _cost_bound(lab, id)
-    question = f"Resume training run {id} from its checkpoint as a new run: {price} Billing is by the hour."
+    question = (
+        f"Resume training run {id} from its checkpoint as a new run: {price} Billing is by the hour."
+        f"{_unproven_sentence(lab, id)}"
+    )
     return RunControl("resume", id, key, question, limit, run)
 
 
@@ -153,8 +159,8 @@ class _ControlIntent(AtMostOnce[Run]):
 
     def from_result(self, result: Mapping[str, Any]) -> Run:
         id = str(result["id"])
-        known = self._lab.ledger.runs(id=id, platform=self.platform)
-        return known[0] if known else Run(id, "training", id, self._lab.key, self.key, self.platform)
+        runs = self._lab.ledger.runs(id=id, platform=self.platform)
+        return runs[0] if runs else Run(id, "training", id, self._lab.key, self.key, self.platform)
 
 
 class ResumedRun(_ControlIntent):
@@ -185,8 +191,8 @@ class ResumedRun(_ControlIntent):
         return paused is not None and began is not None and began >= paused and configs[0] == configs[1]
 
     def _row(self, answer: Submitted) -> Run:
-        known = self._lab.ledger.runs(id=self._id, platform=self.platform)
-        older = known[0] if known else None
+        runs = self._lab.ledger.runs(id=self._id, platform=self.platform)
+        older = runs[0] if runs else None
         price = finite_number(answer.estimated_cost_per_hour)
         return Run(
             id=answer.id,
@@ -226,8 +232,8 @@ async def _prepare_restart(lab: Lab, id: str, run: Mapping[str, Any]) -> RunCont
     attempt = 1
     while True:
         key = _key(lab, "restart", id, str(attempt))
-        known = lab.ledger.intent(key, lab.platform)
-        if known is None or known.state != "done":
+        intent = lab.ledger.intent(key, lab.platform)
+        if intent is None or intent.state != "done":
             break
         attempt += 1
     if await Once(lab.ledger).settle(RestartedRun(lab, id, run, key)) is not None:
@@ -236,6 +242,7 @@ async def _prepare_restart(lab: Lab, id: str, run: Mapping[str, Any]) -> RunCont
     limit, price = _cost_bound(lab, id)
     question = (
         f"Restart training run {id} from its last checkpoint: the steps since then are done and paid for again: {price}"
+        f"{_unproven_sentence(lab, id)}"
     )
     return RunControl("restart", id, key, question, limit, run)
 
@@ -261,8 +268,8 @@ class RestartedRun(_ControlIntent):
         return self.from_result({"id": self._id})
 
     def record(self, value: Run) -> None:
-        what = f"training run {value.id}, restarted"
-        self._lab.ledger.commit_spend(self.key, value.max_cost, what, self.platform)
+        purpose = f"training run {value.id}, restarted"
+        self._lab.ledger.commit_spend(self.key, value.max_cost, purpose, self.platform)
 
     def in_flight(self) -> LabError:
         return PrimeError("another server is restarting it", fix="Call again in a minute.", code="restart-in-flight")
@@ -296,13 +303,28 @@ async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
 
 
 def _cost_bound(lab: Lab, id: str) -> tuple[float | None, str]:
-    """The most that a run may cost once more, and the sentence that says so in a question."""
-    known = lab.ledger.runs(id=id, platform=lab.platform)
-    price = known[0].price_per_hour if known else None
-    limit = known[0].max_cost if known else None
+    """Return the most that a resumed run may still cost, and the words about its price for the question to a person."""
+    runs = lab.ledger.runs(id=id, platform=lab.platform)
+    price = runs[0].price_per_hour if runs else None
+    limit = runs[0].max_cost if runs else None
     if price is None or limit is None:
         return None, "its price per hour is not known here."
     return limit, f"${price:.2f} per hour, at most ${limit:.2f} more (the bound of the whole run)."
+
+
+def _unproven_sentence(lab: Lab, id: str) -> str:
+    """What a person must know before paying for more of a run: it was started elsewhere, or its proof failed since."""
+    runs = lab.ledger.runs(id=id, platform=lab.platform)
+    if not runs:
+        return " It was not started through this server: nothing about its environments is proven here."
+    failed: list[str] = []
+    named = runs[0].data.get("environments")
+    for environment in named if isinstance(named, list) else ():
+        owner, name, version = taskset_identity(str(environment))
+        push = newest_push(lab, owner, name, version) if owner and version else None
+        verdicts = failed_verdicts(lab, push.source) if push is not None else ()
+        failed += [f"{verdict} failed on the files of {environment}" for verdict in verdicts]
+    return f" Since it was proven, {'; '.join(failed)}." if failed else ""
 
 
 def _resume_key(lab: Lab, id: str, attempt: int) -> str:

@@ -124,6 +124,13 @@ def forecast_from_ledger(lab: Lab, config: TrainingConfig, price_per_gpu_hour: f
     )
 
 
+def _upper_bound(price: float | None, bound: CostBound) -> float | None:
+    """The bound in dollars: that of the bound itself, whose hours are rounded, or its hours at another price."""
+    if bound.max_cost is not None and bound.price_per_hour == price:
+        return bound.max_cost
+    return round(price * bound.hours, 2) if price is not None and bound.hours is not None else None
+
+
 def forecast_cost(
     config: TrainingConfig,
     context: ConfigContext,
@@ -168,7 +175,7 @@ def forecast_cost(
     return CostForecast(
         hours=(low, likely, high),
         dollars=dollars,
-        upper_bound=round(price * bound.hours, 2) if price is not None and bound.hours is not None else None,
+        upper_bound=_upper_bound(price, bound),
         discarded_share=signal.discarded_share if signal else None,
         multiplier=signal.rollouts * factor / signal.gradient_rollouts if signal and carrying else None,
         per_gradient_rollout=dollars[1] / carrying if dollars and carrying else None,
@@ -204,14 +211,14 @@ def _signal(config: TrainingConfig, context: ConfigContext) -> tuple[CostAssumpt
     if context.usable is None:
         return ()
     at = f"groups of {context.usable_group}" if context.usable_group else "groups"
-    here = f"; the config has groups of {config.group_size}" if context.usable_group != config.group_size else ""
+    size_note = f"; the config has groups of {config.group_size}" if context.usable_group != config.group_size else ""
     share = context.usable
     return (
         CostAssumption(
             "usable_groups",
             (share, share, share),
             f"share of {at} with a gradient",
-            f"measured by the evaluation of the untrained model{here}; it changes as the model learns",
+            f"measured by the evaluation of the untrained model{size_note}; it changes as the model learns",
         ),
     )
 
@@ -226,9 +233,9 @@ def _tokens(lab: Lab, config: TrainingConfig) -> RolloutTokens | None:
         for row in lab.ledger.evidence(push.workspace, environment=push.environment):
             if row.source == push.source and row.model == config.model and row.platform in (None, lab.platform):
                 inner = row.data.get("distribution")
-                counted = _counted({**row.data, **(inner if isinstance(inner, Mapping) else {})})
-                if counted is not None:
-                    tokens.append(counted)
+                tokens_of_row = _token_counts({**row.data, **(inner if isinstance(inner, Mapping) else {})})
+                if tokens_of_row is not None:
+                    tokens.append(tokens_of_row)
                     break
     if not tokens:
         return None
@@ -237,7 +244,7 @@ def _tokens(lab: Lab, config: TrainingConfig) -> RolloutTokens | None:
     )
 
 
-def _counted(data: Mapping[str, Any]) -> tuple[float, float, float] | None:
+def _token_counts(data: Mapping[str, Any]) -> tuple[float, float, float] | None:
     def of(key: str, name: str) -> float | None:
         value = data[key].get(name) if isinstance(data.get(key), Mapping) else None
         return float(value) if isinstance(value, (int, float)) and value > 0 else None

@@ -17,13 +17,15 @@ import anyio
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
-from prime_lab_mcp.lab.configs.config import taskset_identity
+from prime_lab_mcp.lab.configs.config import taskset_identity, value_at
+from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.views.compare import compare_view
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
+from prime_lab_mcp.lab.state.pulled import pulled_as
 
 EvaluationClass = Literal["target", "ceiling", "dead", "faulty"]
 
@@ -62,7 +64,7 @@ def evaluation_class(
     if job.state != "finished":
         return "faulty", f"it {job.state} before it was done"
     if row is None:
-        return None, "it was not judged here"
+        return None, "it was not judged here" if job.judged else "its rewards are not confirmed yet"
     wrong = [code for code in row.blockers if code in FAULTY_CODES]
     if wrong:
         return "faulty", f"its verdict names {', '.join(wrong)}"
@@ -72,10 +74,10 @@ def evaluation_class(
         return "dead", "no rollout earned anything"
     if _CLOSED.search(model):
         return "ceiling", "a closed model, which cannot be trained"
-    known = {name.lower() for name in trained}
-    if known and model.lower() not in known:
+    models = {name.lower() for name in trained}
+    if models and model.lower() not in models:
         return "ceiling", f"training is meant for {', '.join(sorted(trained)[:2])}"
-    return "target", None if known else "no training config names a model for this environment yet"
+    return "target", None if models else "no training config names a model for this environment yet"
 
 
 def _row(job: Job, row: Evidence | None, trained: Mapping[str, set[str]]) -> dict[str, Any]:
@@ -103,8 +105,8 @@ def _mean(row: Evidence) -> float | None:
 def _trained(lab: Lab) -> dict[str, set[str]]:
     """Models that configs and runs of this workspace train, by environment."""
     trained: dict[str, set[str]] = {}
-    named = [(run.data.get("environments"), run.data.get("model")) for run in lab.ledger.runs(workspace=lab.key)]
-    for environments, model in [*_configured(lab), *named]:
+    pairs = [(run.data.get("environments"), run.data.get("model")) for run in lab.ledger.runs(workspace=lab.key)]
+    for environments, model in [*_configured(lab), *pairs]:
         for environment in environments if isinstance(environments, list | tuple) else ():
             if isinstance(model, str):
                 trained.setdefault(_environment_name(str(environment)), set()).add(model)
@@ -148,21 +150,46 @@ class BeforeAndAfter:
 
 
 def evaluated_sources(lab: Lab, config: Mapping[str, Any]) -> tuple[EvaluatedSource, ...]:
-    """The eval sources of a config, or its training sources where it has none. Only environments pushed from here."""
+    """The eval sources of a config, or its training sources where it has none. Only environments that were pushed from
+    this workspace, or pulled into it."""
     for kind in ("eval", "train"):
         sources = {}
         for entry in _entries(config, kind):
-            taskset = dict(_at(entry, "env", "taskset") or {})
-            owner, name, version = taskset_identity(str(taskset.pop("id", "")))
-            pushes = lab.ledger.pushes(owner=owner, name=name, platform=lab.platform, workspace=lab.key)
-            push = next((p for p in pushes if version in (None, p.version)), None)
-            if owner and push is not None:
-                sources[push.environment, repr(sorted(taskset.items(), key=str))] = EvaluatedSource(
-                    push.environment, taskset, kind == "eval"
+            taskset = dict(value_at(entry, "env", "taskset") or {})
+            folder = _folder_of(lab, str(taskset.pop("id", "")))
+            if folder is not None:
+                sources[folder, repr(sorted(taskset.items(), key=str))] = EvaluatedSource(
+                    folder, taskset, kind == "eval"
                 )
         if sources:
             return tuple(sources.values())
     return ()
+
+
+def pull_of_sources(lab: Lab, config: Mapping[str, Any]) -> Next | None:
+    """The call that brings the first source of a config here, where none of its sources is: without its tasks, no
+    checkpoint can be evaluated on this machine."""
+    ids = [
+        str(value_at(entry, "env", "taskset", "id") or "")
+        for kind in ("eval", "train")
+        for entry in _entries(config, kind)
+    ]
+    named = [(id, taskset_identity(id)) for id in ids]
+    elsewhere = [(id, name) for id, (owner, name, _) in named if owner]
+    if not elsewhere or any(_folder_of(lab, id) is not None for id in ids):
+        return None
+    id, name = elsewhere[0]
+    why = "its tasks are on the Hub only; then run_eval(compare_base=true) of the checkpoint shows what changed"
+    return Next("create_environment", why, {"name": name.replace("-", "_"), "hub": id})
+
+
+def _folder_of(lab: Lab, id: str) -> str | None:
+    """The environment of this workspace that was pushed as this id on the Hub, or pulled from there."""
+    owner, name, version = taskset_identity(id)
+    if not owner:
+        return None
+    push = newest_push(lab, owner, name, version, workspace=lab.key)
+    return push.environment if push is not None else pulled_as(lab.ledger, lab.key, owner, name, version)
 
 
 def before_and_after(lab: Lab, source: EvaluatedSource, base_model: str, run_name: str) -> BeforeAndAfter:
@@ -178,7 +205,10 @@ def before_and_after(lab: Lab, source: EvaluatedSource, base_model: str, run_nam
 
 
 async def compare_before_and_after(lab: Lab, pair: BeforeAndAfter) -> ViewResult | None:
-    """Compare trained minus base, paired by task. None while an evaluation is missing or cannot be read."""
+    """Compare the rewards of the trained and of the base model, paired by task.
+
+    None while one of the two evaluations is missing or cannot be read.
+    """
     if pair.base is None or pair.trained is None:
         return None
     try:
@@ -198,16 +228,16 @@ def missing_evaluations(pair: BeforeAndAfter, base_model: str, served: str, *, r
         why = "the base model on the held-out tasks, while the checkpoint is not served yet"
         calls.append(Next("run_eval", why, {**arguments, "model": base_model}))
     if pair.base is None or pair.trained is None:
-        known = pair.trained or pair.base
-        if known is not None:
-            arguments |= {key: known.spec[key] for key in ("num_examples", "rollouts") if key in known.spec}
+        template = pair.trained or pair.base
+        if template is not None:
+            arguments |= {key: template.spec[key] for key in ("num_examples", "rollouts") if key in template.spec}
         endpoint = {} if rehearsal else {"endpoint": "vllm"}
         reason = "the checkpoint and its base model on the same tasks" + ("" if rehearsal else ", once it is served")
         checkpoint = served if pair.trained is None else str(pair.trained.spec.get("model") or served)
         calls.append(Next("run_eval", reason, {**arguments, "model": checkpoint, **endpoint, "compare_base": True}))
     if pair.base is not None and pair.trained is not None:
-        given = {"eval": pair.trained.id, "view": "compare", "other": pair.base.id}
-        calls.append(Next("read_eval", "what changed, task by task", given))
+        arguments = {"eval": pair.trained.id, "view": "compare", "other": pair.base.id}
+        calls.append(Next("read_eval", "what changed, task by task", arguments))
     return tuple(calls)
 
 
@@ -217,11 +247,5 @@ def _opened(lab: Lab, job: Job) -> FinishedEvaluation:
 
 
 def _entries(config: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
-    entries = _at(config, "orchestrator", kind, "source")
+    entries = value_at(config, "orchestrator", kind, "source")
     return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
-
-
-def _at(table: Any, *path: str) -> Any:
-    for part in path:
-        table = table.get(part) if isinstance(table, Mapping) else None
-    return table

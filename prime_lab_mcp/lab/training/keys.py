@@ -86,7 +86,7 @@ def key_findings(lab: Lab, config: TrainingConfig) -> list[Finding]:
 
 
 async def environment_secrets(lab: Lab, config: TrainingConfig) -> list[EnvironmentSecrets]:
-    """For every Hub environment of a config, the names that it reads and the names that are linked to it."""
+    """The variables that each Hub environment of a config reads, and those that are linked to it."""
     sources = {s.hub_name: s for s in config.sources if s.hub_name}
     secrets: dict[str, EnvironmentSecrets] = {}
     handed = tuple(sorted(_forwarded_names(lab, config)))
@@ -161,7 +161,11 @@ def _forwarded_names(lab: Lab, config: TrainingConfig) -> set[str]:
 
 
 def _file_findings(lab: Lab, config: TrainingConfig) -> Iterator[Finding]:
-    known = {*installer_environment(), *forwarded_keys(lab, config), *(n for n in os.environ if n.startswith("PRIME_"))}
+    provided = {
+        *installer_environment(),
+        *forwarded_keys(lab, config),
+        *(n for n in os.environ if n.startswith("PRIME_")),
+    }
     for path, keys in _files(lab, config).items():
         other = sorted(set(keys) - FORWARDED_VARIABLES)
         if other:
@@ -175,7 +179,7 @@ def _file_findings(lab: Lab, config: TrainingConfig) -> Iterator[Finding]:
                 "create OWNER/NAME -n NAME`.",
                 "env_files",
             )
-        unset = sorted({name for refers in keys.values() for name in refers} - known)
+        unset = sorted({name for refers in keys.values() for name in refers} - provided)
         if unset:
             yield Finding(
                 "config-secrets-reference",
@@ -213,5 +217,5 @@ def _names(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def secret_files(config: TrainingConfig) -> list[str]:
     """The paths under `env_file` and `env_files`, as written in the config."""
-    named = [config.table.get(field) for field in ("env_file", "env_files")]
-    return [str(path) for value in named for path in (value if isinstance(value, list) else [value] if value else [])]
+    entries = [config.table.get(field) for field in ("env_file", "env_files")]
+    return [str(path) for value in entries for path in (value if isinstance(value, list) else [value] if value else [])]

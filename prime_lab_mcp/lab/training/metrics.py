@@ -42,11 +42,13 @@ def merge_rows(rows: Iterable[MetricRow]) -> list[MetricRow]:
 
 
 def step_of(row: MetricRow) -> int | None:
+    """The step of a row; None if it has no finite one."""
     value = value_of(row, "step")
     return int(value) if value is not None and math.isfinite(value) and abs(value) < 1e12 else None
 
 
 def value_of(row: MetricRow, name: str) -> float | None:
+    """The number under a name in a row; None if there is none."""
     value = row.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
@@ -71,9 +73,9 @@ def smooth(points: Sequence[MetricPoint], width: int) -> list[MetricPoint]:
 
 
 def steady(points: Sequence[MetricPoint]) -> list[MetricPoint]:
-    """Each point as the median of itself and its neighbours, so that one odd step neither starts nor ends anything."""
-    values = [v for _, v in points]
-    return [(s, statistics.median(values[max(0, i - 1) : i + 2])) for i, (s, _) in enumerate(points)]
+    """Replace each value by the median of the value and its two neighbours, so that one outlier changes no streak."""
+    numbers = [v for _, v in points]
+    return [(s, statistics.median(numbers[max(0, i - 1) : i + 2])) for i, (s, _) in enumerate(points)]
 
 
 def holds_now(points: Sequence[MetricPoint], holds: Callable[[float], bool]) -> bool:
@@ -112,10 +114,12 @@ def noise(points: Sequence[MetricPoint]) -> float:
 
 
 def mean(points: Sequence[MetricPoint]) -> float:
+    """The mean of the values; 0 without points."""
     return statistics.fmean(v for _, v in points) if points else 0.0
 
 
 def median(points: Sequence[MetricPoint]) -> float:
+    """The median of the values; 0 without points."""
     return statistics.median(v for _, v in points) if points else 0.0
 
 
@@ -199,10 +203,12 @@ def component_series(rows: Sequence[MetricRow], fits: Callable[[str], bool]) -> 
 
 
 def form_series(rows: Sequence[MetricRow]) -> MetricSeries:
+    """The series of the components that pay for the form of an answer."""
     return component_series(rows, lambda name: pays_for_form(name, None))
 
 
 def correctness_series(rows: Sequence[MetricRow]) -> MetricSeries:
+    """The series of the components that pay for a correct answer."""
     return component_series(
         rows, lambda name: any(word in name.lower() for word in _ANSWER) and not is_about_form(name)
     )
@@ -280,9 +286,9 @@ def _mean_of(rows: Sequence[MetricRow], names: Sequence[str]) -> list[MetricPoin
     points = []
     for row in rows:
         step = step_of(row)
-        values = [v for _, v in (p for name in names for p in points_of([row], name))]
-        if step is not None and values and value_of(row, "step") is not None:
-            points.append((step, statistics.fmean(values)))
+        numbers = [v for _, v in (p for name in names for p in points_of([row], name))]
+        if step is not None and numbers and value_of(row, "step") is not None:
+            points.append((step, statistics.fmean(numbers)))
     return points
 
 

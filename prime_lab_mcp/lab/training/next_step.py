@@ -1,5 +1,7 @@
-"""What comes next for an environment whose evidence is complete: its config, the run of that config, or what the config
-still needs. Decided by the ledger and the files of this machine, without asking the platform."""
+"""Chooses the next call for an environment whose evidence is complete: its config, the run, or what the config lacks.
+
+The choice depends on the ledger and the files of this machine. The platform is not asked.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +54,6 @@ def untested_source(lab: Lab, config: TrainingConfig) -> Next | None:
         tests = lab.ledger.evidence(tool="test_reward", source=push.source)
         if not any(same_arguments(row.env_args, source.args) for row in tests):
             why = f"the config uses the environment with {arguments_summary(source.args)}, which is not tested"
-            given = {"environment": push.environment, **({"env_args": dict(source.args)} if source.args else {})}
-            return Next("test_reward", why, given)
+            arguments = {"environment": push.environment, **({"env_args": dict(source.args)} if source.args else {})}
+            return Next("test_reward", why, arguments)
     return None

@@ -16,15 +16,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.configs.config import value_at
 from prime_lab_mcp.lab.configs.own_gpus import LaunchStep
 from prime_lab_mcp.lab.evals.views.columns import ViewResult
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.training import evaluations
+from prime_lab_mcp.lab.training.anomalies import Anomaly
 from prime_lab_mcp.lab.training.evaluations import BeforeAndAfter, before_and_after
 
 HeldOutWord = Literal["rose", "fell", "no difference shown", "not judged"]
@@ -74,8 +76,8 @@ class HeldOutChange:
 def held_out_changes(series: Mapping[str, Sequence[tuple[int, float]]], tasks: int | None) -> tuple[HeldOutChange, ...]:
     """The change of every source with at least two evaluations. `tasks` is the number of tasks of one evaluation."""
     changes = []
-    for source, given in series.items():
-        points = sorted((step, mean) for step, mean in given if math.isfinite(mean))
+    for source, means in series.items():
+        points = sorted((step, mean) for step, mean in means if math.isfinite(mean))
         if len(points) < 2:
             continue
         best = max(points, key=lambda point: point[1])
@@ -104,7 +106,7 @@ def served_name(run_name: str, step: int | None) -> str:
 def checkpoint_steps(id: str, run_name: str, step: int | None, config: Mapping[str, Any]) -> tuple[LaunchStep, ...]:
     """The commands for a checkpoint of a hosted run. `config` is the config's table; `step` is the checkpoint's."""
     name = served_name(run_name, step)
-    lora = isinstance(_at(config, "trainer", "model", "lora"), Mapping)
+    lora = isinstance(value_at(config, "trainer", "model", "lora"), Mapping)
     volume = config.get("volume")
     if isinstance(volume, str) and volume:
         fetch = LaunchStep(
@@ -119,7 +121,7 @@ def checkpoint_steps(id: str, run_name: str, step: int | None, config: Mapping[s
         LaunchStep("serve", serve, "on a machine with a GPU; any server that speaks the OpenAI protocol does"),
     ]
     if lora:
-        base = quote(str(_at(config, "model", "name") or "BASE_MODEL"))
+        base = quote(str(value_at(config, "model", "name") or "BASE_MODEL"))
         adapter = f"vllm serve {base} --enable-lora --lora-modules {name}=./{name}"
         steps.append(
             LaunchStep("serve", adapter, "instead, where the checkpoint holds an adapter (adapter_config.json)")
@@ -129,12 +131,6 @@ def checkpoint_steps(id: str, run_name: str, step: int | None, config: Mapping[s
         *steps,
         LaunchStep("publish", publish, "to Hugging Face; needs HF_TOKEN, and is public unless --private is given"),
     )
-
-
-def _at(table: Any, *path: str) -> Any:
-    for part in path:
-        table = table.get(part) if isinstance(table, Mapping) else None
-    return table
 
 
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -183,10 +179,26 @@ async def run_outcome(
             data.setdefault("comparisons", []).append(_comparison(one, view))
         if step is not None or one.trained is not None:
             calls += evaluations.missing_evaluations(one, model, served, rehearsal=lab.settings.rehearsal)
+    if step is not None and not pairs and (pull := evaluations.pull_of_sources(lab, config)) is not None:
+        calls.append(pull)
     if step is not None:
         data |= {"checkpoint_step": step, "served_as": served}
         data["ways"] = [choice.as_json() for choice in checkpoint_steps(id, name, step, config)]
     return RunOutcome(worked, data, tuple(calls[:3]))
+
+
+def explaining_codes(anomalies: Sequence[Anomaly]) -> str:
+    """The codes of the anomalies that could explain a rise of the reward."""
+    return " and ".join(dict.fromkeys(a.code for a in anomalies if a.code in EXPLAINING))
+
+
+def doubted_outcome(after: RunOutcome, anomalies: Sequence[Anomaly]) -> RunOutcome:
+    """The outcome of a run. A rise beside an anomaly that could explain it is doubtful."""
+    names = explaining_codes(anomalies)
+    if after.worked != "yes" or not names:
+        return after
+    because = f"{after.data['because']}; {names} could explain the rise"
+    return replace(after, worked="doubtful", data={**after.data, "worked": "doubtful", "because": because})
 
 
 def outcome_verdict(
@@ -238,7 +250,5 @@ def _step(checkpoints: Sequence[Mapping[str, Any]]) -> int | None:
 
 def _tasks(config: Mapping[str, Any]) -> int | None:
     """Tasks of one evaluation by the config; None for -1 (all tasks), whose number is not known here."""
-    table: Any = config
-    for part in ("orchestrator", "eval", "num_examples"):
-        table = table.get(part) if isinstance(table, Mapping) else None
-    return table if isinstance(table, int) and not isinstance(table, bool) and table > 0 else None
+    number = value_at(config, "orchestrator", "eval", "num_examples")
+    return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None

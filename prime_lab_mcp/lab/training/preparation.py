@@ -57,7 +57,7 @@ def _recorded_verdict(lab: Lab, config: TrainingConfig) -> ValidateAnswer | None
 async def prepare_run(
     lab: Lab, config: TrainingConfig, copy: Path, platform: PlatformReader | None = None
 ) -> RunPreparation:
-    """Price, wallet, validation and secrets. `platform` answers for the present call.
+    """Ask for the price, the wallet, the validation and the secrets of a run. `platform` answers for the present call.
 
     Raises PrimeError when the price or the wallet cannot be read.
     """
@@ -88,7 +88,7 @@ async def prepare_run(
 
 
 def _bound_findings(config: TrainingConfig, cost: CostBound) -> list[Finding]:
-    """A blocker where a missing key leaves the cost without a bound: nobody can approve such a price."""
+    """Block a config that leaves the cost without a bound, because nobody can approve such a price."""
     if cost.key is None:
         return []
     message = f"the cost of {config.path.name} has no upper bound: {cost.why}"

@@ -32,7 +32,7 @@ from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.gates import Subject, subject_history, subject_of
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.state.workspace import Workspace
+from prime_lab_mcp.lab.state.workspace import Workspace, is_plain_id
 
 
 async def gather_source_facts(
@@ -52,15 +52,15 @@ async def gather_package_facts(
 
     `sources` are the facts of `config.sources`.
     """
-    named = named_packages(config)
+    packages = named_packages(config)
     tasksets = {plugin_module(source.id): source.id for source in config.sources if source.id}
-    within = [p.module in tasksets and (p.identity[0] is None or p.id == tasksets[p.module]) for p in named]
-    asked = [
+    within = [p.module in tasksets and (p.identity[0] is None or p.id == tasksets[p.module]) for p in packages]
+    hub_sources = [
         _as_source(package)
-        for package, inside in zip(named, within, strict=True)
+        for package, inside in zip(packages, within, strict=True)
         if not package.shipped and not inside and package.identity[0] is not None
     ]
-    published = {facts.id: facts for facts in await _gather(lab, config, asked, platform)}
+    published = {facts.id: facts for facts in await _gather(lab, config, hub_sources, platform)}
     by_source = {id(source): facts for source, facts in zip(config.sources, sources, strict=True)}
     return [
         PackageFacts(
@@ -72,7 +72,7 @@ async def gather_package_facts(
             None if package.beside is None else by_source[id(package.beside)],
             None if package.shipped or inside else published.get(package.id),
         )
-        for package, inside in zip(named, within, strict=True)
+        for package, inside in zip(packages, within, strict=True)
     ]
 
 
@@ -98,6 +98,8 @@ async def _gather(
 
     async def ask(source: ConfigSource) -> None:
         assert source.owner is not None
+        if not is_plain_id(source.id):
+            return  # The gate refuses it by its spelling.
         ref = f"{source.owner}/{source.env_name}"
         fact = facts[source.id] = await lookup.hub_fact(prime, source.owner, source.env_name, source.version)
         if fact.exists and source.version is not None:
@@ -105,9 +107,9 @@ async def _gather(
             fetched[source.id] = await fetch_hub_files(lab, ref, source.version, wheel=pushed)
 
     owned: list[Ownership] = []
-    named = {s.id: s for s in sources if s.owner and s.version}.values()
-    pinned = [s.id for s in named if lab.ledger.pushes(owner=s.owner, name=s.env_name, platform=lab.platform)]
-    await prime.ask_ahead(list(dict.fromkeys(f"{s.owner}/{s.env_name}" for s in named)), pinned)
+    versioned = {s.id: s for s in sources if s.owner and s.version and is_plain_id(s.id)}.values()
+    pinned = [s.id for s in versioned if lab.ledger.pushes(owner=s.owner, name=s.env_name, platform=lab.platform)]
+    await prime.ask_ahead(list(dict.fromkeys(f"{s.owner}/{s.env_name}" for s in versioned)), pinned)
 
     async def ask_owner() -> None:
         owned.append(await read_ownership(lab, prime))
@@ -135,10 +137,10 @@ async def _facts(
     pushes = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform) if source.owner else []
     push = next((p for p in pushes if p.version == source.version), None)
     disk = await anyio.to_thread.run_sync(lambda: list(_on_disk(lab, push))) if push else []
-    same = next((taken for taken in disk if push is not None and taken.source == push.source), None)
+    same = next((snapshot for snapshot in disk if push is not None and snapshot.source == push.source), None)
     pushed = subject_of(same) if same is not None else Subject()
     fingerprints = FileFingerprints(fact.content_hash, files.source, files.content)
-    ours = source.owner is not None and ownership.is_ours(lab, source.owner, source.env_name, fingerprints)
+    is_own = source.owner is not None and ownership.is_ours(lab, source.owner, source.env_name, fingerprints)
     history = await anyio.to_thread.run_sync(_history, lab, push) if push else []
     return SourceFacts(
         id=source.id,
@@ -146,10 +148,10 @@ async def _facts(
         name=source.env_name,
         version=source.version,
         args=without_null_text(source.args),
-        ours=ours,
+        ours=is_own,
         push=push,
         history=history,
-        on_disk=tuple(taken.source for taken in disk),
+        on_disk=tuple(snapshot.source for snapshot in disk),
         hub=fact,
         trains=source.kind == "train",
         group_size=group_size,
@@ -157,8 +159,8 @@ async def _facts(
         defaults=pushed.defaults,
         check_args=pushed.check_args,
         distributions=None if push is None else await _installed(lab, push, same, history),
-        held=_held(lab, source, files, ours, push),
-        failed=() if ours else failed_verdicts(lab, files.source),
+        held=_hub_content(lab, source, files, is_own, push),
+        failed=() if is_own else failed_verdicts(lab, files.source),
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
 
@@ -183,10 +185,10 @@ async def _installed(
     return await anyio.to_thread.run_sync(named_fingerprints, python, names)
 
 
-def _held(lab: Lab, source: ConfigSource, files: HubFiles, ours: bool, push: Push | None) -> HubContent:
+def _hub_content(lab: Lab, source: ConfigSource, files: HubFiles, is_own: bool, push: Push | None) -> HubContent:
     if push is not None:
         return compare_hub_files(files, proven_files(lab, push.content, push.workspace), source.id)
-    if ours or files.archive is not None or not files.problems:
+    if is_own or files.archive is not None or not files.problems:
         return HubContent()
     why = "; ".join(files.problems)
     return HubContent("unfetched", f"whether {source.id} holds files of this machine is not known: {why}")

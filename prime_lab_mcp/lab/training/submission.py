@@ -94,9 +94,9 @@ def _root(lab: Lab, key: str) -> Path:
 
 
 def _link(lab: Lab, config: TrainingConfig, copy: Path, root: Path, path: str) -> None:
-    wanted = (config.path.parent / path).resolve()
+    target = (config.path.parent / path).resolve()
     link = Path(os.path.normpath(copy.parent / path))
-    if not wanted.is_relative_to(lab.workspace.root) or not link.is_relative_to(root) or not wanted.is_file():
+    if not target.is_relative_to(lab.workspace.root) or not link.is_relative_to(root) or not target.is_file():
         raise BadInput(
             f"the config names the secrets file {quote(path, 120)}, which is not a file of the workspace",
             fix="Put the file beside the config, or take env_files out and let the server's environment provide it.",
@@ -104,7 +104,7 @@ def _link(lab: Lab, config: TrainingConfig, copy: Path, root: Path, path: str) -
         )
     link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = link.with_name(f".{link.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    fresh.symlink_to(wanted)
+    fresh.symlink_to(target)
     fresh.replace(link)
 
 
@@ -219,8 +219,8 @@ class RunSubmission(AtMostOnce[Run]):
 
     def from_result(self, result: Mapping[str, Any]) -> Run:
         id = str(result["id"])
-        known = self._lab.ledger.runs(id=id, platform=self.platform)
-        return known[0] if known else Run(id, "training", self.name, self._lab.key, self.key, self.platform)
+        runs = self._lab.ledger.runs(id=id, platform=self.platform)
+        return runs[0] if runs else Run(id, "training", self.name, self._lab.key, self.key, self.platform)
 
     def record(self, value: Run) -> None:
         ledger = self._lab.ledger

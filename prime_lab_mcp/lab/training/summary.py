@@ -49,9 +49,9 @@ def recent_rows(rows: Sequence[MetricRow], count: int = 5) -> list[dict[str, Any
     }
     summaries: list[dict[str, Any]] = [{"step": step_of(row)} for row in rows[-count:]]
     for name, metric in series.items():
-        values = dict(metric.points)
+        by_step = dict(metric.points)
         for row in summaries:
-            if (value := values.get(row["step"])) is not None:
+            if (value := by_step.get(row["step"])) is not None:
                 row[name] = _rounded(value)
     return summaries
 
@@ -90,7 +90,8 @@ def best_checkpoint(checkpoints: Sequence[Mapping[str, Any]], rows: Sequence[Met
         for c in checkpoints
         if (step := finite_number(c.get("step"))) is not None and math.isfinite(step)
     ]
-    evals = [points for points in held_out_series(rows).values() if points]
+    # Step 0 is the untrained model, which says nothing about a checkpoint.
+    evals = [points for points in held_out_series(rows).values() if any(step > 0 for step, _ in points)]
     curve = evals[0] if evals else smooth(reward_series(rows).points, WINDOW_STEPS)
     if not saved or not curve:
         return None
@@ -119,6 +120,7 @@ def instructive_rollouts(answer: Mapping[str, Any], each: int = 2) -> dict[str, 
     ranked = [_rollout(s) for s in sorted(samples, key=lambda s: -(_reward(s) or 0.0))]
     # The same words twice tell nothing more.
     distinct = list({(r["reward"], r["completion"]): r for r in reversed(ranked)}.values())[::-1]
+    lower = [r for r in distinct[each:] if r["reward"] < distinct[0]["reward"]]
     if not distinct:
         return None
     return {
@@ -126,7 +128,7 @@ def instructive_rollouts(answer: Mapping[str, Any], each: int = 2) -> dict[str, 
         "of": answer.get("total") or len(samples),
         "looked_at": len(samples),
         "best": distinct[:each],
-        "worst": distinct[each:][-each:][::-1],
+        "worst": lower[-each:][::-1],
     }
 
 
@@ -147,6 +149,8 @@ def _rollout(sample: Mapping[str, Any]) -> dict[str, Any]:
     }
     if isinstance(row["environment"], str):
         row["environment"] = quote(row["environment"], 60)
+    if isinstance(asked := sample.get("asked"), str):
+        row |= {"task": quote(str(sample.get("task")), 40), "asked": quote(asked, 60)}
     return {key: value for key, value in row.items() if value is not None}
 
 

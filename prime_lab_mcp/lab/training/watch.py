@@ -113,7 +113,7 @@ class RunReading:
 
 
 async def watch_run(
-    lab: Lab, id: str, known: Run | None, step: int | None = None, *, count_cost: bool = True
+    lab: Lab, id: str, recorded: Run | None, step: int | None = None, *, count_cost: bool = True
 ) -> RunReading:
     """Read everything about a run concurrently, with the rollouts of a step (by default the newest with samples).
 
@@ -132,36 +132,36 @@ async def watch_run(
         progress=lab.prime.train_progress,
         distribution=lab.prime.train_distributions,
     )
-    found = first.found
+    replies = first.replies
     reading = RunReading(
         run,
-        merge_rows(found.get("metrics", [])),
-        found.get("usage", {}),
-        found.get("checkpoints", []),
-        found.get("progress", {}),
-        found.get("distribution", {}),
+        merge_rows(replies.get("metrics", [])),
+        replies.get("usage", {}),
+        replies.get("checkpoints", []),
+        replies.get("progress", {}),
+        replies.get("distribution", {}),
         (),
         first.missing,
     )
     if count_cost:
-        _correct_reservation(lab, reading, known)
-    reading = replace(reading, anomalies=tuple(_metric_anomalies(reading, known)))
+        _correct_reservation(lab, reading, recorded)
+    reading = replace(reading, anomalies=tuple(_metric_anomalies(reading, recorded)))
     second = _Requests(id)
     await second.ask(**_follow_up_requests(lab, reading, step))
-    logs = {name: text for name, text in second.found.items() if name != "rollouts"}
+    logs = {name: text for name, text in second.replies.items() if name != "rollouts"}
     reading = replace(
-        reading, rollouts=second.found.get("rollouts", {}), logs=logs, missing=first.missing | second.missing
+        reading, rollouts=second.replies.get("rollouts", {}), logs=logs, missing=first.missing | second.missing
     )
     return replace(reading, anomalies=tuple(anomalies.rank_anomalies([*_log_anomalies(reading), *reading.anomalies])))
 
 
-def _correct_reservation(lab: Lab, reading: RunReading, known: Run | None) -> None:
+def _correct_reservation(lab: Lab, reading: RunReading, run: Run | None) -> None:
     """Count the real cost of a run that ended, or that has cost more than was reserved, instead of its bound."""
-    if known is None or not reading.spend:
+    if run is None or not reading.spend:
         return
-    exceeded = known.max_cost is not None and reading.spend > known.max_cost
+    exceeded = run.max_cost is not None and reading.spend > run.max_cost
     if exceeded or reading.status in _ENDED:
-        lab.ledger.correct(known.intent, lab.platform, reading.spend)
+        lab.ledger.correct(run.intent, lab.platform, reading.spend)
 
 
 class _Requests:
@@ -169,7 +169,7 @@ class _Requests:
 
     def __init__(self, id: str) -> None:
         self.id = id
-        self.found: dict[str, Any] = {}
+        self.replies: dict[str, Any] = {}
         self.missing: dict[str, LabError] = {}
 
     async def ask(self, **questions: Callable[[str], Awaitable[Any]]) -> None:
@@ -178,7 +178,7 @@ class _Requests:
         async def one(name: str, question: Callable[[str], Awaitable[Any]]) -> None:
             async with limit:
                 try:
-                    self.found[name] = await question(self.id)
+                    self.replies[name] = await question(self.id)
                 except LabError as error:
                     self.missing[name] = error
 
@@ -188,7 +188,7 @@ class _Requests:
 
 
 def _follow_up_requests(lab: Lab, reading: RunReading, step: int | None) -> dict[str, Callable[[str], Awaitable[Any]]]:
-    """What the first answers make worth asking: rollouts, and logs where something is wrong."""
+    """The requests that follow from the first answers: rollouts, and logs where something is wrong."""
     requests: dict[str, Callable[[str], Awaitable[Any]]] = {}
     sampled = [int(s) for s in reading.progress.get("steps_with_samples") or () if finite_number(s) is not None]
     at = step if step is not None else max(sampled, default=None)
@@ -236,12 +236,12 @@ def _log_anomalies(reading: RunReading) -> list[Anomaly]:
     return [anomaly] if anomaly and not any(a.code == anomaly.code for a in reading.anomalies) else []
 
 
-def _metric_anomalies(reading: RunReading, known: Run | None) -> list[Anomaly]:
+def _metric_anomalies(reading: RunReading, run: Run | None) -> list[Anomaly]:
     listed = anomalies.find_anomalies(reading.rows)
     if reading.idle is not None:
         stalled = anomalies.stall(reading.step or 0, reading.idle, step_seconds(reading.rows))
         listed += [stalled] if stalled else []
-    over = anomalies.overrun(reading.spend, known.max_cost if known else None, reading.step or 0, reading.expected)
+    over = anomalies.overrun(reading.spend, run.max_cost if run else None, reading.step or 0, reading.expected)
     return ([over] if over else []) + listed
 
 

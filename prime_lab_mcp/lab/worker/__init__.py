@@ -6,7 +6,6 @@ ENTRY = (
     "host",
     "pool",
     "scoring",
-    "whole_rollouts",
     "witness",
 )
 """Modules that other packages may import."""

@@ -60,12 +60,12 @@ class Channel:
         del self._buffer[: end + 1]
         self._searched = 0
         try:
-            found = json.loads(line)
+            message = json.loads(line)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            message = None
+        if not isinstance(message, dict):
             raise ChannelGarbage(line[:300].decode("utf-8", "replace"))
-        return found
+        return message
 
     async def _more(self) -> bytes:
         while True:

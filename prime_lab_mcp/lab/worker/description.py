@@ -130,6 +130,15 @@ class ParserUse:
 
 
 @dataclass(frozen=True, slots=True)
+class ArgumentEffect:
+    """Whether two values of an argument gave the same tasks. Equal values are two loads with the same arguments."""
+
+    argument: str
+    values: tuple[str, str]
+    same: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Traits:
     """The description of a loaded environment beyond its rewards and rows. All names are foreign text."""
 
@@ -145,8 +154,10 @@ class Traits:
     lossy: tuple[Lossy, ...] = ()
     lossy_total: int = 0
     roles: tuple[Role, ...] | None = None
-    wire: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+    sent_tasks: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     """A few tasks with their data as sent to an env server."""
+    generator: tuple[ArgumentEffect, ...] = ()
+    """What seed and level change, where the taskset has such arguments (v1)."""
     shapes: Mapping[str, Any] = field(default_factory=dict)
     """JSON schemas of the tables `taskset` and `env` of a training config, and whether there are `tools`."""
     parsers: tuple[ParserUse, ...] = ()
@@ -203,7 +214,11 @@ def decode_traits(reply: FactsReply) -> Traits:
             else tuple(Role(str(r["name"]), str(r["harness"]), str(r["runtime"]), bool(r["own"])) for r in roles),
             shapes=dict(reply.get("shapes") or {}),
             port=dict(reply.get("port") or {}),
-            wire=tuple((int(w["row"]), dict(w["data"])) for w in reply.get("wire", ())),
+            generator=tuple(
+                ArgumentEffect(str(g["argument"]), (str(g["values"][0]), str(g["values"][1])), bool(g["same"]))
+                for g in reply.get("generator", ())
+            ),
+            sent_tasks=tuple((int(t["row"]), dict(t["data"])) for t in reply.get("sent_tasks", ())),
             parsers=tuple(
                 ParserUse(str(p["function"]), str(p["given"]), str(p["environment"])) for p in reply.get("parsers", ())
             ),
@@ -225,7 +240,9 @@ def decode_rows(reply: RowsReply) -> Rows:
 
 
 def decode_judges(reply: Sequence[JudgeReply]) -> tuple[JudgeInfo, ...]:
-    """Decode the judges of a reply. Raises KeyError, TypeError or ValueError for anything but a valid reply."""
+    """Decode the judges that the worker found in an environment. Raises KeyError, TypeError or ValueError if a field is
+    missing or of another type.
+    """
     return tuple(
         JudgeInfo(str(j["name"]), str(j["model"]), optional_float(j["temperature"]), str(j["host"])) for j in reply
     )

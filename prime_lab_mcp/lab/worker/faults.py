@@ -171,18 +171,18 @@ def nonsense(what: str, reply: object) -> WorkerError:
 
 
 def timed_out(doing: str, limit: float, output: str) -> WorkerError:
-    said = f"; its last output: {quote(output[-300:])}" if output.strip() else ""
+    tail = f"; its last output: {quote(output[-300:])}" if output.strip() else ""
     return WorkerError(
-        f"the environment did not end {doing} within {limit:.3g} seconds and was stopped{said}",
+        f"the environment did not end {doing} within {limit:.3g} seconds and was stopped{tail}",
         fix="Look for a loop, a wait for input or a download in the environment's code; then call check_environment.",
         code="worker-timeout",
     )
 
 
 def flooded(doing: str, output: str) -> WorkerError:
-    said = f": {quote(output[-100:])}" if output.strip() else ""
+    tail = f": {quote(output[-100:])}" if output.strip() else ""
     return WorkerError(
-        f"the environment wrote far too much output while {doing} and was stopped{said}",
+        f"the environment wrote far too much output while {doing} and was stopped{tail}",
         fix="Remove what it prints or returns in bulk; then call check_environment.",
         code="worker-flood",
     )
@@ -213,9 +213,9 @@ def exited(doing: str, ended: Ended) -> WorkerError:
     how = f"with signal {ended.signal}" if ended.signal is not None else f"with exit code {ended.code}"
     if ended.signal is None and ended.code is None:
         how = "leaving no exit code"
-    said = f"; its last output: {quote(ended.output[-300:])}" if ended.output.strip() else ""
+    tail = f"; its last output: {quote(ended.output[-300:])}" if ended.output.strip() else ""
     return WorkerError(
-        f"the environment ended its own process while {doing}, {how}{said}",
+        f"the environment ended its own process while {doing}, {how}{tail}",
         fix="Remove the call that ends the process or the crash in native code; then call check_environment.",
         code="worker-exited",
     )

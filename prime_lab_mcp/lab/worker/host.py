@@ -19,7 +19,6 @@ from prime_lab_mcp.lab.base.load_deadline import load_deadline
 from prime_lab_mcp.lab.interpreter import Api
 from prime_lab_mcp.lab.sandbox.caches import DataCache
 from prime_lab_mcp.lab.sandbox.policy import Confinement
-from prime_lab_mcp.lab.worker import whole_rollouts
 from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, ChannelGarbage
 from prime_lab_mcp.lab.worker.child import protocol
 from prime_lab_mcp.lab.worker.description import (
@@ -47,16 +46,28 @@ from prime_lab_mcp.lab.worker.faults import (
     timed_out,
 )
 from prime_lab_mcp.lab.worker.scoring import (
+    SERVING,
+    SPENT_MS,
     Case,
     CaseError,
     Component,
+    LocatedTasks,
+    RequestedRollout,
+    Rollouts,
     Scored,
     SideEffects,
+    StatedSolutions,
+    StoredRollout,
+    WantedTasks,
+    decode_located,
+    decode_rollouts,
     decode_scored,
     decode_side_effects,
+    decode_stated,
+    rollouts_request,
 )
 from prime_lab_mcp.lab.worker.witness import Witness, open_witness
-from prime_lab_mcp.lab.worker.zygote import Ended, Seat, Zygote
+from prime_lab_mcp.lab.worker.zygote import Ended, SupervisedChild, Zygote
 
 __all__ = [
     "Case",
@@ -75,7 +86,7 @@ _FAULTS = 5
 """Number of cases of one call that may kill their child; after that, the rest is reported as not run."""
 _GRACE = 2.0
 _FIRST_GRACE = 8.0
-_PATIENCE = 0.5
+_PATIENCE = 2.0
 _LATE = 15.0
 """Seconds for the scoring after the last rollout."""
 
@@ -111,7 +122,7 @@ class Worker:
         self._env_args = env_args
         self._hidden = list(hidden)
         self._variables = dict(variables or {})
-        self._seat: Seat | None = None
+        self._child: SupervisedChild | None = None
         self._loaded: Loaded | None = None
         self._scored = False
         self._keys: dict[int, str] = {}
@@ -124,7 +135,7 @@ class Worker:
 
     @property
     def warm(self) -> bool:
-        return self._seat is not None and self._loaded is not None and self._seat.alive
+        return self._child is not None and self._loaded is not None and self._child.alive
 
     async def load(self, *, timeout: float = 60) -> Loaded:
         """Load the environment, unless it is loaded already. Raises LoadFailed, WorkerError, InterpreterError."""
@@ -140,10 +151,10 @@ class Worker:
         async with self._lock:
             await self._ensure(timeout)
             asked: protocol.RowsRequest = {"op": "rows", "limit": limit, "seed": seed, "split": split}
-            found = decode_rows(await self._ask_loading(asked, timeout, "listing its tasks"))
+            rows = decode_rows(await self._ask_loading(asked, timeout, "listing its tasks"))
             if split is None:
-                self._keys.update((row.index, row.key) for row in found.rows)
-            return found
+                self._keys.update((row.index, row.key) for row in rows.rows)
+            return rows
 
     async def facts(self, *, timeout: float = 60) -> Traits:
         """Describe the loaded environment beyond rewards and rows."""
@@ -161,7 +172,7 @@ class Worker:
         """
         async with self._lock:
             await self._drop()
-            self._seat = await self._zygote.fork()
+            self._child = await self._zygote.fork()
             asked: list[protocol.ServedCase] = [
                 {"data": dict(data), "messages": _dicts(case.messages)} for data, case in cases
             ]
@@ -177,34 +188,36 @@ class Worker:
                 raise nonsense("serve", reply)
             return [decode_scored(scored, case.id) for scored, (_, case) in zip(reply, cases, strict=True)]
 
-    async def together(self, cases: Sequence[tuple[Case, bool]], *, case_timeout: float = 5) -> list[SideEffects]:
+    async def measure_side_effects(
+        self, cases: Sequence[tuple[Case, bool]], *, case_timeout: float = 5
+    ) -> list[SideEffects]:
         """Measure side effects of scoring: mutated inputs, a blocked event loop, and rewards under concurrency.
 
         Cases marked true are also scored concurrently. Pass only cases that were scored without breaking their process.
         Raises LoadFailed or WorkerError if they break it here.
         """
         asked: list[protocol.SideEffectsCase] = [
-            {"row": case.row, "messages": _dicts(case.messages), "together": among} for case, among in cases
+            {"row": case.row, "messages": _dicts(case.messages), "concurrent": among} for case, among in cases
         ]
         async with self._lock:
             await self._ensure(60)
-            request: protocol.SideEffectsRequest = {"op": "together", "cases": asked, "case_timeout": case_timeout}
+            request: protocol.SideEffectsRequest = {"op": "side-effects", "cases": asked, "case_timeout": case_timeout}
             reply = await self._ask(request, 60, "scoring several completions at once")
             return decode_side_effects(reply, [case for case, _ in cases])
 
     async def rollout(
-        self, plays: Sequence[whole_rollouts.Play], *, seconds: float, case_timeout: float = 5
-    ) -> whole_rollouts.Rollouts:
+        self, plays: Sequence[RequestedRollout], *, seconds: float, case_timeout: float = 5, in_order: bool = False
+    ) -> Rollouts:
         """Run whole rollouts with a scripted model through the environment's own loop, tools and hooks.
 
-        Rollouts that have not begun after `seconds` are not run. Raises LoadFailed or WorkerError if the environment
-        hangs or ends its process.
+        Rollouts that have not begun after `seconds` are not run. `in_order`: one after the other. Raises LoadFailed or
+        WorkerError if the environment hangs or ends its process.
         """
         async with self._lock:
             await self._ensure(60)
-            limit = seconds + (whole_rollouts.SERVING if self._api == "v1" else 0) + _LATE
-            request = whole_rollouts.rollouts_request(plays, seconds, case_timeout)
-            return whole_rollouts.decode_rollouts(await self._ask(request, limit, "running whole rollouts"))
+            limit = seconds + (SERVING if self._api == "v1" else 0) + _LATE
+            request = rollouts_request(plays, seconds, case_timeout, in_order)
+            return decode_rollouts(await self._ask(request, limit, "running whole rollouts"))
 
     @asynccontextmanager
     async def elsewhere(self, hash_seed: int | None = None) -> AsyncIterator[Worker]:
@@ -214,8 +227,11 @@ class Worker:
             other._keys.update(self._keys)
             yield other
 
-    def witness(self, last_row: int) -> AbstractAsyncContextManager[Witness]:
-        """Open a witness for the same environment, which loads in the background; `last_row` is its last task."""
+    def witness(self, last_row: int, left_out: frozenset[str] = frozenset()) -> AbstractAsyncContextManager[Witness]:
+        """Open a witness for the same environment, which loads in the background; `last_row` is its last task.
+
+        `left_out` are files of the folder that an installation lacks.
+        """
         return open_witness(
             self._zygote,
             self._tree,
@@ -225,19 +241,20 @@ class Worker:
             last_row,
             self.cache,
             self.confinement,
+            left_out,
         )
 
     def _environment(self) -> protocol.EnvironmentRequest:
-        assert self._seat is not None
+        assert self._child is not None
         return {
             "tree": str(self._tree),
             "module": self._module,
             "env_args": self._env_args,
             "hidden": self._hidden,
             "variables": self._variables,
-            "scratch": str(self._seat.scratch),
+            "scratch": str(self._child.scratch),
             "caches": self.cache.variables() if self.cache is not None else {},
-            "confinement": self._policy(self._seat.scratch),
+            "confinement": self._policy(self._child.scratch),
         }
 
     def _policy(self, scratch: Path) -> dict[str, Any] | None:
@@ -270,21 +287,29 @@ class Worker:
                 await self._drop()
                 raise timed_out("scoring all cases", limit, "") from None
 
-    async def locate(self, wanted: whole_rollouts.WantedTasks, *, timeout: float = 180) -> whole_rollouts.LocatedTasks:
+    async def solutions(self, rows: Sequence[int], *, seconds: float) -> StatedSolutions:
+        """The solutions that the environment states for some tasks, without running them."""
+        async with self._lock:
+            await self._ensure(60)
+            request: protocol.StatedRequest = {"op": "solutions", "rows": list(rows), "seconds": seconds}
+            reply = await self._ask(request, seconds + _LATE, "reading the solutions of tasks")
+            return decode_stated(rows, reply)
+
+    async def locate(self, wanted: WantedTasks, *, timeout: float = 180) -> LocatedTasks:
         """Find the tasks of stored rollouts in the present taskset."""
         async with self._lock:
             await self._ensure(60)
-            return whole_rollouts.decode_located(
+            return decode_located(
                 await self._ask(wanted.request(), timeout, "looking for the tasks of stored rollouts")
             )
 
-    async def rescore(self, asked: Sequence[whole_rollouts.StoredRollout], *, case_timeout: float = 30) -> list[Scored]:
+    async def rescore(self, asked: Sequence[StoredRollout], *, case_timeout: float = 30) -> list[Scored]:
         """Score rollouts that an earlier evaluation stored, in order. Faults are reported as by `score`."""
         async with self._lock:
             return await self._score_all(asked, case_timeout)
 
     async def _score_all(
-        self, cases: Sequence[Case | whole_rollouts.StoredRollout], case_timeout: float, search: int | None = None
+        self, cases: Sequence[Case | StoredRollout], case_timeout: float, search: int | None = None
     ) -> list[Scored]:
         done: list[Scored] = []
         faults = 0
@@ -298,17 +323,17 @@ class Worker:
                 if error.code not in PROBLEMS:
                     raise
                 case = cases[len(done)]
-                told = CaseError(error.code, error.message, "")
-                done.append(Scored(case.id, None, errors=(told,), problems=(Problem(PROBLEMS[error.code]),)))
+                error_of_case = CaseError(error.code, error.message, "")
+                done.append(Scored(case.id, None, errors=(error_of_case,), problems=(Problem(PROBLEMS[error.code]),)))
                 faults += 1
                 if faults >= _FAULTS:
-                    told = CaseError("not-run", f"{faults} earlier cases ended their process", "")
-                    done += [Scored(c.id, None, errors=(told,), problems=NOT_RUN) for c in cases[len(done) :]]
+                    error_of_case = CaseError("not-run", f"{faults} earlier cases ended their process", "")
+                    done += [Scored(c.id, None, errors=(error_of_case,), problems=NOT_RUN) for c in cases[len(done) :]]
         return done
 
     async def _score_some(
         self,
-        cases: Sequence[Case | whole_rollouts.StoredRollout],
+        cases: Sequence[Case | StoredRollout],
         done: list[Scored],
         case_timeout: float,
         grace: float,
@@ -329,10 +354,10 @@ class Worker:
         await self._hear(_GRACE, "scoring")
 
     def _scoring(
-        self, cases: Sequence[Case | whole_rollouts.StoredRollout], case_timeout: float, search: int | None
+        self, cases: Sequence[Case | StoredRollout], case_timeout: float, search: int | None
     ) -> protocol.ScoreRequest | protocol.RescoreRequest:
         """The request for cases, which are all of one kind."""
-        stored = [c for c in cases if isinstance(c, whole_rollouts.StoredRollout)]
+        stored = [c for c in cases if isinstance(c, StoredRollout)]
         if stored:
             return {
                 "op": "rescore",
@@ -340,7 +365,7 @@ class Worker:
                 "case_timeout": case_timeout,
                 "turns": stored[0].turns,
                 "fresh_runtime": stored[0].fresh_runtime,
-                "spent_ms": whole_rollouts.SPENT_MS,
+                "spent_ms": SPENT_MS,
             }
         asked: list[protocol.CaseRequest] = [
             {
@@ -359,10 +384,10 @@ class Worker:
         if self.warm and self._loaded is not None:
             return self._loaded
         await self._drop()
-        self._seat = await self._zygote.fork()
+        self._child = await self._zygote.fork()
         reply = await self._ask_loading({"op": "load", **self._environment()}, timeout, "loading")
         try:
-            self._loaded = decode_loaded(reply, self._api, self._seat.versions)
+            self._loaded = decode_loaded(reply, self._api, self._child.versions)
         except WorkerError as error:
             raise await self._broken(error) from error
         return self._loaded
@@ -384,10 +409,10 @@ class Worker:
         return (await self._hear(timeout, doing)).get("result")
 
     async def _tell(self, request: protocol.Request) -> None:
-        assert self._seat is not None
+        assert self._child is not None
         self._number += 1
         try:
-            await self._seat.channel.send({"id": self._number, **request})
+            await self._child.channel.send({"id": self._number, **request})
         except ChannelClosed:
             raise await self._fault("starting") from None
         except BaseException:
@@ -396,10 +421,10 @@ class Worker:
 
     async def _hear(self, timeout: float, doing: str) -> dict[str, Any]:
         """Receive the next reply. Before any error is raised, the child is ended."""
-        assert self._seat is not None
+        assert self._child is not None
         try:
             with anyio.fail_after(timeout):
-                reply = await self._seat.channel.receive()
+                reply = await self._child.channel.receive()
         except TimeoutError:
             ended = await self._drop()
             raise timed_out(doing, timeout, ended.output) from None
@@ -418,16 +443,16 @@ class Worker:
             raise await self._failed(reply["failed"], doing)
         return reply
 
-    async def _failed(self, told: Any, doing: str) -> LabErrorOfChild:
+    async def _failed(self, failure: Any, doing: str) -> LabErrorOfChild:
         await self._drop()
-        if not isinstance(told, dict):
-            return nonsense(doing, told)
-        if told.get("type") == "MemoryError":
+        if not isinstance(failure, dict):
+            return nonsense(doing, failure)
+        if failure.get("type") == "MemoryError":
             return out_of_memory(doing)
-        if told.get("refused"):
-            return confined(doing, str(told["refused"]), str(told.get("where", "")))
-        told = {k: str(told.get(k, "")) for k in ("type", "message", "traceback", "where")}
-        return LoadFailed(told["type"], told["message"], told["traceback"], told["where"], doing)
+        if failure.get("refused"):
+            return confined(doing, str(failure["refused"]), str(failure.get("where", "")))
+        failure = {k: str(failure.get(k, "")) for k in ("type", "message", "traceback", "where")}
+        return LoadFailed(failure["type"], failure["message"], failure["traceback"], failure["where"], doing)
 
     async def _fault(self, doing: str) -> WorkerError:
         ended = await self._drop(_PATIENCE)
@@ -442,8 +467,8 @@ class Worker:
         return error
 
     async def _drop(self, patience: float = 0.0) -> Ended:
-        seat, self._seat, self._loaded, self._scored = self._seat, None, None, False
-        return await seat.close(patience) if seat is not None else Ended(None, None, False, "")
+        child, self._child, self._loaded, self._scored = self._child, None, None, False
+        return await child.close(patience) if child is not None else Ended(None, None, False, "")
 
     async def close(self) -> None:
         """End the child and all its descendants."""

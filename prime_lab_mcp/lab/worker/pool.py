@@ -72,8 +72,8 @@ class Workers:
             sort_keys=True,
             default=str,
         )
-        kept = None if variables else self._reuse(key)
-        worker = kept
+        idle = None if variables else self._reuse(key)
+        worker = idle
         if worker is None:
             cache, confinement = await self._confinement(tree, interpreter, module, data_key or source_key)
             zygote = self._zygote(interpreter, api, hash_seed, self._around(tree, interpreter, confinement))

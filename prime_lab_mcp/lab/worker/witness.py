@@ -25,7 +25,7 @@ from prime_lab_mcp.lab.worker.channel import ChannelClosed, ChannelFlood, Channe
 from prime_lab_mcp.lab.worker.description import optional_float
 from prime_lab_mcp.lab.worker.faults import nonsense
 from prime_lab_mcp.lab.worker.scoring import Case
-from prime_lab_mcp.lab.worker.zygote import Seat, Zygote, witness_environment
+from prime_lab_mcp.lab.worker.zygote import SupervisedChild, Zygote, witness_environment
 
 _DAY = 86_400.0
 SHIFTS = (431 * _DAY + 26_213.0, 1_877 * _DAY + 51_791.0, 0.0)
@@ -54,15 +54,15 @@ class Testimony:
 class Witness:
     """A process that loads the environment in the background and then scores one list of cases."""
 
-    def __init__(self, seat: Seat | None, trouble: str = "") -> None:
-        self._seat = seat
+    def __init__(self, child: SupervisedChild | None, trouble: str = "") -> None:
+        self._child = child
         self._trouble = trouble
 
     async def testify(self, cases: Sequence[Case], *, case_timeout: float, timeout: float) -> Testimony:
         """Score cases in order, once in every pass. Raises WorkerError where the process cannot."""
-        if self._seat is None:
+        if self._child is None:
             raise _failed(self._trouble)
-        channel = self._seat.channel
+        channel = self._child.channel
         asked = [
             {"row": c.row, "messages": list(map(dict, c.messages)), "company": [list(map(dict, o)) for o in c.company]}
             for c in cases
@@ -123,25 +123,31 @@ async def open_witness(
     last_row: int,
     cache: DataCache | None = None,
     confinement: Confinement | None = None,
+    left_out: frozenset[str] = frozenset(),
 ) -> AsyncIterator[Witness]:
     """Fork a witness, which begins to load a copy of `tree`; `last_row` is the last task that it will need.
+
+    The copy holds what an installation holds: the files of `tree` without `left_out`. Beside it lie a program and a
+    module that machines with GPUs have.
 
     The witness is confined as a worker is, and reads the environment's cache through a link.
     """
     try:
-        seat = await zygote.fork(witness=True)
+        child = await zygote.fork(witness=True)
     except LabError as error:
         yield Witness(None, error.message)
         return
     try:
-        root = seat.scratch
+        root = child.scratch
         copy, home, scratch = root / "lib" / "site-packages", root / "home", root / "tmp"
-        await anyio.to_thread.run_sync(_copy, tree, copy)
+        await anyio.to_thread.run_sync(_copy, tree, copy, left_out)
+        programs = await anyio.to_thread.run_sync(_furnish, root, copy)
         home.mkdir()
         scratch.mkdir()
         if cache is not None:
             (home / "huggingface").symlink_to(cache.root)
         own = witness_environment(zygote, home) | {"TMPDIR": str(scratch), "PWD": str(home)} | dict(variables)
+        own["PATH"] = os.pathsep.join(filter(None, (own.get("PATH"), str(programs))))
         request = {
             "tree": str(copy),
             "home": str(home),
@@ -157,13 +163,13 @@ async def open_witness(
             "policy": _policy(confinement, tree, root),
         }
         try:
-            await seat.channel.send(request)
+            await child.channel.send(request)
         except ChannelClosed:
             yield Witness(None, "the process ended at once")
         else:
-            yield Witness(seat)
+            yield Witness(child)
     finally:
-        await seat.close()
+        await child.close()
 
 
 def _policy(confinement: Confinement | None, tree: Path, root: Path) -> dict[str, Any] | None:
@@ -174,10 +180,24 @@ def _policy(confinement: Confinement | None, tree: Path, root: Path) -> dict[str
     return replace(confinement, read=read, write=(*confinement.write, root)).as_json()
 
 
-def _copy(tree: Path, copy: Path) -> None:
-    """Copy the files of a snapshot, without its read-only modes."""
+def _furnish(root: Path, copy: Path) -> Path:
+    """Write what machines with GPUs have: `nvidia-smi` in the folder that is returned, and the module `prime_rl`."""
+    programs = root / "bin"
+    programs.mkdir()
+    program = programs / "nvidia-smi"
+    program.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    program.chmod(0o755)
+    if not (copy / "prime_rl").exists():
+        (copy / "prime_rl").mkdir(parents=True)
+        (copy / "prime_rl" / "__init__.py").write_text("", encoding="utf-8")
+    return programs
+
+
+def _copy(tree: Path, copy: Path, left_out: frozenset[str]) -> None:
+    """Copy the files of a snapshot that are not left out, without its read-only modes."""
     for folder, _, names in os.walk(tree):
         there = copy / Path(folder).relative_to(tree)
         there.mkdir(parents=True, exist_ok=True)
         for name in names:
-            shutil.copyfile(Path(folder) / name, there / name)
+            if (Path(folder) / name).relative_to(tree).as_posix() not in left_out:
+                shutil.copyfile(Path(folder) / name, there / name)

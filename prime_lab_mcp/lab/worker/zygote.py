@@ -1,8 +1,8 @@
 """The server's handle on a zygote and on the children that it forks.
 
 A zygote has verifiers imported and forks children quickly. It is two processes: the plain process imports verifiers
-and forks witnesses; the fork server is forked from the plain process and forks workers. A seat is one forked child with
-its supervisor; closing a seat leaves no process behind. This module knows sockets and processes, and nothing about
+and forks witnesses; the fork server is forked from the plain process and forks workers. Each child has a supervisor of
+its own, and closing a child leaves no process behind. This module knows sockets and processes, and nothing about
 environments.
 """
 
@@ -48,7 +48,7 @@ class Ended:
     output: str
 
 
-class Seat:
+class SupervisedChild:
     """One child that may run environment code, and its supervisor."""
 
     def __init__(self, channel: Channel, control: Channel, scratch: Path, versions: dict[str, Any]) -> None:
@@ -78,8 +78,8 @@ class Seat:
                 suppress(ChannelClosed, ChannelFlood, ChannelGarbage),
                 anyio.move_on_after(_END),
             ):
-                said = await self._control.receive()
-                self._ended = Ended(said["code"], said["signal"], bool(said["flood"]), str(said["output"]))
+                report = await self._control.receive()
+                self._ended = Ended(report["code"], report["signal"], bool(report["flood"]), str(report["output"]))
             self._control.close()
             self.channel.close()
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(self.scratch, ignore_errors=True))
@@ -111,7 +111,7 @@ class Zygote:
         self._lock = anyio.Lock()
         self._child: process.ChildProcess | None = None
         self._channel: Channel | None = None
-        self._plain: Channel | None = None
+        self._witnesses: Channel | None = None
         """The channel to the plain process, on which witnesses are asked for."""
         self._home: Path | None = None
         self._program: Path | None = None
@@ -141,7 +141,7 @@ class Zygote:
             read = (*self._confinement.read, self._program)
             argv = replace(self._confinement, read=read, write=own).command(argv)
         channel, theirs = pair()
-        plain, their_plain = pair()
+        witnesses, their_witnesses = pair()
         try:
             with (self._home / "log").open("wb") as log:
                 self._child = await process.spawn(
@@ -154,21 +154,21 @@ class Zygote:
                 )
             programs = {"program": str(_CHILD / "__main__.py"), "supervisor": str(_CHILD / "supervisor.py")}
             with suppress(ChannelClosed):  # The first fork reports a process that ended.
-                await channel.send(programs, (their_plain.fileno(),))
+                await channel.send(programs, (their_witnesses.fileno(),))
         except BaseException:
             channel.close()
-            plain.close()
+            witnesses.close()
             raise
         finally:
             theirs.close()
-            their_plain.close()
-        self._channel, self._plain = channel, plain
+            their_witnesses.close()
+        self._channel, self._witnesses = channel, witnesses
         self._versions = None
 
     def _seeded(self) -> dict[str, str]:
         return {} if self._hash_seed is None else {"PYTHONHASHSEED": str(self._hash_seed)}
 
-    async def fork(self, *, witness: bool = False) -> Seat:
+    async def fork(self, *, witness: bool = False) -> SupervisedChild:
         """Fork a fresh child: a worker's, or a witness. Raises InterpreterError, WorkerError, ProcessError."""
         async with self._lock:
             for last in (False, True):
@@ -190,9 +190,9 @@ class Zygote:
                         ) from error
         raise AssertionError("unreachable")
 
-    async def _fork(self, witness: bool) -> Seat:
+    async def _fork(self, witness: bool) -> SupervisedChild:
         assert self._channel is not None
-        assert self._plain is not None
+        assert self._witnesses is not None
         if self._versions is None:
             with anyio.fail_after(WARM):
                 self._versions = await self._ready(self._channel)
@@ -205,8 +205,8 @@ class Zygote:
             if witness
             else tempfile.mkdtemp(prefix=scratch_prefix("child", os.getpid()), dir=self._home)
         )
-        channel = self._plain if witness else self._channel
-        seat = Seat(ours, control, scratch, self._versions)
+        channel = self._witnesses if witness else self._channel
+        child = SupervisedChild(ours, control, scratch, self._versions)
         try:
             # Shielded: the reply to an interrupted request would be taken for the reply to the next request.
             with theirs, their_control, anyio.fail_after(_FORK, shield=True):
@@ -217,14 +217,14 @@ class Zygote:
             control.close()
             shutil.rmtree(scratch, ignore_errors=True)
             raise
-        return seat
+        return child
 
     async def _ready(self, channel: Channel) -> dict[str, Any]:
-        said = await channel.receive()
-        if "ready" in said:
-            return dict(said["ready"])
+        message = await channel.receive()
+        if "ready" in message:
+            return dict(message["ready"])
         raise InterpreterError(
-            f"verifiers cannot be imported for {self.api} environments: {quote(said.get('broken'))}",
+            f"verifiers cannot be imported for {self.api} environments: {quote(message.get('broken'))}",
             fix="Check the verifiers requirement in the package's pyproject.toml, then run preflight(install=true).",
         )
 
@@ -236,7 +236,7 @@ class Zygote:
         return ""
 
     async def _stop(self) -> None:
-        for channel in (self._channel, self._plain):
+        for channel in (self._channel, self._witnesses):
             if channel is not None:
                 channel.close()
         if self._child is not None:
@@ -244,7 +244,7 @@ class Zygote:
         for folder in (self._home, self._program, self._elsewhere):
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
-        self._channel = self._plain = self._child = self._versions = None
+        self._channel = self._witnesses = self._child = self._versions = None
         self._home = self._program = self._elsewhere = None
 
     async def close(self) -> None:

@@ -141,7 +141,7 @@ def test_variables_of_the_function_around_become_constants() -> None:
 
 
 def test_a_variable_that_is_no_constant_leaves_the_reward_with_its_lines() -> None:
-    (left,) = ported(NESTED, reward("short", 2, limit={"other": "Dataset"})).left
+    (left,) = ported(NESTED, reward("short", 2, limit={"other": "Dataset"})).left_parts
     shown = left.as_json()
     assert (shown["part"], shown["file"], shown["line"]) == ("reward short (weight 1)", "old.py", 2)
     assert "def short" in shown["lines"]

@@ -17,7 +17,7 @@ from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.draft import ConfigLineage, edited_text
 from prime_lab_mcp.lab.configs.examine import config_findings
-from prime_lab_mcp.lab.configs.make import MadeConfig, make_config
+from prime_lab_mcp.lab.configs.make import ConfigProposal, propose_config
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
 from prime_lab_mcp.lab.configs.write import finish_text
 from tests.lab.configs.examples import SHARED_LORA, SOUND
@@ -77,9 +77,9 @@ max_model_len = 8192  # enough
 """
 
 
-def based_on(text: str, asked: ConfigChoices | None = None, **pins: str) -> tuple[str, TrainingConfig, MadeConfig]:
+def based_on(text: str, asked: ConfigChoices | None = None, **pins: str) -> tuple[str, TrainingConfig, ConfigProposal]:
     base = parse_config(text, Path("sound.toml"))
-    made = make_config(asked or ConfigChoices(()), ConfigContext(), "new", base, pins)
+    made = propose_config(asked or ConfigChoices(()), ConfigContext(), "new", base, pins)
     lineage = ConfigLineage("new", 2, date(2026, 11, 22), "hosted", ("alice/tiny-env@0.1.0",), "sound.toml")
     written, config = finish_text(made.draft, lineage, Path("new.toml"), base)
     assert tomllib.loads(written) == toml.loads(written) == made.draft.table

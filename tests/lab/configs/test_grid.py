@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config, read_
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.draft import ConfigLineage
 from prime_lab_mcp.lab.configs.examine import config_findings
-from prime_lab_mcp.lab.configs.make import make_config
+from prime_lab_mcp.lab.configs.make import propose_config
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
 from prime_lab_mcp.lab.configs.schema import schema_problems
 from prime_lab_mcp.lab.configs.write import finish_text
@@ -72,7 +72,7 @@ def choices(one: Choice) -> ConfigChoices:
 def made(asked: ConfigChoices, base: TrainingConfig | None = None) -> TrainingConfig | None:
     """None when it was refused with a way out, which only a wish for GPUs may be."""
     try:
-        found = make_config(asked, ConfigContext(), "grid", base)
+        found = propose_config(asked, ConfigContext(), "grid", base)
     except BadInput as error:
         if asked.gpus is None or not error.fix:
             raise

@@ -13,8 +13,8 @@ from prime_lab_mcp.lab.configs.config import ConfigTarget, TrainingConfig, parse
 from prime_lab_mcp.lab.configs.context import ConfigContext
 from prime_lab_mcp.lab.configs.draft import ConfigDraft, ConfigLineage
 from prime_lab_mcp.lab.configs.examine import config_findings
-from prime_lab_mcp.lab.configs.make import MadeConfig, make_config
-from prime_lab_mcp.lab.configs.migrate.meaning import meaning_findings
+from prime_lab_mcp.lab.configs.make import ConfigProposal, propose_config
+from prime_lab_mcp.lab.configs.migrate.findings import migration_findings
 from prime_lab_mcp.lab.configs.migrate.mover import migrate_config
 from prime_lab_mcp.lab.configs.migrate.rows import KeyChange, dotted_key, key_index, leaf_values
 from prime_lab_mcp.lab.configs.older_platforms import OLD_KEYS
@@ -33,8 +33,10 @@ from tests.lab.configs.examples import (
 
 def migrated(
     text: str, asked: ConfigChoices | None = None, pins: dict[str, str] | None = None
-) -> tuple[TrainingConfig, MadeConfig]:
-    made = make_config(asked or ConfigChoices(()), ConfigContext(), "new", parse_config(text, Path("old.toml")), pins)
+) -> tuple[TrainingConfig, ConfigProposal]:
+    made = propose_config(
+        asked or ConfigChoices(()), ConfigContext(), "new", parse_config(text, Path("old.toml")), pins
+    )
     lineage = ConfigLineage("new", 1, date(2026, 11, 21), made.plan.choices.target, ("a",), "old.toml")
     return finish_text(made.draft, lineage, Path("new.toml"))[1], made
 
@@ -392,7 +394,7 @@ def test_an_odd_file_is_migrated_or_refused_but_never_breaks(text: str) -> None:
 
 
 def meanings(text: str) -> dict[str, Finding]:
-    return {str(f.where): f for f in meaning_findings(migrated(text)[1].changes)}
+    return {str(f.where): f for f in migration_findings(migrated(text)[1].changes)}
 
 
 @pytest.mark.parametrize(

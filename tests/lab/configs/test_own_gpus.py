@@ -10,7 +10,7 @@ import pytest
 
 from prime_lab_mcp.lab.configs.config import TrainingConfig, parse_config
 from prime_lab_mcp.lab.configs.context import ConfigContext
-from prime_lab_mcp.lab.configs.make import make_config, with_extra
+from prime_lab_mcp.lab.configs.make import propose_config, with_extra
 from prime_lab_mcp.lab.configs.own_gpus import (
     LaunchStep,
     needed_gb,
@@ -63,7 +63,7 @@ def test_lower_memory_and_longer_context_that_an_older_file_asks_for_stay() -> N
         SOUND.replace("[inference]", "[inference.vllm]\ngpu_memory_utilization = 0.35\nmax_model_len = 9000"),
         Path("old.toml"),
     )
-    table = make_config(ConfigChoices((), **OWN), ConfigContext(), "tiny", base).draft
+    table = propose_config(ConfigChoices((), **OWN), ConfigContext(), "tiny", base).draft
     assert table.get("inference.vllm.gpu_memory_utilization") == 0.35
     assert table.get("inference.vllm.max_model_len") == 9000
 
@@ -75,7 +75,9 @@ def test_parameters_are_never_offloaded_with_lora() -> None:
     )
     for lora, kept in ((True, False), (False, True)):
         choices = ConfigChoices((), lora=lora, target="self-managed", gpus=2)
-        assert make_config(choices, ConfigContext(), "tiny", base).draft.get("trainer.model.fsdp_cpu_offload") is kept
+        assert (
+            propose_config(choices, ConfigContext(), "tiny", base).draft.get("trainer.model.fsdp_cpu_offload") is kept
+        )
     assert asked.gpus == 1
 
 

@@ -160,8 +160,8 @@ def test_taking_over_happens_once_and_loses_nothing(path: Path) -> None:
 def test_a_version_that_an_older_registry_has_is_not_given_again(path: Path) -> None:
     put(path, SEED)
     with locked_registry(path) as held:
-        assert held.taken("qwen3-8b-2xh100", 2, "configs/rl/qwen3-8b-2xh100-v2.toml")
-        assert not held.taken("qwen3-8b-2xh100", 3, "configs/rl/qwen3-8b-2xh100-v3.toml")
+        assert held.is_taken("qwen3-8b-2xh100", 2, "configs/rl/qwen3-8b-2xh100-v2.toml")
+        assert not held.is_taken("qwen3-8b-2xh100", 3, "configs/rl/qwen3-8b-2xh100-v3.toml")
 
 
 # Several writers

@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.draft import ConfigLineage, flat_values, safe_comment, same_but_for_date
 from prime_lab_mcp.lab.configs.examine import config_findings
-from prime_lab_mcp.lab.configs.make import MadeConfig, make_config, with_extra
+from prime_lab_mcp.lab.configs.make import ConfigProposal, propose_config, with_extra
 from prime_lab_mcp.lab.configs.migrate.rows import leaf_values
 from prime_lab_mcp.lab.configs.plan.batching import usable_share_at_group
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, SourceChoice
@@ -41,8 +41,8 @@ MARKET = PlatformModels(
 )
 
 
-def written(choices: ConfigChoices, seen: ConfigContext | None = None) -> tuple[str, TrainingConfig, MadeConfig]:
-    made = make_config(choices, seen or ConfigContext(), "tiny")
+def written(choices: ConfigChoices, seen: ConfigContext | None = None) -> tuple[str, TrainingConfig, ConfigProposal]:
+    made = propose_config(choices, seen or ConfigContext(), "tiny")
     lineage = ConfigLineage("tiny", 1, DAY, choices.target, ("alice/tiny-env@0.1.0",))
     text, config = finish_text(made.draft, lineage, Path("tiny.toml"))
     return text, config, made
@@ -269,7 +269,7 @@ def test_extra_that_would_replace_a_table_is_refused(extra: dict[str, Any]) -> N
 def test_a_changed_type_takes_the_keys_of_the_old_one_away() -> None:
     base = sound(("[inference]", '[trainer.scheduler]\ntype = "linear"\ndecay_steps = 10\n[inference]'))
     asked = with_extra(ConfigChoices(()), {"trainer": {"scheduler": {"type": "cosine"}}})
-    assert make_config(asked, ConfigContext(), "new", base).draft.get("trainer.scheduler") == {"type": "cosine"}
+    assert propose_config(asked, ConfigContext(), "new", base).draft.get("trainer.scheduler") == {"type": "cosine"}
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-4.1-mini", "anthropic/claude-sonnet-4"])

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import prime_lab_mcp.lab.configs as package
+from prime_lab_mcp.lab.worker.child.config_v1 import structure, used_definitions
 
 PLACE = Path(package.__file__).parent / "schemas" / "env.json"
-_WORDS = ("title", "description", "examples")
-_NAMED = ("properties", "$defs")
 
 
 def env_schema() -> dict[str, Any]:
@@ -34,45 +33,21 @@ def env_schema() -> dict[str, Any]:
     harnesses = {}
     for id in builtin_harness_ids():
         try:
-            harnesses[id] = _bare(harness_config_type(id).model_json_schema())
+            harnesses[id] = structure(harness_config_type(id).model_json_schema(), open_keys=())
         except AttributeError:
             continue  # a module that harnesses share
     for key in ("taskset", "task"):
         env["$defs"].pop(key, None)
-    return {"verifiers": metadata.version("verifiers"), "env": _pruned(_bare(env)), "harnesses": harnesses}
-
-
-def _bare(node: Any, named: bool = False) -> Any:
-    if isinstance(node, list):
-        return [_bare(inner) for inner in node]
-    if not isinstance(node, dict):
-        return node
-    found = {}
-    for key, inner in node.items():
-        if named:
-            found[key] = _bare(inner)
-        elif key == "default":
-            if isinstance(inner, dict) and isinstance(inner.get("type"), str):
-                found[key] = {"type": inner["type"]}
-        elif key not in _WORDS:
-            found[key] = inner if key == "mapping" else _bare(inner, named=key in _NAMED)
-    return found
+    return {
+        "verifiers": metadata.version("verifiers"),
+        "env": _pruned(structure(env, open_keys=())),
+        "harnesses": harnesses,
+    }
 
 
 def _pruned(schema: dict[str, Any]) -> dict[str, Any]:
-    definitions, used = schema.pop("$defs"), {}
-    queue: list[Any] = [schema]
-    while queue:
-        one = queue.pop()
-        if isinstance(one, list):
-            queue += one
-        elif isinstance(one, dict):
-            name = str(one.get("$ref", "")).rpartition("/")[2]
-            if name in definitions and name not in used:
-                used[name] = definitions[name]
-                queue.append(definitions[name])
-            queue += [inner for key, inner in one.items() if key not in ("$ref", "mapping")]
-    return {**schema, "$defs": dict(sorted(used.items()))}
+    definitions = schema.pop("$defs")
+    return {**schema, "$defs": dict(sorted(used_definitions(schema, definitions).items()))}
 
 
 if __name__ == "__main__":

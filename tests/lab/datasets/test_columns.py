@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prime_lab_mcp.lab.datasets.columns import describe_columns
 from prime_lab_mcp.lab.datasets.guesses import any_gold_suffices
 from prime_lab_mcp.lab.datasets.options import option_columns, options_of_row
-from prime_lab_mcp.lab.datasets.values import compose_prompt, snake_case, value_at
+from prime_lab_mcp.lab.datasets.row_values import compose_prompt, snake_case, value_at
 
 TEMPLATE = Path(__file__).parents[3] / "prime_lab_mcp" / "resources" / "templates" / "numeric" / "numeric_template"
 

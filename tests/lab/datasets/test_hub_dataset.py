@@ -148,8 +148,8 @@ async def test_both_splits_are_streamed_at_the_commit_that_the_hub_names(lab: La
     table = found.table
     assert (table.revision, table.config) == (COMMIT, "main")
     assert table.splits == (("train", 3000), ("test", 40))
-    assert table.held is not None
-    assert (table.main.scanned, table.held.scanned) == (3000, 40)
+    assert table.held_out is not None
+    assert (table.main.scanned, table.held_out.scanned) == (3000, 40)
     assert table.main.rows[0] == (0, {"question": "What is 1000 and 1000?", "answer": "#### 2000"})
 
 

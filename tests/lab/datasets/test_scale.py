@@ -152,7 +152,7 @@ async def test_cancelling_ends_the_program_and_leaves_nothing(lab: Lab, monkeypa
 def _running(text: str) -> list[str]:
     """Processes whose command line holds the text (Linux; elsewhere none can be listed)."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    for entry in (process / "cmdline" for process in Path("/proc").glob("[0-9]*")):
         try:
             line = entry.read_bytes().decode("utf-8", "replace")
         except OSError:

@@ -15,9 +15,9 @@ from prime_lab_mcp.lab.datasets.digests import EMPTY_DIGEST, count_repeats, row_
 from prime_lab_mcp.lab.datasets.formats import AnswerFormat
 from prime_lab_mcp.lab.datasets.observation import observe_rows
 from prime_lab_mcp.lab.datasets.options import option_columns, options_of_row
+from prime_lab_mcp.lab.datasets.row_values import compose_prompt, value_at
 from prime_lab_mcp.lab.datasets.scan import ColumnTexts, ScannedSplit, SplitScan
 from prime_lab_mcp.lab.datasets.tasks import TaskRow
-from prime_lab_mcp.lab.datasets.values import compose_prompt, value_at
 
 Row = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def scanned(rows: Sequence[Row], keep: int = 1000, **more: Any) -> SplitScan:
     found = SplitScan("train", keep, 7, **more)
     for row in rows:
         found.take(dict(row), 10)
-    found.done()
+    found.result()
     return found
 
 
@@ -34,7 +34,7 @@ def fingerprint(rows: Sequence[Row]) -> str:
     found = SplitScan("train", 10, 7)
     for row in rows:
         found.take(dict(row), 10)
-    return found.done().fingerprint
+    return found.result().fingerprint
 
 
 ROWS = [{"q": f"what is {n}?", "a": n, "c": None if n % 3 else [n, "x"]} for n in range(2500)]
@@ -46,7 +46,7 @@ def test_the_fingerprint_does_not_depend_on_how_the_rows_come(step: int) -> None
     for start in range(0, len(ROWS), step):
         part = ROWS[start : start + step]
         by_columns.take_columns({name: [row[name] for row in part] for name in ROWS[0]}, len(part))
-    assert by_columns.done().fingerprint == fingerprint(ROWS)
+    assert by_columns.result().fingerprint == fingerprint(ROWS)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_the_sample_is_seeded_of_the_asked_size_and_spread_over_all() -> None:
     for row in rows:
         first.take(dict(row), 1)
         second.take(dict(row), 1)
-    kept = [index for index, _ in first.done().rows]
-    assert kept == [index for index, _ in second.done().rows]
+    kept = [index for index, _ in first.result().rows]
+    assert kept == [index for index, _ in second.result().rows]
     assert len(kept) == 500
     assert 7_000 < sum(kept) / 500 < 13_000
 
@@ -92,7 +92,7 @@ def test_a_class_with_one_row_in_many_is_in_the_sample() -> None:
     found = SplitScan("t", 100, 7)
     for row in rows:
         found.take(dict(row), 1)
-    kept = found.done().rows
+    kept = found.result().rows
     assert len(kept) == 100
     assert (14_321, {"text": "row 14321", "label": "rare"}) in kept
 
@@ -103,7 +103,7 @@ def test_the_sample_stays_within_its_characters_and_uniform(monkeypatch: pytest.
     found = SplitScan("t", 5_000, 7)
     for row in rows:
         found.take(dict(row), 1)
-    kept = [index for index, _ in found.done().rows]
+    kept = [index for index, _ in found.result().rows]
     assert 100 < len(kept) < 500
     assert 7_000 < sum(kept) / len(kept) < 13_000
 
@@ -114,8 +114,8 @@ def test_long_texts_are_cut_unless_rows_are_to_be_copied() -> None:
     whole = SplitScan("t", 10, 7, whole=True)
     cut.take(dict(row), 1)
     whole.take(dict(row), 1)
-    assert whole.done().rows[0][1] == row
-    text = cut.done().rows[0][1]["q"]
+    assert whole.result().rows[0][1] == row
+    text = cut.result().rows[0][1]["q"]
     assert len(text) < 13_000
     assert text.endswith("#### 42")
 
@@ -241,7 +241,7 @@ def test_a_column_without_digests_is_not_counted_rather_than_guessed() -> None:
 def test_a_column_of_answers_beside_one_that_asks_has_digests_of_answers_only() -> None:
     rows = [{"question": f"Q{n}", "answer": f"x\n#### {n}"} for n in range(20)]
     assert row_task_keys(scanned(rows).digests, ["answer"]) is None
-    assert row_task_keys(scanned(rows, named=("answer",)).digests, ["answer"]) is not None
+    assert row_task_keys(scanned(rows, requested_columns=("answer",)).digests, ["answer"]) is not None
 
 
 def test_digests_beyond_their_bytes_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_counting_by_parts_counts_the_same(monkeypatch: pytest.MonkeyPatch) -> N
 
     def count() -> tuple[int, int, int, list[Any]]:
         found = count_repeats(keys, answers, held, text=lambda n: f"row {n}", held_text=lambda n: f"held {n}")
-        return found.duplicates.total, found.conflicts.total, found.leaks.total, found.leaks.shown
+        return found.duplicates.total, found.conflicts.total, found.leaks.total, found.leaks.examples
 
     whole = count()
     monkeypatch.setattr("prime_lab_mcp.lab.datasets.digests.PART", 90)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
-from prime_lab_mcp.lab.distribution.rules import MOST_ROLLOUTS
+from prime_lab_mcp.lab.distribution.sample_size import MOST_ROLLOUTS
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.tools import run_eval

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -209,6 +210,20 @@ def test_length_that_pays_is_warned_of() -> None:
     assert found.length_correlation.rho > 0.7
     assert "distribution-length-correlation" in codes(found)
     assert found.completion_tokens["p50"] > 100
+
+
+def test_rollouts_that_skip_the_tool_are_short_and_unpaid_which_is_no_reward_for_length() -> None:
+    rng = random.Random(4)
+    rows = []
+    for task in range(50):
+        for _ in range(8):
+            called = rng.random() < 0.8
+            reward = float(called and rng.random() < 0.6)
+            tokens = int((100 if called else 20) + rng.random() * 50)
+            rows.append(rollout(task, reward, completion_tokens=tokens, called_tool=called))
+    assert "distribution-length-correlation" not in codes(judge_rollouts(rows))
+    without = [replace(row, called_tool=None) for row in rows]
+    assert "distribution-length-correlation" in codes(judge_rollouts(without))
 
 
 def test_a_model_no_better_than_a_trivial_policy_fails() -> None:

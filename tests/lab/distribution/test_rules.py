@@ -10,7 +10,7 @@ import pytest
 from prime_lab_mcp.lab.base.statistics import clustered_interval
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
-from prime_lab_mcp.lab.distribution.rules import next_calls
+from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.environment.loaded_checks import LoadedObservations, loaded_findings, task_findings
-from prime_lab_mcp.lab.worker.description import Loaded, Row, Rows
+from prime_lab_mcp.lab.worker.description import ArgumentEffect, Loaded, RewardInfo, Row, Rows, Traits
 
 NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eve")
 
@@ -110,13 +112,14 @@ def test_without_such_an_env_empty_prompts_and_a_missing_reward_block() -> None:
     assert {found["no-reward"], found["empty-prompt"]} == {"blocker"}
 
 
-def test_names_beside_numbers_warn_because_one_comparison_can_serve_both() -> None:
-    def mixed(other: str) -> str:
+def test_names_beside_numbers_are_no_finding_because_one_comparison_serves_both() -> None:
+    def mixed(other: str) -> set[tuple[str, str]]:
         rows = [row(n, f"Question {n} of the shop?", f"{other} {n}" if n % 3 == 0 else str(17 * n)) for n in range(90)]
-        return told(list(task_findings(rows, [])), "mixed-format").severity
+        found = task_findings(rows, [])
+        return {(f.code, f.severity) for f in found if f.code in ("mixed-format", "gold-unparseable")}
 
-    assert mixed("oak lamp") == "warning"
-    assert mixed("#### 7") == "blocker"
+    assert mixed("oak lamp") == set()
+    assert mixed("#### 7") == {("mixed-format", "blocker")}
 
 
 def test_options_reach_the_check_of_positions() -> None:
@@ -130,3 +133,43 @@ def test_options_reach_the_check_of_positions() -> None:
         for n in range(120)
     ]
     assert {"position-bias", "majority-floor"} & {f.code for f in task_findings(rows)}
+
+
+def generated(*effects: ArgumentEffect) -> list[Finding]:
+    """What the checks say about a sound taskset whose arguments have these effects."""
+    loaded = Loaded(
+        "v1", "Sums", 80, False, (RewardInfo("right", 1.0, "reward", True),), ("answer",), None, "0.4.0", "3.11", 0.1
+    )
+    rows = Rows(tuple(sums(0)), 80)
+    return loaded_findings(LoadedObservations(loaded, rows, Traits(generator=effects)))
+
+
+def test_a_generator_that_does_not_follow_from_its_seed_blocks() -> None:
+    found = told(generated(ArgumentEffect("seed", ("0", "0"), False)), "tasks-change")
+    assert found.severity == "blocker"
+
+
+def test_a_seed_or_a_level_without_effect_is_named() -> None:
+    steady = ArgumentEffect("seed", ("0", "0"), True)
+    found = generated(
+        steady, ArgumentEffect("seed", ("0", "1"), False), ArgumentEffect("level", ("easy", "hard"), True)
+    )
+    assert told(found, "argument-ignored").message.startswith('level="easy" and level="hard"')
+
+
+def test_a_generator_whose_arguments_do_what_they_say_has_no_finding() -> None:
+    found = generated(ArgumentEffect("seed", ("0", "0"), True), ArgumentEffect("level", ("easy", "hard"), False))
+    assert {"tasks-change", "argument-ignored"}.isdisjoint(f.code for f in found)
+
+
+@pytest.mark.parametrize(("solutions", "severity"), [(True, "warning"), (False, "blocker")])
+def test_a_wanted_state_in_the_prompt_is_no_leak_where_a_solution_shows_what_it_takes(
+    solutions: bool, severity: str
+) -> None:
+    loaded = Loaded(
+        "v1", "Shelf", 80, False, (RewardInfo("right", 1.0, "reward", True),), ("answer",), None, "0.4.0", "3.11", 0.1,
+        turns=True, solutions=solutions,
+    )  # fmt: skip
+    asked = [row(r.index, f"{r.prompt[0]['content']} Hint: the total is {r.answer}.", r.answer) for r in sums(0)]
+    found = loaded_findings(LoadedObservations(loaded, Rows(tuple(asked), 80)))
+    assert told(found, "gold-in-prompt").severity == severity

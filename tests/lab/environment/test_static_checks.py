@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from prime_lab_mcp.lab.environment import package, static_checks
-from prime_lab_mcp.lab.environment.wheel import UnpackedWheel, shipped_code
+from prime_lab_mcp.lab.environment.wheel import UnpackedWheel
+from prime_lab_mcp.lab.environment.wheel_contents import shipped_code
 from prime_lab_mcp.lab.state.source_code import detect_generation
 from tests.lab.environment.package_texts import README, V0, V1, blockers, findings, pyproject, snapshot, told, warnings
 
@@ -49,6 +50,13 @@ def test_a_sound_package_has_no_finding(tmp_path: Path) -> None:
 )
 def test_a_flaw_of_the_package_blocks(tmp_path: Path, files: dict[str, str | None], expected: str) -> None:
     assert expected in blockers(tmp_path, files)
+
+
+def test_a_package_that_holds_only_a_harness_is_called_one(tmp_path: Path) -> None:
+    code = "from verifiers.v1.harness import Harness\n\n\nclass Relay(Harness[dict]):\n    pass\n"
+    files = {"thing.py": code, "pyproject.toml": pyproject("verifiers")}
+    (finding,) = told(tmp_path, files, "unknown-generation")
+    assert 'a harness ("Relay")' in finding.message
 
 
 @pytest.mark.parametrize(
@@ -314,3 +322,15 @@ def test_a_timer_of_a_program_of_its_own_is_no_hazard(tmp_path: Path) -> None:
 def test_a_timer_that_the_reward_reaches_too_is_a_hazard(tmp_path: Path) -> None:
     text = V1.replace("return 1.0", "limit(5); return 1.0")
     assert "hazardous-call" in warnings(tmp_path, {"thing.py": text + PROGRAM})
+
+
+def test_files_without_content_are_named_and_empty_modules_are_not(tmp_path: Path) -> None:
+    files = {"thing/__init__.py": "", "data/train.jsonl": "", "data/eval.jsonl": "\n", "data/notes.txt": "Notes."}
+    (found,) = told(tmp_path, files, "empty-file")
+    assert (found.severity, "data/train.jsonl" in found.message, "data/eval.jsonl" in found.message) == (
+        "warning",
+        True,
+        True,
+    )
+    assert "notes" not in found.message
+    assert "__init__" not in found.message

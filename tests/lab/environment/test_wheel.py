@@ -9,7 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.settings import Settings
-from prime_lab_mcp.lab.environment import package, wheel
+from prime_lab_mcp.lab.environment import package, wheel, wheel_contents
 from prime_lab_mcp.lab.interpreter import InstalledVersions, Interpreter
 from prime_lab_mcp.lab.state.snapshot import Snapshot, take_snapshot
 from prime_lab_mcp.lab.state.workspace import EnvironmentFolder
@@ -48,7 +48,7 @@ def snapshot(folder: Path, files: dict[str, str]) -> Snapshot:
 
 
 def lacking(taken: Snapshot, built: wheel.UnpackedWheel) -> Sequence[Finding]:
-    return list(wheel.missing_from_wheel(package.read_package(taken), built))
+    return list(wheel_contents.missing_from_wheel(package.read_package(taken), built))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
 from prime_lab_mcp.lab.evals.runner.command import RUN_FOLDER
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
@@ -42,12 +43,14 @@ SPEC = EvalSpec(
 _NUMBER = itertools.count()
 
 
-def episode(task: int, reward: float | None, said: str = "four", **changes: Any) -> dict[str, Any]:
+def episode(
+    task: int, reward: float | None, said: str = "four", *, answer: str = "four", **changes: Any
+) -> dict[str, Any]:
     """One rollout of one task; a reward of None is a rollout that failed."""
     failed = [{"type": "ProviderError", "message": "down", "status_code": 503}] if reward is None else []
     trace = {
         "id": f"t{task}-{next(_NUMBER)}",
-        "task": {"key": f"k{task}", "data": {"idx": task, "answer": "four"}},
+        "task": {"key": f"k{task}", "data": {"idx": task, "answer": answer}},
         "agent": {"name": "agent", "trainable": True},
         "nodes": [
             {"message": {"role": "user", "content": "2+2?"}, "sampled": False},
@@ -74,14 +77,32 @@ def mixed(tasks: int = 40, rollouts: int = 4, said: str = "four") -> list[dict[s
     ]
 
 
-def finished(lab: Lab, episodes: Sequence[dict[str, Any]], id: str = "eval-00000001", **changes: Any) -> Job:
+def record_confirmed(lab: Lab) -> list[int]:
+    """Record the verdicts of all finished evaluations as if their rewards had been confirmed."""
+    recorded: list[int] = []
+    for job in lab.ledger.unjudged(lab.key):
+        lab.ledger.note_finished(job, {**job.progress, verdict.CONFIRMED: True})
+        recorded += verdict.record_verdict(lab, lab.ledger.job(job.id) or job)
+    return recorded
+
+
+def finished(
+    lab: Lab, episodes: Sequence[dict[str, Any]], id: str = "eval-00000001", *, confirmed: bool = True, **changes: Any
+) -> Job:
     """The job in the ledger of `lab`, with these episodes as its results. `changes` are the specification's."""
     spec = dataclasses.replace(SPEC, **changes)
     path = EvaluationJobs(lab).files(id).output / RUN_FOLDER / "traces.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("".join(json.dumps(e) + "\n" for e in episodes), encoding="utf-8")
     now = time.time()
-    progress = {"completed": len(episodes), "planned": len(episodes), "results_sha256": file_sha256(path), "cost": 0.25}
+    progress: dict[str, Any] = {
+        "completed": len(episodes),
+        "planned": len(episodes),
+        "results_sha256": file_sha256(path),
+        "cost": 0.25,
+    }
+    if confirmed:
+        progress[verdict.CONFIRMED] = True
     job = Job(
         id=id,
         workspace=lab.key,

@@ -20,8 +20,10 @@ class ScriptedModel(ThreadingHTTPServer):
     request_queue_size = 256
     daemon_threads = True
 
-    def __init__(self, reply: Reply, gate: threading.Event | None = None, retry_after: str | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(
+        self, reply: Reply, gate: threading.Event | None = None, retry_after: str | None = None, port: int = 0
+    ) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.reply = reply
         self.gate = gate
         self.retry_after = retry_after
@@ -127,10 +129,10 @@ def _completion(body: dict[str, Any], said: str | dict[str, Any]) -> dict[str, A
 
 @contextmanager
 def serving(
-    reply: Reply, gate: threading.Event | None = None, retry_after: str | None = None
+    reply: Reply, gate: threading.Event | None = None, retry_after: str | None = None, port: int = 0
 ) -> Iterator[ScriptedModel]:
     """The server, running in threads."""
-    server = ScriptedModel(reply, gate, retry_after)
+    server = ScriptedModel(reply, gate, retry_after, port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

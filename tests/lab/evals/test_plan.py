@@ -55,7 +55,7 @@ def test_the_environments_own_settings_hold_unless_others_are_named(
     written: Mapping[str, object],
 ) -> None:
     found = assign_agents(roles, *named)
-    spec = dataclasses.replace(SPEC, harness=found.harness, runtime=found.runtime, seats=found.seats)
+    spec = dataclasses.replace(SPEC, harness=found.harness, runtime=found.runtime, agents=found.agents)
     files = command.JobFiles(tmp_path)
     command.eval_command(spec, files, "http://127.0.0.1:5/v1")
 

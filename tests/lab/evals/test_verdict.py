@@ -12,7 +12,7 @@ from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.verdict import sampling_difference
 from prime_lab_mcp.lab.lab import Lab
-from tests.lab.evals.finished import episode, finished, mixed
+from tests.lab.evals.finished import episode, finished, mixed, record_confirmed
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ async def test_the_same_results_are_judged_once_for_readers_and_anew_for_the_led
     assert verdict.judge_job(lab, job) == first
     assert judged == [16]
 
-    assert len(verdict.record_verdicts(lab)) == 2
+    assert len(record_confirmed(lab)) == 2
     assert judged == [16, 16]
     assert verdict.judge_job(lab, job) == first
     assert verdict.judge_job(lab, job, 32) != first

@@ -70,7 +70,7 @@ def test_any_capitals_and_any_of_its_names_find_the_same_model(row: ModelRow) ->
 @every("name", known_renderers())
 def test_names_that_prime_rl_renders_agree_with_the_registry(name: str) -> None:
     model = find_model(name.lower())
-    assert model.known
+    assert model.is_known
     assert model.renderer == known_renderers()[name]
     published = model.published or ""
     # One model is rendered under two names: what was THUDM is zai-org now.
@@ -177,4 +177,4 @@ def test_closed_models_are_told_from_open_ones_of_the_same_vendor() -> None:
 
 def test_a_name_alone_still_states_its_size() -> None:
     model = find_model("somebody/Thing-30B-A3B-Thinking")
-    assert (model.parameters, model.active, model.thinks, model.known) == (30, 3, True, False)
+    assert (model.parameters, model.active, model.thinks, model.is_known) == (30, 3, True, False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,20 @@ async def test_an_endpoint_that_is_not_there_is_an_error() -> None:
     with pytest.raises(EvalError) as refused:
         await endpoints.query_endpoint(access, "m", exact=False)
     assert refused.value.code == "endpoint-unreachable"
+
+
+def test_what_is_said_about_presets_names_a_new_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = {"local": replace(endpoints.PRESETS["vllm"]), "priced": replace(endpoints.PRESETS["openrouter"])}
+    priced, without_key = endpoints.presets_with_prices(), endpoints.presets_without_key()
+    monkeypatch.setattr(endpoints, "PRESETS", {**endpoints.PRESETS, **new})
+    assert endpoints.presets_with_prices() == f"{priced}, priced"
+    assert endpoints.presets_without_key() == f"{without_key}, local"
+
+
+def test_no_module_lists_presets_in_a_text_of_its_own() -> None:
+    package, names = Path(endpoints.__file__).parents[2], "|".join(endpoints.PRESETS)
+    listing = re.compile(rf"\b({names}), ({names})\b")
+    assert [m.name for m in sorted(package.rglob("*.py")) if listing.search(m.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize(("preset", "port"), [("vllm", 8000), ("ollama", 11434)])

@@ -82,6 +82,16 @@ def test_fields_that_no_name_marks_are_proposed_only_where_they_differ() -> None
     assert [g.place for g in other_candidates(made)] == ["word"]
 
 
+def test_a_list_is_proposed_unless_the_prompt_states_it_in_that_order_and_what_the_source_reads_comes_first() -> None:
+    message = {"role": "user", "content": "Rank by size: ant, cat, elephant. Use the words big and small."}
+    fields = [
+        {"place": n, "order": o, "words": ["big", "small"]} for n, o in enumerate((["cat", "ant"], ["elephant", "ant"]))
+    ]
+    made = [Row(n, f"k{n}", (message,), None, None, f) for n, f in enumerate(fields)]
+    assert [g.place for g in other_candidates(made)] == ["place", "order"]
+    assert [g.place for g in other_candidates(made, "gold = self.data.order")] == ["order", "place"]
+
+
 def test_info_may_be_the_text_of_an_object() -> None:
     assert gold_candidates(rows(None, None, info='{"target": "7"}'))[0].place == "info.target"
 

@@ -34,8 +34,8 @@ def row(index: int, prompt: str, answer: Any = "1", system: str = "Be brief.") -
 
 def pair(here: float | None, there: float | None, family: Family = Family.GOLD, text: str = "x") -> ComparedCompletion:
     told = () if there is not None else (CaseError("ValueError", "no number", "f"),)
-    shot = ScoredProbe(Draft(family, text).probe(f"{family}/{text}", 0), Scored("a", here))
-    return ComparedCompletion(shot, Scored("a", there, errors=told))
+    scored_probe = ScoredProbe(Draft(family, text).probe(f"{family}/{text}", 0), Scored("a", here))
+    return ComparedCompletion(scored_probe, Scored("a", there, errors=told))
 
 
 def comparison(*pairs: ComparedCompletion, maximum: float = 1.0, other: float = 1.0) -> RewardComparison:
@@ -206,6 +206,6 @@ async def test_same_as_passes_what_is_scaled_and_fails_what_is_stricter_without_
     assert equal.data["same_as"]["unmatched_tasks"] == 0
     unequal = await try_reward(lab, "sound", same_as="stricter", examples=8)
     assert (unequal.status, codes(unequal), unequal.facts.proves) == ("failed", {"reward-differs"}, False)
-    assert "That is my result." in unequal.data["failing_cases"][0]["completion"]
+    assert "That is my result." in unequal.data["failing_cases"][0]["replay"]["completion"]
     with pytest.raises(BadInput, match="itself"):
         await try_reward(lab, "sound", same_as="environments/sound", examples=8)

@@ -7,7 +7,12 @@ import textwrap
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.surroundings import SurroundingsRead, find_surroundings, named, surroundings_findings
+from prime_lab_mcp.lab.rewards.surroundings import (
+    SurroundingsRead,
+    find_surroundings,
+    surroundings_findings,
+    surroundings_phrases,
+)
 from prime_lab_mcp.lab.state.source_code import SourceCode, SourceFile
 
 TASKSET = """
@@ -113,7 +118,9 @@ def test_ordinary_code_is_not_named(code: str) -> None:
 def test_what_reads_clock_host_variables_process_or_files_is_named(code: str, what: str) -> None:
     found = reads(code)
     assert not any(r.recognises for r in found)
-    assert any(name.startswith(f"{what} at sums.py:") for name in named(found)), named(found)
+    assert any(name.startswith(f"{what} at sums.py:") for name in surroundings_phrases(found)), surroundings_phrases(
+        found
+    )
     (finding,) = surroundings_findings(found)
     assert (finding.code, finding.severity) == ("reward-reads-surroundings", "warning")
     (outside,) = surroundings_findings(reads(load=code))
@@ -135,12 +142,15 @@ def test_what_only_the_command_line_reads_is_not_named() -> None:
 )
 def test_what_has_mostly_honest_uses_is_named_by_its_kind_and_warns_of_nothing(code: str, kind: str) -> None:
     found = reads(code)
-    assert [name for name in named(found) if name.startswith(kind)], named(found)
+    assert [name for name in surroundings_phrases(found) if name.startswith(kind)], surroundings_phrases(found)
     assert [f.severity for f in surroundings_findings(found)] == ["info"]
 
 
 def test_a_kind_is_named_once_however_often_the_code_reads_it() -> None:
-    assert len(named(reads("os.listdir('a'); os.stat('b')\nos.scandir('c')\nopen('d')\ntime.monotonic()"))) == 2
+    assert (
+        len(surroundings_phrases(reads("os.listdir('a'); os.stat('b')\nos.scandir('c')\nopen('d')\ntime.monotonic()")))
+        == 2
+    )
 
 
 def test_a_name_of_the_command_line_main_is_no_alias_in_a_reward() -> None:

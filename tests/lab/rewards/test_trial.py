@@ -90,7 +90,10 @@ HOSTILE = {
 
 @pytest.mark.rotate(share=2)
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_reward_is_reported_and_leaves_nothing_behind(lab: Lab, name: str) -> None:
+async def test_a_hostile_reward_is_reported_and_leaves_nothing_behind(
+    lab: Lab, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))  # data sets of the user's cache would be copied
     code, expected = HOSTILE[name]
     write(lab, name, reward(f"{code}\nreturn sound(reply, gold)"))
     taken = await lab.snapshot(name)

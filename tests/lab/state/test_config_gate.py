@@ -54,6 +54,25 @@ def test_each_missing_link_of_the_chain_refuses(changes: Mapping[str, Any], expe
     assert missing(ours(**changes)) == expected
 
 
+@pytest.mark.parametrize(
+    "id",
+    [
+        "%6De/sums@0.1.0",
+        " me/sums@0.1.0",
+        "me/sums@0.1.0\n",
+        "m\u0435/sums@0.1.0",
+        "./me/sums@0.1.0",
+        "me/sums?a@0.1.0",
+    ],
+)
+def test_an_id_that_the_hub_may_read_otherwise_takes_no_fast_path(id: str) -> None:
+    """The owner `%6De` is not the account `me`, and a Hub decodes it to just that."""
+    strangers = ours(id=id, owner=id.partition("/")[0], ours=False, push=None, history=())
+    assert missing(strangers) == [("write_training_config", "failed")]
+    package = PackageFacts("harness", id, "env.agent.harness.id", published=strangers)
+    assert [unmet.tool for unmet in package_unmet(package, "prime")[0]] == ["write_training_config"]
+
+
 def test_training_rests_on_the_evaluation_of_its_model_and_else_on_one_of_another_model() -> None:
     other = replace(CHAIN[1], model="Qwen/Qwen3-0.6B")
     both = ours(history=(CHAIN[0], other, CHAIN[1]))
@@ -111,8 +130,11 @@ def test_a_default_counts_as_absent_only_where_it_is_known() -> None:
 def test_a_distribution_judged_for_larger_groups_does_not_speak_for_smaller_ones(
     trained: int, expected: list[tuple[str, str]]
 ) -> None:
-    judged = replace(CHAIN[1], data={"usable_groups": {"share": 0.9, "group_size": 16}})
-    assert missing(ours(history=(CHAIN[0], judged), group_size=trained)) == expected
+    judged = replace(CHAIN[1], data={"usable_groups": {"share": 0.9, "group_size": 16}}, arguments={"id": "eval-1"})
+    source = ours(history=(CHAIN[0], judged), group_size=trained)
+    assert missing(source) == expected
+    unmet, _ = source_unmet(source, "prime", MODEL)
+    assert [u.arguments for u in unmet] == [{"results": "eval-1", "group_size": 8}] * len(expected)
 
 
 CHECKED = ours(history=(row("check_environment"),), held=HubContent("equal"))

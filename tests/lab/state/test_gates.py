@@ -47,6 +47,19 @@ def test_inconclusive_does_not_open() -> None:
     assert why([blocked_by("x", status="inconclusive")]) == "inconclusive"
 
 
+def test_a_distribution_that_is_too_small_asks_for_a_larger_evaluation_of_the_same_model() -> None:
+    def asked(code: str, **data: Any) -> Any:
+        small = blocked_by(code, tool="check_reward_distribution", status="inconclusive", model="M", data=data)
+        found = standing(Need("check_reward_distribution", "source"), [small], HERE, "prime", set()).unmet
+        assert found is not None
+        return found.instead and (found.instead.tool, dict(found.instead.arguments or {}))
+
+    named = {"environment": "env", "model": "M"}
+    assert asked("distribution-too-small", tasks=8) == ("run_eval", named)
+    assert asked("distribution-unclear", tasks=50) == ("run_eval", {**named, "num_examples": 100})
+    assert asked("eval-all-errors") is None
+
+
 @pytest.mark.parametrize(("made_on", "asked_on"), [("rehearsal", "prime"), ("prime", "rehearsal")])
 def test_evidence_of_one_platform_never_opens_a_gate_of_the_other(made_on: Any, asked_on: Any) -> None:
     assert why([row(platform=made_on)], platform=asked_on) == "rehearsal"
@@ -86,7 +99,13 @@ def test_defaults_that_do_not_load_need_no_reward_test_and_the_push_means_the_ch
 
 @pytest.mark.parametrize(
     ("then", "now", "expected"),
-    [("0.4.0", "0.4.3", None), ("0.4.0", "0.5.0", "stale"), ("0.4.0", None, None), (None, "0.5.0", None)],
+    [
+        ("0.4.0", "0.4.3", None),
+        ("0.4.0", "0.5.0", "stale"),
+        ("0.4.0", None, None),
+        (None, "0.5.0", None),
+        ("0.3.1", "0.4.0", None),  # v0 code under `verifiers>=0.1.8`, which has an interpreter of its own
+    ],
 )
 def test_evidence_is_stale_after_a_minor_version_of_verifiers(
     then: str | None, now: str | None, expected: str | None

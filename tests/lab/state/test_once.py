@@ -76,7 +76,7 @@ async def test_after_a_kill_in_the_middle_of_a_push_the_next_call_pushes_at_once
     key, push = await pushed(lab)
     claimed_and_killed(lab.settings.ledger, key, "push")
     published = await push()
-    assert (published.sent, prime.sent) == (True, ["push"])
+    assert (published.was_sent, prime.sent) == (True, ["push"])
     lab.ledger.close()
 
 

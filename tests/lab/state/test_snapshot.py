@@ -162,6 +162,6 @@ def test_cleaning_keeps_the_newest_and_those_in_use(folder: Path, monkeypatch: p
         (folder / "top.py").write_text(f"x = {number}\n", encoding="utf-8")
         made.append(taken(folder).content)
         os.utime(store / made[-1], (number, number))
-    monkeypatch.setattr(snapshots, "KEPT_SNAPSHOTS", 2)
+    monkeypatch.setattr(snapshots, "MOST_SNAPSHOTS", 2)
     assert snapshots.clean_snapshots(store, frozenset({made[0]})) == 2
     assert {p.name for p in store.iterdir()} == {made[0], made[3], made[4]}

@@ -9,7 +9,13 @@ import pytest
 from prime_lab_mcp.lab.configs import registry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
-from prime_lab_mcp.lab.training.evaluations import evaluation_class, list_evaluations
+from prime_lab_mcp.lab.state.pulled import PULL
+from prime_lab_mcp.lab.training.evaluations import (
+    evaluated_sources,
+    evaluation_class,
+    list_evaluations,
+    pull_of_sources,
+)
 
 
 def job(id: str = "eval-1", state: str = "finished", model: str = "owner/small", **changes: Any) -> Job:
@@ -95,3 +101,22 @@ async def test_a_config_names_the_model_to_be_trained_by_whatever_name_it_has_th
     assert (rows["eval-1"]["class"], rows["eval-2"]["class"]) == ("target", "ceiling")
     assert rows["eval-1"]["mean"] == 0.4
     assert rows["eval-2"]["why"] == "training is meant for owner/small"
+
+
+@pytest.mark.anyio
+async def test_an_environment_of_the_hub_is_evaluated_by_its_pulled_copy_and_pulled_where_there_is_none(
+    lab: Lab,
+) -> None:
+    config = {"orchestrator": {"train": {"source": [{"env": {"taskset": {"id": "them/reverse-text@0.2.0"}}}]}}}
+    assert evaluated_sources(lab, config) == ()
+    pull = pull_of_sources(lab, config)
+    assert pull is not None
+    assert (pull.tool, pull.arguments) == (
+        "create_environment",
+        {"name": "reverse_text", "hub": "them/reverse-text@0.2.0"},
+    )
+    lab.ledger.record(Evidence(PULL, "passed", lab.key, "copied", data={"pulled": "them/reverse-text@0.1.0"}))
+    assert pull_of_sources(lab, config) == pull
+    lab.ledger.record(Evidence(PULL, "passed", lab.key, "reverse_text", data={"pulled": "them/reverse-text@0.2.0"}))
+    assert [one.environment for one in evaluated_sources(lab, config)] == ["reverse_text"]
+    assert pull_of_sources(lab, config) is None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,6 +159,12 @@ async def test_a_card_holds_what_makes_the_run_again_and_says_what_is_missing(la
         "test_reward", "passed", lab.key, "sums", "s" * 64, "c" * 64, model=None, toolchain={"verifiers": "0.4.0"}
     )
     number = lab.ledger.record(proof)
+    judged: dict[str, Any] = {
+        "arguments": {"id": "eval-7"},
+        "data": {"usable_groups": {"share": 0.5}},
+        "model": "owner/model",
+    }
+    lab.ledger.record(replace(proof, tool="check_reward_distribution", **judged))
     started(lab, "run_0", CONFIG)
     started(lab, "run_1", CONFIG.replace("primeintellect/reverse-text@0.2.0", OURS), resumed_from="run_0")
     shown = await run_card(lab, "run_1")
@@ -175,8 +183,10 @@ async def test_a_card_holds_what_makes_the_run_again_and_says_what_is_missing(la
         "lab://runs/run_0/card",
         "platform could not be asked",
         "Forecast: missing",
+        "eval-7 with owner/model, 50% of groups with a gradient (lab://evals/eval-7/report)",
     ):
         assert fact in shown, fact
+    assert "## Continued as\n\n- run_1" in await run_card(lab, "run_0")
     with pytest.raises(LabError) as caught:
         await run_card(lab, "run_9")
     assert caught.value.code == "run-not-found"

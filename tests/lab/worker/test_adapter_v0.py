@@ -274,9 +274,9 @@ async def test_scoring_at_once_mixes_up_what_is_shared_and_manners_are_seen(
     mixed = [(said(row, text), True) for row in range(4) for text in (str(row), "77")]
     watched = [(said(1, "SLOW"), False), (said(1, "CHANGE"), False)]
     async with opened(write(SHARED), interpreter=old, api="v0") as worker:
-        found = await worker.together([*mixed, *watched])
+        found = await worker.measure_side_effects([*mixed, *watched])
     assert [m.alone for m in found[:-2]] == [1.0, 0.0] * 4
-    assert [m.together for m in found[:-2]] != [(m.alone,) for m in found[:-2]]
+    assert [m.concurrent for m in found[:-2]] != [(m.alone,) for m in found[:-2]]
     assert found[-2].blocked_ms > 100
     assert found[-1].mutated == ("info",)
     assert {m.mutated for m in found[:-1]} == {()}

@@ -296,6 +296,7 @@ async def test_environment_code_sees_no_credentials_and_no_home(
     assert scored.reward == 2.0
 
 
+@pytest.mark.slow
 async def test_scratch_folders_are_removed(write: Write, opened: Opened, workers: Workers) -> None:
     left = Path(workers._scratch)
     before = set(left.iterdir()) if left.exists() else set()

@@ -84,6 +84,60 @@ async def test_the_split_that_is_not_loaded_is_listed_on_demand(write: Write, op
     assert (scored[0].reward, scored[0].problems) == (1.0, ())
 
 
+GENERATOR = """
+import random
+from typing import Any, Literal
+import verifiers.v1 as vf
+
+class Data(vf.TaskData):
+    answer: str
+    level: str
+
+class SampleTask(vf.Task[Data]):
+    @vf.reward
+    async def correct(self, trace: vf.Trace) -> float:
+        return float(self.data.answer in trace.last_reply)
+
+class Config(vf.TasksetConfig):
+    level: Literal["all", "easy", "hard"] = "all"
+    seed: int = 0
+
+class SampleTaskset(vf.Taskset[SampleTask, Config]):
+    def load(self):
+        draw = random.Random({seed})
+        for n in range(30):
+            top = {top}
+            numbers = [draw.randrange(top) for _ in range(2)]
+            prompt = f"{{self.config.level}}: {{numbers}}?"
+            yield SampleTask(Data(prompt=prompt, answer=str(sum(numbers)), level=self.config.level), self.config.task)
+
+__all__ = ["SampleTaskset"]
+"""
+BY_LEVEL = '10_000 if self.config.level == "hard" else 10'
+
+
+@pytest.mark.parametrize(
+    ("seed", "top", "same"),
+    [
+        ("self.config.seed", BY_LEVEL, [True, False, False]),
+        ("self.config.seed", "1000", [True, False, True]),
+        ("7", BY_LEVEL, [True, True, False]),
+        ("None", BY_LEVEL, [False, False, False]),
+    ],
+)
+async def test_a_generator_is_loaded_with_other_arguments(
+    write: Write, opened: Opened, seed: str, top: str, same: list[bool]
+) -> None:
+    async with opened(write(GENERATOR.format(seed=seed, top=top))) as worker:
+        effects = (await worker.facts()).generator
+    assert [(e.argument, e.values) for e in effects] == [
+        ("seed", ("0", "0")),
+        ("seed", ("0", "1")),
+        ("level", ("easy", "hard")),
+    ]
+    assert [e.same for e in effects] == same
+
+
 async def test_without_a_split_there_is_no_other(write: Write, opened: Opened) -> None:
     async with opened(write()) as worker:
         assert (await worker.facts()).held_out is None

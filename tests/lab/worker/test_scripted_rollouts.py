@@ -14,11 +14,11 @@ from prime_lab_mcp.lab.rewards import scripted_rollouts as rollouts
 from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe
 from prime_lab_mcp.lab.rewards.probes.catalogue import Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.worker import whole_rollouts
+from prime_lab_mcp.lab.worker import scoring
 from prime_lab_mcp.lab.worker.child.scripted_rollouts import ScriptedModel, arguments
 from prime_lab_mcp.lab.worker.child.solutions import SolutionTurn
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.whole_rollouts import Play, Rolled
+from prime_lab_mcp.lab.worker.scoring import RequestedRollout, RolloutResult
 from tests.conftest import TEMPLATES
 from tests.support.interpreters import older
 
@@ -75,15 +75,15 @@ def game(
     return write(GAME.format(answers=answers, reward=reward, setup=setup, turns=turns, agent=agent))
 
 
-def says(*turns: Any, then: str = "repeat", row: int = 2) -> Play:
-    return Play(row, {"turns": list(turns), "then": then})
+def says(*turns: Any, then: str = "repeat", row: int = 2) -> RequestedRollout:
+    return RequestedRollout(row, {"turns": list(turns), "then": then})
 
 
-async def play(worker: Worker, *plays: Play) -> list[Rolled]:
+async def play(worker: Worker, *plays: RequestedRollout) -> list[RolloutResult]:
     found = await worker.rollout(plays, seconds=20)
     assert found.unavailable == ""
     assert not found.by_design
-    return list(found.rolled)
+    return list(found.results)
 
 
 async def test_the_environment_answers_until_its_loop_ends(write: Write, opened: Opened) -> None:
@@ -126,7 +126,7 @@ async def test_what_raises_is_named_with_its_place(
 async def test_a_loop_without_an_end_is_stopped_and_the_next_rollout_runs(write: Write, opened: Opened) -> None:
     async with opened(game(write, turns=10**9)) as worker:
         never, right = await play(worker, says("5"), says("4"))
-    assert (never.end, never.turns, never.reward) == ("endless", whole_rollouts.ENDLESS, None)
+    assert (never.end, never.turns, never.reward) == ("endless", scoring.ENDLESS, None)
     assert right.reward == 1.0
 
 
@@ -136,7 +136,7 @@ async def test_a_stated_limit_is_not_endless(write: Write, opened: Opened) -> No
     assert (short.end, short.turns, short.stop) == ("ended", 2, "max_turns")
     async with opened(game(write, turns=10**9, agent="max_turns=900, ")) as worker:
         (long,) = await play(worker, says("5"))
-    assert (long.end, long.turns) == ("cut", whole_rollouts.TURNS)
+    assert (long.end, long.turns) == ("cut", scoring.TURNS)
 
 
 async def test_what_is_kept_beside_the_messages_shows(write: Write, opened: Opened) -> None:
@@ -161,7 +161,7 @@ async def test_another_harness_is_said(write: Write, opened: Opened) -> None:
     agent = 'harness=vf.harness_config_type("codex")(id="codex"), '
     async with opened(game(write, agent=agent)) as worker:
         found = await worker.rollout([says("4")], seconds=5)
-    assert found.rolled == ()
+    assert found.results == ()
     assert "codex" in found.unavailable
     assert found.by_design
 
@@ -174,8 +174,8 @@ async def test_supplied_conversations_are_played(write: Write, opened: Opened) -
         (scored,) = await worker.score([Probe("c", Family.SUPPLIED, "mine", 2, messages).case])
         case = ScoredCase(ScoredProbe(Probe("c", Family.SUPPLIED, "mine", 2, messages), scored), "high")
         (played,) = await rollouts.replay_cases(worker, [case])
-    assert (scored.reward, played.shot.reward) == (0.0, 1.0)
-    assert (played.expected, played.shot.probe.label) == ("high", "mine")
+    assert (scored.reward, played.scored_probe.reward) == (0.0, 1.0)
+    assert (played.expected, played.scored_probe.probe.label) == ("high", "mine")
 
 
 @pytest.mark.slow
@@ -255,7 +255,7 @@ async def test_turns_of_v0(write: Write, opened: Opened, old: Interpreter) -> No
 async def test_no_limit_of_v0(write: Write, opened: Opened, old: Interpreter) -> None:
     async with opened(write(V0), interpreter=old, api="v0", env_args={"turns": -1}) as worker:
         never, after = await play(worker, says("b"), says("RAISE"))
-    assert (never.end, never.turns) == ("endless", whole_rollouts.ENDLESS)
+    assert (never.end, never.turns) == ("endless", scoring.ENDLESS)
     assert after.errors[0].type == "IndexError"
 
 

@@ -198,8 +198,8 @@ async def test_a_process_that_ended_is_none(write: Write, opened: Opened, ended:
 async def test_scratch_files_are_gone_when_the_worker_is(write: Write, opened: Opened) -> None:
     async with opened(write(reward="open('left.txt', 'w').close()")) as worker:
         await worker.score([said(1, "2")])
-        assert worker._seat is not None
-        scratch = worker._seat.scratch
+        assert worker._child is not None
+        scratch = worker._child.scratch
         assert (scratch / "left.txt").exists()
         await worker.close()
     assert not scratch.exists()

@@ -21,7 +21,7 @@ async def manners(
     write: Write, opened: Opened, reward: str, cases: list[tuple[Case, bool]] = MIXED, top: str = ""
 ) -> list[SideEffects]:
     async with opened(write(reward=reward, top=top)) as worker:
-        return await worker.together(cases)
+        return await worker.measure_side_effects(cases)
 
 
 async def calm(
@@ -46,7 +46,7 @@ def noted(write: Write, reward: str) -> Path:
 async def test_a_sound_reward_earns_the_same_alone_and_at_once(write: Write, opened: Opened) -> None:
     found = await calm(write, opened, "await asyncio.sleep(0.01)")
     assert [m.alone for m in found] == [2.0, 0.0] * 4
-    assert [m.together for m in found] == [(m.alone,) for m in found]
+    assert [m.concurrent for m in found] == [(m.alone,) for m in found]
     assert {m.mutated for m in found} == {()}
     assert max(m.blocked_ms for m in found) < 100
 
@@ -60,12 +60,12 @@ async def test_a_variable_shared_across_an_await_is_mixed_up(write: Write, opene
     """
     found = await manners(write, opened, reward)
     assert [m.alone for m in found] == [2.0, 0.0] * 4
-    assert [m.together for m in found] != [(m.alone,) for m in found]
+    assert [m.concurrent for m in found] != [(m.alone,) for m in found]
 
 
 async def test_cases_that_are_not_marked_are_only_watched(write: Write, opened: Opened) -> None:
     found = await manners(write, opened, "pass", [(said(1, "2"), True), (said(1, "2"), False)])
-    assert [m.together for m in found] == [(2.0,), None]
+    assert [m.concurrent for m in found] == [(2.0,), None]
 
 
 @pytest.mark.parametrize(("wait", "blocks"), [("time.sleep(0.15)", True), ("await asyncio.sleep(0.15)", False)])
@@ -92,14 +92,14 @@ async def test_what_is_slow_only_the_first_time_does_not_count(write: Write, ope
 )
 async def test_inputs_that_scoring_changes_are_named(write: Write, opened: Opened, code: str, name: str) -> None:
     async with opened(noted(write, code)) as worker:
-        (found,) = await worker.together([(said(1, "2"), False)])
+        (found,) = await worker.measure_side_effects([(said(1, "2"), False)])
     assert found.mutated == (name,)
 
 
 async def test_a_change_that_the_first_scoring_made_for_good_is_seen_later(write: Write, opened: Opened) -> None:
     async with opened(noted(write, "self.data.notes[:] = ['x']")) as worker:
         await worker.score([said(1, "2")])
-        (found,) = await worker.together([(said(1, "2"), False)])
+        (found,) = await worker.measure_side_effects([(said(1, "2"), False)])
     assert found.mutated == ("task data",)
 
 

@@ -26,6 +26,7 @@ async def test_a_solution_is_played_turn_by_turn_and_then_closes() -> None:
 async def test_each_change_alters_one_thing() -> None:
     answer = SolutionTurn("<a>7</a>")
     assert await turns("wrong-argument", 2) == [SolutionTurn(None, (("look", {"at": "no such P1", "n": 3}),)), answer]
+    assert await turns("other-texts", 2) == [SolutionTurn(None, (("look", {"at": "no such P1", "n": 2}),)), answer]
     assert await turns("tool-error", 3) == [SolutionTurn(None, (("look", "{not json"),)), ASKED, answer]
     assert await turns("one-call-more", 3) == [ASKED, ASKED, answer]
     assert await turns("answer-first", 2, "<a>7</a>") == [SolutionTurn("<a>7</a>", ASKED.calls), SolutionTurn(CLOSING)]

@@ -1,4 +1,4 @@
-"""What the worker says about a loaded v0 environment, decoded: where its functions stand and with which values.
+"""Decodes the worker's description of a loaded v0 environment: where its functions stand, and their values.
 
 All names are foreign text. A name that becomes code is an identifier, and a place is in a file of the snapshot.
 """
@@ -22,7 +22,7 @@ class CodePlace:
     line: int
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         return bool(self.path)
 
     def __str__(self) -> str:
@@ -41,12 +41,12 @@ class OldFunction:
 
 @dataclass(frozen=True, slots=True)
 class OldClass:
-    """A class of the old package. `held` are the attributes of its instance; `bases` its own bases in the package."""
+    """A class of the old package. `attributes` belong to its instance. `bases` are its base classes in the package."""
 
     name: str
     place: CodePlace
     bases: tuple[str, ...]
-    held: Mapping[str, OldValue]
+    attributes: Mapping[str, OldValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class OldValue:
 
 @dataclass(frozen=True, slots=True)
 class OldReward:
-    """A reward function with its weight. `library`: its qualified name where verifiers defines it, or `method`."""
+    """A reward function with its weight. `library` is its qualified name if verifiers defines it, or `method`."""
 
     name: str
     weight: float | None
@@ -150,8 +150,8 @@ class _Decoder:
     def _class(self, reply: Mapping[str, Any] | None) -> OldClass | None:
         if reply is None:
             return None
-        held = {str(n): self._value(v) for n, v in dict(reply["held"]).items()}
-        return OldClass(str(reply["name"]), self._place(reply), tuple(map(str, reply["own_bases"])), held)
+        attributes = {str(n): self._value(v) for n, v in dict(reply["held"]).items()}
+        return OldClass(str(reply["name"]), self._place(reply), tuple(map(str, reply["own_bases"])), attributes)
 
     def _parser(self, reply: Mapping[str, Any] | None) -> OldParser | None:
         if reply is None:

@@ -1,4 +1,8 @@
-"""The module `functions` of a ported package: old functions, classes and constants, and the parsers that they use."""
+"""Writes the module `functions.py` of a ported package.
+
+The module holds what the rewards of the old package need: functions, classes and constants, and the parsers that they
+use.
+"""
 
 from __future__ import annotations
 
@@ -74,12 +78,12 @@ class FunctionsModule:
         if old.library == "MathRubric.correct_answer":
             self.uses_math = True
             self._imports.add(f"from {self.module}.math_reward import correct_answer as math_correct_answer")
-            return self._named(old, "math_correct_answer", self.parser(old.parser))
+            return self._ported_reward(old, "math_correct_answer", self.parser(old.parser))
         if old.library.endswith("get_format_reward_func.<locals>.format_reward_func"):
             constant = self.parser(old.parser)
             name = self._free_name("format_reward_func")
             self._set(name, f"{constant}.get_format_reward_func()", place)
-            return self._named(old, name, None)
+            return self._ported_reward(old, name, None)
         if old.library:
             owner = old.rubric if old.library == "method" else old.library
             raise NotPortable(f"it is a method of {owner if is_name(owner) else 'a class'}", place)
@@ -87,7 +91,7 @@ class FunctionsModule:
         node = self.package.definition(place)
         names = parameters_of(node)
         takes_parser = names is None or "parser" in names
-        return self._named(old, function, self.parser(old.parser) if takes_parser else None)
+        return self._ported_reward(old, function, self.parser(old.parser) if takes_parser else None)
 
     def function(self, old: OldFunction) -> str:
         """Carry a function over. Returns its name in the module."""
@@ -107,7 +111,7 @@ class FunctionsModule:
         if old.place.path != self.package.main:
             raise NotPortable("it is a lambda of another file", old.place)
         self._set_free(old, "")
-        self.package.require_names(old.place.path, node, given=old.free)
+        self.package.require_names(old.place.path, node, provided=old.free)
         name = self._free_name("unnamed")
         self._set(name, ast.unparse(node), old.place)
         return name
@@ -115,7 +119,7 @@ class FunctionsModule:
     def _set_free(self, old: OldFunction, own_name: str) -> None:
         for name, value in old.free.items():
             if name != own_name and is_name(name):
-                self._set(name, self._written(name, value, old.place), old.place)
+                self._set(name, self._code(name, value, old.place), old.place)
 
     def _nested_function(self, old: OldFunction, node: Definition) -> str:
         if old.place.path != self.package.main:
@@ -123,7 +127,7 @@ class FunctionsModule:
         if node.name in self._places and self._places[node.name] != old.place:
             raise NotPortable(f"two functions are called {node.name}", old.place)
         self._set_free(old, node.name)
-        self.package.require_names(old.place.path, node, given=(*old.free, node.name))
+        self.package.require_names(old.place.path, node, provided=(*old.free, node.name))
         self._places[node.name] = old.place
         self._nested.setdefault(node.name, self.package.text(old.place, node))
         return node.name
@@ -146,9 +150,9 @@ class FunctionsModule:
         methods = [m for m in node.body if not (isinstance(m, Definition) and m.name in drop)]
         for method in methods:
             self.package.require_names(old.place.path, method)
-        shown = [self.package.text(old.place, m) for m in methods]
+        texts = [self.package.text(old.place, m) for m in methods]
         docstring = ast.get_docstring(node) is not None
-        parts = [*(shown[:1] if docstring else []), *([lead] if lead else []), *shown[1 if docstring else 0 :]]
+        parts = [*(texts[:1] if docstring else []), *([lead] if lead else []), *texts[1 if docstring else 0 :]]
         body = "\n\n".join(parts) or "pass"
         return f"class {node.name}({base}):\n" + "\n".join(f"    {line}".rstrip() for line in body.splitlines())
 
@@ -156,12 +160,12 @@ class FunctionsModule:
         """The constant that holds a parser."""
         if old is None:
             return "None"
-        written = self._parser_text(old)
-        if written not in self._parsers:
+        code = self._parser_text(old)
+        if code not in self._parsers:
             name = "PARSER" if not self._parsers else f"PARSER_{len(self._parsers) + 1}"
-            self._parsers[written] = name
-            self._constants[name] = written
-        return self._parsers[written]
+            self._parsers[code] = name
+            self._constants[name] = code
+        return self._parsers[code]
 
     def _parser_text(self, old: OldParser) -> str:
         place = old.own.place if old.own else CodePlace("", 0)
@@ -208,9 +212,9 @@ class FunctionsModule:
 
     def value(self, name: str, value: OldValue, place: CodePlace) -> str:
         """The text of a value in code."""
-        return self._written(name, value, place)
+        return self._code(name, value, place)
 
-    def _written(self, name: str, value: OldValue, place: CodePlace) -> str:
+    def _code(self, name: str, value: OldValue, place: CodePlace) -> str:
         if value.parser is not None:
             return self.parser(value.parser)
         if value.function is not None:
@@ -221,14 +225,14 @@ class FunctionsModule:
             return f"{value.type}({_literal(value.constant)})"
         return _literal(value.constant)
 
-    def _set(self, name: str, written: str, place: CodePlace) -> None:
-        if written == name:
+    def _set(self, name: str, code: str, place: CodePlace) -> None:
+        if code == name:
             return
-        taken = self.package.cut.get(self.package.main)
-        bound = {n for s in (taken.statements.values() if taken else ()) for n in _assigned(s)}
-        if self._constants.get(name, written) != written or name in self._nested or name in bound:
+        main = self.package.cut.get(self.package.main)
+        bound = {n for s in (main.statements.values() if main else ()) for n in _assigned(s)}
+        if self._constants.get(name, code) != code or name in self._nested or name in bound:
             raise NotPortable(f"two things are called {name}", place)
-        self._constants[name] = written
+        self._constants[name] = code
 
     def _free_name(self, name: str) -> str:
         free, number = name, 1
@@ -237,7 +241,7 @@ class FunctionsModule:
             free = f"{name}_{number}"
         return free
 
-    def _named(self, old: OldReward, function: str, parser: str | None) -> PortedReward:
+    def _ported_reward(self, old: OldReward, function: str, parser: str | None) -> PortedReward:
         base = old.name if is_name(old.name) and not old.name.startswith("_") else "reward"
         base = f"{base}_reward" if base in _TASK_NAMES else base
         name, number = base, 1
@@ -258,14 +262,14 @@ class FunctionsModule:
                 names[path] = "functions"
                 continue
             stem = path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2]
-            taken = RESERVED | set(names.values())
-            names[path] = f"old_{stem}" if stem in taken else stem
+            reserved = RESERVED | set(names.values())
+            names[path] = f"old_{stem}" if stem in reserved else stem
         return names
 
     def texts(self, title: str, more: str = "") -> dict[str, str]:
         """The new modules by name, with `more` at the end of the module `functions`."""
         names = self.module_names()
-        written = {}
+        texts = {}
         for path in {self.package.main, *self.package.cut}:
             imports, body = written_module(self.package, path, self.module, names)
             parts = [body] if body else []
@@ -276,17 +280,17 @@ class FunctionsModule:
                 parts = [p for p in (*parts, early, *self._nested.values(), late, more) if p]
             head = f'"""{title}"""\n\nfrom __future__ import annotations\n'
             listed = "\n".join(sorted(dict.fromkeys(imports), key=_import_order))
-            written[names[path]] = "\n\n".join([head + (f"\n{listed}" if listed else ""), "\n\n\n".join(parts)]) + "\n"
-        return written
+            texts[names[path]] = "\n\n".join([head + (f"\n{listed}" if listed else ""), "\n\n\n".join(parts)]) + "\n"
+        return texts
 
     def _placed_constants(self) -> tuple[str, str]:
         """The constants before the nested functions, and those after them because they hold one of these functions."""
         early: list[str] = []
         late: list[str] = []
         after = set(self._nested)
-        for name, written in sorted(self._constants.items(), key=lambda item: not item[0].startswith("PARSER")):
-            used = {n.id for n in ast.walk(ast.parse(written)) if isinstance(n, ast.Name)}
-            (late if used & after else early).append(f"{name} = {written}")
+        for name, code in sorted(self._constants.items(), key=lambda item: not item[0].startswith("PARSER")):
+            used = {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}
+            (late if used & after else early).append(f"{name} = {code}")
             after |= {name} if used & after else set()
         return "\n".join(early), "\n".join(late)
 

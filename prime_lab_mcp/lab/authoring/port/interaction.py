@@ -15,7 +15,7 @@ _TYPES = frozenset(
 GAME = frozenset(
     ("env_response", "setup_state", "has_error", "max_turns_reached", "has_final_env_response", "max_turns")
 )
-"""What the class Game of a ported package has."""
+"""Names that the class Game of a ported package defines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ def port_tools(module: FunctionsModule, tool: OldFunction) -> PortedTool:
             raise NotPortable("a default of an argument is no constant", tool.place) from error
     name = module.function(tool)
     arguments = ast.unparse(node.args)
-    given = ", ".join(f"{a.arg}={a.arg}" for a in (*node.args.args, *node.args.kwonlyargs))
+    call_arguments = ", ".join(f"{a.arg}={a.arg}" for a in (*node.args.args, *node.args.kwonlyargs))
     lines = [
         "    @vf.tool",
         f"    async def {node.name}(self{', ' if arguments else ''}{arguments}) -> str:",
         *_docstring(node),
-        f"        return await result(functions.{name}{', ' if given else ''}{given})",
+        f"        return await result(functions.{name}{', ' if call_arguments else ''}{call_arguments})",
     ]
     return PortedTool(node.name, "\n".join(lines))
 
@@ -67,10 +67,10 @@ def _docstring(node: Definition) -> list[str]:
     text = ast.get_docstring(node)
     if not text:
         return []
-    written = repr(text) if '"""' in text or "\\" in text or text.endswith('"') else f'"""{text}"""'
-    if written.startswith('"""') and "\n" in text:
-        written = '"""' + text.replace("\n", "\n        ") + '\n        """'
-    return [f"        {line}".rstrip() for line in [written]]
+    literal = repr(text) if '"""' in text or "\\" in text or text.endswith('"') else f'"""{text}"""'
+    if literal.startswith('"""') and "\n" in text:
+        literal = '"""' + text.replace("\n", "\n        ") + '\n        """'
+    return [f"        {line}".rstrip() for line in [literal]]
 
 
 def port_game(module: FunctionsModule, old: OldEnvironment) -> PortedGame:
@@ -81,11 +81,11 @@ def port_game(module: FunctionsModule, old: OldEnvironment) -> PortedGame:
         raise NotPortable("its class inherits from another class of the package", old.own.place)
     node = module.package.class_around(old.own.place, old.own.name)
     module.uses_game = True
-    lead = _held(module, old, old.own, node)
+    lead = _class_attributes(module, old, old.own, node)
     return PortedGame(node.name, module.class_text(old.own, frozenset({"__init__"}), lead, "Game"))
 
 
-def _held(module: FunctionsModule, old: OldEnvironment, own: OldClass, node: ast.ClassDef) -> str:
+def _class_attributes(module: FunctionsModule, old: OldEnvironment, own: OldClass, node: ast.ClassDef) -> str:
     """The attributes of the object that methods read, as attributes of the class."""
     methods = [m for m in node.body if isinstance(m, Definition)]
     here = {m.name for m in methods} | {n.id for s in node.body for n in _assigned(s)}
@@ -101,9 +101,9 @@ def _held(module: FunctionsModule, old: OldEnvironment, own: OldClass, node: ast
         place = CodePlace(own.place.path, line)
         if name in here or name in GAME:
             continue
-        if name not in own.held or not is_name(name):
+        if name not in own.attributes or not is_name(name):
             raise NotPortable(f"it uses self.{name} of verifiers v0", place)
-        lines.append(f"{name} = {module.value(f'self.{name}', own.held[name], place)}")
+        lines.append(f"{name} = {module.value(f'self.{name}', own.attributes[name], place)}")
     return "\n".join(lines)
 
 

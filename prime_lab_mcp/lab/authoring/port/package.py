@@ -27,8 +27,8 @@ from prime_lab_mcp.lab.state.source_code import SourceCode
 TEMPLATE = Path("ported") / "ported_template"
 _OWN = PackageNames("ported_template", "ported-template", "PortedTemplate")
 _MATH = "math-verify>=0.9,<0.10"
-_PLAIN = frozenset({"SingleTurnEnv", "MultiTurnEnv", "ToolEnv"})
-_SHOWN = 5
+_BASE_CLASSES = frozenset({"SingleTurnEnv", "MultiTurnEnv", "ToolEnv"})
+_MOST_LISTED = 5
 _LONGEST = 300
 """Most characters of the argument `rendering` of test_reward."""
 
@@ -43,12 +43,12 @@ class LeftPart:
     text: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"part": quote(self.part, 80)[1:-1], "why": self.why}
-        if self.place is not None and self.place.known:
-            shown |= {"file": self.place.path, "line": self.place.line}
+        row: dict[str, Any] = {"part": quote(self.part, 80)[1:-1], "why": self.why}
+        if self.place is not None and self.place.is_known:
+            row |= {"file": self.place.path, "line": self.place.line}
             if self.text:
-                shown["lines"] = quote(self.text, 300)
-        return shown
+                row["lines"] = quote(self.text, 300)
+        return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class PortedEnvironment:
 
     files: Mapping[str, str]
     rewards: tuple[PortedReward, ...]
-    left: tuple[LeftPart, ...]
+    left_parts: tuple[LeftPart, ...]
     tools: tuple[PortedTool, ...] = ()
     game: PortedGame | None = None
     renderings: tuple[str, ...] = ()
@@ -82,13 +82,13 @@ class _Writing:
 
     module: FunctionsModule
     package: OldPackage
-    left: list[LeftPart] = field(default_factory=list)
+    left_parts: list[LeftPart] = field(default_factory=list)
 
     def leave(self, part: str, error: NotPortable) -> None:
         text = ""
-        if error.place.known and error.place.path in self.package.files:
+        if error.place.is_known and error.place.path in self.package.files:
             text = _lines_at(self.package, error.place)
-        self.left.append(LeftPart(part, error.why, error.place, text))
+        self.left_parts.append(LeftPart(part, error.why, error.place, text))
 
 
 def build_port(templates: Path, names: PackageNames, old: OldPort, rows: PortedRows) -> PortedEnvironment:
@@ -98,29 +98,31 @@ def build_port(templates: Path, names: PackageNames, old: OldPort, rows: PortedR
     writing = _Writing(FunctionsModule(package, names.module), package)
     rewards = _rewards(writing, old.environment)
     tools, game = _interaction(writing, old.environment)
-    _arguments_left(writing, old, rows)
+    _note_defaults(writing, old, rows)
     title = "The functions of the older environment, as they were."
-    written = writing.module.texts(title, game.text if game else "")
-    files = _package_files(texts, names, old, rows, rewards, tools, game, written, writing)
-    return PortedEnvironment(files, tuple(rewards), tuple(writing.left), tools, game, _renderings(old.environment))
+    modules = writing.module.texts(title, game.text if game else "")
+    files = _package_files(texts, names, old, rows, rewards, tools, game, modules, writing)
+    return PortedEnvironment(
+        files, tuple(rewards), tuple(writing.left_parts), tools, game, _renderings(old.environment)
+    )
 
 
 def left_findings(ported: PortedEnvironment) -> tuple[Finding, ...]:
     """One warning that names what is left; rewards that are left come first."""
-    if not ported.left:
+    if not ported.left_parts:
         return ()
-    rewards = [p for p in ported.left if p.part.startswith("reward ")]
-    first = (rewards or list(ported.left))[0]
-    said = f"{quote(first.part, 80)[1:-1]}: {first.why}"
-    more = f", and {count(len(ported.left) - 1, 'other part')}" if len(ported.left) > 1 else ""
+    rewards = [p for p in ported.left_parts if p.part.startswith("reward ")]
+    first = (rewards or list(ported.left_parts))[0]
+    example = f"{quote(first.part, 80)[1:-1]}: {first.why}"
+    more = f", and {count(len(ported.left_parts) - 1, 'other part')}" if len(ported.left_parts) > 1 else ""
     return (
         Finding(
             "port-left",
             "warning",
-            f"not carried over: {said}{more}",
+            f"not carried over: {example}{more}",
             "Write these parts by hand: data.left has the lines of the old file, guide/migration the counterparts.",
-            str(first.place) if first.place is not None and first.place.known else None,
-            rows=tuple(p.as_json() for p in ported.left[:_SHOWN]),
+            str(first.place) if first.place is not None and first.place.is_known else None,
+            rows=tuple(p.as_json() for p in ported.left_parts[:_MOST_LISTED]),
         ),
     )
 
@@ -134,17 +136,17 @@ def _rewards(writing: _Writing, old: OldEnvironment) -> list[PortedReward]:
         try:
             if old.base == "EnvGroup":
                 raise NotPortable("it is paid by one member of the EnvGroup only", reward.function.place)
-            found = writing.module.reward(reward)
-            asked = _asked(writing.package, reward.function.place) & others
-            if asked:
-                raise NotPortable(f"it asks for an object of the rubric: {sorted(asked)[0]}", reward.function.place)
-            ported.append(found)
+            ported_reward = writing.module.reward(reward)
+            objects = _parameters(writing.package, reward.function.place) & others
+            if objects:
+                raise NotPortable(f"it asks for an object of the rubric: {sorted(objects)[0]}", reward.function.place)
+            ported.append(ported_reward)
         except NotPortable as error:
             writing.leave(f"reward {reward.name} (weight {reward.weight or 0:g})", error)
     return ported
 
 
-def _asked(package: OldPackage, place: CodePlace) -> set[str]:
+def _parameters(package: OldPackage, place: CodePlace) -> set[str]:
     try:
         node = package.definition(place)
     except NotPortable:
@@ -153,9 +155,9 @@ def _asked(package: OldPackage, place: CodePlace) -> set[str]:
 
 
 def _interaction(writing: _Writing, old: OldEnvironment) -> tuple[tuple[PortedTool, ...], PortedGame | None]:
-    """The tools or the turns of the environment, or an entry of `left` for what has none in v1."""
+    """The tools or the turns of the environment, or an entry of `left_parts` for what has none in v1."""
     here = CodePlace(writing.package.main, 1)
-    if old.base not in _PLAIN:
+    if old.base not in _BASE_CLASSES:
         writing.leave(
             f"the class {old.base or 'of the environment'}",
             NotPortable(
@@ -190,7 +192,7 @@ def _construction(writing: _Writing, old: OldEnvironment) -> CodePlace | None:
     return None
 
 
-def _arguments_left(writing: _Writing, old: OldPort, rows: PortedRows) -> None:
+def _note_defaults(writing: _Writing, old: OldPort, rows: PortedRows) -> None:
     tree = writing.package.files[old.main].tree
     load = next(
         (
@@ -202,15 +204,15 @@ def _arguments_left(writing: _Writing, old: OldPort, rows: PortedRows) -> None:
     )
     if old.arguments and load is not None:
         place = CodePlace(old.main, load.lineno)
-        shown = ", ".join(n for n in old.arguments if n.isidentifier())
-        why = f"the rows and values are those of the defaults of {shown}"
+        listed = ", ".join(n for n in old.arguments if n.isidentifier())
+        why = f"the rows and values are those of the defaults of {listed}"
         first = writing.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
-        writing.left.append(LeftPart("arguments of load_environment", why, place, "\n".join(first)))
-    for split, taken in rows.counts.items():
-        total = rows.totals.get(split, taken)
-        if total > taken:
-            why = f"{taken:,} of {total:,} rows were taken, chosen at random"
-            writing.left.append(LeftPart(f"rows of the split {split}", why))
+        writing.left_parts.append(LeftPart("arguments of load_environment", why, place, "\n".join(first)))
+    for split, carried in rows.counts.items():
+        total = rows.totals.get(split, carried)
+        if total > carried:
+            why = f"{carried:,} of {total:,} rows were taken, chosen at random"
+            writing.left_parts.append(LeftPart(f"rows of the split {split}", why))
 
 
 def _lines_at(package: OldPackage, place: CodePlace) -> str:
@@ -235,15 +237,15 @@ def _package_files(
     rewards: Sequence[PortedReward],
     tools: Sequence[PortedTool],
     game: PortedGame | None,
-    written: Mapping[str, str],
+    modules: Mapping[str, str],
     writing: _Writing,
 ) -> dict[str, str]:
     taskset = "taskset_tools.py" if tools else "taskset_game.py" if game else "taskset.py"
-    chosen = ["__init__.py", "rows.py", "conversation.py", "v0.py"]
-    chosen += ["math_reward.py"] if writing.module.uses_math else []
-    chosen += ["game.py"] if game else []
-    files = {f"{names.module}/{n}": rename_code(texts[n], _OWN, names) for n in chosen}
-    files |= {f"{names.module}/{name}.py": text for name, text in written.items()}
+    template_files = ["__init__.py", "rows.py", "conversation.py", "v0.py"]
+    template_files += ["math_reward.py"] if writing.module.uses_math else []
+    template_files += ["game.py"] if game else []
+    files = {f"{names.module}/{n}": rename_code(texts[n], _OWN, names) for n in template_files}
+    files |= {f"{names.module}/{name}.py": text for name, text in modules.items()}
     files[f"{names.module}/taskset.py"] = _taskset_text(
         rename_code(texts[taskset], _OWN, names), old, rows, rewards, game
     )
@@ -251,7 +253,7 @@ def _package_files(
         files[f"{names.module}/tools.py"] = _tools_text(rename_code(texts["tools.py"], _OWN, names), tools)
     files |= {f"{names.module}/data/{split}.jsonl": text for split, text in rows.texts.items()}
     files["pyproject.toml"] = _project_text(names, old, files, bool(tools or game))
-    files["README.md"] = _readme_text(names, old, rows, rewards, tools, game, writing.left)
+    files["README.md"] = _readme_text(names, old, rows, rewards, tools, game, writing.left_parts)
     return files
 
 
@@ -302,14 +304,14 @@ def _tools_text(text: str, tools: Sequence[PortedTool]) -> str:
 def _project_text(names: PackageNames, old: OldPort, files: Mapping[str, str], interactive: bool) -> str:
     trees = [ast.parse(text) for path, text in files.items() if path.endswith(".py")]
     roots = third_party(trees, (names.module, "verifiers"))
-    wanted = {r.lower() for r in roots}
+    imported = {r.lower() for r in roots}
     needed = [V1_REQUIREMENT]
-    if "math_verify" in wanted:
+    if "math_verify" in imported:
         needed.append(_MATH)
     theirs = _requirements(old.requirements)
-    matched = {r for r, name in theirs.items() if name.replace("-", "_") in wanted}
-    known = {name.replace("-", "_") for name in theirs.values()} | {"math_verify"}
-    if wanted - known:  # The name of a distribution may differ from that of its package.
+    matched = {r for r, name in theirs.items() if name.replace("-", "_") in imported}
+    provided = {name.replace("-", "_") for name in theirs.values()} | {"math_verify"}
+    if imported - provided:  # The name of a distribution may differ from that of its package.
         matched = {r for r, name in theirs.items() if name not in ("datasets", "openai")}
     needed += [r for r in theirs if r in matched and theirs[r] != "math-verify"]
     document = tomlkit.document()
@@ -327,17 +329,17 @@ def _project_text(names: PackageNames, old: OldPort, files: Mapping[str, str], i
     return tomlkit.dumps(document)
 
 
-def _requirements(stated: Iterable[str]) -> dict[str, str]:
+def _requirements(requirements: Iterable[str]) -> dict[str, str]:
     """The requirements of the old package but for verifiers, with the names of their distributions."""
-    found = {}
-    for text in stated:
+    names = {}
+    for text in requirements:
         try:
             name = canonicalize_name(Requirement(text).name)
         except InvalidRequirement:
             continue
         if name != "verifiers":
-            found[text] = str(name)
-    return found
+            names[text] = str(name)
+    return names
 
 
 def _readme_text(
@@ -347,7 +349,7 @@ def _readme_text(
     rewards: Sequence[PortedReward],
     tools: Sequence[PortedTool],
     game: PortedGame | None,
-    left: Sequence[LeftPart],
+    left_parts: Sequence[LeftPart],
 ) -> str:
     kind = "with tools" if tools else "with several turns" if game else "with one reply"
     counts = " and ".join(f"{n:,} rows in `{names.module}/data/{s}.jsonl`" for s, n in rows.counts.items())
@@ -369,7 +371,7 @@ def _readme_text(
         + "The functions of the older environment in `functions.py` read the reply, with the parsers in `v0.py`.",
         f"## Reward\n\n| reward | weight | pays |\n| --- | --- | --- |\n{table}\n\n"
         f"The weights add up to {total:g}. As in v0, a function that raises an exception gives 0.",
-        _left_section(left),
+        _left_section(left_parts),
         f"## Usage\n\n```\nvf-eval {names.distribution} -m MODEL -n 20 -r 4 --no-push\n```\n\n"
         "| argument | default | meaning |\n| --- | --- | --- |\n"
         f"| `split` | `{next(iter(rows.counts), 'train')}` | the split: {', '.join(f'`{s}`' for s in rows.counts)} |\n"
@@ -383,13 +385,13 @@ def _tools_table(tools: Sequence[PortedTool]) -> str:
     return f"\n| tool |\n| --- |\n{listed}\n\n"
 
 
-def _left_section(left: Sequence[LeftPart]) -> str:
-    if not left:
+def _left_section(left_parts: Sequence[LeftPart]) -> str:
+    if not left_parts:
         return ""
     lines = [
         f"- {_cell(p.part)}: {p.why}"
-        + (f" (`{_cell(str(p.place))}` of the older package)" if p.place and p.place.known else "")
-        for p in left
+        + (f" (`{_cell(str(p.place))}` of the older package)" if p.place and p.place.is_known else "")
+        for p in left_parts
     ]
     return "## Left\n\nNot carried over from the older environment:\n\n" + "\n".join(lines)
 
@@ -403,11 +405,11 @@ def _cell(text: str) -> str:
 
 def _renderings(old: OldEnvironment) -> tuple[str, ...]:
     """Ways to write an answer, from the parsers: with all fields, with the answer's field alone, and bare."""
-    found: list[str] = []
+    renderings: list[str] = []
     for parser in [*(r.parser for r in old.rewards if r.weight), old.parser]:
         if parser is not None:
-            found += _parser_renderings(parser)
-    return tuple(dict.fromkeys(text for text in (*found, "\\boxed{GOLD}", "GOLD") if len(text) <= _LONGEST))
+            renderings += _parser_renderings(parser)
+    return tuple(dict.fromkeys(text for text in (*renderings, "\\boxed{GOLD}", "GOLD") if len(text) <= _LONGEST))
 
 
 def _parser_renderings(parser: OldParser) -> list[str]:

@@ -27,7 +27,7 @@ from prime_lab_mcp.lab.worker.scoring import Case
 
 _TRIED = 4
 """Tasks on which each way to write an answer is tried."""
-_SEARCHED = 200
+_SAMPLE_ROWS = 200
 """Rows in which golds are looked for."""
 _ROWS_SECONDS = 120.0
 EPSILON = 1e-6
@@ -53,8 +53,8 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
     Raises BadInput where the environment is no v0 environment or has no rows, and what `open_environment` raises.
     """
     source = await anyio.to_thread.run_sync(read_source, old)
-    async with open_environment(lab, old, progress=say) as found:
-        if found.api != "v0":
+    async with open_environment(lab, old, progress=say) as opened:
+        if opened.api != "v0":
             raise BadInput(
                 f"{old.name} is an environment for v1 already",
                 fix="Name a v0 environment, or work on this one with edit_environment.",
@@ -62,14 +62,14 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
                 next=(Next("test_reward", "proves the reward of the environment", {"environment": old.relative}),),
             )
         await say("reading the rows and the rewards of the old environment")
-        traits = await found.worker.facts()
+        traits = await opened.worker.facts()
         if not traits.port:
             raise LabError(
                 f"{old.name} could not be described by its interpreter",
                 fix="Call check_environment of the old environment: its findings say what to mend.",
                 code="worker-nonsense",
             )
-        rows, read = await _rows(found.worker)
+        rows, read = await _rows(opened.worker)
         if not rows.counts:
             raise BadInput(
                 f"{old.name} has no rows, so there is nothing to port",
@@ -87,7 +87,7 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
         )
         built = await anyio.to_thread.run_sync(build_port, lab.settings.templates, names, port, rows)
         await say("trying how an answer is written")
-        rendering = await _best_rendering(found.worker, read, built.renderings)
+        rendering = await _best_rendering(opened.worker, read, built.renderings)
     await anyio.to_thread.run_sync(_write, target, built)
     return FinishedPort(built, rows, rendering, old)
 
@@ -95,8 +95,8 @@ async def port_environment(lab: Lab, old: Snapshot, target: Path, names: Package
 async def _rows(worker: Worker) -> tuple[PortedRows, Sequence[Row]]:
     splits, totals = {}, {}
     for split in ("train", "eval"):
-        found = await worker.rows(limit=MOST_ROWS, split=split, timeout=_ROWS_SECONDS)
-        splits[split], totals[split] = found.rows, found.total or len(found.rows)
+        reply = await worker.rows(limit=MOST_ROWS, split=split, timeout=_ROWS_SECONDS)
+        splits[split], totals[split] = reply.rows, reply.total or len(reply.rows)
     return port_rows(splits, totals), splits["train"] or splits["eval"]
 
 
@@ -111,17 +111,17 @@ def _main_file(source: SourceCode, old: Snapshot) -> str:
         )
     ]
     module = old.manifest.module or ""
-    named = [p for p in files if p.removeprefix("src/").split("/")[0].removesuffix(".py") == module]
-    chosen = named or files
-    if len(chosen) != 1:
+    own_files = [p for p in files if p.removeprefix("src/").split("/")[0].removesuffix(".py") == module]
+    candidates = own_files or files
+    if len(candidates) != 1:
         raise BadInput(
-            f"{len(chosen)} files of {old.name} define load_environment",
+            f"{len(candidates)} files of {old.name} define load_environment",
             fix="Let one file of the old package define it, then call create_environment again.",
             code="bad-argument",
-            where=str(CodePlace(chosen[0], 1)) if chosen else None,
+            where=str(CodePlace(candidates[0], 1)) if candidates else None,
             next=(Next("read_environment", "shows its files", {"environment": old.relative}),),
         )
-    return chosen[0]
+    return candidates[0]
 
 
 def _write(target: Path, built: PortedEnvironment) -> None:
@@ -133,7 +133,7 @@ def _write(target: Path, built: PortedEnvironment) -> None:
 
 async def _best_rendering(worker: Worker, rows: Sequence[Row], renderings: Sequence[str]) -> str | None:
     """The way to write an answer in which golds earn most, if they earn more than the answers of other tasks do."""
-    candidates = task_golds.gold_candidates(list(rows[:_SEARCHED]))
+    candidates = task_golds.gold_candidates(list(rows[:_SAMPLE_ROWS]))
     golds = candidates[0].golds[:_TRIED] if candidates else ()
     if not golds or not renderings:
         return None
@@ -141,10 +141,10 @@ async def _best_rendering(worker: Worker, rows: Sequence[Row], renderings: Seque
     for number, text in enumerate(renderings):
         for place, gold in enumerate(golds):
             for other in {place, place - 1}:
-                said = golds[other].form(0)
-                if other != place and said == gold.form(0):
+                rendering = golds[other].form(0)
+                if other != place and rendering == gold.form(0):
                     continue
-                message = {"role": "assistant", "content": text.replace("GOLD", said)}
+                message = {"role": "assistant", "content": text.replace("GOLD", rendering)}
                 cases.append((number, other == place, Case(f"{number}/{place}/{other}", gold.row, [message])))
     scored = await worker.score([case for _, _, case in cases])
     best, most = None, 0.0

@@ -35,13 +35,13 @@ def port_rows(splits: Mapping[str, Sequence[Row]], totals: Mapping[str, int]) ->
         for d in every:
             del d["system_prompt"]
     kinds = {type(d["answer"]) for d in every if "answer" in d}
-    known = len(kinds) == 1 and kinds <= {str, int, float, bool}
+    has_one_type = len(kinds) == 1 and kinds <= {str, int, float, bool}
     return PortedRows(
         {split: "".join(json.dumps(d, ensure_ascii=False) + "\n" for d in rows) for split, rows in data.items()},
         {split: len(rows) for split, rows in data.items()},
         dict(totals),
         shared,
-        kinds.pop().__name__ if known else "Any",
+        kinds.pop().__name__ if has_one_type else "Any",
         tuple(sorted({name for d in every for name in d.get("metadata", {})})),
     )
 
@@ -51,8 +51,8 @@ def _task_data(row: Row) -> dict[str, Any]:
     data: dict[str, Any] = {}
     if messages and messages[0].get("role") == "system" and isinstance(messages[0].get("content"), str):
         data["system_prompt"] = messages.pop(0)["content"]
-    plain = len(messages) == 1 and messages[0].get("role") == "user" and isinstance(messages[0].get("content"), str)
-    data["prompt"] = messages[0]["content"] if plain else [_message(m) for m in messages]
+    is_single = len(messages) == 1 and messages[0].get("role") == "user" and isinstance(messages[0].get("content"), str)
+    data["prompt"] = messages[0]["content"] if is_single else [_message(m) for m in messages]
     if row.answer is not None:
         data["answer"] = row.answer
     if isinstance(row.info, Mapping) and row.info:
@@ -67,9 +67,9 @@ def _task_data(row: Row) -> dict[str, Any]:
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     """A message of a prompt in the form of v1, whose tool calls have no inner table."""
-    found = dict(message)
-    if found.get("tool_calls"):
-        found["tool_calls"] = [{**c, **c["function"]} if "function" in c else c for c in found["tool_calls"]]
-        for call in found["tool_calls"]:
+    converted = dict(message)
+    if converted.get("tool_calls"):
+        converted["tool_calls"] = [{**c, **c["function"]} if "function" in c else c for c in converted["tool_calls"]]
+        for call in converted["tool_calls"]:
             call.pop("function", None)
-    return found
+    return converted

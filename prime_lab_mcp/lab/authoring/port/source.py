@@ -36,7 +36,7 @@ class CutModule:
     file: SourceFile
     statements: dict[int, ast.stmt] = field(default_factory=dict)
     imported: dict[int, set[str]] = field(default_factory=dict)
-    """By position of an import statement: the names of it that are needed."""
+    """The needed names of each import statement, by the position of the statement."""
 
 
 class OldPackage:
@@ -49,12 +49,12 @@ class OldPackage:
 
     def definition(self, place: CodePlace) -> Definition | ast.Lambda:
         """The function at a place. Raises NotPortable where there is none, or several."""
-        found = [
+        definitions = [
             node
             for node in ast.walk(self._tree(place))
             if isinstance(node, _SCOPES) and place.line in (node.lineno, _first_line(node))
         ]
-        outer = [n for n in found if not isinstance(n, ast.Lambda)] or found
+        outer = [n for n in definitions if not isinstance(n, ast.Lambda)] or definitions
         if len(outer) != 1:
             raise NotPortable("its code was not found at this line", place)
         return outer[0]
@@ -79,14 +79,14 @@ class OldPackage:
             first -= 1
         return textwrap.dedent("\n".join(lines[first - 1 : getattr(node, "end_lineno", first)]))
 
-    def require_names(self, path: str, node: ast.AST, given: Iterable[str] = ()) -> None:
-        """Cut out what a node needs of its file and of others. `given` are names that it gets from elsewhere.
+    def require_names(self, path: str, node: ast.AST, provided: Iterable[str] = ()) -> None:
+        """Cut out what a node needs of its file and of others. `provided` are names that it gets from elsewhere.
 
         Raises NotPortable for what cannot be carried over. Nothing is cut out then.
         """
         before = {p: CutModule(m.file, dict(m.statements), dict(m.imported)) for p, m in self.cut.items()}
         try:
-            self._require(path, node, frozenset(given))
+            self._require(path, node, frozenset(provided))
         except NotPortable:
             self.cut = before
             raise
@@ -106,10 +106,10 @@ class OldPackage:
             raise NotPortable("its code is in no file of the package", place)
         return file.tree
 
-    def _require(self, path: str, node: ast.AST, given: frozenset[str]) -> None:
+    def _require(self, path: str, node: ast.AST, provided: frozenset[str]) -> None:
         self._check_library(path, node)
         bound = _bindings(self._tree(CodePlace(path, 1)))
-        for name in sorted(_loaded(node) - given):
+        for name in sorted(_loaded(node) - provided):
             if name in bound:
                 self._take(path, name)
             elif name == "__file__":
@@ -224,22 +224,22 @@ def written_module(package: OldPackage, path: str, module: str, names: Mapping[s
     for position in sorted(cut.imported):
         statement = cut.file.tree.body[position]
         assert isinstance(statement, ast.Import | ast.ImportFrom)
-        imports += _written_imports(package, path, statement, cut.imported[position], module, names)
+        imports += _import_lines(package, path, statement, cut.imported[position], module, names)
     body = [package.text(CodePlace(path, 1), cut.statements[p]) for p in sorted(cut.statements)]
     return imports, "\n\n\n".join(body)
 
 
-def _written_imports(
+def _import_lines(
     package: OldPackage,
     path: str,
     statement: ast.Import | ast.ImportFrom,
-    wanted: set[str],
+    required: set[str],
     module: str,
     names: Mapping[str, str],
 ) -> Iterator[str]:
     for alias in statement.names:
         bound = alias.asname or alias.name.split(".")[0]
-        if bound not in wanted:
+        if bound not in required:
             continue
         renamed = f" as {alias.asname}" if alias.asname and alias.asname != alias.name else ""
         if isinstance(statement, ast.Import):
@@ -306,6 +306,7 @@ def third_party(trees: Iterable[ast.Module], own: Sequence[str]) -> frozenset[st
 
 
 def node_line(node: ast.AST) -> int:
+    """The line of a node; 1 for a node without one."""
     return int(getattr(node, "lineno", 1))
 
 
@@ -331,13 +332,13 @@ def _loaded(node: ast.AST) -> set[str]:
 
 def _bindings(tree: ast.Module) -> dict[str, list[int]]:
     """The positions of the top-level statements that bind each name."""
-    found: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for position, statement in enumerate(tree.body):
         for name in _bound(statement):
-            found.setdefault(name, [])
-            if position not in found[name]:
-                found[name].append(position)
-    return found
+            positions.setdefault(name, [])
+            if position not in positions[name]:
+                positions[name].append(position)
+    return positions
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:

@@ -37,12 +37,12 @@ def value_comments(text: str, table: Any) -> dict[str, str]:
         document = tomlkit.parse(text)
     except Exception:  # tomllib has read it; tomlkit need not agree on every corner
         return {}
-    found = {}
+    comments = {}
     for path, item in _items(document, ()):
-        said = str(getattr(getattr(item, "trivia", None), "comment", "")).lstrip("# ").strip()
-        if said:
-            found[dotted_key(path, table)] = said
-    return found
+        comment = str(getattr(getattr(item, "trivia", None), "comment", "")).lstrip("# ").strip()
+        if comment:
+            comments[dotted_key(path, table)] = comment
+    return comments
 
 
 def _items(container: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
@@ -50,14 +50,14 @@ def _items(container: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[
 
     for key in list(container):
         item = container.item(key) if hasattr(container, "item") else container[key]
-        here = (*path, str(key))
+        full_path = (*path, str(key))
         if isinstance(item, AoT):
             for index, entry in enumerate(item):
-                yield from _items(entry, (*here, index))
+                yield from _items(entry, (*full_path, index))
         elif isinstance(item, Table) or (hasattr(item, "keys") and not isinstance(item, InlineTable)):
-            yield from _items(item, here)
+            yield from _items(item, full_path)
         else:
-            yield here, item
+            yield full_path, item
 
 
 INHERITED_FIELDS: Mapping[str, tuple[str, type]] = {
@@ -82,36 +82,36 @@ INHERITED_FIELDS: Mapping[str, tuple[str, type]] = {
 
 def choices_of_file(draft: ConfigDraft, file: str, target: ConfigTarget, lora: bool | None = None) -> ConfigChoices:
     """The choices that a migrated file makes. `lora` is implied by an older shape; None reads it from the file."""
-    values: dict[str, Any] = {}
+    choices: dict[str, Any] = {}
     for field, (path, kind) in INHERITED_FIELDS.items():
-        found = draft.get(path)
-        if kind is float and isinstance(found, int) and not isinstance(found, bool):
-            found = float(found)
-        unfit = found == "None" or (kind is int and field != "eval_tasks" and isinstance(found, int) and found < 1)
-        if isinstance(found, kind) and not isinstance(found, bool) and not unfit:
-            values[field] = found
+        value = draft.get(path)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        unfit = value == "None" or (kind is int and field != "eval_tasks" and isinstance(value, int) and value < 1)
+        if isinstance(value, kind) and not isinstance(value, bool) and not unfit:
+            choices[field] = value
     because = {
-        field: draft.reasons.get(tuple(INHERITED_FIELDS[field][0].split(".")), f"from {file}") for field in values
+        field: draft.reasons.get(tuple(INHERITED_FIELDS[field][0].split(".")), f"from {file}") for field in choices
     }
     train, infer = draft.get("deployment.num_train_gpus"), draft.get("deployment.num_infer_gpus")
     if isinstance(train, int) or isinstance(infer, int):
-        values["train_gpus"] = max(1, train if isinstance(train, int) else 1)
-        values["gpus"] = values["train_gpus"] + max(1, infer if isinstance(infer, int) else 1)
+        choices["train_gpus"] = max(1, train if isinstance(train, int) else 1)
+        choices["gpus"] = choices["train_gpus"] + max(1, infer if isinstance(infer, int) else 1)
         because["gpus"] = f"from {file}"
-    if draft.get("deployment.type") == "multi_node" or values.get("gpus", 2) > 8:
-        values = {k: v for k, v in values.items() if k not in ("gpus", "train_gpus")}
-    if "group" in values and values["group"] < 2:
-        values.pop("group")  # a group of one has no advantage: let the plan choose
-    values["lora"] = isinstance(draft.get("trainer.model.lora"), Mapping) if lora is None else lora
-    if values.get("renderer") == "auto":
-        values.pop("renderer")
-    return ConfigChoices(sources=draft_sources(draft), target=target, because=because, **values)
+    if draft.get("deployment.type") == "multi_node" or choices.get("gpus", 2) > 8:
+        choices = {k: v for k, v in choices.items() if k not in ("gpus", "train_gpus")}
+    if "group" in choices and choices["group"] < 2:
+        choices.pop("group")  # a group of one has no advantage: let the plan choose
+    choices["lora"] = isinstance(draft.get("trainer.model.lora"), Mapping) if lora is None else lora
+    if choices.get("renderer") == "auto":
+        choices.pop("renderer")
+    return ConfigChoices(sources=draft_sources(draft), target=target, because=because, **choices)
 
 
 def draft_sources(draft: ConfigDraft) -> tuple[SourceChoice, ...]:
     """The training sources of a draft."""
-    found = draft.get("orchestrator.train.source")
-    return tuple(_source(entry) for entry in found if isinstance(entry, Mapping)) if isinstance(found, list) else ()
+    entries = draft.get("orchestrator.train.source")
+    return tuple(_source(entry) for entry in entries if isinstance(entry, Mapping)) if isinstance(entries, list) else ()
 
 
 def _source(entry: Mapping[str, Any]) -> SourceChoice:
@@ -121,13 +121,13 @@ def _source(entry: Mapping[str, Any]) -> SourceChoice:
     id = str(args.pop("id", "") or (env.get("id", "") if isinstance(env, Mapping) else ""))
     agent = env.get("agent") if isinstance(env, Mapping) else None
     parts = {key: agent.get(key) for key in ("harness", "runtime")} if isinstance(agent, Mapping) else {}
-    named = {key: part for key, part in parts.items() if isinstance(part, Mapping)}
+    tables = {key: part for key, part in parts.items() if isinstance(part, Mapping)}
     return SourceChoice(
         id=id,
         args=args,
         name=str(entry.get("name") or taskset_identity(id)[1]),
-        harness=_text(named.get("harness", {}).get("id")),
-        runtime=_text(named.get("runtime", {}).get("type")),
+        harness=_text(tables.get("harness", {}).get("id")),
+        runtime=_text(tables.get("runtime", {}).get("type")),
     )
 
 
@@ -248,6 +248,6 @@ class ConfigMover:
         """Move a person's comment behind an old value with the value."""
         places = key_index(self.draft.table)
         for row in self.rows.all(self.draft):
-            if (said := self._remarks.get(row.key)) and row.place in places:
+            if (remark := self._remarks.get(row.key)) and row.place in places:
                 path = places[row.place]
-                self.draft.reasons[path] = f"{self.draft.reasons.get(path, '')}: {said}"
+                self.draft.reasons[path] = f"{self.draft.reasons.get(path, '')}: {remark}"

@@ -21,7 +21,7 @@ _SECRET = re.compile(r"(^|[._])(key|token|secret|password)s?$", re.I)
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """What became of one key. `to` is the new key and value, "kept" or "dropped".
+    """The migration of one key. `to` is the new key and value, "kept" or "dropped".
 
     `place` and `value` are the new dotted key and its value, if there is one.
     """
@@ -36,11 +36,11 @@ class KeyChange:
     def as_json(self) -> dict[str, Any]:
         secret = isinstance(self.was, str) and bool(_SECRET.search(self.key))
         to = "dropped" if secret and self.to != UNCHANGED else escape(clip(redact(self.to), 200))
-        shown: dict[str, Any] = {"key": escape(clip(self.key, 120)), "to": to, "why": self.why}
+        row: dict[str, Any] = {"key": escape(clip(self.key, 120)), "to": to, "why": self.why}
         if self.was is not None:
-            plain = isinstance(self.was, (bool, int, float))
-            shown["from"] = "a secret" if secret else self.was if plain else quote(self.was, limit=80)
-        return shown
+            is_scalar = isinstance(self.was, (bool, int, float))
+            row["from"] = "a secret" if secret else self.was if is_scalar else quote(self.was, limit=80)
+        return row
 
 
 class MigrationRows:
@@ -91,33 +91,33 @@ class MigrationRows:
 def final_changes(
     rows: Iterable[KeyChange], later: Iterable[KeyChange], draft: ConfigDraft, moved: bool
 ) -> tuple[KeyChange, ...]:
-    """The rows for the finished file. `later`: changes by planning; `moved`: the file had an older shape.
+    """The rows for the finished file. `later` are changes by planning. `moved` is True if the file had an older shape.
 
     A value that planning changed is reported in the row of the key that it came from. Kept keys of a file that needed
     no migration are left out.
     """
     reasons = {change.key: change.why for change in later}
     places = key_index(draft.table)
-    found: dict[str, KeyChange] = {}
+    latest: dict[str, KeyChange] = {}
     for row in rows:
         if row.place is None:
-            found[row.key] = row
+            latest[row.key] = row
         elif moved or row.place not in _NAMES:
             settled_row = _settled(row, places.get(row.place), draft, reasons.get(row.place))
             if moved or settled_row.to != UNCHANGED:
-                found[row.key] = settled_row
-    told_of = {*found, *(row.place for row in found.values())}
-    return (*found.values(), *(change for change in later if change.key not in told_of))
+                latest[row.key] = settled_row
+    reported = {*latest, *(row.place for row in latest.values())}
+    return (*latest.values(), *(change for change in later if change.key not in reported))
 
 
-def _settled(row: KeyChange, path: KeyPath | None, draft: ConfigDraft, asked: str | None) -> KeyChange:
+def _settled(row: KeyChange, path: KeyPath | None, draft: ConfigDraft, reason: str | None) -> KeyChange:
     now = None if path is None else draft.get(path)
     if path is None or now is None:
-        return replace(row, to="dropped", why=asked or "this call replaced it", place=None)
+        return replace(row, to="dropped", why=reason or "this call replaced it", place=None)
     if now == row.value:
         return row
     return replace(
-        row, to=key_with_value(row.place or row.key, now), why=asked or draft.reasons.get(path) or row.why, value=now
+        row, to=key_with_value(row.place or row.key, now), why=reason or draft.reasons.get(path) or row.why, value=now
     )
 
 
@@ -129,57 +129,57 @@ def key_with_value(key: str, value: Any) -> str:
 def leaf_values(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Every value and every empty table, including those in arrays of tables."""
     for key, value in table.items():
-        here = (*path, key)
+        full_path = (*path, key)
         if isinstance(value, Mapping) and value:
-            yield from leaf_values(value, here)
+            yield from leaf_values(value, full_path)
         elif isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
             for index, entry in enumerate(value):
-                yield from leaf_values(entry, (*here, index))
+                yield from leaf_values(entry, (*full_path, index))
         else:
-            yield here, value
+            yield full_path, value
 
 
 def dotted_key(path: KeyPath, table: Mapping[str, Any]) -> str:
     """`orchestrator.env[1].args.seed`. The index of an only entry is left out."""
-    shown = ""
+    dotted = ""
     node: Any = table
     for part in path:
         if isinstance(part, int):
-            shown += f"[{part}]" if len(node) > 1 else ""
+            dotted += f"[{part}]" if len(node) > 1 else ""
         else:
-            shown += f".{part}" if shown else part
+            dotted += f".{part}" if dotted else part
         node = node[part]
-    return shown
+    return dotted
 
 
 def key_index(table: Mapping[str, Any]) -> dict[str, KeyPath]:
     """Path by dotted key for every key and table, with and without the index of an only entry."""
-    found: dict[str, KeyPath] = {}
+    index: dict[str, KeyPath] = {}
     for path in _nodes(table):
-        found.setdefault(indexed_path(path), path)
-        found.setdefault(dotted_key(path, table), path)
-    return found
+        index.setdefault(indexed_path(path), path)
+        index.setdefault(dotted_key(path, table), path)
+    return index
 
 
 def _nodes(table: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:
     for key, value in table.items():
-        here = (*path, key)
-        yield here
+        full_path = (*path, key)
+        yield full_path
         if isinstance(value, Mapping):
-            yield from _nodes(value, here)
+            yield from _nodes(value, full_path)
         elif isinstance(value, list):
             for index, entry in enumerate(value):
-                yield (*here, index)
+                yield (*full_path, index)
                 if isinstance(entry, Mapping):
-                    yield from _nodes(entry, (*here, index))
+                    yield from _nodes(entry, (*full_path, index))
 
 
 def indexed_path(path: KeyPath) -> str:
     """A path such as `orchestrator.env[0].id`, with every index."""
-    shown = ""
+    dotted = ""
     for part in path:
-        shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else part
-    return shown
+        dotted += f"[{part}]" if isinstance(part, int) else f".{part}" if dotted else part
+    return dotted
 
 
 def _inner(value: Any) -> list[tuple[str, Any]]:
@@ -187,8 +187,8 @@ def _inner(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, Mapping) and value:
         return [(f".{dotted_key(path, value)}", leaf) for path, leaf in leaf_values(value)]
     if isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
-        held = {"_": value}
-        return [(dotted_key(path, held)[1:], leaf) for path, leaf in leaf_values(held)]
+        wrapped = {"_": value}
+        return [(dotted_key(path, wrapped)[1:], leaf) for path, leaf in leaf_values(wrapped)]
     return [("", value)]
 
 
@@ -209,8 +209,8 @@ class LineageHeader:
     @property
     def number(self) -> int:
         """The version as a number, from which the next one follows; 0 without a version."""
-        found = _NUMBER.match(self.version or "")
-        return min(int(found[1]), 9_999) if found else 0
+        match = _NUMBER.match(self.version or "")
+        return min(int(match[1]), 9_999) if match else 0
 
     def lines(self) -> tuple[str, ...]:
         """The header as comment lines for the new file."""
@@ -223,12 +223,12 @@ class LineageHeader:
 
 
 def read_header(table: Any) -> tuple[LineageHeader, dict[str, Any]]:
-    """The header, and the other keys that follow it.
+    """Read the lineage table of an older config, and return the keys in the table that say nothing about lineage.
 
-    In TOML, keys that follow the header belong to it. A header pasted above `max_steps = 1000` therefore took that key
-    from the run.
+    In TOML, all keys below a table's header belong to the table. In a file where the lineage table was pasted above
+    `max_steps = 1000`, that key is therefore part of the table, and has to be given back to the run.
     """
     if not isinstance(table, Mapping):
         return LineageHeader(), {}
-    values = {name: str(table[name]) for name in _FIELDS if table.get(name) not in (None, "", {}, [])}
-    return LineageHeader(**values), {key: value for key, value in table.items() if key not in _FIELDS}
+    header = {name: str(table[name]) for name in _FIELDS if table.get(name) not in (None, "", {}, [])}
+    return LineageHeader(**header), {key: value for key, value in table.items() if key not in _FIELDS}

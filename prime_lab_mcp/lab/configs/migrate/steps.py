@@ -42,6 +42,7 @@ _NO_PLACE = "the difficulty buffer was removed from prime-rl"
 
 
 def move_tables(mover: ConfigMover) -> None:
+    """Move every table and key that has another place in the present shape, apart from environments."""
     for old, new, why in _TABLES:
         _table(mover, old, new, why)
     _checkpoints(mover)
@@ -153,13 +154,13 @@ def _filters(mover: ConfigMover) -> None:
 
 def _gpus(mover: ConfigMover) -> None:
     places = (("trainer_gpu_ids", "num_train_gpus"), ("inference_gpu_ids", "num_infer_gpus"))
-    found = {old: mover.draft.get(old) for old, _ in places}
-    lists = [set(map(str, v)) for v in found.values() if isinstance(v, list)]
+    gpu_ids = {old: mover.draft.get(old) for old, _ in places}
+    lists = [set(map(str, v)) for v in gpu_ids.values() if isinstance(v, list)]
     why = "GPUs are counted, not named"
     if len(lists) == 2 and lists[0] & lists[1]:
         why += "; training and inference no longer share one"
     for old, new in places:
-        if isinstance(value := found[old], list):
+        if isinstance(value := gpu_ids[old], list):
             mover.draft.pop(old)
             mover.place(old, f"deployment.{new}", max(1, len(value)), why, was=value)
 
@@ -196,18 +197,19 @@ _ARGS = "arguments of load_environment are fields of the taskset's config now, i
 
 
 def move_environments(mover: ConfigMover) -> None:
+    """Turn the environments of an older file into training and eval sources."""
     for place, to in _PLACES:
         entries = mover.draft.get(place)
         if not isinstance(entries, list):
             continue
         mover.draft.pop(place)
-        kept = list(mover.draft.get(to) or [])
+        sources = list(mover.draft.get(to) or [])
         for index, entry in enumerate(entries):
             old = f"{place}[{index}]" if len(entries) > 1 else place
             if isinstance(entry, Mapping):
-                new = f"{to}[{len(kept)}]"
-                kept.append(_Entry(mover, entry, old, new).source())
-        mover.draft.put(to, kept, "")
+                new = f"{to}[{len(sources)}]"
+                sources.append(_Entry(mover, entry, old, new).source())
+        mover.draft.put(to, sources, "")
 
 
 class _Entry:
@@ -253,12 +255,12 @@ class _Entry:
         return id
 
     def _args(self, table: Any, place: str) -> dict[str, Any]:
-        found = {k: v for k, v in table.items() if k != "id"} if isinstance(table, Mapping) else {}
+        args = {k: v for k, v in table.items() if k != "id"} if isinstance(table, Mapping) else {}
         if isinstance(table, Mapping) and not table:
             self._mover.drop(f"{self._old}{place}", {}, "it was empty")
-        for key, value in found.items():
+        for key, value in args.items():
             self._moved(f"{place}.{key}", value, f".env.taskset.{key}", _ARGS)
-        return found
+        return args
 
     def _agent(self, harness: Any) -> dict[str, Any]:
         agent: dict[str, Any] = {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}}
@@ -273,15 +275,15 @@ class _Entry:
             agent["harness"] = {"id": harness}
             self._moved(".harness", harness, ".env.agent.harness.id", "harness and runtime belong to the agent")
         else:
-            self._none_named()
+            self._note_default_agent()
         return agent
 
-    def _none_named(self) -> None:
-        named = f"{self._mover.name} named none"
+    def _note_default_agent(self) -> None:
+        reason = f"{self._mover.name} named none"
         *parents, last = self._new.split(".")
         path: KeyPath = (*parents, last.partition("[")[0], int(last.partition("[")[2].rstrip("]")), "env", "agent")
-        self._mover.draft.reasons[(*path, "harness", "id")] = f"{named}: the model answers directly"
-        self._mover.draft.reasons[(*path, "runtime", "type")] = f"{named}: needs no sandbox"
+        self._mover.draft.reasons[(*path, "harness", "id")] = f"{reason}: the model answers directly"
+        self._mover.draft.reasons[(*path, "runtime", "type")] = f"{reason}: needs no sandbox"
 
     def _own_keys(self, source: dict[str, Any]) -> None:
         for key, value in self._entry.items():
@@ -316,6 +318,7 @@ _ONCE = "set once, shared by all components"
 
 
 def share_settings(mover: ConfigMover) -> None:
+    """Move values that several components set to the one place that all of them share."""
     move_keys(mover)
     _evaluation(mover)
     _lengths(mover)
@@ -382,6 +385,7 @@ _ROUNDS = 100
 
 
 def drop_leftovers(mover: ConfigMover) -> None:
+    """Drop what has no place in the present shape: keys that the platform or today's prime-rl refuses."""
     draft = mover.draft
     if mover.target == "hosted":
         for key in _NOT_HOSTED:
@@ -413,14 +417,14 @@ def _refused(mover: ConfigMover) -> None:
 
 
 def _drop(mover: ConfigMover, problem: SchemaProblem, places: Mapping[str, KeyPath]) -> KeyPath | None:
-    named = [*_prefixes(mover.rows.origin(problem.key)), *_prefixes(problem.key)]
-    known = next((old.why for name in named if (old := translate_key(name)) is not None and not _renames(old)), None)
+    keys = [*_prefixes(mover.rows.origin(problem.key)), *_prefixes(problem.key)]
+    reason = next((old.why for name in keys if (old := translate_key(name)) is not None and not _renames(old)), None)
     key = problem.key
     while key and key not in places:  # a table that lacks a key is refused under the name of that key
         key = key.rpartition(".")[0]
     if not key or mover.draft.get(places[key]) is None:
         return None
-    mover.drop(key, mover.draft.pop(places[key]), known or f"it {problem.problem} in today's prime-rl")
+    mover.drop(key, mover.draft.pop(places[key]), reason or f"it {problem.problem} in today's prime-rl")
     return places[key]
 
 

@@ -18,7 +18,7 @@ from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.statistics import LOG_HIGH, LOG_LOW
 from prime_lab_mcp.lab.configs.context import MIN_BATCH, MIN_GROUPS, ConfigContext, SourceMeasurement
 from prime_lab_mcp.lab.configs.plan.choices import ChosenValue, ConfigChoices, SourceChoice
-from prime_lab_mcp.lab.configs.rules.course import MANY_PASSES
+from prime_lab_mcp.lab.configs.rules.run import MANY_PASSES
 from prime_lab_mcp.lab.distribution.rules import USABLE_WARN
 from prime_lab_mcp.lab.distribution.signal import expected_power
 
@@ -34,8 +34,8 @@ def usable_share_at_group(context: ConfigContext, group: int) -> float | None:
         return share
     mean = min(max(context.mean, 1e-3), 1 - 1e-3)
     concentration = math.exp(_fitted(mean, at, share))
-    here = _mixed(concentration, mean, at)
-    return min(1.0, _mixed(concentration, mean, group) * share / here) if here > 0 else share
+    evaluated_share = _mixed(concentration, mean, at)
+    return min(1.0, _mixed(concentration, mean, group) * share / evaluated_share) if evaluated_share > 0 else share
 
 
 def _fitted(mean: float, group: int, share: float) -> float:
@@ -77,33 +77,33 @@ def choose_batching(choices: ConfigChoices, context: ConfigContext) -> tuple[Cho
 
 def own_group_sizes(choices: ConfigChoices, context: ConfigContext, shared: int, batch: int) -> dict[int, ChosenValue]:
     """Group sizes of single sources whose own evaluation needs another size than the shared one."""
-    found: dict[int, ChosenValue] = {}
+    groups: dict[int, ChosenValue] = {}
     for index, source in enumerate(choices.sources if choices.group is None and len(choices.sources) > 1 else ()):
-        measured = context.each.get(source.id)
-        if measured is None or measured.usable is None or measured.mean is None:
+        measurement = context.each.get(source.id)
+        if measurement is None or measurement.usable is None or measurement.mean is None:
             continue
         own = _by_share(
             replace(
                 context,
-                usable=measured.usable,
-                usable_group=measured.usable_group,
-                mean=measured.mean,
-                each={source.id: measured},
+                usable=measurement.usable,
+                usable_group=measurement.usable_group,
+                mean=measurement.mean,
+                each={source.id: measurement},
             )
         )
         if own.value != shared and batch % int(own.value) == 0:
-            found[index] = own
-    return found
+            groups[index] = own
+    return groups
 
 
 def _group(choices: ConfigChoices, context: ConfigContext) -> ChosenValue:
     if choices.group is not None:
         return ChosenValue(choices.group, choices.because.get("group", "as asked"))
-    chosen = _by_share(context)
+    group = _by_share(context)
     if choices.batch is None:
-        return chosen
-    if choices.batch % int(chosen.value) == 0:
-        return ChosenValue(chosen.value, f"{chosen.why}; divides the batch")
+        return group
+    if choices.batch % int(group.value) == 0:
+        return ChosenValue(group.value, f"{group.why}; divides the batch")
     divisor = next((g for g in _DIVISORS if choices.batch % g == 0), 0)
     return ChosenValue(divisor, "enough rollouts of one task to compare, divides the batch")
 
@@ -123,11 +123,11 @@ def _by_share(context: ConfigContext) -> ChosenValue:
         return ChosenValue(
             DEFAULT_GROUP, f"{context.usable:.0%} of groups are usable{evidence}; no mean to judge other sizes by"
         )
-    judged = context.usable_group or EVALUATED_GROUP
-    for size in (s for s in GROUP_SIZES_TRIED if s >= judged):
+    evaluated_group = context.usable_group or EVALUATED_GROUP
+    for size in (s for s in GROUP_SIZES_TRIED if s >= evaluated_group):
         share = usable_share_at_group(context, size) or 0.0
         if share >= USABLE_WARN:
-            smallest = "as judged" if size == judged else f"smaller ones stay below {USABLE_WARN:.0%}"
+            smallest = "as judged" if size == evaluated_group else f"smaller ones stay below {USABLE_WARN:.0%}"
             return ChosenValue(size, f"about {share:.0%} of such groups have a gradient{evidence}; {smallest}")
     share = usable_share_at_group(context, GROUP_SIZES_TRIED[-1]) or 0.0
     return ChosenValue(
@@ -147,19 +147,21 @@ def _batch(choices: ConfigChoices, context: ConfigContext, group: int) -> Chosen
     resampled = choices.curriculum in ("gate", "both")
     if share is None or resampled:
         full = max(least, MIN_GROUPS * group) if resampled else least
-        kept = "; the gate keeps it full" if resampled else ""
-        return ChosenValue(full, f"rollouts a step: the default size of prime-rl, a multiple of the group{kept}")
+        curriculum_note = "; the gate keeps it full" if resampled else ""
+        return ChosenValue(
+            full, f"rollouts a step: the default size of prime-rl, a multiple of the group{curriculum_note}"
+        )
     needed = max(MIN_GROUPS * group, MIN_BATCH) / max(share, 1e-3)
-    wanted = max(least, math.ceil(needed / group) * group)
+    size = max(least, math.ceil(needed / group) * group)
     most = max(least, LARGEST_BATCH // group * group)
-    if wanted > most:
+    if size > most:
         return ChosenValue(
             most,
-            f"rollouts a step: the largest of the recipes; {MIN_GROUPS} groups with a gradient would take {wanted}",
+            f"rollouts a step: the largest of the recipes; {MIN_GROUPS} groups with a gradient would take {size}",
         )
     return ChosenValue(
-        wanted,
-        f"rollouts a step, of which about {wanted * share:.0f} in {wanted / group * share:.0f} groups have a gradient "
+        size,
+        f"rollouts a step, of which about {size * share:.0f} in {size / group * share:.0f} groups have a gradient "
         f"(at least {MIN_BATCH} in {MIN_GROUPS} wanted)",
     )
 
@@ -181,15 +183,17 @@ def _most_steps(sources: Sequence[SourceChoice], context: ConfigContext, groups:
     if context.infinite and len(sources) < 2:
         return None
     total = sum(s.ratio or 1.0 for s in sources)
-    found = []
+    limits = []
     for source in sources if len(sources) > 1 else ():
-        known = context.each.get(source.id, SourceMeasurement())
-        if known.tasks and not known.infinite:
+        measurement = context.each.get(source.id, SourceMeasurement())
+        if measurement.tasks and not measurement.infinite:
             share = (source.ratio or 1.0) / total
             name = source.id.rpartition("/")[2]
-            found.append((int(MANY_PASSES * known.tasks / (groups * share)), f"the {known.tasks} tasks of {name}"))
-    if found:
-        return min(found)
+            limits.append(
+                (int(MANY_PASSES * measurement.tasks / (groups * share)), f"the {measurement.tasks} tasks of {name}")
+            )
+    if limits:
+        return min(limits)
     if context.tasks and not context.infinite:
         return MANY_PASSES * context.tasks // groups, f"the {context.tasks} tasks"
     return None

@@ -38,11 +38,11 @@ def choose_learning_rate(choices: ConfigChoices, lora: bool, model: str, steps: 
     size = find_model(model).parameters
     small = size is not None and size <= SMALL_MODEL_SIZE
     full = 3e-6 if small else 1e-6
-    of = "for a model this small (reverse-text recipe)" if small else "of full fine-tuning (recipes from 1.5B on)"
+    purpose = "for a model this small (reverse-text recipe)" if small else "of full fine-tuning (recipes from 1.5B on)"
     if not lora:
-        return ChosenValue(full, f"the rate {of}")
+        return ChosenValue(full, f"the rate {purpose}")
     times = 15 if steps < SHORT_RUN_STEPS else 10
-    why = f"{times} times {full:g}, the rate {of}: LoRA wants that" + (
+    why = f"{times} times {full:g}, the rate {purpose}: LoRA wants that" + (
         f" below {SHORT_RUN_STEPS} steps" if times == 15 else ""
     )
     return ChosenValue(float(f"{times * full:.6g}"), why)
@@ -67,8 +67,10 @@ def choose_renderer(choices: ConfigChoices, context: ConfigContext, model: str) 
         return ChosenValue(choices.renderer, choices.because.get("renderer", "as asked"))
     if model in context.renderers:
         return None
-    if known := find_model(model).renderer:
-        return ChosenValue(known, "prime-rl does not know the model by this name; this is the renderer of its family")
+    if renderer := find_model(model).renderer:
+        return ChosenValue(
+            renderer, "prime-rl does not know the model by this name; this is the renderer of its family"
+        )
     return ChosenValue(
         "default", "the model is not among those prime-rl knows: its own chat template is used, without tools"
     )
@@ -105,30 +107,30 @@ ASSUMED_PROMPT = 1024
 """Tokens reserved for a prompt without a measurement."""
 TRUNCATED_SHARE = 0.05
 """Share of truncated rollouts from which the measured percentile is the evaluation's own limit."""
-_THINKING, _PLAIN = 4096, 1024
+_THINKING, _DIRECT = 4096, 1024
 
 
 def choose_completion_budget(choices: ConfigChoices, context: ConfigContext, model: str) -> ChosenValue:
     """The value of max_completion_tokens, within the context that the prompt leaves."""
     if choices.max_tokens is not None:
         return ChosenValue(choices.max_tokens, choices.because.get("max_tokens", "as asked"))
-    known = find_model(model)
-    chosen = _measured(context) if context.completion_tokens else None
-    if chosen is None:
-        kind = (_THINKING, "a model that thinks first") if known.thinks else (_PLAIN, "a short derivation")
-        chosen = ChosenValue(kind[0], f"not measured: room for {kind[1]}; run_eval tells")
-    if known.context is None:
-        return chosen
-    room = known.context - (context.prompt_tokens or ASSUMED_PROMPT)
-    if chosen.value <= room:
-        return chosen
+    known_model = find_model(model)
+    budget = _measured_budget(context) if context.completion_tokens else None
+    if budget is None:
+        kind = (_THINKING, "a model that thinks first") if known_model.thinks else (_DIRECT, "a short derivation")
+        budget = ChosenValue(kind[0], f"not measured: room for {kind[1]}; run_eval tells")
+    if known_model.context is None:
+        return budget
+    room = known_model.context - (context.prompt_tokens or ASSUMED_PROMPT)
+    if budget.value <= room:
+        return budget
     return ChosenValue(
         max(1, room),
-        f"what the context of {known.context} tokens leaves beside the prompt; {chosen.value} were wanted",
+        f"what the context of {known_model.context} tokens leaves beside the prompt; {budget.value} were wanted",
     )
 
 
-def _measured(context: ConfigContext) -> ChosenValue:
+def _measured_budget(context: ConfigContext) -> ChosenValue:
     tokens = context.completion_tokens or 0
     evidence = f", {context.evidence_summary}" if context.evidence_summary else ""
     if context.truncated is not None and context.truncated > TRUNCATED_SHARE:
@@ -138,15 +140,16 @@ def _measured(context: ConfigContext) -> ChosenValue:
             "so that is its limit and no length",
         )
     size = round_up(int(COMPLETION_MARGIN * tokens) + 1, 128)
-    return ChosenValue(size, f"{COMPLETION_MARGIN} times the {tokens} tokens (p95) that the eval measured{evidence}")
+    measured = f"{COMPLETION_MARGIN} times the {tokens} tokens (p95) that the eval measured{evidence}"
+    return ChosenValue(size, f"{measured}, rounded up to a multiple of 128")
 
 
 def choose_sequence_length(choices: ConfigChoices, context: ConfigContext, budget: int, model: str) -> ChosenValue:
     """Tokens of a whole sample. Raises BadInput where a requested length cannot hold the budget."""
     prompt = context.prompt_tokens or ASSUMED_PROMPT
-    measured = bool(context.prompt_tokens and context.completion_tokens)
+    is_measured = bool(context.prompt_tokens and context.completion_tokens)
     turns = max(s.turns for s in choices.sources)
-    longest = max(budget, context.longest or 0) if measured else budget * turns
+    longest = max(budget, context.longest or 0) if is_measured else budget * turns
     needed = prompt + longest
     if choices.seq_len is not None:
         if choices.seq_len < budget + (context.prompt_tokens or 0):
@@ -157,8 +160,8 @@ def choose_sequence_length(choices: ConfigChoices, context: ConfigContext, budge
             )
         return ChosenValue(choices.seq_len, choices.because.get("seq_len", "as asked"))
     kind = "p99 of the eval, with tool output" if context.prompt_tokens else "assumed"
-    times = f" x {turns} turns" if turns > 1 and not measured else ", all turns together" if measured else ""
-    completion = f"{longest}{times}" if not measured or longest == budget else f"{longest} (p99{times})"
+    times = f" x {turns} turns" if turns > 1 and not is_measured else ", all turns together" if is_measured else ""
+    completion = f"{longest}{times}" if not is_measured or longest == budget else f"{longest} (p99{times})"
     size = max(2048, round_up(needed, 1024))
     longest_context = find_model(model).context
     if longest_context is not None and size > longest_context >= prompt + budget:
@@ -207,8 +210,8 @@ class ConfigPlan:
     @property
     def hardware_summary(self) -> str:
         """The hardware in a few words, for the registry."""
-        of = f" {self.gpu_type.value}" if self.gpu_type else ""
-        return f"{self.hardware.gpus}{of} GPUs: {self.train_gpus.value} train, {self.infer_gpus.value} generate"
+        gpu_type = f" {self.gpu_type.value}" if self.gpu_type else ""
+        return f"{self.hardware.gpus}{gpu_type} GPUs: {self.train_gpus.value} train, {self.infer_gpus.value} generate"
 
 
 def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
@@ -229,10 +232,10 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
     sample = choose_sequence_length(choices, context, int(completion.value), model)
     gpu_type, hardware = choose_gpu_type(choices, context, model, lora, int(sample.value))
     rank, alpha = choose_lora(choices)
-    named = "as asked" if choices.model else "the model of two LoRA recipes of prime-rl"
+    model_reason = "as asked" if choices.model else "the model of two LoRA recipes of prime-rl"
     return ConfigPlan(
         choices=choices,
-        model=ChosenValue(model, why.get("model", named)),
+        model=ChosenValue(model, why.get("model", model_reason)),
         steps=length,
         batch=batch,
         group=group,
@@ -261,7 +264,7 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
     )
 
 
-def _interval(asked: int | None, steps: int, parts: int, because: str | None, reason: str) -> ChosenValue:
-    if asked is not None:
-        return ChosenValue(min(asked, steps), because or "as asked")
+def _interval(requested: int | None, steps: int, parts: int, because: str | None, reason: str) -> ChosenValue:
+    if requested is not None:
+        return ChosenValue(min(requested, steps), because or "as asked")
     return ChosenValue(max(1, steps // parts), reason)

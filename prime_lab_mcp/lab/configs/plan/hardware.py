@@ -54,8 +54,8 @@ def tensor_parallel(model: KnownModel, gigabytes: float) -> int | None:
 def reference_hardware(model: KnownModel) -> str:
     """The dated reference for a model of this size with LoRA."""
     size = model.parameters
-    found = next((gpus for most, gpus in REFERENCE if size is not None and size <= most), None)
-    return f"; an older guide: {found}" if found else ""
+    hardware = next((gpus for most, gpus in REFERENCE if size is not None and size <= most), None)
+    return f"; an older guide: {hardware}" if hardware else ""
 
 
 LONG_SEQUENCE = 8192
@@ -83,23 +83,23 @@ class Hardware:
 
 def size_hardware(choices: ConfigChoices, model: str, lora: bool, seq_len: int, gpu_type: str | None) -> Hardware:
     """Numbers of GPUs of this type, at 80 GB for an unknown type. Raises BadInput for impossible numbers."""
-    known = find_model(model)
+    known_model = find_model(model)
     memory = gigabytes_of_gpu(gpu_type) or ASSUMED_GB
     on = f"{gpu_type or 'GPUs of'} {memory:g} GB".replace("_", " ") if gpu_type is None else gpu_type
     checkpointing = (
         ChosenValue(1, f"samples of {seq_len} tokens: every layer recomputed") if seq_len >= LONG_SEQUENCE else None
     )
-    if known.parameters is None and choices.gpus is None:
+    if known_model.parameters is None and choices.gpus is None:
         return Hardware(
             ChosenValue(1, "smallest pair; the name of the model does not tell its size"),
             ChosenValue(1, "the rest generates, which takes most of a step"),
             checkpointing=checkpointing,
         )
-    needed = _training(known, lora, seq_len, memory) if known.parameters else 1
-    parallel = tensor_parallel(known, memory) if known.parameters else 1
+    needed = _training(known_model, lora, seq_len, memory) if known_model.parameters else 1
+    parallel = tensor_parallel(known_model, memory) if known_model.parameters else 1
     if choices.gpus is not None:
-        return _requested_hardware(choices, known, needed, parallel, on, checkpointing)
-    return _sized(known, lora, seq_len, needed, parallel, on, checkpointing)
+        return _requested_hardware(choices, known_model, needed, parallel, on, checkpointing)
+    return _sized(known_model, lora, seq_len, needed, parallel, on, checkpointing)
 
 
 def _training(model: KnownModel, lora: bool, seq_len: int, memory: float) -> int | None:
@@ -240,9 +240,9 @@ def choose_gpu_type(
 ) -> tuple[ChosenValue | None, Hardware]:
     """The GPU type, None where the platform chooses, and the GPUs sized for that type."""
     if choices.target != "hosted" or choices.gpu_type is not None or context.models is None:
-        found = size_hardware(choices, model, lora, seq_len, choices.gpu_type)
-        asked = choices.gpu_type if choices.target == "hosted" else None
-        return (ChosenValue(asked, choices.because.get("gpu_type", "as asked")) if asked else None), found
+        hardware = size_hardware(choices, model, lora, seq_len, choices.gpu_type)
+        requested = choices.gpu_type if choices.target == "hosted" else None
+        return (ChosenValue(requested, choices.because.get("gpu_type", "as asked")) if requested else None), hardware
     options = []
     for gpu_type, price in _available_types(context.models, model).items():
         sized = size_hardware(choices, model, lora, seq_len, gpu_type)
@@ -259,10 +259,10 @@ def choose_gpu_type(
 def _available_types(models: PlatformModels, model: str) -> dict[str, float | None]:
     """Dollars per GPU-hour by GPU type that is available now; None for a cluster that trains the model and has no
     hourly price."""
-    found: dict[str, float | None] = {
+    prices: dict[str, float | None] = {
         o.gpu_type: o.price_per_gpu_hour for o in models.offers if o.available_now and o.price_per_gpu_hour is not None
     }
     for gpu_type in models.trainable.get(model, ()):
         if all(o.gpu_type != gpu_type for o in models.offers):
-            found[gpu_type] = None
-    return found
+            prices[gpu_type] = None
+    return prices

@@ -12,7 +12,7 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import as_mapping, quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
-from prime_lab_mcp.lab.configs.rules.refusal import prime_rl_refuses
+from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
 
 _PROPOSERS = "proposer_solver"
 """The module of the environment whose episodes `hierarchical_grpo` compares."""

@@ -12,21 +12,21 @@ from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import as_mapping, quote
 from prime_lab_mcp.lab.configs.config import DEFAULT_MODEL, TrainingConfig
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
-from prime_lab_mcp.lab.configs.rules.refusal import prime_rl_refuses
+from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
 
 
 def typed_renderer(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The renderer knows which tokens the model wrote. The default one, a model's own chat template, does not."""
     if config.at("data.type") == "fake" and config.at("val") is None:
         return
-    named = config.at("renderer.name")
+    renderer = config.at("renderer.name")
     model = next(n for n in (config.at("tokenizer.name"), config.model, DEFAULT_MODEL) if isinstance(n, str))
-    if named not in (None, "auto", "default") or (named != "default" and model in context.renderers):
+    if renderer not in (None, "auto", "default") or (renderer != "default" and model in context.renderers):
         return
-    what = "the renderer default" if named == "default" else f"no renderer is known for {quote(model, limit=100)}"
+    cause = "the renderer default" if renderer == "default" else f"no renderer is known for {quote(model, limit=100)}"
     yield prime_rl_refuses(
         "config-sft-renderer",
-        f"{what}, and fine-tuning needs one that tells the model's tokens from the others",
+        f"{cause}, and fine-tuning needs one that tells the model's tokens from the others",
         'Set [renderer] name to the renderer of the model it was tuned from (e.g. "qwen3") if its chat template is '
         'the same, or fine-tune a model that search_hub(kind="model") lists with a renderer.',
         "renderer.name",
@@ -51,8 +51,8 @@ def data_table(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
             if isinstance(value := table.get(key), list)
         }
         if len(set(lengths.values())) > 1:
-            named = ", ".join(f"{count} {key}" for key, count in lengths.items())
-            why = f"{where} has {named}, which must be equally many"
+            listed = ", ".join(f"{count} {key}" for key, count in lengths.items())
+            why = f"{where} has {listed}, which must be equally many"
             yield prime_rl_refuses("config-sft-data", why, "Give one entry of each for every part of the data.", where)
         yield from _sequence(config, where, micro, _whole(table, "seq_len", 128))
 
@@ -109,8 +109,8 @@ def online_evaluation(config: TrainingConfig, context: ConfigContext) -> Iterato
             "Remove inference.vllm.model.",
         ),
     )
-    for found, why, fix in cases:
-        if found:
+    for refused, why, fix in cases:
+        if refused:
             yield prime_rl_refuses("config-sft-eval", why, fix, "eval")
 
 
@@ -124,9 +124,9 @@ def _sequence(config: TrainingConfig, where: str, micro: int, seq_len: int) -> I
         yield prime_rl_refuses(
             "config-sft-data", why, f"Make {where}.seq_len a multiple of model.cp.", f"{where}.seq_len"
         )
-    for needed, what in ((parallel > 1, "context parallelism"), (config.at("model.vlm") is not None, "[model.vlm]")):
+    for needed, setting in ((parallel > 1, "context parallelism"), (config.at("model.vlm") is not None, "[model.vlm]")):
         if needed and micro != 1:
-            why = f"{what} needs micro_batch_size 1"
+            why = f"{setting} needs micro_batch_size 1"
             yield prime_rl_refuses("config-sft-data", why, f"Set {where}.micro_batch_size = 1.", where)
 
 

@@ -17,22 +17,22 @@ from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT, SchemaKind, SchemaPr
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$", re.I)
 _CODES: Mapping[str, Code] = {"type": "config-wrong-type", "missing": "config-missing-table"}
-_SHOWN = 20
+_MOST_LISTED = 20
 """Findings of one code that are listed; the rest is only counted, so that the report stays readable."""
 
 
 def retired_shape(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The file does not have a shape that `prime train` refuses itself (exit 1)."""
-    what = 'a top-level model = "..."' if isinstance(config.table.get("model"), str) else "[[env]] tables"
+    shape = 'a top-level model = "..."' if isinstance(config.table.get("model"), str) else "[[env]] tables"
     yield Finding(
         "migration",
         "blocker",
-        f"This is a shared-LoRA config ({what}), a shape that Hosted Training no longer accepts; "
+        f"This is a shared-LoRA config ({shape}), a shape that Hosted Training no longer accepts; "
         "it runs prime-rl configs on dedicated clusters now.",
         "Call write_training_config(based_on=this file): it writes the present shape and lists every change.",
         config.path.name,
         tuple({"key": path, "to": old.to or "dropped", "why": old.why} for path, old in old_keys_in(config.table))[
-            :_SHOWN
+            :_MOST_LISTED
         ],
     )
 
@@ -50,11 +50,11 @@ def lenient_toml(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
         )
         return
     if reading.table is None:
-        said = quote(reading.refused or "no reason given", limit=160)
+        reason = quote(reading.refused or "no reason given", limit=160)
         yield Finding(
             "config-toml-dialect",
             "blocker",
-            f"The file is valid TOML, but the older parser of `prime train` refuses it: {said}",
+            f"The file is valid TOML, but the older parser of `prime train` refuses it: {reason}",
             "Write it plainer: no arrays of mixed types, one key per line, tables as [table] headers.",
             config.path.name,
         )
@@ -74,16 +74,16 @@ def schema_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
     kind: SchemaKind = "sft" if config.shape == "sft" else "rl"
     old = dict(old_keys_in(config.table)) if kind == "rl" else {}
     old.pop("type", None)
-    for path, key in list(old.items())[:_SHOWN]:
+    for path, key in list(old.items())[:_MOST_LISTED]:
         yield _old_key(config, path, key)
     problems = [p for p in schema_problems(config.table, kind) if not any(_covers(path, p.key) for path in old)]
-    for problem in problems[:_SHOWN]:
+    for problem in problems[:_MOST_LISTED]:
         yield _schema_finding(config, problem, kind)
-    if len(problems) > _SHOWN:
+    if len(problems) > _MOST_LISTED:
         yield Finding(
             "config-unknown-key",
             "blocker",
-            f"{len(problems) - _SHOWN} more keys do not fit the schema.",
+            f"{len(problems) - _MOST_LISTED} more keys do not fit the schema.",
             "Mend the ones shown first, then check again; or write the file anew with write_training_config.",
             config.path.name,
         )
@@ -92,8 +92,8 @@ def schema_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
 def no_secrets(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The file holds no credential, because the whole file is sent to the platform and stored with the run."""
     for path, value in _strings(config.table, ""):
-        named = ".env_vars." in f".{path}" and bool(_SECRET_NAME.search(path)) and bool(value)
-        if named or redact(value) != value:
+        has_secret_name = ".env_vars." in f".{path}" and bool(_SECRET_NAME.search(path)) and bool(value)
+        if has_secret_name or redact(value) != value:
             yield Finding(
                 "config-secret",
                 "blocker",
@@ -153,11 +153,11 @@ def _difference(ours: Any, theirs: Any, path: str) -> str | None:
     """The first difference between two readings of a file, or None."""
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         for name in [*ours, *(k for k in theirs if k not in ours)]:
-            here = f"{path}.{name}" if path else str(name)
+            full_path = f"{path}.{name}" if path else str(name)
             if name not in ours or name not in theirs:
-                return here
-            if (found := _difference(ours[name], theirs[name], here)) is not None:
-                return found
+                return full_path
+            if (difference := _difference(ours[name], theirs[name], full_path)) is not None:
+                return difference
         return None
     if isinstance(ours, list) and isinstance(theirs, list):
         if len(ours) != len(theirs):

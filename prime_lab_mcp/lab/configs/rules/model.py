@@ -13,8 +13,8 @@ from typing import Any
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import TrainingConfig
-from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
-from prime_lab_mcp.lab.configs.rules.refusal import prime_rl_refuses
+from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule, renderer_data
+from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
 from prime_lab_mcp.lab.models.registry import find_model
 
 _NATIVE_ATTENTION = frozenset({"flash_attention_3", "flash_attention_4"})
@@ -81,6 +81,26 @@ def native_model(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
     )
 
 
+def model_renderer(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The model's renderer is known, because prime-rl does not guess how to render a chat template."""
+    renderer = config.at("orchestrator.renderer.name")
+    if renderer not in (None, "auto"):
+        return
+    names = (config.at("tokenizer.name"), config.at("orchestrator.tokenizer.name"), config.model)
+    model = next(n for n in names if isinstance(n, str))
+    if model not in context.renderers:
+        data = renderer_data()
+        yield Finding(
+            "config-no-renderer",
+            "blocker",
+            f"{quote(model, limit=100)} is none of the {len(context.renderers)} models that prime-rl knows how to "
+            f"render ({data['package']} {data['version']}).",
+            "Correct the name, or set [orchestrator.renderer] name: the renderer of the model it was tuned from "
+            '(e.g. "qwen3"), or "default" to use its own chat template.',
+            "model.name",
+        )
+
+
 def tool_parser(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The config names a tool parser where needed, because the renderer `default` reads no tool call without one
     (prime-rl: "does not support tools")."""
@@ -89,9 +109,9 @@ def tool_parser(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
         return
     with_tools = [s.id for s in config.train_sources if (shape := (context.shapes or {}).get(s.id)) and shape.tools]
     unknown = [s.id for s in config.train_sources if s.id not in (context.shapes or {})]
-    known = find_model(config.model).tool_parser
-    named = f'"{known}"' if known else 'the parser of its family, e.g. "hermes" or "qwen3_coder"'
-    fix = f"Set [orchestrator.renderer] tool_parser = {named}, or name the renderer of its family instead of default."
+    parser = find_model(config.model).tool_parser
+    choice = f'"{parser}"' if parser else 'the parser of its family, e.g. "hermes" or "qwen3_coder"'
+    fix = f"Set [orchestrator.renderer] tool_parser = {choice}, or name the renderer of its family instead of default."
     where = "orchestrator.renderer.tool_parser"
     if with_tools:
         yield Finding(
@@ -113,7 +133,7 @@ def tool_parser(config: TrainingConfig, context: ConfigContext) -> Iterator[Find
         )
 
 
-MODEL_RULES: tuple[ConfigRule, ...] = (model_published, vision_model, native_model, tool_parser)
+MODEL_RULES: tuple[ConfigRule, ...] = (model_published, model_renderer, vision_model, native_model, tool_parser)
 
 
 _OWN_ATTENTION = frozenset({"auto", "flash_attention_4"})
@@ -167,8 +187,8 @@ def offload(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]
             "Remove it, or choose the optimizer adamw.",
         ),
     )
-    for found, key, why, fix in cases:
-        if found:
+    for refused, key, why, fix in cases:
+        if refused:
             yield prime_rl_refuses("config-cpu-offload", f"{key} {why}", fix, f"{model}.{key}")
 
 
@@ -185,11 +205,13 @@ def implementation(config: TrainingConfig, context: ConfigContext) -> Iterator[F
         (config.at(f"{model}.ep") not in (None, 1, "auto"), "ep", "expert parallelism", None),
         (config.at(f"{model}.ac.mode") == "selective", "ac.mode", "selective activation checkpointing", None),
     )
-    for found, key, what, instead in cases:
-        if found:
+    for refused, key, setting, instead in cases:
+        if refused:
             yield prime_rl_refuses(
                 "config-implementation",
-                f'impl = "hf" has no part for {what}' if instead is None else f'impl = "hf" does not go with {what}',
+                f'impl = "hf" has no part for {setting}'
+                if instead is None
+                else f'impl = "hf" does not go with {setting}',
                 (f'Set {model}.{key} = "{instead}", or r' if instead else "R")
                 + f'emove {model}.impl: "auto" takes prime-rl\'s own where there is one.',
                 f"{model}.{key}",
@@ -227,8 +249,8 @@ def own_implementation(config: TrainingConfig, context: ConfigContext) -> Iterat
             f"Remove {model}.ep_comm_backend.",
         ),
     )
-    for found, key, why, fix in cases:
-        if found:
+    for refused, key, why, fix in cases:
+        if refused:
             yield prime_rl_refuses("config-implementation", why, fix, f"{model}.{key}")
 
 

@@ -76,15 +76,15 @@ def component_values(config: TrainingConfig, context: ConfigContext) -> Iterator
         if config.at(shared) is not None:
             continue
         present = [p for p in parts if not p.startswith("inference.") or config.at("inference") is not None]
-        named = [p for p in present if config.at(p) is not None]
+        given = [p for p in present if config.at(p) is not None]
         effective = {repr(default if (own := config.at(p)) is None else own) for p in present}
-        if named and len(effective) > 1:
-            others = " and ".join(p for p in present if p != named[0])
+        if given and len(effective) > 1:
+            others = " and ".join(p for p in present if p != given[0])
             yield _conflict(
-                f"{named[0]} disagrees with {others} (an absent value is {default!r}): one run would train, sample and "
+                f"{given[0]} disagrees with {others} (an absent value is {default!r}): one run would train, sample and "
                 "serve different ones.",
-                f"Set {shared} for all components and remove {' and '.join(named)}.",
-                named[0],
+                f"Set {shared} for all components and remove {' and '.join(given)}.",
+                given[0],
             )
     served = config.at("inference.vllm.chat_template")
     trained = config.at("trainer.tokenizer.chat_template") or config.at("tokenizer.chat_template")
@@ -105,8 +105,8 @@ def component_tables(config: TrainingConfig, context: ConfigContext) -> Iterator
         if config.at(key) is None and present[0] != present[1]:
             yield _one_sided(key, one if present[0] else other)
         elif all(present) and config.at(f"{key}.{leaf}") is None:
-            values = [config.at(f"{table}.{leaf}") for table in (one, other)]
-            if (values[0] or default) != (values[1] or default):
+            settings = [config.at(f"{table}.{leaf}") for table in (one, other)]
+            if (settings[0] or default) != (settings[1] or default):
                 yield _conflict(
                     f"{one}.{leaf} and {other}.{leaf} disagree; prime-rl refuses that.",
                     f"Set {key}.{leaf} and remove both.",

@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig, taskset_identity
 from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule, EnvironmentSchemas
 from prime_lab_mcp.lab.configs.schema import SchemaProblem, load_env_schema, problems_against
+from prime_lab_mcp.lab.state.workspace import is_plain_id
 
 
 def sources_present(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
@@ -86,11 +87,19 @@ def source_pinned(config: TrainingConfig, context: ConfigContext) -> Iterator[Fi
                 "Call push_environment first, then name it as owner/name@version.",
                 where,
             )
+        elif source.id and not is_plain_id(source.id):
+            yield Finding(
+                "config-unpublished-source",
+                "blocker",
+                f"{quote(source.id, limit=80)} is no plain owner/name@version, so that the Hub may read another name.",
+                "Write letters, digits, dots, hyphens and underscores only.",
+                where,
+            )
         elif source.owner is not None and source.version in (None, "latest"):
-            ours = source.hub_name in context.ours
+            is_own = source.hub_name in context.ours
             yield Finding(
                 "config-unpinned-source",
-                "warning" if ours else "blocker",
+                "warning" if is_own else "blocker",
                 f"{quote(source.id, limit=80)} has no version: the run would take whatever is newest when it starts.",
                 'Pin it: id = "owner/name@version" (search_hub lists the versions).',
                 where,
@@ -104,13 +113,13 @@ SOURCE_RULES: tuple[ConfigRule, ...] = (
 )
 
 
-_SHOWN = 10
+_MOST_LISTED = 10
 _AGENT_KEYS = ("harness", "runtime", "model", "client", "sampling", "max_turns", "max_output_tokens", "network_notice")
 
 
 def taskset_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """Keys and values of `env.taskset` fit, for environments that were checked on this machine."""
-    for source, shapes in _known(config, context):
+    for source, shapes in _checked_sources(config, context):
         table = _table(source).get("taskset")
         if shapes.taskset and isinstance(table, Mapping):
             for problem in _problems(table, shapes.taskset, "env.taskset"):
@@ -126,22 +135,22 @@ def environment_keys(config: TrainingConfig, context: ConfigContext) -> Iterator
     for source in config.sources:
         table = {key: value for key, value in _table(source).items() if key != "taskset"}
         shapes = (context.shapes or {}).get(source.id)
-        named = table.get("id")
-        if shapes is not None and shapes.env and not named:  # another environment may play the taskset by its `id`
+        class_id = table.get("id")
+        if shapes is not None and shapes.env and not class_id:  # another environment may play the taskset by its `id`
             for problem in _problems(table, shapes.env, "env"):
                 yield _environment_key(
                     source, problem, f"the config class of {quote(source.id, limit=80)}", shapes.exact
                 )
         else:
-            plain = load_env_schema()
-            for problem in _problems(table, plain["env"], "env"):
+            env_schema = load_env_schema()
+            for problem in _problems(table, env_schema["env"], "env"):
                 own = problem.kind == "unknown" and problem.key.count(".") == 1 and problem.key != "env.harness"
-                yield _environment_key(source, problem, f"verifiers {plain['verifiers']}", not own)
+                yield _environment_key(source, problem, f"verifiers {env_schema['verifiers']}", not own)
 
 
 def harness_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """The harness of each agent is a table that its own class accepts, for harnesses that ship with verifiers."""
-    known = load_env_schema()
+    env_schema = load_env_schema()
     for source in config.sources:
         for role, agent in _table(source).items():
             harness = agent.get("harness") if isinstance(agent, Mapping) else None
@@ -150,16 +159,16 @@ def harness_keys(config: TrainingConfig, context: ConfigContext) -> Iterator[Fin
             path = f"env.{role}.harness"
             if not isinstance(harness, Mapping):
                 problem = SchemaProblem(path, f'must be a table, e.g. {{ id = "{harness}" }}', "type")
-                yield _environment_key(source, problem, f"verifiers {known['verifiers']}", True)
+                yield _environment_key(source, problem, f"verifiers {env_schema['verifiers']}", True)
                 continue
             id = str(harness.get("id") or _PLAIN_HARNESS)
             module = taskset_identity(id)[1].replace("-", "_").lower()
-            if module in known["harnesses"]:
-                for problem in _problems(harness, known["harnesses"][module], path):
+            if module in env_schema["harnesses"]:
+                for problem in _problems(harness, env_schema["harnesses"][module], path):
                     yield _environment_key(source, problem, f"the harness {quote(id, limit=60)}", True)
             elif "/" not in id and (near := _near_harness(module)) is not None:
                 problem = SchemaProblem(f"{path}.id", f"is {quote(id, limit=60)}, which is no harness", "value", near)
-                yield _environment_key(source, problem, f"verifiers {known['verifiers']}", True)
+                yield _environment_key(source, problem, f"verifiers {env_schema['verifiers']}", True)
 
 
 _PLAIN_HARNESS = "bash"
@@ -213,7 +222,9 @@ def unchecked_environments(config: TrainingConfig, context: ConfigContext) -> It
 ENVIRONMENT_RULES: tuple[ConfigRule, ...] = (taskset_keys, environment_keys, harness_keys, unchecked_environments)
 
 
-def _known(config: TrainingConfig, context: ConfigContext) -> Iterator[tuple[ConfigSource, EnvironmentSchemas]]:
+def _checked_sources(
+    config: TrainingConfig, context: ConfigContext
+) -> Iterator[tuple[ConfigSource, EnvironmentSchemas]]:
     for source in config.sources:
         if context.shapes is not None and source.id in context.shapes:
             yield source, context.shapes[source.id]
@@ -228,18 +239,18 @@ def _problems(table: Mapping[str, Any], schema: Mapping[str, Any], path: str) ->
     """Problems of a table against a recorded schema; None where the record, which comes from the environment, is no
     schema."""
     try:
-        return problems_against(table, schema, path)[:_SHOWN]
+        return problems_against(table, schema, path)[:_MOST_LISTED]
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return []
 
 
 def _taskset(source: ConfigSource, problem: SchemaProblem, shapes: EnvironmentSchemas) -> Finding:
-    known = ", ".join(k for k in shapes.taskset.get("properties", {}) if k not in ("id", "task", "system_prompt"))
+    keys = ", ".join(k for k in shapes.taskset.get("properties", {}) if k not in ("id", "task", "system_prompt"))
     unknown = problem.kind == "unknown"
     if problem.near:
         fix = f"Did you mean {quote(problem.near, limit=80)}?"
-    elif unknown and known:
-        fix = f"Remove it; the taskset's own keys are {quote(known, limit=200)}."
+    elif unknown and keys:
+        fix = f"Remove it; the taskset's own keys are {quote(keys, limit=200)}."
     else:
         fix = f"Remove {quote(problem.key, limit=80)}." if unknown else f"Correct {quote(problem.key, limit=80)}."
     key, whose = quote(problem.key, limit=120), quote(source.id, limit=80)

@@ -31,17 +31,17 @@ _ROUNDS = 50
 
 def usable_share_at(context: ConfigContext, group: int) -> float | None:
     """The share of groups of this size with two different rewards; None where the evaluation does not determine it."""
-    known, size, spread = context.usable, context.usable_group, context.learnability
-    if known is None or size is None or size < 2 or group < 2:
+    usable, size, spread = context.usable, context.usable_group, context.learnability
+    if usable is None or size is None or size < 2 or group < 2:
         return None
     if group == size:
-        return known
-    if spread is None or not 0 < spread < 0.25 or not 0 < known < 1:
+        return usable
+    if spread is None or not 0 < spread < 0.25 or not 0 < usable < 1:
         return None
     alike, apart = (1 - math.sqrt(1 - 4 * spread)) / 2, 0.5
     for _ in range(_ROUNDS):
         middle = (alike + apart) / 2
-        if _usable(middle, spread, size) > known:
+        if _usable(middle, spread, size) > usable:
             alike = middle
         else:
             apart = middle
@@ -71,17 +71,17 @@ _VLLM = "inference.vllm"
 def fewer_tokens(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """Suggests a smaller completion budget. A step waits for its longest rollout, and a runaway rollout fills the
     budget."""
-    budget, measured = config.max_completion_tokens, context.completion_tokens
-    if budget is None or measured is None:
+    budget, typical = config.max_completion_tokens, context.completion_tokens
+    if budget is None or typical is None:
         return
-    enough = -(-int(COMPLETION_MARGIN * measured) // 128) * 128
+    enough = -(-int(COMPLETION_MARGIN * typical) // 128) * 128
     if context.longest is not None and context.longest > enough and context.longest * FAR_BELOW_BUDGET <= budget:
         enough = -(-context.longest // 128) * 128
     if budget < FAR_BELOW_BUDGET * enough:
         return
     cut = "under 1%" if context.longest is not None and context.longest <= enough else "under 5%"
     yield _faster(
-        f"max_completion_tokens {budget:,} is {budget / measured:.1f} times the {measured:,} tokens (95th percentile) "
+        f"max_completion_tokens {budget:,} is {budget / typical:.1f} times the {typical:,} tokens (95th percentile) "
         f"that the evaluation measured. At {enough:,} a rollout that runs away, and its step waits for it, ends up to "
         f"{budget / enough:.1f} times sooner; {cut} of the measured rollouts would be cut.",
         f"Set it to {enough}, unless training is meant to make replies longer; seq_len may follow.",
@@ -180,13 +180,13 @@ def resampling(config: TrainingConfig, context: ConfigContext) -> Iterator[Findi
         or not 1.5 < bought.generation_factor <= COSTLY_SHARE
     ):
         return
-    left = bought.rollouts * context.usable
-    if left < MIN_BATCH:
+    trained = bought.rollouts * context.usable
+    if trained < MIN_BATCH:
         return
     yield _faster(
         f"The gate generates about {bought.generation_factor:.1f} times a batch to fill it. Without it a step is that "
-        f"much faster and {left:.0f} instead of {bought.rollouts} rollouts carry a gradient: cheaper steps, no cheaper "
-        "gradient.",
+        f"much faster and {trained:.0f} instead of {bought.rollouts} rollouts carry a gradient: cheaper steps, no "
+        "cheaper gradient.",
         "Remove the gate for more and smaller steps, or drop tasks that are always or never solved, which saves both.",
         "orchestrator.train.source",
     )

@@ -120,8 +120,8 @@ BATCH_RULES: tuple[ConfigRule, ...] = (
 
 def _algorithm(config: TrainingConfig, source: ConfigSource) -> str:
     own = source.table.get("algo")
-    found = own.get("type") if isinstance(own, Mapping) else config.at("orchestrator.algo.type")
-    return str(found or "grpo")
+    algorithm = own.get("type") if isinstance(own, Mapping) else config.at("orchestrator.algo.type")
+    return str(algorithm or "grpo")
 
 
 COMPLETION_MARGIN = 1.25
@@ -130,20 +130,20 @@ COMPLETION_MARGIN = 1.25
 
 def sequence_length(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
     """Trainer and inference hold the samples that the orchestrator collects."""
-    wanted = config.seq_len
+    seq_len = config.seq_len
     trainer = config.number("trainer.model.seq_len") or config.number("seq_len") or 2048
     served = config.number("inference.vllm.max_model_len")
     served = served if served is None or served > 0 else None  # -1 lets vLLM choose
-    for what, where, size in (
+    for component, where, size in (
         ("The trainer's seq_len", "trainer.model.seq_len", trainer),
         ("The inference server's max_model_len", "inference.vllm.max_model_len", served),
     ):
-        if size is not None and size < wanted:
+        if size is not None and size < seq_len:
             yield Finding(
                 "config-seq-len",
                 "blocker",
-                f"{what} of {size} tokens is shorter than the orchestrator's seq_len of {wanted}.",
-                f"Set {where} to {wanted} or more, or use the shared seq_len alone.",
+                f"{component} of {size} tokens is shorter than the orchestrator's seq_len of {seq_len}.",
+                f"Set {where} to {seq_len} or more, or use the shared seq_len alone.",
                 where,
             )
 
@@ -163,11 +163,11 @@ def completion_budget(config: TrainingConfig, context: ConfigContext) -> Iterato
         return
     prompt = context.prompt_tokens or 0
     if budget + prompt > room:
-        beside = f" beside prompts of {prompt} tokens" if prompt else ""
+        prompt_note = f" beside prompts of {prompt} tokens" if prompt else ""
         yield Finding(
             "config-budget-exceeds-seq-len",
             "blocker",
-            f"max_completion_tokens {budget}{beside} does not fit into seq_len {room}: samples are cut.",
+            f"max_completion_tokens {budget}{prompt_note} does not fit into seq_len {room}: samples are cut.",
             f"Set seq_len to {-(-(budget + max(prompt, 256)) // 1024) * 1024} or more, or lower max_completion_tokens.",
             where,
         )
@@ -179,14 +179,14 @@ def completion_budget(config: TrainingConfig, context: ConfigContext) -> Iterato
             "Raise seq_len, or lower max_completion_tokens.",
             where,
         )
-    measured = context.completion_tokens
-    if measured is not None and budget < COMPLETION_MARGIN * measured:
+    typical = context.completion_tokens
+    if typical is not None and budget < COMPLETION_MARGIN * typical:
         yield Finding(
             "config-completion-budget",
             "warning",
-            f"max_completion_tokens {budget} is less than {COMPLETION_MARGIN} times the {measured} tokens "
+            f"max_completion_tokens {budget} is less than {COMPLETION_MARGIN} times the {typical} tokens "
             "(95th percentile) that the evaluation measured: rollouts will be cut off.",
-            f"Set it to {-(-int(COMPLETION_MARGIN * measured) // 128) * 128} or more, and seq_len with it.",
+            f"Set it to {-(-int(COMPLETION_MARGIN * typical) // 128) * 128} or more, and seq_len with it.",
             where,
         )
 

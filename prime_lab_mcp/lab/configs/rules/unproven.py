@@ -38,7 +38,7 @@ _TEMPLATES = (
     "orchestrator.tokenizer.chat_template",
     "inference.vllm.chat_template",
 )
-_SHOWN = 80
+_MOST_CHARACTERS = 80
 """Characters of a value in the question."""
 
 
@@ -52,7 +52,7 @@ class UnprovenSetting:
     blocks: bool = False
 
     def __str__(self) -> str:
-        return f"{self.path} = {quote(self.value, _SHOWN)} ({self.about})"
+        return f"{self.path} = {quote(self.value, _MOST_CHARACTERS)} ({self.about})"
 
 
 def unproven_settings(config: TrainingConfig) -> tuple[UnprovenSetting, ...]:
@@ -62,8 +62,8 @@ def unproven_settings(config: TrainingConfig) -> tuple[UnprovenSetting, ...]:
 
 def unproven_sentence(config: TrainingConfig) -> str:
     """One sentence for the question of a submission; empty where nothing is unproven."""
-    named = [str(setting) for setting in unproven_settings(config)]
-    return f"The config sets what no step here tried: {'; '.join(named)}." if named else ""
+    settings = [str(setting) for setting in unproven_settings(config)]
+    return f"The config sets what no step here tried: {'; '.join(settings)}." if settings else ""
 
 
 def settings_proven(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:

@@ -99,9 +99,9 @@ def warm_up_model(choices: ConfigChoices, examples: WarmUpExamples) -> str:
     """The model to fine-tune. Raises BadInput where the request names no model with published weights."""
     model = choices.model or examples.model
     if model is None or (choices.model is None and find_model(model).parameters is None):
-        said = f"{quote(model, limit=100)} is not known to have weights to train" if model else "no model was named"
+        reason = f"{quote(model, limit=100)} is not known to have weights to train" if model else "no model was named"
         raise BadInput(
-            f"{said}, so it is open which model is to be warmed up",
+            f"{reason}, so it is open which model is to be warmed up",
             fix='Pass model="OWNER/NAME" of Hugging Face: the model that RL will train.',
             code="sft-no-model",
         )
@@ -111,12 +111,12 @@ def warm_up_model(choices: ConfigChoices, examples: WarmUpExamples) -> str:
 
 def warm_up_renderer(choices: ConfigChoices, model: str) -> str | None:
     """The renderer to name; None where prime-rl chooses it or the request does. Raises BadInput without a typed one."""
-    asked = dict(flat_values(choices.extra)).get(("renderer", "name"))
-    if asked is None and model in known_renderers():
+    requested = dict(flat_values(choices.extra)).get(("renderer", "name"))
+    if requested is None and model in known_renderers():
         return None
     family = find_model(model).renderer
-    chosen = asked or family
-    if chosen in (None, "auto", "default"):
+    renderer = requested or family
+    if renderer in (None, "auto", "default"):
         raise BadInput(
             f"prime-rl has no renderer for {quote(model, limit=100)} that tells the model's tokens from the others, "
             "which fine-tuning needs",
@@ -124,7 +124,7 @@ def warm_up_renderer(choices: ConfigChoices, model: str) -> str | None:
             'template is the same; or a model that search_hub(kind="model") lists with a renderer.',
             code="config-sft-renderer",
         )
-    return None if asked else family
+    return None if requested else family
 
 
 def size_warm_up(choices: ConfigChoices, examples: WarmUpExamples, model: str, lora: bool) -> WarmUpSize:
@@ -165,18 +165,18 @@ def volume_name(stem: str) -> str:
 
 
 def _gpus(model: str, lora: bool, seq_len: int) -> int:
-    known = find_model(model)
-    if known.parameters is None:
+    known_model = find_model(model)
+    if known_model.parameters is None:
         return 1
     state = "lora" if lora else "offloaded"
-    return memory.fewest_gpus(known.parameters, known.active, _GPU_GB, seq_len=seq_len, state=state) or 8
+    return memory.fewest_gpus(known_model.parameters, known_model.active, _GPU_GB, seq_len=seq_len, state=state) or 8
 
 
 def _why_gpus(choices: ConfigChoices, model: str) -> str:
     if choices.gpus:
         return "as asked"
-    known = find_model(model).parameters
-    return f"judged by {known:g}B parameters on GPUs of 80 GB" if known else "the size is not known"
+    parameters = find_model(model).parameters
+    return f"judged by {parameters:g}B parameters on GPUs of 80 GB" if parameters else "the size is not known"
 
 
 def _seq_len(examples: WarmUpExamples) -> int:
@@ -247,8 +247,8 @@ def write_warm_up(lab: Lab, request: ConfigRequest, source: str, today: date) ->
     """Write a warm-up. Raises BadInput for a request that cannot be met, and then writes nothing."""
     _refuse_rl_only(request)
     registry.load_registry(lab.workspace.resolve(registry.REGISTRY))
-    found = warm_up_examples(lab, source, request.held_out)
-    name = request.name or _name(found, request)
+    examples = warm_up_examples(lab, source, request.held_out)
+    name = request.name or _name(examples, request)
     require_config_name(name)
     extra = {".".join(map(str, path)): value for path, value in flat_values(request.extra)}
     choices = replace(request.choices, extra={**request.choices.extra, **extra})
@@ -257,18 +257,18 @@ def write_warm_up(lab: Lab, request: ConfigRequest, source: str, today: date) ->
         version += 1
         stem = name if version == 1 else f"{name}-v{version}"
         path = lab.workspace.resolve(f"{WARM_UP_FOLDER}/{stem}.toml")
-        draft = compose_warm_up(choices, found, stem)
+        draft = compose_warm_up(choices, examples, stem)
         _refuse_unknown(draft)
         text, config = _text(
-            draft, ConfigLineage(stem, version, today, choices.target, _environments(found), source), path
+            draft, ConfigLineage(stem, version, today, choices.target, _environments(examples), source), path
         )
         data = path.with_suffix("") / DATA_FOLDER
         if not path.exists() and not data.exists():
             break
-        if _same(path, text) and _same_rows(data, found):
-            return _warm_up(lab, read_config(path), path, version, True, found)
-    if found.rows is not None:
-        registry.replace_text(data, _lines(found))
+        if _same(path, text) and _same_rows(data, examples):
+            return _warm_up(lab, read_config(path), path, version, True, examples)
+    if examples.rows is not None:
+        registry.replace_text(data, _lines(examples))
     registry.replace_text(path, text)
     relative = path.relative_to(lab.workspace.root).as_posix()
     entry = registry.RegistryEntry(
@@ -278,26 +278,26 @@ def write_warm_up(lab: Lab, request: ConfigRequest, source: str, today: date) ->
         created=today.isoformat(),
         model=config.model,
         target=choices.target,
-        environments=_environments(found),
+        environments=_environments(examples),
         sha256=config.sha256,
         based_on=None,
-        notes=f"warm-up on {found.source_summary}",
+        notes=f"warm-up on {examples.source_summary}",
     )
     registry.add_entry(lab.workspace.resolve(registry.REGISTRY), entry)
-    return _warm_up(lab, config, path, version, False, found)
+    return _warm_up(lab, config, path, version, False, examples)
 
 
 def _warm_up(
-    lab: Lab, config: TrainingConfig, path: Path, version: int, existed: bool, found: WarmUpExamples
+    lab: Lab, config: TrainingConfig, path: Path, version: int, existed: bool, examples: WarmUpExamples
 ) -> WarmUp:
     relative = path.relative_to(lab.workspace.root).as_posix()
-    data = relative.removesuffix(".toml") if found.rows is not None else None
-    return WarmUp(config, relative, version, existed, found, data)
+    data = relative.removesuffix(".toml") if examples.rows is not None else None
+    return WarmUp(config, relative, version, existed, examples, data)
 
 
 def _refuse_rl_only(request: ConfigRequest) -> None:
     choices = request.choices
-    given = {
+    rl_only = {
         "environments": request.environments,
         "env_args": request.env_args,
         "based_on": request.based_on,
@@ -305,9 +305,9 @@ def _refuse_rl_only(request: ConfigRequest) -> None:
         "max_tokens": choices.max_tokens,
         "curriculum": choices.curriculum,
     }
-    if named := [name for name, value in given.items() if value]:
+    if refused := [name for name, value in rl_only.items() if value]:
         raise BadInput(
-            f"{', '.join(named)} says nothing about supervised fine-tuning, which plays no environment",
+            f"{', '.join(refused)} says nothing about supervised fine-tuning, which plays no environment",
             fix="Leave it out beside sft; write the RL config after it with another call.",
             code="bad-argument",
         )
@@ -336,17 +336,17 @@ def _text(draft: ConfigDraft, lineage: ConfigLineage, path: Path) -> tuple[str, 
     return text, parse_config(text, path)
 
 
-def _environments(found: WarmUpExamples) -> tuple[str, ...]:
-    return (found.environment,) if found.environment else ()
+def _environments(examples: WarmUpExamples) -> tuple[str, ...]:
+    return (examples.environment,) if examples.environment else ()
 
 
-def _name(found: WarmUpExamples, request: ConfigRequest) -> str:
-    stem = found.environment or Path(found.name).stem
+def _name(examples: WarmUpExamples, request: ConfigRequest) -> str:
+    stem = examples.environment or Path(examples.name).stem
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem.replace("_", "-")).strip("-._")[:50] or "warm-up"
 
 
-def _lines(found: WarmUpExamples) -> str:
-    return "".join(row.line + "\n" for row in found.rows or ())
+def _lines(examples: WarmUpExamples) -> str:
+    return "".join(row.line + "\n" for row in examples.rows or ())
 
 
 def _same(path: Path, text: str) -> bool:
@@ -356,10 +356,10 @@ def _same(path: Path, text: str) -> bool:
         return False
 
 
-def _same_rows(data: Path, found: WarmUpExamples) -> bool:
-    if found.rows is None:
+def _same_rows(data: Path, examples: WarmUpExamples) -> bool:
+    if examples.rows is None:
         return True
     try:
-        return data.read_text(encoding="utf-8") == _lines(found)
+        return data.read_text(encoding="utf-8") == _lines(examples)
     except (OSError, UnicodeDecodeError):
         return False

@@ -64,29 +64,29 @@ def solved_conversations(
         columns.add(rollout)
     best = columns.best
     rows: list[ConversationRow] = []
-    taken: Counter[str] = Counter()
-    seen: set[str] = set()
+    rollouts_by_task: Counter[str] = Counter()
+    lines: set[str] = set()
     left_out: Counter[str] = Counter()
     for rollout in rollouts():
         if rollout.error is not None or rollout.reward is None or rollout.reward < best * (1 - _EPSILON):
             continue
-        reason = _refused(rollout, held_out, taken)
+        reason = _refused(rollout, held_out, rollouts_by_task)
         row = None if reason else _row(rollout)
-        if row is None or row.line in seen:
+        if row is None or row.line in lines:
             left_out[reason or ("said before" if row else "no conversation")] += 1
         elif len(rows) < _MOST:
-            taken[rollout.task] += 1
-            seen.add(row.line)
+            rollouts_by_task[rollout.task] += 1
+            lines.add(row.line)
             rows.append(row)
-    return SolvedRollouts(tuple(rows), len(taken), len(columns), dict(left_out))
+    return SolvedRollouts(tuple(rows), len(rollouts_by_task), len(columns), dict(left_out))
 
 
-def _refused(rollout: Rollout, held_out: frozenset[str], taken: Mapping[str, int]) -> str | None:
+def _refused(rollout: Rollout, held_out: frozenset[str], rollouts_by_task: Mapping[str, int]) -> str | None:
     if rollout.task in held_out:
         return "held out"
     if rollout.truncated:
         return "cut off"
-    if taken.get(rollout.task, 0) >= PER_TASK:
+    if rollouts_by_task.get(rollout.task, 0) >= PER_TASK:
         return f"over {PER_TASK} of its task"
     return "branched" if _branches(rollout) else "with pictures" if _pictured(rollout) else None
 
@@ -105,35 +105,35 @@ def _row(rollout: Rollout) -> ConversationRow | None:
 def _tokens(rollout: Rollout, messages: list[Message], characters: int) -> int:
     """Tokens of a conversation: the counted number where there was one reply. With several turns, the endpoint counts a
     prompt again each turn, so the length is estimated."""
-    counted = rollout.prompt_tokens + rollout.completion_tokens
-    if counted and sum(m.role == "assistant" for m in messages) == 1:
-        return counted
+    tokens = rollout.prompt_tokens + rollout.completion_tokens
+    if tokens and sum(m.role == "assistant" for m in messages) == 1:
+        return tokens
     return int(characters / _CHARS_PER_TOKEN) + 1
 
 
 def _wire(message: Message) -> dict[str, Any]:
-    found: dict[str, Any] = {"role": message.role, "content": message.text}
+    wire_message: dict[str, Any] = {"role": message.role, "content": message.text}
     if message.reasoning:
-        found["reasoning_content"] = message.reasoning
+        wire_message["reasoning_content"] = message.reasoning
     if message.calls:
-        found["tool_calls"] = [
+        wire_message["tool_calls"] = [
             {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
             for c in message.calls
         ]
     if message.answers:
-        found["tool_call_id"] = message.answers
-    return found
+        wire_message["tool_call_id"] = message.answers
+    return wire_message
 
 
 def _tools(rollout: Rollout) -> list[dict[str, Any]]:
     listed = rollout.record.get("tools") or rollout.record.get("tool_defs") or []
-    found = []
+    tools = []
     for tool in listed if isinstance(listed, list) else ():
         inner = tool.get("function", tool) if isinstance(tool, Mapping) else None
         if isinstance(inner, Mapping) and inner.get("name"):
-            kept = {k: inner[k] for k in ("name", "description", "parameters") if inner.get(k) is not None}
-            found.append({"type": "function", "function": kept})
-    return found
+            function = {k: inner[k] for k in ("name", "description", "parameters") if inner.get(k) is not None}
+            tools.append({"type": "function", "function": function})
+    return tools
 
 
 def _branches(rollout: Rollout) -> bool:
@@ -145,10 +145,10 @@ def _branches(rollout: Rollout) -> bool:
 def _pictured(rollout: Rollout) -> bool:
     record = rollout.record
     nodes = record.get("nodes")
-    said = [n.get("message") for n in nodes if isinstance(n, Mapping)] if isinstance(nodes, list) else []
+    messages = [n.get("message") for n in nodes if isinstance(n, Mapping)] if isinstance(nodes, list) else []
     for part in (record.get("prompt"), record.get("completion")):
-        said += part if isinstance(part, list) else []
-    contents = [m.get("content") for m in said if isinstance(m, Mapping)]
+        messages += part if isinstance(part, list) else []
+    contents = [m.get("content") for m in messages if isinstance(m, Mapping)]
     parts = [p for c in contents if isinstance(c, list) for p in c]
     return any(isinstance(p, Mapping) and p.get("type") not in (None, "text") for p in parts)
 
@@ -206,8 +206,8 @@ def warm_up_examples(lab: Lab, source: str, held_out: Mapping[str, Any] | None) 
 
 
 def _of_evaluation(lab: Lab, job: Job, held_out: Mapping[str, Any] | None) -> WarmUpExamples:
-    spec, found = EvaluationJobs(lab).spec(job), EvaluationJobs(lab).files(job.id).results()
-    if found is None:
+    spec, results = EvaluationJobs(lab).spec(job), EvaluationJobs(lab).files(job.id).results()
+    if results is None:
         raise BadInput(
             f"evaluation {job.id} has no finished rollout", fix="Wait for it with watch_run.", code="results-missing"
         )
@@ -218,16 +218,16 @@ def _of_evaluation(lab: Lab, job: Job, held_out: Mapping[str, Any] | None) -> Wa
             fix="Pass an evaluation of training tasks: run_eval without the held-out environment arguments.",
             code="sft-held-out",
         )
-    kept = solved_conversations(lambda: read_rollouts(found), spec.weights, _held_tasks(lab, job, keys or {}))
-    if len(kept.rows) < LEAST_EXAMPLES:
+    solved = solved_conversations(lambda: read_rollouts(results), spec.weights, _held_tasks(lab, job, keys or {}))
+    if len(solved.rows) < LEAST_EXAMPLES:
         raise BadInput(
-            f"{len(kept.rows)} of the {count(kept.played, 'rollout')} of {job.id} can be learned from: too few "
-            f"({_why_few(kept.left_out)})",
+            f"{len(solved.rows)} of the {count(solved.played, 'rollout')} of {job.id} can be learned from: too few "
+            f"({_why_few(solved.left_out)})",
             fix="Evaluate a stronger model on these tasks with run_eval and pass that evaluation, or pass a dataset.",
             code="sft-nothing-solved",
         )
-    said = f"{count(len(kept.rows), 'solved rollout')} of {count(kept.tasks, 'task')} from {job.id}"
-    return WarmUpExamples(kept.rows, job.id, said, spec.environment, spec.model, _few(len(kept.rows)))
+    summary = f"{count(len(solved.rows), 'solved rollout')} of {count(solved.tasks, 'task')} from {job.id}"
+    return WarmUpExamples(solved.rows, job.id, summary, spec.environment, spec.model, _few(len(solved.rows)))
 
 
 def _of_file(path: Path, source: str) -> WarmUpExamples:
@@ -256,8 +256,8 @@ def _checked(line: str, number: int, source: str) -> ConversationRow:
     messages = row.get("messages") if isinstance(row, dict) else None
     split = isinstance(row, dict) and row.get("prompt") is not None and row.get("completion") is not None
     if messages is not None:
-        said = [m for m in messages if isinstance(m, Mapping)] if isinstance(messages, list) else []
-        if not any(m.get("role") == "assistant" for m in said):
+        turns = [m for m in messages if isinstance(m, Mapping)] if isinstance(messages, list) else []
+        if not any(m.get("role") == "assistant" for m in turns):
             raise _bad_row(source, number, "has messages without a reply of the assistant")
     elif not split:
         raise _bad_row(source, number, "has neither messages nor prompt and completion")
@@ -288,7 +288,7 @@ def _held_tasks(lab: Lab, job: Job, keys: Mapping[str, Any]) -> frozenset[str]:
     """Tasks in evaluations of the held-out part, in case training and held-out part overlap."""
     if not keys:
         return frozenset()
-    found: set[str] = set()
+    tasks: set[str] = set()
     for other in EvaluationJobs(lab).list(job.environment)[:_HELD_EVALS]:
         file = (
             EvaluationJobs(lab).files(other.id).results()
@@ -296,8 +296,8 @@ def _held_tasks(lab: Lab, job: Job, keys: Mapping[str, Any]) -> frozenset[str]:
             else None
         )
         if file is not None:
-            found.update(rollout.task for rollout in read_scores(file))
-    return frozenset(found)
+            tasks.update(rollout.task for rollout in read_scores(file))
+    return frozenset(tasks)
 
 
 def _why_few(left_out: Mapping[str, int]) -> str:

@@ -283,12 +283,12 @@ class HostedFollower:
         return AttemptEnding("finished")
 
     async def _download(self) -> int:
-        async def note(done: int, total: int | None) -> None:
-            self.progress["downloaded"] = done
+        async def note(samples: int, total: int | None) -> None:
+            self.progress["downloaded"] = samples
 
-        done = await platform.download_samples(self._prime, self.id, self._target, note)
+        samples = await platform.download_samples(self._prime, self.id, self._target, note)
         self._count()
-        return done
+        return samples
 
     def _count(self) -> None:
         """Count the downloaded samples, which are what is judged; the totals of the platform are not used."""

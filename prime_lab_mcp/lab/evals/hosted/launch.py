@@ -36,11 +36,11 @@ def variables_file(files: JobFiles) -> Path:
     return files.root / "platform.json"
 
 
-async def start_hosted(lab: Lab, planned: HostedPlan, *, asked: bool) -> Job:
+async def start_hosted(lab: Lab, planned: HostedPlan, *, confirmed: bool) -> Job:
     """Return the job of a planned evaluation, started or attached to.
 
-    The bound is reserved before any request goes out, and corrected by the cost of its samples at the end; `asked` says
-    whether a person was asked. Raises EvalError (`over-cap`, `intent-changed`), ProcessError.
+    The bound is reserved before any request goes out, and corrected by the cost of its samples at the end. `confirmed`
+    says whether a person was asked. Raises EvalError (`over-cap`, `intent-changed`), ProcessError.
     """
     standing = planned.standing
     if standing.job is not None and standing.state in ("live", "known"):
@@ -49,21 +49,21 @@ async def start_hosted(lab: Lab, planned: HostedPlan, *, asked: bool) -> Job:
     with lab.ledger.transaction():
         intent = lab.ledger.intent(standing.key, lab.platform)
         if intent is None or intent.state == "open":
-            _reserve(lab, standing, planned.bound, asked)
+            _reserve(lab, standing, planned.bound, confirmed)
     job = _take_over(lab, planned.spec, standing) if standing.job is not None else _create_job(lab, planned.spec)
     return job if job.state != "starting" or job.pid is not None else await _launch(lab, job, planned)
 
 
-def _reserve(lab: Lab, standing: HostedStanding, amount: float | None, asked: bool) -> None:
+def _reserve(lab: Lab, standing: HostedStanding, amount: float | None, confirmed: bool) -> None:
     ledger, platform = lab.ledger, lab.platform
-    if not asked and ledger.unasked(platform) + (amount or 0.0) > ASK_AFTER + 1e-9:
+    if not confirmed and ledger.unasked(platform) + (amount or 0.0) > ASK_AFTER + 1e-9:
         raise EvalError(
             f"other evaluations started meanwhile, and those that nobody was asked about reach ${ASK_AFTER:.0f}",
             fix="Call run_eval again; it asks the user.",
             code="intent-changed",
         )
-    what = f"hosted evaluation {standing.name}"
-    if not ledger.reserve(standing.key, amount, what, platform, lab.settings.max_spend, asked=asked):
+    purpose = f"hosted evaluation {standing.name}"
+    if not ledger.reserve(standing.key, amount, purpose, platform, lab.settings.max_spend, asked=confirmed):
         raise EvalError(
             f"this may cost up to ${amount or 0.0:.2f}, which exceeds the spending cap",
             fix="Ask for fewer examples or a lower max_tokens, or have the user raise --max-spend.",
@@ -152,7 +152,11 @@ async def _launch(lab: Lab, job: Job, planned: HostedPlan) -> Job:
 
 
 def _environment() -> dict[str, str]:
-    """Return the variables that `prime` needs. Its key goes in the variable that the supervisor wipes."""
+    """Return the environment variables that `prime` needs.
+
+    The platform's key is passed under the name `UPSTREAM_KEY`, because the supervisor removes that variable after
+    reading the key.
+    """
     variables = {k: v for k, v in os.environ.items() if _PRIME_VARIABLE.match(k) and k != _KEY}
     key = os.environ.get(_KEY)
     return process.installer_environment({**variables, **({UPSTREAM_KEY: key} if key else {})})

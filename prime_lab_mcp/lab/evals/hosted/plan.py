@@ -75,8 +75,8 @@ class HostedEnvironment:
     entry: HubEntry
     version: str
     push: Push | None = None
-    held: HubContent | None = None
-    """How the files on the Hub compare with those of the push; None if it is not ours."""
+    content: HubContent | None = None
+    """Comparison of the files on the Hub with those of the push. None if the push is not ours."""
     requested_version: str | None = None
     """The version that the caller named. The platform runs the latest version in any case."""
 
@@ -91,7 +91,7 @@ class HostedEnvironment:
     @property
     def proves(self) -> bool:
         """Whether the files on the Hub were fetched, and are those that were proven here."""
-        return self.held is not None and self.held.outcome in ("equal", "archive-only")
+        return self.content is not None and self.content.outcome in ("equal", "archive-only")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ async def look_up_hosted(
     """
     prime = platform or lab.prime
     return await (
-        _look_up_local(lab, prime, snapshot) if snapshot is not None else _look_up_named(lab, prime, environment)
+        _look_up_local(lab, prime, snapshot) if snapshot is not None else _look_up_by_name(lab, prime, environment)
     )
 
 
@@ -145,7 +145,7 @@ async def _look_up_local(lab: Lab, prime: PlatformReader, snapshot: Snapshot) ->
     return await _compared(lab, entry, entry.version, push)
 
 
-async def _look_up_named(lab: Lab, prime: PlatformReader, environment: str) -> HostedLookup:
+async def _look_up_by_name(lab: Lab, prime: PlatformReader, environment: str) -> HostedLookup:
     name = HUB_NAME.match(environment)
     if name is None:
         raise BadInput(
@@ -181,10 +181,10 @@ async def _compared(
 ) -> HostedLookup:
     """Compare what the Hub holds with the push. The Hub's own hash is a hint, because two trees can share it."""
     files = await fetch_hub_files(lab, entry.ref, version)
-    held = compare_hub_files(files, proven_files(lab, push.content, push.workspace), f"{entry.ref}@{version}")
-    if held.outcome == "different":
-        return _refused("stale", held.detail)
-    return HostedLookup(HostedEnvironment(entry, version, push, held, requested_version))
+    content = compare_hub_files(files, proven_files(lab, push.content, push.workspace), f"{entry.ref}@{version}")
+    if content.outcome == "different":
+        return _refused("stale", content.detail)
+    return HostedLookup(HostedEnvironment(entry, version, push, content, requested_version))
 
 
 async def _require_entry(prime: PlatformReader, owner: str, name: str) -> HubEntry:
@@ -273,7 +273,9 @@ async def plan_hosted(
 
 
 def hosted_standing(lab: Lab, spec: EvalSpec) -> HostedStanding:
-    """Return the state of the intent, from the jobs of this workspace."""
+    """Say whether this workspace has already started the same hosted evaluation, and whether its job runs, has ended or
+    has to be resumed.
+    """
     EvaluationJobs(lab).reconcile()
     same_intent = [j for j in lab.ledger.jobs(lab.key, environment=spec.environment) if j.intent == spec.intent]
     ended = [j for j in same_intent if j.state == "finished" or j.progress.get("ended") in ENDED_WITHOUT_RESULT]
@@ -288,9 +290,9 @@ def hosted_standing(lab: Lab, spec: EvalSpec) -> HostedStanding:
         return HostedStanding("known", key, name, job)
     if job in ended:
         return HostedStanding("fresh", key, name)
-    sent = lab.ledger.intent(key, lab.platform)
-    nothing_sent = sent is None or sent.state == "open"
-    return HostedStanding("fresh" if nothing_sent else "resumes", key, name, job)
+    intent = lab.ledger.intent(key, lab.platform)
+    is_unsent = intent is None or intent.state == "open"
+    return HostedStanding("fresh" if is_unsent else "resumes", key, name, job)
 
 
 def _key(lab: Lab, spec: EvalSpec, attempt: int) -> str:

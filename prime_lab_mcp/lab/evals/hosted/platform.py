@@ -82,11 +82,11 @@ async def download_samples(prime: Prime, id: str, target: Path, note: Note, paus
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_suffix(".part")
-    done, size, total = 0, _PAGE, None
+    downloaded, size, total = 0, _PAGE, None
     with temporary.open("wb") as sink:
         while True:
             try:
-                answer = await _page(prime, id, done // size + 1, size, pause)
+                answer = await _page(prime, id, downloaded // size + 1, size, pause)
             except LabError as error:
                 if error.code != "prime-failed" or size == 1:
                     raise
@@ -97,22 +97,22 @@ async def download_samples(prime: Prime, id: str, target: Path, note: Note, paus
             total = int(stated_total) if stated_total is not None else total
             for row in rows:
                 sink.write(json.dumps(_as_record(row), ensure_ascii=False).encode() + b"\n")
-            done += len(rows)
-            await note(done, total)
-            if not rows or done == total or (total is None and len(rows) < size):
+            downloaded += len(rows)
+            await note(downloaded, total)
+            if not rows or downloaded == total or (total is None and len(rows) < size):
                 break
             if len(rows) < size:
-                if done > len(rows):
+                if downloaded > len(rows):
                     break  # a short page in the middle shifts all following pages
                 size = len(rows)  # the platform returns smaller pages than requested
-    if total is not None and done != total:
+    if total is not None and downloaded != total:
         raise PrimeError(
-            f"the platform gave {done:,} of {count(total, 'sample')} of evaluation {quote(id, 80)}",
+            f"the platform gave {downloaded:,} of {count(total, 'sample')} of evaluation {quote(id, 80)}",
             fix="Call again; it downloads them anew.",
             code="hosted-samples-incomplete",
         )
     temporary.replace(target)
-    return done
+    return downloaded
 
 
 async def _page(prime: Prime, id: str, page: int, size: int, pause: float) -> dict[str, Any]:
@@ -129,7 +129,7 @@ async def _page(prime: Prime, id: str, page: int, size: int, pause: float) -> di
 def _as_record(sample: Mapping[str, Any]) -> dict[str, Any]:
     """Return a sample with the names that readers of results use; the platform also says input, output and score."""
     record = dict(sample)
-    for ours, theirs in (("reward", "score"), ("prompt", "input"), ("completion", "output")):
-        if ours not in record:
-            record[ours] = sample.get(theirs)
+    for field, platform_field in (("reward", "score"), ("prompt", "input"), ("completion", "output")):
+        if field not in record:
+            record[field] = sample.get(platform_field)
     return record

@@ -76,18 +76,18 @@ async def _supervise(description: Mapping[str, Any], files: JobFiles, ledger: Le
 
 
 def hosted_cost(progress: Mapping[str, Any], bound: float | None) -> float | None:
-    """What an evaluation that ended on the platform cost at most, in US dollars; None if only its bound is known.
+    """The most that an ended evaluation of the platform cost, in US dollars. None if only its bound is known.
 
     The platform states no cost, so that of the downloaded samples counts. Each rollout without a sample may have been
     paid for, and counts with its share of the bound.
     """
-    paid = progress.get("cost")
-    counted = (progress.get("prompt_tokens") or 0) + (progress.get("completion_tokens") or 0)
-    if progress.get("ended") not in ENDED_STATUSES or paid is None or bound is None or not counted:
+    cost = progress.get("cost")
+    tokens = (progress.get("prompt_tokens") or 0) + (progress.get("completion_tokens") or 0)
+    if progress.get("ended") not in ENDED_STATUSES or cost is None or bound is None or not tokens:
         return None
     planned = max(1, int(progress.get("planned") or 1))
     missing = max(0, planned - int(progress.get("completed") or 0)) / planned
-    return round(float(paid) + bound * missing, 4)
+    return round(float(cost) + bound * missing, 4)
 
 
 class _Job:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prime_lab_mcp.lab.base.report import Finding, Picture
 from prime_lab_mcp.lab.base.text import clip, count, escape, quote
-from prime_lab_mcp.lab.distribution.rules import next_calls
+from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
 from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
@@ -28,23 +28,23 @@ _FOREIGN_TEXT_NOTE = (
 def page_of(
     spec: EvalSpec,
     job: Job,
-    judged: EvaluationVerdict | None,
+    eval_verdict: EvaluationVerdict | None,
     survey: EvaluationSurvey | None,
     picture: Picture | None,
     *,
     rehearsal: bool,
     html: Path,
 ) -> ReportPage:
-    """Return the page of an evaluation in its present state; `judged` is None while the evaluation has not finished."""
+    """Return the page of an evaluation in its present state. `eval_verdict` is None until the evaluation ends."""
     sections: list[PageSection] = []
     status: str
-    if judged is None:
+    if eval_verdict is None:
         status, summary = job.state, _unfinished(job)
     else:
-        status, summary = judged.status, verdict.verdict_summary(spec, judged)
-        sections += _verdict_sections(spec, job, judged)
-        if judged.distribution is not None:
-            sections += _number_sections(judged.distribution, picture)
+        status, summary = eval_verdict.status, verdict.verdict_summary(spec, eval_verdict)
+        sections += _verdict_sections(spec, job, eval_verdict)
+        if eval_verdict.distribution is not None:
+            sections += _number_sections(eval_verdict.distribution, picture)
     if survey is not None:
         sections += _survey_sections(survey)
     sections += [_about(spec, job), PageSection("This page", (f"As a file for a browser: {html}",))]
@@ -59,19 +59,19 @@ def page_of(
 
 
 def _unfinished(job: Job) -> str:
-    done, planned = job.progress.get("completed", 0), job.progress.get("planned", 0)
+    completed, planned = job.progress.get("completed", 0), job.progress.get("planned", 0)
     reason = f": {quote(str(job.progress['reason']))}" if job.progress.get("reason") else ""
-    return f"Not judged; {done} of {count(int(planned), 'rollout')} finished{reason}."
+    return f"Not judged; {completed} of {count(int(planned), 'rollout')} finished{reason}."
 
 
-def _verdict_sections(spec: EvalSpec, job: Job, judged: EvaluationVerdict) -> Iterator[PageSection]:
-    if judged.findings:
+def _verdict_sections(spec: EvalSpec, job: Job, eval_verdict: EvaluationVerdict) -> Iterator[PageSection]:
+    if eval_verdict.findings:
         yield PageSection(
-            "Findings", (PageTable(("", "code", "what", "fix"), tuple(_finding(f) for f in judged.findings)),)
+            "Findings", (PageTable(("", "code", "what", "fix"), tuple(_finding(f) for f in eval_verdict.findings)),)
         )
     calls = (
-        next_calls(judged.distribution, spec.environment, job.id, run_eval_arguments(spec))
-        if judged.distribution is not None
+        next_calls(eval_verdict.distribution, spec.environment, job.id, run_eval_arguments(spec))
+        if eval_verdict.distribution is not None
         else ()
     )
     if calls:
@@ -178,7 +178,7 @@ def _about(spec: EvalSpec, job: Job) -> PageSection:
         "cost": f"${float(progress['cost']):.4f}" if "cost" in progress else "",
         "results, sha256": str(progress.get("results_sha256") or "")[:16],
     }
-    blocks: tuple[Block, ...] = (PageTable(("", ""), tuple((name, said) for name, said in rows.items() if said)),)
+    blocks: tuple[Block, ...] = (PageTable(("", ""), tuple((name, text) for name, text in rows.items() if text)),)
     return PageSection("What was evaluated", blocks)
 
 

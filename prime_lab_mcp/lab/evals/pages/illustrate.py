@@ -36,7 +36,7 @@ from prime_lab_mcp.lab.state.outcome import Outcome
 _NAME = 48
 
 
-def figure(title: str, judged: Distribution, survey: EvaluationSurvey, *, rehearsal: bool) -> dict[str, Any]:
+def figure(title: str, distribution: Distribution, survey: EvaluationSurvey, *, rehearsal: bool) -> dict[str, Any]:
     """Return bars, marks and texts of the picture.
 
     Heights are rollouts, positions are shares of the attainable reward, and tasks are ordered from worst to best.
@@ -51,13 +51,13 @@ def figure(title: str, judged: Distribution, survey: EvaluationSurvey, *, rehear
             "above": survey.above,
             "failed": survey.failed,
         },
-        "mean": judged.mean,
-        "interval": [judged.mean_low, judged.mean_high],
+        "mean": distribution.mean,
+        "interval": [distribution.mean_low, distribution.mean_high],
         "limits": [MEAN_LOW, MEAN_HIGH],
-        "checks": [{"text": _check(c), "passed": c.passed} for c in judged.checks],
+        "checks": [{"text": _check(c), "passed": c.passed} for c in distribution.checks],
         "tasks": [{"left": left, "width": width, "mean": mean} for left, width, mean in _tasks(survey)],
-        "pools": list(_pools(judged.difficulty)),
-        "signal": _signal(judged),
+        "pools": list(_pools(distribution.difficulty)),
+        "signal": _signal(distribution),
     }
 
 
@@ -87,8 +87,8 @@ def _pools(difficulty: Mapping[str, int]) -> Iterator[dict[str, Any]]:
         left += tasks
 
 
-def _signal(judged: Distribution) -> str:
-    usable = judged.usable_groups
+def _signal(distribution: Distribution) -> str:
+    usable = distribution.usable_groups
     if usable.share is None:
         return "too few rollouts per task to tell the share of usable groups"
     between = f" ({usable.low:.0%} to {usable.high:.0%})" if usable.low is not None and usable.high is not None else ""
@@ -152,7 +152,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPage:
-    """The page of an evaluation in both forms, with its picture or the finding on why there is none."""
+    """The page of an evaluation as HTML and as Markdown, with its picture, or the finding that says why it has none."""
 
     html: str
     markdown: str
@@ -161,36 +161,36 @@ class WrittenPage:
     findings: tuple[Finding, ...] = ()
 
 
-async def illustrate_outcome(lab: Lab, job: Job, judged: EvaluationVerdict, outcome: Outcome) -> Outcome:
+async def illustrate_outcome(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outcome) -> Outcome:
     """Add the picture and the links to a report on a judged evaluation, and write its page anew.
 
     If there can be no picture, the report gets one finding and is otherwise the same.
     """
-    written = await write_page(lab, job, judged)
+    page = await write_page(lab, job, eval_verdict)
     return dataclasses.replace(
         outcome,
-        findings=(*outcome.findings, *written.findings),
+        findings=(*outcome.findings, *page.findings),
         links=(*outcome.links, *page_links(job.id)),
-        pictures=(*outcome.pictures, *written.pictures),
+        pictures=(*outcome.pictures, *page.pictures),
     )
 
 
 async def page_of_evaluation(lab: Lab, id: str) -> WrittenPage:
     """Return the page of one evaluation of this workspace in its present state. Raises EvalError (`eval-not-found`)."""
     job = EvaluationJobs(lab).get(id)
-    judged = await anyio.to_thread.run_sync(verdict.judge_job, lab, job) if job.state == "finished" else None
-    return await write_page(lab, job, judged)
+    eval_verdict = await anyio.to_thread.run_sync(verdict.judge_job, lab, job) if job.state == "finished" else None
+    return await write_page(lab, job, eval_verdict)
 
 
-async def write_page(lab: Lab, job: Job, judged: EvaluationVerdict | None) -> WrittenPage:
-    """Write the page into the job's folder and return it; `judged` is None if the evaluation has not finished."""
+async def write_page(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None) -> WrittenPage:
+    """Write the page into the job's folder and return it; `eval_verdict` is None if the evaluation has not finished."""
     spec = EvaluationJobs(lab).spec(job)
     path = EvaluationJobs(lab).files(job.id).root / PAGE
     rehearsal = lab.settings.rehearsal or job.platform == "rehearsal"
-    survey = await anyio.to_thread.run_sync(_survey, lab, job, judged)
-    drawn = await _picture(lab, job, judged, survey, rehearsal=rehearsal)
-    picture = drawn if isinstance(drawn, Picture) else None
-    page = page_of(spec, job, judged, survey, picture, rehearsal=rehearsal, html=path)
+    survey = await anyio.to_thread.run_sync(_survey, lab, job, eval_verdict)
+    drawing = await _picture(lab, job, eval_verdict, survey, rehearsal=rehearsal)
+    picture = drawing if isinstance(drawing, Picture) else None
+    page = page_of(spec, job, eval_verdict, survey, picture, rehearsal=rehearsal, html=path)
     html = redact(page_html(page))
     with suppress(OSError):  # a full disk or a removed folder does not affect the report
         await anyio.to_thread.run_sync(replace_file, path, html)
@@ -199,28 +199,28 @@ async def write_page(lab: Lab, job: Job, judged: EvaluationVerdict | None) -> Wr
         redact(page_markdown(page)),
         path,
         pictures=() if picture is None else (picture,),
-        findings=(drawn,) if isinstance(drawn, Finding) else (),
+        findings=(drawing,) if isinstance(drawing, Finding) else (),
     )
 
 
-def _survey(lab: Lab, job: Job, judged: EvaluationVerdict | None) -> EvaluationSurvey | None:
+def _survey(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None) -> EvaluationSurvey | None:
     """Return the survey of the results, or None if there are no judged results."""
     results, sha256 = EvaluationJobs(lab).files(job.id).results(), job.progress.get("results_sha256")
-    if judged is None or judged.distribution is None or results is None:
+    if eval_verdict is None or eval_verdict.distribution is None or results is None:
         return None
     folder, spec = EvaluationJobs(lab).files(job.id).root, EvaluationJobs(lab).spec(job)
-    return cached_survey(results, str(sha256), judged.distribution.attainable, folder, spec)
+    return cached_survey(results, str(sha256), eval_verdict.distribution.attainable, folder, spec)
 
 
 async def _picture(
-    lab: Lab, job: Job, judged: EvaluationVerdict | None, survey: EvaluationSurvey | None, *, rehearsal: bool
+    lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None, survey: EvaluationSurvey | None, *, rehearsal: bool
 ) -> Picture | Finding | None:
     """Return the picture or a finding on why there is none; None if no rollout was scored."""
-    d = judged.distribution if judged is not None else None
-    if judged is None or d is None or survey is None or d.mean is None:
+    d = eval_verdict.distribution if eval_verdict is not None else None
+    if eval_verdict is None or d is None or survey is None or d.mean is None:
         return None
     spec = EvaluationJobs(lab).spec(job)
-    title = figure_title(spec.environment, spec.model, d.tasks, d.rollouts, judged.status)
+    title = figure_title(spec.environment, spec.model, d.tasks, d.rollouts, eval_verdict.status)
     drawing = figure(title, d, survey, rehearsal=rehearsal)
     caption = f"Rewards and difficulty of evaluation {job.id}"
     return await draw_figure(

@@ -29,12 +29,17 @@ from prime_lab_mcp.lab.rollouts.conversation import (
     gold_mention,
     is_distinctive,
     searched_gold,
+    task_name,
 )
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 _EPSILON = 1e-9
-WINNER, CUT, HELD = "shortest winner", "rewarded though cut off", "no reward, though it holds the right answer"
+WINNER, CUT, GOLD_UNREWARDED = (
+    "shortest winner",
+    "rewarded though cut off",
+    "no reward, though it holds the right answer",
+)
 _ZERO = "first of its class: {}"
 
 
@@ -71,12 +76,12 @@ class ExampleCollector:
                 self._rollouts[WINNER] = rollout
             if rollout.truncated:
                 self._rollouts.setdefault(CUT, rollout)
-        elif rollout.reward <= _EPSILON and HELD not in self._rollouts and _holds_gold(rollout):
-            self._rollouts[HELD] = rollout
+        elif rollout.reward <= _EPSILON and GOLD_UNREWARDED not in self._rollouts and _holds_gold(rollout):
+            self._rollouts[GOLD_UNREWARDED] = rollout
 
     def examples(self) -> tuple[ExampleRollout, ...]:
         """Return the examples, those that most suggest a fault of the reward first."""
-        order = (HELD, CUT, WINNER)
+        order = (GOLD_UNREWARDED, CUT, WINNER)
         kinds = [k for k in order if k in self._rollouts] + sorted(k for k in self._rollouts if k not in order)
         return tuple(_example(kind, self._rollouts[kind]) for kind in kinds)
 
@@ -92,7 +97,7 @@ def _example(why: str, rollout: Rollout) -> ExampleRollout:
     reference = gold(rollout)
     return ExampleRollout(
         why=why,
-        task=quote(rollout.task[:16]),
+        task=quote(task_name(rollout)["task"]),
         reward=rollout.reward,
         prompt=quote(prompts[0], 200) if prompts else "",
         completion=quote(rollout.completion_text, 300),
@@ -107,7 +112,7 @@ STEPS = 20
 their own."""
 MOST_BARS = 120
 """With more tasks than this, one bar stands for several tasks."""
-_VERSION = 2
+_VERSION = 3
 """Part of the file name of a survey: increase it when the same results give another survey."""
 
 

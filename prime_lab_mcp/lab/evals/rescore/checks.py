@@ -19,15 +19,13 @@ from prime_lab_mcp.lab.base.errors import EvalError, LabError
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.evals.rescore.stored import RecordFormat, StoredRecord, missing_reward_error
-from prime_lab_mcp.lab.rewards.observations import same_reward
 from prime_lab_mcp.lab.rewards.scripts import replay_script
+from prime_lab_mcp.lab.rewards.thresholds import same_reward
 from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, offered_tools
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
-from prime_lab_mcp.lab.worker import whole_rollouts
 from prime_lab_mcp.lab.worker.faults import JUDGE_FAILED, ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.scoring import Scored
-from prime_lab_mcp.lab.worker.whole_rollouts import LocatedTasks
+from prime_lab_mcp.lab.worker.scoring import TURNS, LocatedTasks, RequestedRollout, RolloutResult, Scored
 
 _EXAMPLES = 3
 """Rollouts shown for each direction: those that changed most."""
@@ -252,24 +250,24 @@ def _number(value: float | None) -> str:
 def changed_task_shares(before: Sequence[str], present_prompts: Sequence[str]) -> tuple[float, float]:
     """Return the share of former tasks that are gone or changed, and the share of present tasks that are new."""
     former, present = Counter(before), Counter(present_prompts)
-    gone, new = (former - present).total(), (present - former).total()
-    return gone / max(1, len(before)), new / max(1, len(present_prompts))
+    removed, new = (former - present).total(), (present - former).total()
+    return removed / max(1, len(before)), new / max(1, len(present_prompts))
 
 
 def changed_task_findings(
-    excluded: int, rollouts: int, gone: float, new: float, before: int | None, now: int | None
+    excluded: int, rollouts: int, removed: float, new: float, before: int | None, now: int | None
 ) -> list[Finding]:
     """Return findings on stored rollouts whose tasks changed."""
     share = excluded / max(1, rollouts)
     counts = ""
     if before is not None and now is not None and before != now:
         counts = f"; there were {before:,} tasks and are {now:,} now"
-    worst = max(share, gone, new)
+    worst = max(share, removed, new)
     if worst <= 0:
         return []
     message = (
         f"{excluded} of {count(rollouts, 'stored rollout')} belong to tasks that ask otherwise now or are gone, and "
-        f"are left out; of all tasks {gone:.0%} changed or went, {new:.0%} came{counts}"
+        f"are left out; of all tasks {removed:.0%} changed or went, {new:.0%} came{counts}"
     )
     if worst > SHARE:
         fix = f"Stored rollouts stand for the present tasks only where at most {SHARE:.0%} differ. {REPEATED_ROLLOUTS}"
@@ -299,16 +297,16 @@ async def require_same_answers(
     Scoring covers only the reward. The output of tools, turns and set-up is part of the rollout, so an edit of them
     makes another rollout. Raises RescoreError.
     """
-    chosen = [
+    sampled = [
         (row, stored, replies)
         for row, stored in rollouts
         if (replies := form.reply_messages(stored.record)) and _is_short(replies)
     ][:REPLAYED_ROLLOUTS]
-    if not chosen:
+    if not sampled:
         raise _untried("no stored conversation is short and unbranched")
     plays = [
-        whole_rollouts.Play(row, replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)]).data)
-        for row, stored, replies in chosen
+        RequestedRollout(row, replay_script("stored", [_as_dict(m) for m in _messages(stored, replies)]).data)
+        for row, stored, replies in sampled
     ]
     try:
         replay = await worker.rollout(plays, seconds=_REPLAY_SECONDS)
@@ -317,7 +315,7 @@ async def require_same_answers(
     if replay.unavailable:
         raise _untried(replay.unavailable)
     compared = 0
-    for (_, stored, replies), replayed in zip(chosen, replay.rolled, strict=False):
+    for (_, stored, replies), replayed in zip(sampled, replay.results, strict=False):
         if replayed.end in ("not-run", "slow", "cut", "endless"):
             continue
         compared += 1
@@ -327,7 +325,7 @@ async def require_same_answers(
 
 
 def _require_same_conversation(
-    stored: StoredRecord, replies: Sequence[Mapping[str, Any]], replayed: whole_rollouts.Rolled
+    stored: StoredRecord, replies: Sequence[Mapping[str, Any]], replayed: RolloutResult
 ) -> None:
     former_tools = {n: dict(s) for n, s in offered_tools(stored.rollout).items()}
     present_tools = {t.name: dict(t.parameters) for t in replayed.tools}
@@ -352,7 +350,7 @@ def _parameter_names(schema: Mapping[str, Any]) -> Any:
 
 
 def _is_short(messages: Sequence[Any]) -> bool:
-    return bool(sum(m.get("role") == "assistant" for m in messages) <= whole_rollouts.TURNS)
+    return bool(sum(m.get("role") == "assistant" for m in messages) <= TURNS)
 
 
 def _messages(stored: StoredRecord, replies: Sequence[Mapping[str, Any]]) -> list[Message]:

@@ -49,9 +49,8 @@ from prime_lab_mcp.lab.rollouts.reading import parse_record
 from prime_lab_mcp.lab.state import snapshot as snapshots
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.snapshot import Snapshot
-from prime_lab_mcp.lab.worker import whole_rollouts
 from prime_lab_mcp.lab.worker.host import Worker
-from prime_lab_mcp.lab.worker.scoring import Scored
+from prime_lab_mcp.lab.worker.scoring import MOST_LOCATED, LocatedTasks, Scored, StoredRollout, TaskPlace, WantedTasks
 
 Unit = tuple[StoredRecord, ...]
 """Rollouts that are scored together: a single one, or a whole group."""
@@ -93,8 +92,8 @@ class Scoring:
 
     worker: Worker
     form: RecordFormat
-    places: Mapping[str, whole_rollouts.TaskPlace]
-    located: whole_rollouts.LocatedTasks
+    places: Mapping[str, TaskPlace]
+    located: LocatedTasks
     turns: bool
     fresh_runtime: bool
 
@@ -106,14 +105,12 @@ class Scoring:
             for scored, unit in zip(results, units, strict=True)
         ]
 
-    def _case(self, number: int, unit: Unit) -> whole_rollouts.StoredRollout:
+    def _case(self, number: int, unit: Unit) -> StoredRollout:
         row = self.places[unit[0].task].row
         assert row is not None
         payloads = [self.form.payload(stored.record) for stored in unit]
         record = {"group": payloads} if self.located.grouped else payloads[0]
-        return whole_rollouts.StoredRollout(
-            f"{number}-{unit[0].rollout.id}", row, record, self.turns, self.fresh_runtime
-        )
+        return StoredRollout(f"{number}-{unit[0].rollout.id}", row, record, self.turns, self.fresh_runtime)
 
     def units(self, path: Path, api: str) -> Iterator[Unit]:
         """Yield the units that can be scored, in file order. Groups are complete and follow the order of their first
@@ -155,11 +152,11 @@ async def open_scoring(
 ) -> Scoring:
     """Locate all stored tasks in a worker's taskset."""
     keys = list(survey.tasks)
-    limit = min(whole_rollouts.LIMIT, spec.num_examples * 10) if spec.infinite else whole_rollouts.LIMIT
-    parts: list[whole_rollouts.LocatedTasks] = []
+    limit = min(MOST_LOCATED, spec.num_examples * 10) if spec.infinite else MOST_LOCATED
+    parts: list[LocatedTasks] = []
     for start in range(0, len(keys), _TASKS_AT_ONCE):
         batch = [survey.tasks[k] for k in keys[start : start + _TASKS_AT_ONCE]]
-        parts.append(await worker.locate(whole_rollouts.WantedTasks(batch, whole=turns, limit=limit, all=start == 0)))
+        parts.append(await worker.locate(WantedTasks(batch, whole=turns, limit=limit, all=start == 0)))
     places = dict(zip(keys, (p for part in parts for p in part.places), strict=True))
     fresh = not turns and spec.harness == IN_PROCESS_HARNESS and spec.runtime == "subprocess"
     return Scoring(worker, form, places, parts[0], turns, fresh)
@@ -167,14 +164,14 @@ async def open_scoring(
 
 def rollouts_to_replay(units: Sequence[Unit], scoring: Scoring) -> list[tuple[int, StoredRecord]]:
     """Return stored rollouts with their rows: one of each task, the longest conversations first."""
-    chosen: dict[str, tuple[int, StoredRecord]] = {}
+    first_of_task: dict[str, tuple[int, StoredRecord]] = {}
     for stored in sorted(
         (s for u in units for s in u), key=lambda s: -len(scoring.form.reply_messages(s.record) or ())
     ):
         row = scoring.places[stored.task].row
         if row is not None:
-            chosen.setdefault(stored.task, (row, stored))
-    return list(chosen.values())[: 4 * REPLAYED_ROLLOUTS]
+            first_of_task.setdefault(stored.task, (row, stored))
+    return list(first_of_task.values())[: 4 * REPLAYED_ROLLOUTS]
 
 
 async def write_rescored(
@@ -206,7 +203,7 @@ async def write_rescored(
 async def _write(
     target: Path, source: RescoreSource, api: str, scoring: Scoring, survey: ResultsSurvey, progress: Progress
 ) -> RewardChanges:
-    changes, form, done = RewardChanges(source.job.id), scoring.form, 0
+    changes, form, finished = RewardChanges(source.job.id), scoring.form, 0
     with target.open("wb") as out:
         async for units, scored in scoring.batches(source.path, api):
             flat = [s for group in scored for s in group]
@@ -216,8 +213,10 @@ async def _write(
                 record = form.with_scores(stored.record, result, scoring.places[stored.task].task)
                 out.write(orjson.dumps(record, option=orjson.OPT_NON_STR_KEYS) + b"\n")
                 changes.add(stored.rollout, next(iter(parse_record(record, api))))  # type: ignore[arg-type]
-            done += len(flat)
-            await progress(float(done), float(survey.scorable), f"{done} of {count(survey.scorable, 'rollout')} scored")
+            finished += len(flat)
+            await progress(
+                float(finished), float(survey.scorable), f"{finished} of {count(survey.scorable, 'rollout')} scored"
+            )
         for stored in read_stored_rollouts(source.path, form, api):
             if scoring.places[stored.task].row is None:
                 changes.excluded += 1
@@ -366,14 +365,14 @@ async def _checked_scoring(
     rollouts_by_task = {k: n for k, n in survey.rollouts.items() if scoring.places[k].row is not None}
     checks.require_some_tasks(scoring.located, rollouts_by_task)
     await say("scoring a sample with the source that the evaluation ran")
-    gone = new = 0.0
+    removed = new = 0.0
     if source.spec.source == env.snapshot.source:
         findings = await _reproduction_findings(scoring, source, survey)
     else:
         former = snapshots.stored_snapshot(lab.settings.snapshots, source.job.content, source.job.environment)
         findings, former_prompts = await _former_source_findings(lab, former, source, form, survey)
         if former_prompts:
-            gone, new = checks.changed_task_shares(former_prompts, scoring.located.asked)
+            removed, new = checks.changed_task_shares(former_prompts, scoring.located.asked)
     units = scoring.sample(source.path, source.spec.api, survey.scorable)
     first = await scoring.score(units)
     checks.require_stored_inputs(s for group in first for s in group)
@@ -384,7 +383,7 @@ async def _checked_scoring(
         await say("playing stored conversations through the present environment")
         await checks.require_same_answers(env.worker, form, rollouts_to_replay(units, scoring))
     excluded = survey.total - sum(rollouts_by_task.values())
-    findings += checks.changed_task_findings(excluded, survey.total, gone, new, source.spec.tasks, env.loaded.tasks)
+    findings += checks.changed_task_findings(excluded, survey.total, removed, new, source.spec.tasks, env.loaded.tasks)
     return scoring, findings
 
 

@@ -59,7 +59,7 @@ class RecordFormat(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One stored rollout with the key of its task. `scorable`: its conversation is complete."""
+    """One stored rollout with the key of its task. `scorable` is True if its conversation is complete."""
 
     record: Record
     task: str

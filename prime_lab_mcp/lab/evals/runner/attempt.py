@@ -22,7 +22,7 @@ from anyio.abc import ByteReceiveStream
 from prime_lab_mcp.lab.base import handover, process
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.evals.runner import command
-from prime_lab_mcp.lab.evals.runner.answered import AnsweredReplies
+from prime_lab_mcp.lab.evals.runner.answered_replies import AnsweredReplies
 from prime_lab_mcp.lab.evals.runner.endings import (
     AttemptEnding,
     ending_of_exit,
@@ -142,8 +142,8 @@ class JobAttempt:
         self.answered = AnsweredReplies(files.answered, files.replies)
         self.relay: Any = None
         self.stopping: AttemptEnding | None = None
-        self.half_written = 0
-        self._written: dict[str, Any] = {}
+        self.broken_lines = 0
+        self._last_progress: dict[str, Any] = {}
         self._spent = {"prompt_tokens": 0, "completion_tokens": 0, "requests": 0, "unreported_tokens": 0}
         self._cost_before = 0.0
 
@@ -184,9 +184,9 @@ class JobAttempt:
         """Wait until no process of an earlier attempt writes any more; return whether that happened in time."""
         with anyio.move_on_after(_PREVIOUS_ATTEMPT_SECONDS):
             while True:
-                held = take_lock(self.files.lock)
-                if held is not None:
-                    os.close(held)
+                descriptor = take_lock(self.files.lock)
+                if descriptor is not None:
+                    os.close(descriptor)
                     return True
                 self._renew_lease()
                 await anyio.sleep(_BEAT / 2)
@@ -237,7 +237,7 @@ class JobAttempt:
         while not self.stopping:
             with anyio.move_on_after(_BEAT / 2):
                 return await child.process.wait()
-            kind = self.relay.usage.streak.given_up(anyio.current_time())
+            kind = self.relay.usage.given_up(anyio.current_time())
             if kind is not None:
                 self.stopping = endpoint_lost_ending(kind, self.spec.endpoint.host, self.relay.usage)
         return 0
@@ -275,9 +275,9 @@ class JobAttempt:
                 self.counter.follow(self.files.results())
             progress = self.progress()
             now = time.time()
-            if now - renewed > _WRITE or (progress != self._written and now - renewed > _BEAT):
+            if now - renewed > _WRITE or (progress != self._last_progress and now - renewed > _BEAT):
                 self._renew_lease(progress=progress)
-                renewed, self._written = now, progress
+                renewed, self._last_progress = now, progress
             await anyio.sleep(_BEAT)
 
     def _renew_lease(self, **changes: Any) -> None:
@@ -290,8 +290,8 @@ class JobAttempt:
         progress = self.counter.as_json()
         if self.spec.api == "v0":
             progress["planned"] = self.planned() or progress["planned"]
-        if self.half_written:
-            progress["half_written"] = self.half_written
+        if self.broken_lines:
+            progress["half_written"] = self.broken_lines
         if self.relay is not None:
             progress |= self.relay.usage.as_json()
             for name, before in self._spent.items():
@@ -302,7 +302,7 @@ class JobAttempt:
 
     @staticmethod
     def _rest(limit: N | None, spent: N) -> N | None:
-        """What earlier attempts of the job left of a limit."""
+        """The part of a limit that earlier attempts of the job did not use."""
         return None if limit is None else max(limit - spent, type(limit)(0))
 
     def finish(self, ending: AttemptEnding) -> None:
@@ -319,7 +319,7 @@ class JobAttempt:
         self.ledger.update_job(self.id, state=ending.state, progress=progress, lease=time.time())
 
     def _forged(self, results: Path) -> tuple[Finding, ...]:
-        """Blockers where the results are not those of the program that ran, or claim more than the endpoint replied."""
+        """Return blockers if another program wrote the results, or if they claim more than the endpoint replied."""
         if self.counter.layout not in (None, self.spec.api):
             return (
                 Finding(
@@ -339,7 +339,7 @@ class JobAttempt:
             self._spent[name] = int(progress.get(name) or 0)
         self._cost_before = float(progress.get("cost") or 0.0)
         results = self.files.results()
-        self.half_written = half_written_lines(results) if results is not None else 0
+        self.broken_lines = half_written_lines(results) if results is not None else 0
 
 
 def file_sha256(path: Path) -> str:

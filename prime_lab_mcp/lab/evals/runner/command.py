@@ -98,7 +98,7 @@ class JobFiles:
 
     @property
     def refused(self) -> Path:
-        """What the kernel refused to the environment's code, one refusal on a line, as `vf-eval` noted."""
+        """The file in which `vf-eval` notes what the kernel refused to the environment's code, one access a line."""
         return self.work / "refused.txt"
 
     @property
@@ -143,13 +143,13 @@ class JobFiles:
             return self.output / _OLDER_SAMPLES
         if handover.is_file_below(self.output, _V1_RESULTS):
             return self.output / _V1_RESULTS
-        found: list[tuple[float, Path]] = []
+        candidates: list[tuple[float, Path]] = []
         for environment in handover.list_below(self.output, "evals"):
             for run in handover.list_below(self.output, f"evals/{environment}"):
                 path = f"evals/{environment}/{run}/results.jsonl"
                 if handover.is_file_below(self.output, path):
-                    found.append(((self.output / path).lstat().st_mtime, self.output / path))
-        return max(found)[1] if found else None
+                    candidates.append(((self.output / path).lstat().st_mtime, self.output / path))
+        return max(candidates)[1] if candidates else None
 
 
 def eval_command(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
@@ -191,8 +191,8 @@ def _v0_command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> 
     results = files.results()
     if resumes and results is not None:
         # `-R` requires both files, but the wrapper vf_eval_v0.py does not read this one.
-        beside = results.with_name("metadata.json").relative_to(files.output)
-        handover.replace_below(files.output, beside.as_posix(), b"{}")
+        metadata = results.with_name("metadata.json").relative_to(files.output)
+        handover.replace_below(files.output, metadata.as_posix(), b"{}")
         flags += ["-R", str(results.parent)]
     return [str(spec.python), *program, *flags]
 
@@ -201,11 +201,11 @@ def _config(spec: EvalSpec, files: JobFiles) -> dict[str, Any]:
     select: dict[str, Any] = {"shuffle": True, "seed": spec.seed, "limit": spec.num_examples}
     if spec.infinite:
         select["include"] = {"idx": [f"0:{spec.num_examples * _INFINITE_SPREAD}"]}
-    seats = spec.seats or {"agent": (spec.harness, spec.runtime)}
+    agents = spec.agents or {"agent": (spec.harness, spec.runtime)}
     return {
         "env": {
             "taskset": {"id": spec.module, **spec.env_args},
-            **{name: _agent_config(spec, name, *seat) for name, seat in seats.items() if seat},
+            **{name: _agent_config(spec, name, *assignment) for name, assignment in agents.items() if assignment},
         },
         "model": spec.model,
         "client": {"api_key_var": KEY_VARIABLE},

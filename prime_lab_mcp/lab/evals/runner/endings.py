@@ -1,4 +1,4 @@
-"""How an attempt at an evaluation ended and why, and findings for jobs that run, broke off or finished.
+"""Explains how an attempt at an evaluation ended, and gives the findings about running, broken and finished jobs.
 
 Every ending here is a failure of machinery, never a low score.
 
@@ -37,12 +37,12 @@ _LEAST_DISK = 1024 * 1024
 _KINDS = 3
 _NOTES = 16 * 1024
 _REFUSED = re.compile(r"PermissionError|\[Errno 1\] Operation not permitted|\[Errno 13\] Permission denied")
-"""What an exception says when the kernel refuses a file, a connection or a signal (EPERM, EACCES)."""
+"""The text of an exception when the kernel refuses a file, a connection or a signal (EPERM, EACCES)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnding:
-    """How an attempt ended. `cause` is a finding code; `reason` is the explanation in words."""
+    """The ending of an attempt. `cause` is a finding code; `reason` is the explanation in words."""
 
     state: State
     reason: str | None = None
@@ -83,9 +83,11 @@ def free_bytes(folder: Path) -> int:
 
 
 def endpoint_lost_ending(kind: str, host: str, usage: RelayUsage) -> AttemptEnding:
-    """Return the ending after the endpoint was given up. `kind` comes from FailureStreak.given_up."""
+    """Return the ending after the endpoint was given up. `kind` comes from RelayUsage.given_up."""
     failed = usage.streak.kinds.total()
-    if kind in UNREACHABLE_KINDS:
+    if kind == "timeout":
+        reason = f"the endpoint {host} answered nothing for {usage.silent:.0f} seconds, not even which models it has"
+    elif kind in UNREACHABLE_KINDS:
         errors = error_counts_summary(usage.streak.kinds)
         reason = f"the endpoint {host} did not answer {failed} requests in a row ({errors})"
     else:
@@ -136,11 +138,11 @@ def rollout_errors(results: Path) -> list[dict[str, object]]:
     return [{"error": quote(text, 160), "rollouts": n} for text, n in counts.most_common(_KINDS)]
 
 
-def refusals(noted: Path) -> list[str]:
+def refusals(notes: Path) -> list[str]:
     """Return what the kernel refused to the environment's code, as its process noted: foreign text, cut and quoted."""
     try:
         # The environment's code can put anything there, such as a link to a file that it cannot read itself.
-        descriptor = os.open(noted, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(notes, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as source:
             regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
             lines = source.read(_NOTES).decode("utf-8", "replace").splitlines() if regular else []
@@ -227,6 +229,7 @@ def failure_findings(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
         *refusal_findings(spec, job),
         *_rollout_findings(spec, job),
         *_rate_limit_findings(spec, job),
+        *_silence_findings(spec, job),
         *_half_written_findings(job),
     )
 
@@ -248,10 +251,10 @@ def _request_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
         if code == reported_code:
             continue
         share = kinds.total() / total
-        sent = int(job.progress.get("requests") or 0)
+        requests = int(job.progress.get("requests") or 0)
         cause = _message(code, spec) if code in _MESSAGES else "the relay refused requests beyond this evaluation's cap"
         message = (
-            f"{cause}: {kinds.total()} of {count(sent, 'request')} failed so ({error_counts_summary(kinds)}), "
+            f"{cause}: {kinds.total()} of {count(requests, 'request')} failed so ({error_counts_summary(kinds)}), "
             f"{share:.0%} of all that failed"
         )
         yield Finding(code, _severity(job), message, _fix(code, spec))
@@ -259,17 +262,17 @@ def _request_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
 
 def refusal_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
     """Findings on rollouts that may be wrong because the kernel refused something to the environment's code."""
-    noted = [str(text) for text in job.progress.get("refused") or ()]
+    notes = [str(text) for text in job.progress.get("refused") or ()]
     failed = [row for row in job.progress.get("rollout_errors") or () if _REFUSED.search(str(row.get("error")))]
-    if spec.hosted is not None or not (noted or failed):
+    if spec.hosted is not None or not (notes or failed):
         return
-    what = ", ".join(noted) or str(failed[0]["error"])
+    refusals_text = ", ".join(notes) or str(failed[0]["error"])
     broken = sum(int(str(row["rollouts"])) for row in failed)
     effect = f"{count(broken, 'rollout')} failed for that" if broken else "its rewards may be wrong for that"
     yield Finding(
         "confined",
         "warning",
-        f"the environment's code was refused what it needs ({what}); {effect}, which proves nothing about it",
+        f"the environment's code was refused what it needs ({refusals_text}); {effect}, which proves nothing about it",
         _fix("confined", spec),
     )
 
@@ -283,11 +286,11 @@ def _rollout_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
     if not rows and job.progress.get("rollout_errors"):
         return  # refused, and reported as that
     most = f", most often with {rows[0]['error']}" if rows else ""
-    done = int(job.progress.get("completed") or failed)
+    completed = int(job.progress.get("completed") or failed)
     yield Finding(
         "eval-rollouts-raise",
         "warning",
-        f"{failed} of {count(done, 'rollout')} failed although the endpoint answered every request{most}",
+        f"{failed} of {count(completed, 'rollout')} failed although the endpoint answered every request{most}",
         _fix("eval-rollouts-raise", spec),
         rows=rows,
     )
@@ -303,6 +306,18 @@ def _rate_limit_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
             f"the endpoint {spec.endpoint.host} asked {count(times, 'time')} to come later; that was waited out "
             f"({seconds:.0f} seconds of all requests together)",
             _fix("eval-rate-limited", spec),
+        )
+
+
+def _silence_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
+    seconds = int(job.progress.get("silent_seconds") or 0)
+    if seconds and job.state in ("starting", "running"):
+        yield Finding(
+            "eval-timeouts",
+            "warning",
+            f"the endpoint {spec.endpoint.host} has answered nothing for {seconds} seconds, nor its list of models",
+            "See whether the model server hangs. Restart it: control_run with stop ends this evaluation, and the same "
+            "run_eval call resumes it.",
         )
 
 

@@ -50,13 +50,13 @@ def main(argv: list[str]) -> int:
 def take_lock(lock: Path) -> int | None:
     """Return a descriptor that holds the lock until the descriptor is closed, or None if another process holds the
     lock."""
-    held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        os.close(held)
+        os.close(descriptor)
         return None
-    return held
+    return descriptor
 
 
 def _guard(argv: list[str]) -> int:

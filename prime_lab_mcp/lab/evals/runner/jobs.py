@@ -10,7 +10,6 @@ import dataclasses
 import json
 import os
 import secrets
-import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -70,12 +69,12 @@ class EvaluationJobs:
         live = any(j.state in LIVE_STATES for j in self._same_intent(spec)[:1])
         return live or self._finished(spec) is not None
 
-    async def start(self, spec: EvalSpec, key: str | None, *, asked: bool = True) -> Job:
-        """Start an evaluation, attach to the live one with the same intent, or resume a broken one.
+    async def start(self, spec: EvalSpec, key: str | None, *, confirmed: bool = True) -> Job:
+        """Start an evaluation, attach to the live one with the same intent, or resume one with missing rollouts.
 
         A complete evaluation is returned as it is, so that the same tasks are not paid for twice. `key` is the
         endpoint's key, which goes to the supervisor in an inherited variable and is stored nowhere. `spec.max_cost` is
-        reserved before anything starts, and corrected by the real cost at the end; `asked` says whether a person
+        reserved before anything starts, and corrected by the real cost at the end; `confirmed` says whether a person
         was asked. Raises EvalError (`over-cap`, `intent-changed`).
         """
         self.reconcile()
@@ -85,7 +84,7 @@ class EvaluationJobs:
         live = next((job for job in self._same_intent(spec)[:1] if job.state in LIVE_STATES), None)
         if live is not None:
             return live
-        resumed = self._claim_resumable(spec, asked)
+        resumed = self._claim_resumable(spec, confirmed)
         if resumed is not None:
             return self._launch(resumed, self.spec(resumed), key)
         now = time.time()
@@ -109,22 +108,22 @@ class EvaluationJobs:
         with self._lab.ledger.transaction():
             job = self._lab.ledger.create_job(fresh)
             if job.id == fresh.id:
-                self._reserve(fresh, spec, asked)
+                self._reserve(fresh, spec, confirmed)
         return job if job.id != fresh.id else self._launch(job, spec, key)
 
-    def _reserve(self, job: Job, spec: EvalSpec, asked: bool) -> None:
+    def _reserve(self, job: Job, spec: EvalSpec, confirmed: bool) -> None:
         """Reserve what a job may cost. Raises EvalError if that exceeds the cap, or if a person must be asked first."""
         if spec.max_cost is None:
             return
         ledger, settings, platform = self._lab.ledger, self._lab.settings, self._lab.platform
-        if not asked and ledger.unasked(platform) + spec.max_cost > ASK_AFTER + 1e-9:
+        if not confirmed and ledger.unasked(platform) + spec.max_cost > ASK_AFTER + 1e-9:
             raise EvalError(
                 f"other evaluations started meanwhile, and those that nobody was asked about reach ${ASK_AFTER:.0f}",
                 fix="Call run_eval again; it asks the user.",
                 code="intent-changed",
             )
-        what = f"evaluation {job.id} of {spec.environment}"
-        if not ledger.reserve(job.id, spec.max_cost, what, platform, settings.max_spend, asked=asked):
+        purpose = f"evaluation {job.id} of {spec.environment}"
+        if not ledger.reserve(job.id, spec.max_cost, purpose, platform, settings.max_spend, asked=confirmed):
             raise EvalError(
                 f"this may cost up to ${spec.max_cost:.2f}; with ${ledger.spent(platform):.2f} committed it exceeds "
                 f"the cap of ${settings.max_spend or 0.0:.2f}",
@@ -150,12 +149,15 @@ class EvaluationJobs:
         )
         return same[0] if complete and self.files(same[0].id).results() is not None else None
 
-    def _claim_resumable(self, spec: EvalSpec, asked: bool) -> Job | None:
-        """Claim the newest broken job with this intent. Exactly one caller gets the job."""
+    def _claim_resumable(self, spec: EvalSpec, confirmed: bool) -> Job | None:
+        """Claim the newest broken job with this intent, or one that finished with failed rollouts, which are missing.
+
+        Exactly one caller gets the job. It is judged again when it ends.
+        """
         if not spec.resumes:
             return None
         ledger, same = self._lab.ledger, self._same_intent(spec)
-        if not same or same[0].state not in ("crashed", "stopped"):
+        if not same or same[0].state in LIVE_STATES:
             return None
         job, now = same[0], time.time()
         if spec.max_cost is not None:
@@ -164,13 +166,13 @@ class EvaluationJobs:
         deadline, lease = now + spec.deadline_s, now + _START_LEASE
         with ledger.transaction() as db:
             claimed = db.execute(
-                "UPDATE jobs SET state = 'starting', pid = NULL, lease = ?, deadline = ?, spec = ?"
-                " WHERE id = ? AND state IN ('crashed', 'stopped')",
-                (lease, deadline, json.dumps(spec.as_json()), job.id),
+                "UPDATE jobs SET state = 'starting', pid = NULL, lease = ?, deadline = ?, spec = ?, judged = 0"
+                " WHERE id = ? AND state = ? AND lease = ?",
+                (lease, deadline, json.dumps(spec.as_json()), job.id, job.state, job.lease),
             )
             if claimed.rowcount != 1:
                 return None
-            self._reserve(job, spec, asked)
+            self._reserve(job, spec, confirmed)
         return dataclasses.replace(job, state="starting", lease=lease, deadline=deadline, spec=spec.as_json())
 
     def _launch(self, job: Job, spec: EvalSpec, key: str | None) -> Job:
@@ -204,9 +206,9 @@ class EvaluationJobs:
         """Return one job of this workspace in its present state. Raises EvalError (`eval-not-found`)."""
         job = self._lab.ledger.job(id)
         if job is None or job.workspace != self._lab.key:
-            known = ", ".join(j.id for j in self.list()[:5]) or "none yet"
+            newest = ", ".join(j.id for j in self.list()[:5]) or "none yet"
             raise EvalError(
-                f"there is no evaluation of that id in this workspace (newest: {known})",
+                f"there is no evaluation of that id in this workspace (newest: {newest})",
                 fix="Call watch_run without an id to list them.",
                 code="eval-not-found",
             )
@@ -239,10 +241,10 @@ class EvaluationJobs:
         reported: object = None
         while True:
             job = self.get(id)
-            done, planned = job.progress.get("completed", 0), job.progress.get("planned")
-            if (done, job.state) != reported:
-                reported = (done, job.state)
-                await progress(float(done), float(planned) if planned else None, _progress_message(job))
+            completed, planned = job.progress.get("completed", 0), job.progress.get("planned")
+            if (completed, job.state) != reported:
+                reported = (completed, job.state)
+                await progress(float(completed), float(planned) if planned else None, _progress_message(job))
             if job.state not in LIVE_STATES or anyio.current_time() >= until:
                 return job
             await anyio.sleep(min(_POLL, max(0.0, until - anyio.current_time())))
@@ -268,7 +270,14 @@ class EvaluationJobs:
 
     def results_path(self, id: str) -> Path:
         """Return the results file of a job. Raises EvalError (`results-missing`) if no rollout finished."""
-        results = self.files(self.get(id).id).results()
+        job = self.get(id)
+        results = self.files(job.id).results()
+        if results is None and job.progress.get("completed") and not self.files(job.id).root.exists():
+            raise EvalError(
+                f"the rollouts of evaluation {id} were deleted to free space; its verdict is still known",
+                fix="Call run_eval again for new rollouts, which costs what they cost.",
+                code="results-missing",
+            )
         if results is None:
             raise EvalError(
                 f"evaluation {id} has no finished rollout",
@@ -323,28 +332,13 @@ class EvaluationJobs:
             return self.files(id).log.read_text(encoding="utf-8", errors="replace")[-8000:]
         return ""
 
-    def in_use(self) -> frozenset[str]:
-        """Return the contents of snapshots that a live job runs on, or that a broken job may resume on."""
-        return frozenset(j.content for j in self._lab.ledger.jobs() if j.state != "finished")
-
-    def clean(self, keep: int = 200) -> int:
-        """Remove the folders of all but the newest `keep` ended jobs of this state directory; return the number
-        removed."""
-        ended = [j for j in self._lab.ledger.jobs() if j.state not in LIVE_STATES]
-        removed = 0
-        for job in ended[keep:]:
-            if (self._root / job.id).is_dir():
-                shutil.rmtree(self._root / job.id, ignore_errors=True)
-                removed += 1
-        return removed
-
 
 async def _ignore_progress(done: float, total: float | None, message: str) -> None:
-    """Progress callback for waiting that nobody follows."""
+    """Progress callback of a call that reports no progress."""
 
 
 def _progress_message(job: Job) -> str:
-    done, planned = job.progress.get("completed", 0), job.progress.get("planned", 0)
+    completed, planned = job.progress.get("completed", 0), job.progress.get("planned", 0)
     errors = job.progress.get("errors") or 0
-    text = f"{done} of {planned} rollouts" if job.state != "starting" else "starting"
+    text = f"{completed} of {planned} rollouts" if job.state != "starting" else "starting"
     return text + (f", {errors} failed" if errors else "")

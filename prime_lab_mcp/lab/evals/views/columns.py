@@ -58,7 +58,7 @@ class Columns:
     flags: array[int] = field(default_factory=lambda: array("B"))
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    _stated: float = 0.0
+    _declared: float = 0.0
     _highest: float = 0.0
 
     def __len__(self) -> int:
@@ -78,14 +78,14 @@ class Columns:
         self.completion_tokens += rollout.completion_tokens
         if not failed:
             self._highest = max(self._highest, reward)
-            self._stated = max(self._stated, math.fsum(max(0.0, w or 0.0) for _, w in rollout.components.values()))
+            self._declared = max(self._declared, math.fsum(max(0.0, w or 0.0) for _, w in rollout.components.values()))
         return number
 
     @property
     def best(self) -> float:
         """The attainable reward."""
-        known = math.fsum(w for w in self.weights.values() if w > 0)
-        return attainable_reward(max(self._stated, known), self._highest) or 1.0
+        declared = math.fsum(w for w in self.weights.values() if w > 0)
+        return attainable_reward(max(self._declared, declared), self._highest) or 1.0
 
     def scored(self, index: int) -> bool:
         """Whether the rollout at this index has a reward."""

@@ -16,11 +16,12 @@ from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.statistics import LARGEST_ADVISED_SAMPLE, Interval, student_975
 from prime_lab_mcp.lab.base.text import count, quote, rounded
-from prime_lab_mcp.lab.distribution.rules import MOST_ROLLOUTS
 from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD, attainable_reward
+from prime_lab_mcp.lab.distribution.sample_size import MOST_ROLLOUTS
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.rollouts.components import earned_for_answer
+from prime_lab_mcp.lab.rollouts.conversation import task_names
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class ComparedSide:
         """Read an evaluation into sums per task."""
         side = cls()
         weights = evaluated.spec.weights
-        stated, highest = math.fsum(w for w in weights.values() if w > 0), 0.0
+        declared, highest = math.fsum(w for w in weights.values() if w > 0), 0.0
         for rollout in evaluated.rollouts():
             side.rollouts += 1
             side.truncated += rollout.truncated
@@ -72,12 +73,12 @@ class ComparedSide:
             sums.total += rollout.reward
             sums.rewards.append(rollout.reward if earned_for_answer(rollout, weights) else -math.inf)
             highest = max(highest, rollout.reward)
-            stated = max(stated, math.fsum(max(0.0, w or 0.0) for _, w in rollout.components.values()))
+            declared = max(declared, math.fsum(max(0.0, w or 0.0) for _, w in rollout.components.values()))
             for name, (score, _) in rollout.components.items():
                 part = sums.parts.setdefault(name, [0.0, 0.0])
                 part[0] += 1
                 part[1] += score
-        side.best = attainable_reward(stated, highest) or 1.0
+        side.best = attainable_reward(declared, highest) or 1.0
         for sums in side.tasks.values():
             sums.solved = sum(r >= PASS_THRESHOLD * side.best for r in sums.rewards) / sums.n
             sums.rewards = array("d")
@@ -103,40 +104,44 @@ class ComparedSide:
         return fields | ({"cost": round(self.cost, 4)} if self.cost is not None else {})
 
 
-def component_differences(mine: ComparedSide, theirs: ComparedSide, shared: Sequence[str]) -> dict[str, list[float]]:
+def component_differences(
+    side: ComparedSide, other_side: ComparedSide, shared: Sequence[str]
+) -> dict[str, list[float]]:
     """Map each component to the differences of its mean score, over the tasks where both sides have the component."""
     differences: dict[str, list[float]] = {}
     for key in shared:
-        here, there = mine.tasks[key].parts, theirs.tasks[key].parts
-        for name in here.keys() & there.keys():
-            differences.setdefault(name, []).append(here[name][1] / here[name][0] - there[name][1] / there[name][0])
+        parts, other_parts = side.tasks[key].parts, other_side.tasks[key].parts
+        for name in parts.keys() & other_parts.keys():
+            differences.setdefault(name, []).append(
+                parts[name][1] / parts[name][0] - other_parts[name][1] / other_parts[name][0]
+            )
     return differences
 
 
-def flipped_tasks(mine: ComparedSide, theirs: ComparedSide, shared: Sequence[str]) -> tuple[list[str], list[str]]:
+def flipped_tasks(side: ComparedSide, other_side: ComparedSide, shared: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the tasks that only the first side solved, and those that only the other side solved.
 
     A side solved a task if at least half of its rollouts passed. The other side must have passed none.
     """
-    only_here = [k for k in shared if mine.tasks[k].solved >= PASS_THRESHOLD and theirs.tasks[k].solved == 0]
-    only_there = [k for k in shared if theirs.tasks[k].solved >= PASS_THRESHOLD and mine.tasks[k].solved == 0]
+    only_here = [k for k in shared if side.tasks[k].solved >= PASS_THRESHOLD and other_side.tasks[k].solved == 0]
+    only_there = [k for k in shared if other_side.tasks[k].solved >= PASS_THRESHOLD and side.tasks[k].solved == 0]
     return only_here, only_there
 
 
-def setting_differences(here: EvalSpec, there: EvalSpec) -> Mapping[str, Any]:
+def setting_differences(spec: EvalSpec, other_spec: EvalSpec) -> Mapping[str, Any]:
     """Map the name of each differing setting to [here, there]."""
     settings = {
-        "model": (here.model, there.model),
-        "environment": (here.environment, there.environment),
-        "source": (here.source[:12], there.source[:12]),
-        "temperature": (here.temperature, there.temperature),
-        "max_tokens": (here.max_tokens, there.max_tokens),
-        "env_args": (dict(here.env_args), dict(there.env_args)),
-        "harness": (here.harness_name, there.harness_name),
-        "verifiers": (here.verifiers, there.verifiers),
-        "rollouts": (here.rollouts, there.rollouts),
+        "model": (spec.model, other_spec.model),
+        "environment": (spec.environment, other_spec.environment),
+        "source": (spec.source[:12], other_spec.source[:12]),
+        "temperature": (spec.temperature, other_spec.temperature),
+        "max_tokens": (spec.max_tokens, other_spec.max_tokens),
+        "env_args": (dict(spec.env_args), dict(other_spec.env_args)),
+        "harness": (spec.harness_name, other_spec.harness_name),
+        "verifiers": (spec.verifiers, other_spec.verifiers),
+        "rollouts": (spec.rollouts, other_spec.rollouts),
     }
-    return {name: list(values) for name, values in settings.items() if values[0] != values[1]}
+    return {name: list(pair) for name, pair in settings.items() if pair[0] != pair[1]}
 
 
 _POWER = (1.96 + 0.84) ** 2
@@ -172,8 +177,8 @@ class PairedDifference:
 
 def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> ViewResult:
     """Return `evaluated` minus `other`. Raises EvalError (`compare-no-shared-tasks`)."""
-    mine, theirs = ComparedSide.read(evaluated), ComparedSide.read(other)
-    shared = [key for key in mine.tasks if key in theirs.tasks]
+    side, other_side = ComparedSide.read(evaluated), ComparedSide.read(other)
+    shared = [key for key in side.tasks if key in other_side.tasks]
     if not shared:
         raise EvalError(
             f"evaluations {evaluated.id} and {other.id} have no scored task in common",
@@ -181,13 +186,13 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
             code="compare-no-shared-tasks",
         )
     difference = paired_difference(
-        [mine.tasks[k].mean / mine.best - theirs.tasks[k].mean / theirs.best for k in shared]
+        [side.tasks[k].mean / side.best - other_side.tasks[k].mean / other_side.best for k in shared]
     )
     components = {
         name[:60]: paired_difference(by_task).as_json()
-        for name, by_task in sorted(component_differences(mine, theirs, shared).items())
+        for name, by_task in sorted(component_differences(side, other_side, shared).items())
     }
-    only_here, only_there = flipped_tasks(mine, theirs, shared)
+    only_here, only_there = flipped_tasks(side, other_side, shared)
     settings = setting_differences(evaluated.spec, other.spec)
     needed = difference.tasks_to_show() if not difference.is_significant else None
     available = evaluated.spec.available
@@ -196,8 +201,8 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
         "other": other.id,
         "tasks": {
             "shared": len(shared),
-            "only_here": len(mine.tasks) - len(shared),
-            "only_other": len(theirs.tasks) - len(shared),
+            "only_here": len(side.tasks) - len(shared),
+            "only_other": len(other_side.tasks) - len(shared),
         },
         "difference": difference.as_json(),
         "tasks_to_show": needed if needed is None or available is None or needed <= available else None,
@@ -205,10 +210,10 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
         "flipped": {
             "solved_here_only": len(only_here),
             "solved_other_only": len(only_there),
-            "examples": _examples(evaluated, mine, theirs, [*only_here[:_EXAMPLES], *only_there[:_EXAMPLES]]),
+            "examples": _examples(evaluated, side, other_side, [*only_here[:_EXAMPLES], *only_there[:_EXAMPLES]]),
         },
-        "here": mine.as_json(),
-        "there": theirs.as_json(),
+        "here": side.as_json(),
+        "there": other_side.as_json(),
         "settings": settings,
     }
     findings = (
@@ -220,8 +225,8 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
 
 
 def paired_difference(differences: Sequence[float]) -> PairedDifference:
-    """Return the mean difference over tasks. If all differences are equal, 3 / tasks bounds the unobserved on both
-    sides."""
+    """Return the mean difference over tasks. If all differences are equal, the interval extends
+    3 / tasks to both sides, because an unobserved task may differ."""
     n = len(differences)
     middle = math.fsum(differences) / n
     deviation = math.sqrt(math.fsum((v - middle) ** 2 for v in differences) / (n - 1)) if n > 1 else 0.0
@@ -230,35 +235,19 @@ def paired_difference(differences: Sequence[float]) -> PairedDifference:
 
 
 def _examples(
-    evaluated: FinishedEvaluation, mine: ComparedSide, theirs: ComparedSide, keys: Sequence[str]
+    evaluated: FinishedEvaluation, side: ComparedSide, other_side: ComparedSide, keys: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the flipped tasks with their prompts, which are read again because prompts of all tasks are not stored."""
-    from prime_lab_mcp.lab.rollouts.conversation import conversation
-
-    prompts: dict[str, str] = {}
-    for rollout in evaluated.rollouts() if keys else ():
-        if rollout.task in keys and rollout.task not in prompts:
-            texts = [m.text for m in conversation(rollout) if m.role == "user"]
-            prompts[rollout.task] = texts[0] if texts else ""
-            if len(prompts) == len(keys):
-                break
-    return [
-        {
-            "task": key[:16],
-            "here": mine.tasks[key].solved,
-            "there": theirs.tasks[key].solved,
-            "asked": quote(prompts.get(key, ""), 160),
-        }
-        for key in keys
-    ]
+    """Return the flipped tasks by name. The names are read again, because those of all tasks are not stored."""
+    names = task_names(evaluated.rollouts(), keys)
+    return [{**names[key], "here": side.tasks[key].solved, "there": other_side.tasks[key].solved} for key in keys]
 
 
 def _sentence(
     evaluated: FinishedEvaluation, other: FinishedEvaluation, difference: PairedDifference, data: Mapping[str, Any]
 ) -> str:
-    here, there = data["here"], data["there"]
+    first, second = data["here"], data["there"]
     shared_tasks = count(data["tasks"]["shared"], "task")
-    names = f"{_name(evaluated, other)} {here['mean']:.2f}, {_name(other, evaluated)} {there['mean']:.2f}"
+    names = f"{_name(evaluated, other)} {first['mean']:.2f}, {_name(other, evaluated)} {second['mean']:.2f}"
     if not difference.is_significant:
         needed = data["tasks_to_show"]
         more = f"; {needed:,} tasks would show one of this size" if needed else ""
@@ -271,8 +260,8 @@ def _sentence(
     )
 
 
-def _name(of: FinishedEvaluation, beside: FinishedEvaluation) -> str:
-    return quote(of.spec.model, 60).strip('"') if of.spec.model != beside.spec.model else of.id
+def _name(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> str:
+    return quote(evaluated.spec.model, 60).strip('"') if evaluated.spec.model != other.spec.model else evaluated.id
 
 
 def _setting_findings(

@@ -14,8 +14,9 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.statistics import Interval
 from prime_lab_mcp.lab.base.text import rounded
-from prime_lab_mcp.lab.distribution.rules import USABLE_FAIL, USABLE_WARN, advised_size, needed_size
+from prime_lab_mcp.lab.distribution.rules import USABLE_FAIL, USABLE_WARN
 from prime_lab_mcp.lab.distribution.sample import CURRICULUM_BELOW, POOLS, suggested_curriculum
+from prime_lab_mcp.lab.distribution.sample_size import advised_size, needed_size
 
 State = Literal["ready", "thin", "start low", "dead", "undecided", "solved", "unknown"]
 """ready: train as it is. thin: some signal, most groups wasted. start low: begin with the easiest tasks. dead: nothing
@@ -24,7 +25,7 @@ to reinforce. undecided: too few rollouts to decide. solved: little left to lear
 
 @dataclass(frozen=True, slots=True)
 class GroupSize:
-    """What one group size would give."""
+    """The training signal at one group size."""
 
     size: int
     share: float
@@ -136,7 +137,7 @@ def _phases(facts: DifficultyFacts) -> tuple[CurriculumPhase, ...]:
         ("also those solved in fewer than 20 %", facts.rare),
         ("also those never solved, as far as a new evaluation finds them solved by then", facts.never),
     )
-    return tuple(CurriculumPhase(what, number, _EXIT) for what, number in kinds if number)
+    return tuple(CurriculumPhase(label, number, _EXIT) for label, number in kinds if number)
 
 
 def _lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
@@ -158,7 +159,7 @@ def _lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
         yield "Little is left to learn: use harder tasks or a smaller model, and leave out tasks above 0.8."
         return
     if state == "ready":
-        yield f"Train on all tasks as they are with groups of {facts.group}; no curriculum is needed."
+        yield f"Train on all tasks as they are with groups of {facts.group}; a curriculum can help and is not needed."
     if facts.start and state != "ready":
         yield (
             "Begin with tasks between 0.2 and 0.8. Give the taskset an argument that selects them (by a field of the "

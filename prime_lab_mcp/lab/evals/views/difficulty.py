@@ -18,7 +18,6 @@ from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.statistics import Cells, fit_concentration, incomplete_beta, log_beta
 from prime_lab_mcp.lab.base.text import count, rounded
 from prime_lab_mcp.lab.distribution.judge import task_outcomes
-from prime_lab_mcp.lab.distribution.rules import needed_size
 from prime_lab_mcp.lab.distribution.sample import (
     EPSILON,
     POOL_NAMES,
@@ -31,11 +30,13 @@ from prime_lab_mcp.lab.distribution.sample import (
     pool_of,
     tasks_of,
 )
+from prime_lab_mcp.lab.distribution.sample_size import needed_size
 from prime_lab_mcp.lab.distribution.signal import OutcomeTable, usable_interval, usable_share
 from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.views.curriculum import DifficultyFacts, GroupSize, advise_curriculum
 from prime_lab_mcp.lab.rollouts.components import judges_answer
+from prime_lab_mcp.lab.rollouts.conversation import task_names
 
 Counts = Mapping[tuple[int, int], int]
 """(solved, rollouts) to the number of tasks with these counts."""
@@ -106,21 +107,22 @@ def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = D
     flags = sample.solved(best)
     solved = {key: (sum(flags[row] for row in task.rows), len(task.rows)) for key, task in tasks.items()}
     prior = fit_prior(count_solved(list(solved.values())))
-    judged, judged_best = tasks, best
+    sized_tasks, sized_best = tasks, best
     if sample.told_apart:
-        judged = _by_key(sample, answers_of(sample))
-        judged_best = attainable_reward(sample.answer_stated, max(t.high for t in judged.values()))
-    sizes = _sizes(list(judged.values()), judged_best, list(solved.values()), prior, group)
-    facts = _facts(sample, judged, judged_best, solved, prior, sizes, group, evaluated)
+        sized_tasks = _by_key(sample, answers_of(sample))
+        sized_best = attainable_reward(sample.answer_stated, max(t.high for t in sized_tasks.values()))
+    sizes = _sizes(list(sized_tasks.values()), sized_best, list(solved.values()), prior, group)
+    facts = _facts(sample, sized_tasks, sized_best, solved, prior, sizes, group, evaluated)
     advice = advise_curriculum(facts)
     pools = _pools(sample, tasks, best)
+    names = task_names(evaluated.rollouts(), [key for name in POOL_NAMES for key in _on_page(pools[name], page)])
     data: dict[str, Any] = {
         "id": evaluated.id,
         "model": evaluated.spec.model,
         "group_size": group,
         "tasks": {"evaluated": len(tasks), "of": evaluated.spec.tasks},
         "pools": {name: len(pools[name]) for name in POOL_NAMES},
-        "tasks_in": {name: _listed(pools[name], tasks, best, solved, prior, group, page) for name in POOL_NAMES},
+        "tasks_in": {name: _listed(pools[name], tasks, best, solved, prior, group, page, names) for name in POOL_NAMES},
         "page": page,
         "pages": max(1, *(-(-len(pools[name]) // PAGE) for name in POOL_NAMES)),
         "unsolved": _unsolved(solved, prior, group),
@@ -140,8 +142,8 @@ def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = D
 
 
 def _best(sample: RolloutSample, evaluated: FinishedEvaluation) -> float:
-    known = math.fsum(w for w in evaluated.spec.weights.values() if w > 0)
-    return attainable_reward(max(sample.stated, known), max(sample.rewards)) or 1.0
+    declared = math.fsum(w for w in evaluated.spec.weights.values() if w > 0)
+    return attainable_reward(max(sample.stated, declared), max(sample.rewards)) or 1.0
 
 
 def _by_key(sample: RolloutSample, tasks: Sequence[TaskRewards]) -> dict[str, TaskRewards]:
@@ -189,16 +191,21 @@ def _listed(
     prior: BetaPrior,
     group: int,
     page: int,
+    names: Mapping[str, Mapping[str, str]],
 ) -> list[dict[str, Any]]:
     return [
         {
-            "task": key[:16],
+            **names[key],
             "mean": rounded(tasks[key].mean / best),
             "solved": f"{solved[key][0]} of {solved[key][1]}",
             "signal": rounded(prior.alive(group, *solved[key]), 2),
         }
-        for key in keys[(page - 1) * PAGE : page * PAGE]
+        for key in _on_page(keys, page)
     ]
+
+
+def _on_page(keys: Sequence[str], page: int) -> Sequence[str]:
+    return keys[(page - 1) * PAGE : page * PAGE]
 
 
 def _unsolved(solved: dict[str, tuple[int, int]], prior: BetaPrior, group: int) -> dict[str, Any] | None:

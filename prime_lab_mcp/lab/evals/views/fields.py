@@ -8,17 +8,19 @@ field as numbers; many different numbers become bins of equal size.
 from __future__ import annotations
 
 import bisect
+import difflib
 import itertools
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.rollouts.conversation import task_data
+from prime_lab_mcp.lab.rollouts.conversation import task_data, task_row
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 MISSING = object()
@@ -42,14 +44,19 @@ ROLLOUT_FIELDS: Mapping[str, Callable[[Rollout], Any]] = {
 
 
 def value_of(rollout: Rollout, name: str) -> Any:
-    """Return the value of a field, or MISSING. The order is: rollout, components, metrics, fields of the task."""
+    """Return the value of a field, or MISSING. The order is: rollout, components, metrics, fields of the task.
+
+    A column that a task carries in its metadata has its own name too: `level` is `metadata.level`.
+    """
     if name in ROLLOUT_FIELDS:
         return ROLLOUT_FIELDS[name](rollout)
     if name in rollout.components:
         return rollout.components[name][0]
     if name in rollout.metrics:
         return rollout.metrics[name]
-    return value_at_path(task_data(rollout), name)
+    data = task_data(rollout)
+    value = value_at_path(data, name)
+    return value_at_path(data, f"metadata.{name}") if value is MISSING else value
 
 
 def value_at_path(data: Mapping[str, Any], path: str) -> Any:
@@ -80,6 +87,7 @@ FILTER_WORDS = ("all", "zero", "rewarded", "error", "truncated", "suspicious")
 _COMPARISON = re.compile(r"\s*([A-Za-z_][\w.\- ]*?)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
 _AND = re.compile(r"\s+and\s+|\s*,\s*|\s*&&?\s*", re.I)
 _KEY = re.compile(r"[\w./:#@-]{1,200}")
+_ROW = re.compile(r"row (\d{1,9})")
 _PREFIXED = 4
 """Characters from which on a prefix of a task key or rollout id is enough."""
 
@@ -92,6 +100,8 @@ class RolloutFilter:
     fits: Callable[[Rollout], bool]
     exact: bool = False
     """Whether the filter names one task or rollout."""
+    fields: frozenset[str] = frozenset()
+    """The fields that are compared."""
 
 
 def parse_filter(where: str | None) -> RolloutFilter:
@@ -100,10 +110,10 @@ def parse_filter(where: str | None) -> RolloutFilter:
     if text.lower() in FILTER_WORDS:
         return RolloutFilter(text.lower(), _always)
     if not re.search(r"[<>=]", text):
-        if _KEY.fullmatch(text):
-            return RolloutFilter("all", lambda r: _matches_key(r.task, text) or _matches_key(r.id, text), exact=True)
+        if _KEY.fullmatch(text) or _ROW.fullmatch(text):
+            return RolloutFilter("all", lambda r: _is_task(r, text) or _matches_key(r.id, text), exact=True)
         raise _unreadable(text)
-    word, tests = "all", []
+    word, tests, names = "all", [], []
     for part in _AND.split(text):
         if part.lower() in FILTER_WORDS:
             word = part.lower()
@@ -112,7 +122,38 @@ def parse_filter(where: str | None) -> RolloutFilter:
         if comparison is None:
             raise _unreadable(text)
         tests.append(_test(*comparison.groups()))
-    return RolloutFilter(word, lambda r: all(test(r) for test in tests))
+        names.append(comparison[1])
+    return RolloutFilter(word, lambda r: all(test(r) for test in tests), fields=frozenset(names))
+
+
+class FieldNames:
+    """Collects which fields the rollouts have, to refuse a name that none of them has with the names that exist."""
+
+    def __init__(self, wanted: Iterable[str]) -> None:
+        self._missing = set(wanted) - ROLLOUT_FIELDS.keys()
+        self._known: set[str] = set()
+
+    def add(self, rollout: Rollout) -> None:
+        if not self._missing:
+            return
+        self._missing -= {name for name in self._missing if value_of(rollout, name) is not MISSING}
+        if self._missing:
+            paths = {path for path, _ in flat_fields(task_data(rollout))}
+            self._known |= {*paths, *rollout.components, *rollout.metrics}
+
+    def require_known(self, argument: str, eval: str) -> None:
+        """Raise EvalError (`field-unknown`) if a name of the argument is no field of any rollout."""
+        if not self._missing:
+            return
+        name, known = sorted(self._missing)[0], sorted(self._known)
+        near = difflib.get_close_matches(name, known, 3)
+        offered = ", ".join(quote(n, 40) for n in dict.fromkeys([*near, *known[:12]])) or "none of the tasks"
+        raise EvalError(
+            f"no rollout has a field {quote(name, 80)}, which {argument} names",
+            fix=f"Use one of {offered}, or of every rollout: {', '.join(ROLLOUT_FIELDS)}.",
+            code="field-unknown",
+            next=(Next("read_eval", "lists the fields", {"eval": eval, "view": "groups"}),),
+        )
 
 
 def _always(rollout: Rollout) -> bool:
@@ -123,10 +164,16 @@ def _matches_key(key: str, prefix: str) -> bool:
     return key == prefix or (len(prefix) >= _PREFIXED and key.startswith(prefix))
 
 
+def _is_task(rollout: Rollout, text: str) -> bool:
+    """Whether a text names the task of a rollout: by its key or the start of it, or as `row N`."""
+    row = _ROW.fullmatch(text)
+    return task_row(rollout) == int(row[1]) if row else _matches_key(rollout.task, text)
+
+
 def _test(name: str, sign: str, operand: str) -> Callable[[Rollout], bool]:
     operand = operand.strip("\"'")
     if name in ("task", "id") and sign in ("=", "=="):
-        return lambda r: _matches_key(r.task if name == "task" else r.id, operand)
+        return lambda r: _is_task(r, operand) if name == "task" else _matches_key(r.id, operand)
     number = _number(operand)
 
     def test(rollout: Rollout) -> bool:
@@ -191,7 +238,7 @@ class FieldValues:
     numbers: array[float] = field(default_factory=lambda: array("d"))
     numeric: bool = True
     overflowed: bool = False
-    _known: dict[Any, int] = field(default_factory=dict)
+    _numbers: dict[Any, int] = field(default_factory=dict)
     _labels: list[str] = field(default_factory=list)
 
     def add(self, value: Any) -> None:
@@ -210,7 +257,7 @@ class FieldValues:
     @property
     def distinct(self) -> int:
         """Number of different values, at most MOST_VALUES + 1."""
-        return len(self._known) - ((False, MISSING) in self._known) + self.overflowed
+        return len(self._numbers) - ((False, MISSING) in self._numbers) + self.overflowed
 
     def groups(self) -> tuple[Sequence[int], list[str]]:
         """Return a code for every entry, and the label of every code. Labels of foreign text are quoted."""
@@ -219,13 +266,13 @@ class FieldValues:
         return self.codes, [*self._labels, *([OTHER_VALUES] if self.overflowed else [])]
 
     def _code(self, key: tuple[bool, Any]) -> int:
-        code = self._known.get(key)
+        code = self._numbers.get(key)
         if code is not None:
             return code
-        if len(self._known) >= MOST_VALUES:
+        if len(self._numbers) >= MOST_VALUES:
             self.overflowed = True
             return MOST_VALUES
-        self._known[key] = len(self._labels)
+        self._numbers[key] = len(self._labels)
         self._labels.append(_label(key[1]))
         return len(self._labels) - 1
 

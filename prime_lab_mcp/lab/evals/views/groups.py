@@ -7,14 +7,12 @@ lies between the groups.
 
 from __future__ import annotations
 
-import difflib
 import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.statistics import clustered_interval, f_tail
 from prime_lab_mcp.lab.base.text import count, quote, rounded
@@ -25,7 +23,15 @@ from prime_lab_mcp.lab.evals.views.columns import (
     FinishedEvaluation,
     ViewResult,
 )
-from prime_lab_mcp.lab.evals.views.fields import MISSING, NO_VALUE, OTHER_VALUES, FieldValues, flat_fields, value_of
+from prime_lab_mcp.lab.evals.views.fields import (
+    MISSING,
+    NO_VALUE,
+    OTHER_VALUES,
+    FieldNames,
+    FieldValues,
+    flat_fields,
+    value_of,
+)
 from prime_lab_mcp.lab.rollouts.conversation import task_data
 
 SIGNIFICANCE_LEVEL = 0.05
@@ -35,7 +41,7 @@ _FEWEST = 2
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """How well a field separates tasks. `share` is eta squared of the task means.
+    """The degree to which a field separates tasks. `share` is eta squared of the task means.
 
     `p` is the p-value of an F test, not corrected for the number of fields.
     """
@@ -88,19 +94,14 @@ def groups_view(evaluated: FinishedEvaluation, by: str | None = None, page: int 
 
 
 def _groups(evaluated: FinishedEvaluation, by: str, page: int) -> ViewResult:
-    columns, values = Columns(evaluated.spec.weights), FieldValues()
-    names: set[str] = set()
-    exists = False
+    columns, field_values = Columns(evaluated.spec.weights), FieldValues()
+    names = FieldNames([by])
     for rollout in evaluated.rollouts():
         columns.add(rollout)
-        value = value_of(rollout, by)
-        exists = exists or value is not MISSING
-        values.add(value)
-        if not exists:
-            names |= {path for path, _ in flat_fields(task_data(rollout))} | {*rollout.components, *rollout.metrics}
-    if not exists:
-        raise _unknown_field(by, names)
-    codes, labels = values.groups()
+        field_values.add(value_of(rollout, by))
+        names.add(rollout)
+    names.require_known("by", evaluated.id)
+    codes, labels = field_values.groups()
     rows = _rows(columns, codes, labels)
     rows.sort(key=lambda r: (r["mean"] is None, r["mean"] if r["mean"] is not None else 0.0))
     pages = max(1, -(-len(rows) // PAGE))
@@ -184,7 +185,7 @@ def _fields(evaluated: FinishedEvaluation) -> ViewResult:
     tallies = columns.tallies()
     scored = [number for number, tally in enumerate(tallies) if tally.n]
     means = [tallies[n].mean for n in scored]
-    rows = [_field(name, values, means, scored, len(tallies)) for name, values in sorted(fields.items())]
+    rows = [_field(name, field_values, means, scored, len(tallies)) for name, field_values in sorted(fields.items())]
     tested = sum(row["p"] is not None for row in rows)
     for row in rows:
         row["p"] = None if row["p"] is None else _rounded_p(bonferroni(row["p"], tested))
@@ -195,32 +196,35 @@ def _fields(evaluated: FinishedEvaluation) -> ViewResult:
         "of_rollouts": [*_OF_ROLLOUTS, *(quote(n, 60).strip('"') for n in sorted(of_rollouts)[:40])],
     }
     first = rows[0] if rows and rows[0]["p"] is not None else None
-    names = [first["field"]] if first else ["stop"]
-    calls = tuple(
-        Next("read_eval", f"rewards by {name}", {"eval": evaluated.id, "view": "groups", "by": name}) for name in names
-    )
+    read = Next("read_eval", "the replies themselves: no field groups them", {"eval": evaluated.id, "view": "rollouts"})
+    if first:
+        by = {"eval": evaluated.id, "view": "groups", "by": first["field"]}
+        read = Next("read_eval", f"rewards by {first['field']}", by)
+    calls = (read,)
     return ViewResult(_fields_summary(rows, first, tested), data, next=calls)
 
 
-def _add_task_fields(fields: dict[str, FieldValues], values: dict[str, Any], tasks: int) -> None:
+def _add_task_fields(fields: dict[str, FieldValues], task_values: dict[str, Any], tasks: int) -> None:
     """Add the fields of one more task; a field that earlier tasks lacked is filled with MISSING."""
-    for name in values.keys() - fields.keys():
+    for name in task_values.keys() - fields.keys():
         fields[name] = FieldValues()
         for _ in range(tasks):
             fields[name].add(MISSING)
     for name, column in fields.items():
-        column.add(values.get(name, MISSING))
+        column.add(task_values.get(name, MISSING))
 
 
-def _field(name: str, values: FieldValues, means: Sequence[float], scored: Sequence[int], tasks: int) -> dict[str, Any]:
-    codes, labels = values.groups()
+def _field(
+    name: str, field_values: FieldValues, means: Sequence[float], scored: Sequence[int], tasks: int
+) -> dict[str, Any]:
+    codes, labels = field_values.groups()
     # A field with about as many texts as tasks forms no groups: a question, a title, an id.
-    unique = not values.numeric and 2 * values.distinct > tasks
+    unique = not field_values.numeric and 2 * field_values.distinct > tasks
     separated = None if unique else separation(means, array("I", (codes[n] for n in scored)))
     short_labels = [label for label in labels if len(label) <= _LONG_TEXT]
     return {
         "field": quote(name, 80).strip('"'),
-        "values": values.distinct,
+        "values": field_values.distinct,
         "examples": short_labels[:3] if unique else short_labels[:6],
         "variance_share": None if separated is None else rounded(separated.share),
         "p": None if separated is None else separated.p,
@@ -261,12 +265,12 @@ def _groups_summary(by: str, rows: Sequence[dict[str, Any]], separated: Separati
 
 
 def _next_calls(evaluated: FinishedEvaluation, by: str, rows: Sequence[dict[str, Any]]) -> tuple[Next, ...]:
-    here = {"eval": evaluated.id, "view": "rollouts"}
+    arguments = {"eval": evaluated.id, "view": "rollouts"}
     if len(rows) < 2 or rows[0]["value"] in (NO_VALUE, OTHER_VALUES):
-        return (Next("read_eval", "which fields there are", {"eval": evaluated.id, "view": "groups"}),)
+        return (Next("read_eval", "the replies themselves: this field does not group them", arguments),)
     value = str(rows[0]["value"]).strip('"')
     where = f"{by}>={value.split(' to ')[0]} and {by}<={value.split(' to ')[1]}" if " to " in value else f"{by}={value}"
-    return (Next("read_eval", "rollouts of the worst group", {**here, "where": where}),)
+    return (Next("read_eval", "rollouts of the worst group", {**arguments, "where": where}),)
 
 
 def _rounded_p(p: float) -> float:
@@ -275,15 +279,3 @@ def _rounded_p(p: float) -> float:
 
 def _p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.3f}"
-
-
-def _unknown_field(by: str, names: set[str]) -> EvalError:
-    known = sorted(names)
-    close = difflib.get_close_matches(by, known, 3) or known[:12]
-    offered = ", ".join(quote(n, 40) for n in close) or ", ".join(_OF_ROLLOUTS)
-    return EvalError(
-        f"no rollout has a field {quote(by, 80)}",
-        fix=f"Give by one of {offered}, or leave it out to list them.",
-        code="field-unknown",
-        next=(Next("read_eval", "lists the fields", {"view": "groups"}),),
-    )

@@ -24,7 +24,7 @@ from prime_lab_mcp.lab.evals.views.columns import (
     FinishedEvaluation,
     ViewResult,
 )
-from prime_lab_mcp.lab.evals.views.fields import RolloutFilter, parse_filter
+from prime_lab_mcp.lab.evals.views.fields import FieldNames, RolloutFilter, parse_filter
 from prime_lab_mcp.lab.rollouts.conversation import (
     GoldMention,
     Message,
@@ -33,15 +33,16 @@ from prime_lab_mcp.lab.rollouts.conversation import (
     gold_mention,
     is_distinctive,
     searched_gold,
+    task_name,
 )
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
-GOLD_NOT_STATED, GOLD_STATED_UNPAID, TRUNCATED_PAID, SHORT_PAID = 1, 2, 4, 8
+GOLD_ABSENT, GOLD_UNREWARDED, TRUNCATED_REWARDED, SHORT_REWARDED = 1, 2, 4, 8
 REASONS = {
-    GOLD_NOT_STATED: "rewarded, and the gold answer is not in the reply",
-    GOLD_STATED_UNPAID: "earned nothing, and the gold answer is in the reply",
-    TRUNCATED_PAID: "cut off, and rewarded",
-    SHORT_PAID: "one of the shortest of those rewarded, at most half as long as is usual",
+    GOLD_ABSENT: "rewarded, and the gold answer is not in the reply",
+    GOLD_UNREWARDED: "earned nothing, and the gold answer is in the reply",
+    TRUNCATED_REWARDED: "cut off, and rewarded",
+    SHORT_REWARDED: "one of the shortest of those rewarded, at most half as long as is usual",
 }
 _SHORTEST = 10
 _ENOUGH_WINNERS = 8
@@ -72,13 +73,13 @@ class Suspicions:
         reasons = array("B", bytes(len(columns)))
         winners = [i for i in range(len(columns)) if self.rewarded(i, best)]
         for index in winners:
-            reasons[index] |= GOLD_NOT_STATED * (self.mentions[index] == GoldMention.ABSENT)
-            reasons[index] |= TRUNCATED_PAID * bool(columns.flags[index] & TRUNCATED_ROLLOUT)
+            reasons[index] |= GOLD_ABSENT * (self.mentions[index] == GoldMention.ABSENT)
+            reasons[index] |= TRUNCATED_REWARDED * bool(columns.flags[index] & TRUNCATED_ROLLOUT)
         for index in self._shortest(winners):
-            reasons[index] |= SHORT_PAID
+            reasons[index] |= SHORT_REWARDED
         for index, flags in enumerate(columns.flags):
             if flags & ZERO_ROLLOUT and self.mentions[index] >= GoldMention.MENTIONED:
-                reasons[index] |= GOLD_STATED_UNPAID
+                reasons[index] |= GOLD_UNREWARDED
         return reasons
 
     def _shortest(self, winners: list[int]) -> list[int]:
@@ -157,7 +158,7 @@ def both_ends(text: str, limit: int) -> str:
 def _head(rollout: Rollout, why: Sequence[str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": rollout.id,
-        "task": rollout.task[:16],
+        **task_name(rollout),
         "reward": rounded(rollout.reward),
         "components": {name[:60]: rounded(score) for name, (score, _) in list(rollout.components.items())[:12]},
         "completion_tokens": rollout.completion_tokens,
@@ -212,26 +213,28 @@ _FEW = 2
 def rollouts_view(evaluated: FinishedEvaluation, where: str | None = None, page: int = 1) -> ViewResult:
     """Return one page. The results are read twice: to rank the rollouts, then to fetch those on the page.
 
-    Raises EvalError (`filter-unreadable`).
+    Raises EvalError (`filter-unreadable`, `field-unknown`).
     """
     parsed_filter = parse_filter(where)
     suspicions = Suspicions(Columns(evaluated.spec.weights))
-    fits = array("B")
+    fits, names = array("B"), FieldNames(parsed_filter.fields)
     for rollout in evaluated.rollouts():
         suspicions.add(rollout)
+        names.add(rollout)
         fits.append(parsed_filter.fits(rollout))
+    names.require_known("where", evaluated.id)
     reasons = suspicions.reasons()
-    chosen = [i for i, fit in enumerate(fits) if fit and _matches_word(parsed_filter, suspicions, reasons, i)]
-    pages = max(1, -(-len(chosen) // PAGE))
+    matching = [i for i, fit in enumerate(fits) if fit and _matches_word(parsed_filter, suspicions, reasons, i)]
+    pages = max(1, -(-len(matching) // PAGE))
     page = min(page, pages)
-    order = heapq.nsmallest(page * PAGE, chosen, key=lambda i: _rank(suspicions.columns, reasons, i))
+    order = heapq.nsmallest(page * PAGE, matching, key=lambda i: _rank(suspicions.columns, reasons, i))
     page_rollouts = list(_fetch(evaluated, order[(page - 1) * PAGE :], reasons))
-    with_messages = bool(page_rollouts) and (len(chosen) == 1 or (len(chosen) <= _FEW and parsed_filter.exact))
-    tally = Counter(text for i in chosen for text in reason_names(reasons[i]))
+    with_messages = bool(page_rollouts) and (len(matching) == 1 or (len(matching) <= _FEW and parsed_filter.exact))
+    tally = Counter(text for i in matching for text in reason_names(reasons[i]))
     data: dict[str, Any] = {
         "id": evaluated.id,
         "where": where or "all",
-        "matching": len(chosen),
+        "matching": len(matching),
         "of": len(suspicions.columns),
         "page": page,
         "pages": pages,
@@ -284,21 +287,22 @@ def _sentence(data: Mapping[str, Any], *, with_messages: bool) -> str:
     if with_messages:
         return f"{count(data['matching'], 'rollout')} with every message."
     suspicions = ", ".join(f"{number:,} {text}" for text, number in data["suspicious"].items())
-    what = f"{data['matching']:,} of {count(data['of'], 'rollout')}, most suspicious first"
+    selection = f"{data['matching']:,} of {count(data['of'], 'rollout')}, most suspicious first"
     return (
-        f"{what}: {suspicions}."
+        f"{selection}: {suspicions}."
         if suspicions
-        else f"{what}; none of them is suspicious, so highest reward and shortest first."
+        else f"{selection}; none of them is suspicious, so highest reward and shortest first."
     )
 
 
 def _findings(suspicions: Suspicions, reasons: Sequence[int]) -> tuple[Finding, ...]:
     best, columns = suspicions.columns.best, suspicions.columns
-    known = [i for i, s in enumerate(suspicions.mentions) if s != GoldMention.UNKNOWN]
-    winners = [i for i in known if suspicions.rewarded(i, best)]
-    zeros = [i for i in known if columns.flags[i] & ZERO_ROLLOUT]
+    comparable = [i for i, s in enumerate(suspicions.mentions) if s != GoldMention.UNKNOWN]
+    winners = [i for i in comparable if suspicions.rewarded(i, best)]
+    zeros = [i for i in comparable if columns.flags[i] & ZERO_ROLLOUT]
     unsaid, denied = (
-        sum(bool(reasons[i] & bit) for i in of) for bit, of in ((GOLD_NOT_STATED, winners), (GOLD_STATED_UNPAID, zeros))
+        sum(bool(reasons[i] & bit) for i in indices)
+        for bit, indices in ((GOLD_ABSENT, winners), (GOLD_UNREWARDED, zeros))
     )
     findings = []
     if len(winners) >= 4 and 2 * unsaid > len(winners):
@@ -327,11 +331,13 @@ def _findings(suspicions: Suspicions, reasons: Sequence[int]) -> tuple[Finding, 
 def _next(
     evaluated: FinishedEvaluation, data: Mapping[str, Any], page_rollouts: Sequence[tuple[Rollout, Sequence[str]]]
 ) -> tuple[Next, ...]:
-    here = {"eval": evaluated.id, "view": "rollouts"}
+    arguments = {"eval": evaluated.id, "view": "rollouts"}
     calls = []
     if data["matching"] > 1 and page_rollouts and page_rollouts[0][0].id:
-        calls.append(Next("read_eval", "the first one with every message", {**here, "where": page_rollouts[0][0].id}))
+        calls.append(
+            Next("read_eval", "the first one with every message", {**arguments, "where": page_rollouts[0][0].id})
+        )
     if data["page"] < data["pages"]:
-        more = {**here, "where": data["where"], "page": data["page"] + 1}
+        more = {**arguments, "where": data["where"], "page": data["page"] + 1}
         calls.append(Next("read_eval", "the next page", more))
     return tuple(calls)

@@ -27,7 +27,7 @@ Files = Literal["present", "changed", "gone", "on the Hub"]
 """Whether the environment still has the files that were evaluated."""
 
 
-def summary_view(evaluated: FinishedEvaluation, judged: EvaluationVerdict, files: Files) -> ViewResult:
+def summary_view(evaluated: FinishedEvaluation, verdict: EvaluationVerdict, files: Files) -> ViewResult:
     """Return the numbers with their intervals. The verdict is the one that the gates use."""
     columns = Columns(evaluated.spec.weights)
     for rollout in evaluated.rollouts():
@@ -42,8 +42,8 @@ def summary_view(evaluated: FinishedEvaluation, judged: EvaluationVerdict, files
         "id": evaluated.id,
         "environment": spec.environment,
         "model": spec.model,
-        "status": judged.status,
-        **judged.data,
+        "status": verdict.status,
+        **verdict.data,
         "tasks": len(columns.keys),
         "rollouts": len(columns),
         "completed": len(columns) - failed,
@@ -58,8 +58,8 @@ def summary_view(evaluated: FinishedEvaluation, judged: EvaluationVerdict, files
     }
     if spec.price is not None:
         data["cost"] = round(spec.price.of(columns.prompt_tokens, columns.completion_tokens), 4)
-    findings = (*judged.findings, *_stale(spec, files))
-    return ViewResult(verdict_summary(spec, judged), data, findings, _next(evaluated.id, data, judged))
+    findings = (*verdict.findings, *_stale(spec, files))
+    return ViewResult(verdict_summary(spec, verdict), data, findings, _next(evaluated.id, data, verdict))
 
 
 def rate_interval(tallies: Sequence[TaskTally], hits: Sequence[int]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _stale(spec: EvalSpec, files: Files) -> tuple[Finding, ...]:
     )
 
 
-def _next(id: str, data: Mapping[str, Any], judged: EvaluationVerdict) -> tuple[Next, ...]:
+def _next(id: str, data: Mapping[str, Any], verdict: EvaluationVerdict) -> tuple[Next, ...]:
     views = []
     if data["zeros"] or data["errors"] or data["truncated"]:
         views.append(("zeros", "why rollouts got nothing"))
@@ -130,6 +130,6 @@ def _next(id: str, data: Mapping[str, Any], judged: EvaluationVerdict) -> tuple[
         ("rollouts", "the replies themselves, most suspicious first"),
         ("difficulty", "which tasks can be trained on, and how"),
     ]
-    if judged.status == "passed":
+    if verdict.status == "passed":
         views.reverse()
     return tuple(Next("read_eval", why, {"eval": id, "view": view}) for view, why in views)

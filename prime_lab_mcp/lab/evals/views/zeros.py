@@ -19,6 +19,7 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.evals.zeros.classify import classify_zero
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause, Classified, Zero, longest_reply
+from prime_lab_mcp.lab.rollouts.conversation import task_name
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 
@@ -39,12 +40,18 @@ RUNAWAY_ADVICE = ZeroAdvice(
     "read_eval",
     ("eval", "view", "where"),
 )
-"""For `truncated` rollouts where the limit is far above the length of the other completions."""
+"""The advice on `truncated` rollouts where the limit is far above the length of the other completions."""
 ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ("wrong", ""): ZeroAdvice(
-        "Right form, wrong answer: what training changes. Look whether some groups are mixed.",
-        "check_reward_distribution",
-        ("results",),
+        "The answers are wrong and their form is not at fault: what training changes. Read some of them.",
+        "read_eval",
+        ("eval", "view", "where"),
+    ),
+    ("wrong", "gold"): ZeroAdvice(
+        "The replies answer with the reference answer, and the reward does not pay them: it does not read the form "
+        "that the prompt asks for. Mend the reward or the prompt until they agree, then run test_reward.",
+        "test_reward",
+        ("environment",),
     ),
     ("unparsed", ""): ZeroAdvice(
         "Say the form more clearly in the prompt, with one example, or let the parser accept what is meant; "
@@ -168,9 +175,9 @@ def advice_for_zero(kind: Zero, cause: Cause) -> ZeroAdvice:
     return ADVICE.get((kind, cause)) or next(a for (k, _), a in ADVICE.items() if k == kind)
 
 
-def known_arguments(advice: ZeroAdvice, values: Mapping[str, Any]) -> dict[str, Any]:
+def known_arguments(advice: ZeroAdvice, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of the advised call whose values are known."""
-    return {name: values[name] for name in advice.arguments if values.get(name) is not None}
+    return {name: arguments[name] for name in advice.arguments if arguments.get(name) is not None}
 
 
 _FINISH = 0.99
@@ -180,7 +187,7 @@ _LEAST, _MOST = 1.25, 8.0
 """Bounds of the advised limit, as multiples of the present limit: the lengths say nothing beyond that range."""
 _APART = 4
 """A limit of this many times the 99 % quantile of the finished completions is not what truncated rollouts lack."""
-_KNOWN = 20
+_ENOUGH_FINISHED = 20
 """Finished completions from which on that comparison is made."""
 _BLIND = 4.0
 """Multiple of the limit to advise where most completions were truncated, so that their median is unknown."""
@@ -214,8 +221,8 @@ class ReplyLengths:
     def runaway(self, cap: int | None) -> bool:
         """Whether the truncated completions ran on without end, far beyond the length of any other completion."""
         longest = self.quantile(_FINISH)
-        known = self.finished.total() >= _KNOWN and self.exact
-        return bool(cap and self.cut and known and longest is not None and longest * _APART <= cap)
+        is_enough = self.finished.total() >= _ENOUGH_FINISHED and self.exact
+        return bool(cap and self.cut and is_enough and longest is not None and longest * _APART <= cap)
 
     def advised(self, cap: int | None) -> int | None:
         """Return a limit that lets 99 % finish, or None if the present limit does or nothing is known.
@@ -254,8 +261,8 @@ ROWS = 2
 """Rows of each class."""
 _MOST_ROWS = 10
 """Rows of all classes unless the caller asks for more; every class keeps at least one."""
-_TAIL = 120
-_EVIDENCE = 200
+_TAIL = 90
+_EVIDENCE = 140
 _SLOWER = 8
 """Largest concurrency to advise where tools or rollouts ran out of time."""
 
@@ -284,11 +291,11 @@ def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult
     cap = evaluated.spec.max_tokens
     long = _long(evaluated)
     counts = _ZeroCounts()
-    for number, rollout in enumerate(evaluated.rollouts()):
+    for rollout in evaluated.rollouts():
         classified = classify_zero(rollout, cap=cap, weights=evaluated.spec.weights, long=long)
         _count(counts, rollout, classified)
         if classified is not None and len(counts.rows.setdefault(classified.kind, [])) < rows:
-            counts.rows[classified.kind].append(_row(number, rollout, classified))
+            counts.rows[classified.kind].append(_row(rollout, classified))
     zeros = counts.kinds.total()
     advice = _advice(evaluated, counts)
     data = {
@@ -341,8 +348,8 @@ def _means(counts: _ZeroCounts) -> dict[str, float]:
     return {name: round(total / number, 4) for name, (total, number) in sums.items() if number}
 
 
-def _row(number: int, rollout: Rollout, classified: Classified) -> dict[str, Any]:
-    row: dict[str, Any] = {"row": number, "task": rollout.task[:16], "why": classified.evidence[:_EVIDENCE]}
+def _row(rollout: Rollout, classified: Classified) -> dict[str, Any]:
+    row: dict[str, Any] = {**task_name(rollout), "why": classified.evidence[:_EVIDENCE]}
     if rollout.id:
         row["id"] = rollout.id[:32]
     if rollout.reward:
@@ -364,10 +371,8 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str
         "environment": spec.environment,
         "model": spec.model,
         "max_tokens": counts.lengths.advised(spec.max_tokens) or (2 * spec.max_tokens if spec.max_tokens else None),
-        "results": evaluated.id,
         "eval": evaluated.id,
         "view": "rollouts",
-        "where": "truncated",
         "concurrency": min(_SLOWER, max(1, spec.concurrency // 2)),
     }
     rows = []
@@ -376,23 +381,32 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str
         advice = RUNAWAY_ADVICE if endless else advice_for_zero(kind, cause)
         row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).whose}
         row |= {"cause": cause} if cause else {}
-        row |= {"advice": advice.text, "tool": advice.tool, "arguments": known_arguments(advice, arguments)}
+        which = {"where": "truncated" if kind == "truncated" else "zero"}
+        row |= {"advice": advice.text, "tool": advice.tool, "arguments": known_arguments(advice, arguments | which)}
         rows.append(row)
     return rows
 
 
 def _next(advice: list[dict[str, Any]]) -> tuple[Next, ...]:
-    return tuple(Next(row["tool"], f"{row['class']}: {row['advice']}", row["arguments"]) for row in advice[:1])
+    """Return the call for a reward that does not read right answers, else for the most frequent class."""
+    chosen = [row for row in advice if row.get("cause") == "gold"][:1] or advice[:1]
+    return tuple(Next(row["tool"], f"{row['class']}: {row['advice']}", row["arguments"]) for row in chosen)
 
 
 def _summary(counts: _ZeroCounts, zeros: int) -> str:
     if not zeros:
-        return f"All {count(counts.rollouts, 'rollout')} earned something."
+        return f"All {count(counts.rollouts, 'rollout')} earned something for their answers."
     model = zeros - counts.setup
     return (
-        f"{zeros:,} of {count(counts.rollouts, 'rollout')} earned nothing: {model:,} by what the model can do, "
-        f"{counts.setup:,} by limits, endpoint, server or environment."
+        f"{zeros:,} of {count(counts.rollouts, 'rollout')} earned nothing for an answer: {model:,} by what the model "
+        f"can do, {counts.setup:,} by limits, endpoint, server or environment{_unread(counts)}."
     )
+
+
+def _unread(counts: _ZeroCounts) -> str:
+    """What the summary says of replies with the reference answer; they are counted among those of the setup."""
+    unread = counts.kinds["wrong", "gold"]
+    return f"; {unread:,} answer with the reference answer, which the reward does not pay" if unread else ""
 
 
 def _share(part: int, complete: int) -> float:
@@ -408,10 +422,10 @@ def _long(evaluated: FinishedEvaluation) -> int | None:
         return None
     lengths: Counter[int] = Counter([len(first.completion_text)])
     lengths.update(len(r.completion_text) for r in _scored(rollouts))
-    left = lengths.total() // 100
+    remaining = lengths.total() // 100
     for length in sorted(lengths, reverse=True):
-        left -= lengths[length]
-        if left < 0:
+        remaining -= lengths[length]
+        if remaining < 0:
             return length + 1
     return None
 

@@ -13,11 +13,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.evals.zeros import calls
-from prime_lab_mcp.lab.evals.zeros.calls import Tools, call_fault, timed_out
+from prime_lab_mcp.lab.evals.zeros import tool_calls
+from prime_lab_mcp.lab.evals.zeros.tool_calls import Tools, call_fault, timed_out
 from prime_lab_mcp.lab.evals.zeros.turns import Cause, Classified, Turn, token_limit, turns_of
 from prime_lab_mcp.lab.rollouts.components import answer_scores, earned_for_answer, is_about_form, words
-from prime_lab_mcp.lab.rollouts.conversation import Message, conversation, offered_tools
+from prime_lab_mcp.lab.rollouts.conversation import (
+    GoldMention,
+    Message,
+    conversation,
+    gold,
+    gold_mention,
+    offered_tools,
+    searched_gold,
+)
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 _QUOTED_CHARACTERS = 200
@@ -221,12 +229,13 @@ def classify_zero(
         judge_without_verdict(rollout)
         or _truncation(rollout, turns, cap)
         or _timed_out(rollout, turns)
-        or calls.tool_fault(turns, tools, cap)
+        or tool_calls.tool_fault(turns, tools, cap)
         or _out_of_turns(rollout, turns)
         or _empty_reply(turns)
         or _missing_call(turns, tools)
         or _truncated_shape(turns, messages, long)
         or _wrong_form(rollout, turns, messages)
+        or _unread_gold(rollout, turns)
         or Classified("wrong", _wrong_evidence(rollout, weights))
     )
 
@@ -274,7 +283,7 @@ def _empty_reply(turns: Sequence[Turn]) -> Classified | None:
 def _missing_call(turns: Sequence[Turn], tools: Tools) -> Classified | None:
     if not tools:
         return None
-    if name := calls.written_call(turns[-1].message.text, tools):
+    if name := tool_calls.written_call(turns[-1].message.text, tools):
         return Classified(
             "malformed_tool_json",
             f"the reply calls {quote(name, 60)} in its text: wrong tool_call_parser of the server",
@@ -311,8 +320,16 @@ def _wrong_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Mess
     return None
 
 
+def _unread_gold(rollout: Rollout, turns: Sequence[Turn]) -> Classified | None:
+    """Return the class of a last reply that answers with the reference answer and still was not paid."""
+    reference = gold(rollout)
+    if gold_mention(searched_gold(reference), turns[-1].message.text) is not GoldMention.ANSWERED:
+        return None
+    return Classified("wrong", f"the reply answers {quote(reference, 60)}, the reference answer", "gold")
+
+
 def _wrong_evidence(rollout: Rollout, weights: Mapping[str, float] | None) -> str:
-    paid = [name for name, score in answer_scores(rollout, weights).items() if score > 0]
-    if paid and rollout.reward is not None:
-        return f"{quote(paid[0], 60)} paid, and other components took it away: the sum is {rollout.reward:g}"
+    rewarded = [name for name, score in answer_scores(rollout, weights).items() if score > 0]
+    if rewarded and rollout.reward is not None:
+        return f"{quote(rewarded[0], 60)} paid, and other components took it away: the sum is {rollout.reward:g}"
     return "an answer in the asked form, and it is not right"

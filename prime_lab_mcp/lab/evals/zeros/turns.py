@@ -39,8 +39,9 @@ Cause = Literal[
     "harness",
     "backend",
     "nonfinite",
+    "gold",
 ]
-"""What distinguishes rollouts of one class that need different advice; empty where the class is enough."""
+"""The cause that distinguishes rollouts of one class that need different advice; empty where the class is enough."""
 
 _SETUP: frozenset[Zero] = frozenset({"truncated", "tool_timeout", "empty_response", "judge_unparsed", "infrastructure"})
 
@@ -60,7 +61,7 @@ class Classified:
     def whose(self) -> Whose:
         """`model`: ability of the model, which training may change. `setup`: limits, endpoint, server or
         environment."""
-        return "setup" if self.kind in _SETUP or self.cause == "parser" else "model"
+        return "setup" if self.kind in _SETUP or self.cause in ("parser", "gold") else "model"
 
 
 NEAR_LIMIT_SHARE = 0.98
@@ -71,7 +72,7 @@ FAR_BELOW_LIMIT_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnding:
-    """How one reply ended. `finish` is the finish reason of the server, None where the layout stores none.
+    """The ending of one reply. `finish` is the finish reason of the server, None where the layout stores none.
 
     `tokens` is the length of this reply. If only the sum over several replies is known, `exact` is False and `tokens`
     is that sum.

@@ -6,6 +6,7 @@ The caller may state a wrapper as a template with GOLD in the place of the answe
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Literal
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.datasets.formats import AnswerFormat
+from prime_lab_mcp.lab.rewards.reward_source import parse_source
 
 WrapperKind = Literal["plain", "tag", "boxed", "hash", "phrase", "json", "code"]
 
@@ -70,8 +72,8 @@ def tag_wrapper(name: str) -> AnswerWrapper:
 
 def requested_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
     """The wrappers that prompts ask for, then those that the environment's code parses."""
-    found = [*_in_text("\n".join(texts)), *_in_source(source)]
-    return list(dict.fromkeys(found))
+    wrappers = [*_in_text("\n".join(texts)), *_in_source(source)]
+    return list(dict.fromkeys(wrappers))
 
 
 def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[AnswerWrapper]:
@@ -83,10 +85,10 @@ def prompted_wrappers(prompts: Sequence[str], systems: Sequence[str]) -> list[An
     if not texts:
         return []
     names = set.intersection(*({n.lower() for n in _TAG.findall(text)} for text in texts)) & set(_ANSWERS)
-    found = [tag_wrapper(name) for name in sorted(names, key=_rank)[:1]]
-    if not found and all("\\boxed" in text for text in texts):
-        found = [BOXED]
-    return found
+    wrappers = [tag_wrapper(name) for name in sorted(names, key=_rank)[:1]]
+    if not wrappers and all("\\boxed" in text for text in texts):
+        wrappers = [BOXED]
+    return wrappers
 
 
 def all_wrappers(texts: Sequence[str], source: str) -> list[AnswerWrapper]:
@@ -115,12 +117,28 @@ def _in_text(text: str) -> Iterator[AnswerWrapper]:
 
 def _in_source(source: str) -> Iterator[AnswerWrapper]:
     names = [n for group in _PARSER.findall(source) for n in re.findall(r"[\"'](\w+)[\"']", group)]
-    names += _TAG.findall(source.replace("\\", ""))
+    names += _TAG.findall(_texts_of(source).replace("\\", ""))
     yield from _tags([n for n in dict.fromkeys(names) if n.lower() not in _MARKUP])
     if "boxed" in source:
         yield BOXED
     if "####" in source:
         yield HASH
+
+
+def _texts_of(source: str) -> str:
+    """The strings of some code, without its comments and docstrings, which no model reads and no reward parses."""
+    tree = parse_source(source)
+    if tree is None:
+        return source
+    remarks = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    strings = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return "\n".join(str(n.value) for n in strings if id(n) not in remarks)
 
 
 def _tags(names: Sequence[str]) -> Iterator[AnswerWrapper]:
@@ -179,9 +197,9 @@ def wrapper_from_template(template: str) -> AnswerWrapper:
             code="bad-argument",
         )
     before, _, after = template.partition(GOLD_MARK)
-    found = _OPENING_TAG.search(before)
-    if found and after.lstrip().startswith(f"</{found[1]}>"):
-        return _led(before, found.start(), "tag", after)
+    tag = _OPENING_TAG.search(before)
+    if tag and after.lstrip().startswith(f"</{tag[1]}>"):
+        return _led(before, tag.start(), "tag", after)
     for kind, opening in (("boxed", "\\boxed{"), ("hash", "####"), ("code", "```"), ("json", '{"')):
         at = before.rfind(opening)
         if at >= 0:
@@ -203,17 +221,17 @@ GRADED_FORMATS: frozenset[AnswerFormat] = frozenset({"free_text", "short_text", 
 """Formats in which the beginning of an answer may rightly earn part of the reward."""
 
 
-def truncated_completions(wrapper: AnswerWrapper, said: str, format: AnswerFormat) -> Iterator[tuple[str, str]]:
+def truncated_completions(wrapper: AnswerWrapper, answer: str, format: AnswerFormat) -> Iterator[tuple[str, str]]:
     """Pairs (name, completion) that end before the answer is complete: at shares of the length, and within the answer.
 
     For `GRADED_FORMATS`, only completions that end before the answer begins.
     """
-    whole = wrapper.reasoned(said)
-    start = whole.rindex(said)
+    whole = wrapper.reasoned(answer)
+    start = whole.rindex(answer)
     ends = {f"at {share:.0%}": int(len(whole) * share) for share in TRUNCATION_SHARES}
-    if len(said) > 1 and format not in GRADED_FORMATS:
-        ends["inside of the answer"] = start + len(said) // 2
+    if len(answer) > 1 and format not in GRADED_FORMATS:
+        ends["inside of the answer"] = start + len(answer) // 2
     for name, end in ends.items():
         text = whole[:end]
-        if end < start + (0 if format in GRADED_FORMATS else len(said)) and said not in text:
+        if end < start + (0 if format in GRADED_FORMATS else len(answer)) and answer not in text:
             yield name, text

@@ -168,15 +168,15 @@ def gold_probe(style: AnswerStyle, gold: TaskGold) -> Probe:
 
 def group_by_task(style: AnswerStyle) -> dict[int, tuple[tuple[Mapping[str, Any], ...], ...]]:
     """By task: a right, a wrong and an empty completion, similar to a group in training."""
-    found: dict[int, tuple[tuple[Mapping[str, Any], ...], ...]] = {}
+    companies: dict[int, tuple[tuple[Mapping[str, Any], ...], ...]] = {}
     for gold in style.golds.golds:
         wrong = clearly_wrong_answer(style.golds, gold, style.form)
-        found[gold.row] = (
+        companies[gold.row] = (
             assistant_message(style.render(gold)),
             assistant_message(style.wrapper.wrap(wrong)),
             assistant_message(""),
         )
-    return found
+    return companies
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +222,9 @@ def _target(style: AnswerStyle, gold: TaskGold, row: Row, place: int, programs: 
     if not programs:
         return Target(style, gold, row, place, programs, hacks, offered, wrongs)
     hacks = hacks and place < HACKED_TASKS
-    made = list(wrong_programs(style.answer_text(gold)))
-    made = [*made, *constant_programs([row.fields, row.info])] if hacks else made[:1]
-    return Target(style, gold, row, place, programs, hacks, offered, wrongs, made)
+    wrong = list(wrong_programs(style.answer_text(gold)))
+    wrong = [*wrong, *constant_programs([row.fields, row.info])] if hacks else wrong[:1]
+    return Target(style, gold, row, place, programs, hacks, offered, wrongs, wrong)
 
 
 Answers = Literal["any", "texts", "programs"]
@@ -285,39 +285,39 @@ def build_probes(
     style: AnswerStyle, examples: Sequence[TaskGold], rows: Mapping[int, Row], *, hacks: bool
 ) -> list[Probe]:
     """All probes for the example tasks, in task order."""
-    found: list[Probe] = []
+    probes: list[Probe] = []
     programs = style.programs
     for place, gold in enumerate(examples):
         target = _target(style, gold, rows[gold.row], place, programs, hacks)
         drafts = [draft for maker in MAKERS if maker.applies(target) for draft in maker.make(target)]
-        found += [draft.probe(f"{gold.row}/{number}", gold.row) for number, draft in enumerate(drafts)]
+        probes += [draft.probe(f"{gold.row}/{number}", gold.row) for number, draft in enumerate(drafts)]
     for number, (gold, answer) in enumerate([] if programs else crossed_answers(style.golds, style.form, PAIRS)):
-        found.append(Draft(Family.CROSS, style.wrapper.wrap(answer)).probe(f"cross/{number}", gold.row))
-    return found
+        probes.append(Draft(Family.CROSS, style.wrapper.wrap(answer)).probe(f"cross/{number}", gold.row))
+    return probes
 
 
 @maker(Family.GOLD, Family.AFTER_REASONING, Family.BEFORE_SENTENCE)
 def _right(target: Target) -> Iterator[Draft]:
-    wrapper, said = target.wrapper, target.answer
-    yield Draft(Family.GOLD, wrapper.wrap(said))
-    yield Draft(Family.AFTER_REASONING, wrapper.reasoned(said), "reasoning")
+    wrapper, answer = target.wrapper, target.answer
+    yield Draft(Family.GOLD, wrapper.wrap(answer))
+    yield Draft(Family.AFTER_REASONING, wrapper.reasoned(answer), "reasoning")
     if wrapper.kind != "plain":
-        yield Draft(Family.BEFORE_SENTENCE, f"{wrapper.wrap(said)}\nThat is my result.")
+        yield Draft(Family.BEFORE_SENTENCE, f"{wrapper.wrap(answer)}\nThat is my result.")
     if not target.programs:
-        yield Draft(Family.AFTER_REASONING, wrapper.reasoned(said, WORKING), "other numbers")
+        yield Draft(Family.AFTER_REASONING, wrapper.reasoned(answer, WORKING), "other numbers")
 
 
 @maker(Family.SPELLING, Family.RARE_SPELLING, Family.UNITLESS)
 def _spellings(target: Target) -> Iterator[Draft]:
-    wrapper, said = target.wrapper, target.answer
-    for variant in spelling_variants(target.style.golds.format, said, prompt=target.prompt, parts=_parts(target)):
+    wrapper, answer = target.wrapper, target.answer
+    for variant in spelling_variants(target.style.golds.format, answer, prompt=target.prompt, parts=_parts(target)):
         if variant.fenced and wrapper.kind == "code":
             continue
         # Inside a tag, hardly any model writes a fence.
         usual = variant.usual and not (variant.fenced and wrapper.kind != "plain")
         family = Family.SPELLING if usual else Family.RARE_SPELLING
         yield Draft(family, wrapper.wrap(variant.answer), variant.name)
-    measured = number_and_unit(said)
+    measured = number_and_unit(answer)
     if measured is not None:
         yield Draft(Family.UNITLESS, wrapper.wrap(measured[0]), "no unit")
 
@@ -402,14 +402,14 @@ def _echoes(target: Target) -> Iterator[Draft]:
 
 @maker(Family.EVERY_ANSWER, Family.EVERY_ANSWER_BACKWARDS, answers="texts", hack=True)
 def _every_answer(target: Target) -> Iterator[Draft]:
-    said, golds, wrapper = target.answer, target.style.golds, target.wrapper
+    answer, golds, wrapper = target.answer, target.style.golds, target.wrapper
     labels = list(golds.labels)
-    if golds.format in ("choice_letter", "choice_index") and len(said.strip()) == 1 and said.strip().isalpha():
+    if golds.format in ("choice_letter", "choice_index") and len(answer.strip()) == 1 and answer.strip().isalpha():
         labels = sorted({*"ABCD", *(label.upper() for label in labels if len(label) == 1)})
-        labels = [label.lower() for label in labels] if said.islower() else labels
+        labels = [label.lower() for label in labels] if answer.islower() else labels
     if golds.format == "boolean" and len(labels) == 1:
         labels.append({"yes": "no", "no": "yes", "true": "false", "false": "true"}.get(labels[0].lower(), "no"))
-    if len(labels) < 2 and said.isdigit() and int(said) <= 200:
+    if len(labels) < 2 and answer.isdigit() and int(answer) <= 200:
         labels = [str(n) for n in range(201)]
     if len(labels) < 2 and golds.format in ("short_text", "label", "class_id"):
         labels = _few_answers(target)
@@ -464,8 +464,8 @@ def _expressions(target: Target) -> Iterator[Draft]:
 @maker(Family.ODD_CHARACTERS, Family.MARKUP, answers="texts", hack=True)
 def _junk(target: Target) -> Iterator[Draft]:
     # Full-width and Arabic digits, bidirectional and zero-width marks, an unpaired accent, an emoji, a NUL.
-    values = ("９９７３", "٨٨٦١", "\u202e9973\u202c", "88\u200d61", "\u0301", "🙂", "a\x00b", "−", "{}[]<>\\")
-    for number, value in enumerate(values):
+    texts = ("９９７３", "٨٨٦١", "\u202e9973\u202c", "88\u200d61", "\u0301", "🙂", "a\x00b", "−", "{}[]<>\\")
+    for number, value in enumerate(texts):
         yield Draft(Family.ODD_CHARACTERS, target.wrapper.wrap(value), str(number + 1))
     yield Draft(Family.MARKUP, (target.wrapper.open or "<answer>") * 500, "opening tags")
     yield Draft(Family.MARKUP, "{" * 2000, "braces")
@@ -492,12 +492,12 @@ def _fragments(target: Target) -> Iterator[Draft]:
 
 @maker(Family.REPEATED_GOLD, Family.REPEATED_WRONG, Family.LONG_GOLD, Family.LONG_WRONG, hack=True)
 def _sizes(target: Target) -> Iterator[Draft]:
-    wrapper, said, wrong = target.wrapper, target.answer, target.wrong
-    yield Draft(Family.REPEATED_GOLD, wrapper.lead + "\n".join([wrapper.enclose(said)] * 50))
+    wrapper, answer, wrong = target.wrapper, target.answer, target.wrong
+    yield Draft(Family.REPEATED_GOLD, wrapper.lead + "\n".join([wrapper.enclose(answer)] * 50))
     yield Draft(Family.REPEATED_WRONG, wrapper.lead + "\n".join([wrapper.enclose(wrong)] * 50))
     for words in (200, 2000):
         text = FILLER * (words // 14)
-        yield Draft(Family.LONG_GOLD, wrapper.reasoned(said, text), f"{words} words")
+        yield Draft(Family.LONG_GOLD, wrapper.reasoned(answer, text), f"{words} words")
         yield Draft(Family.LONG_WRONG, wrapper.reasoned(wrong, text), f"{words} words")
 
 
@@ -554,8 +554,8 @@ def _cut(target: Target) -> Iterator[Draft]:
 
 def _parts(target: Target) -> tuple[str, ...]:
     """The items of a list answer, or the option that a letter stands for."""
-    said = target.answer.strip()
-    if len(said) == 1 and said.isalpha():
-        at = ord(said.upper()) - ord("A")
+    answer = target.answer.strip()
+    if len(answer) == 1 and answer.isalpha():
+        at = ord(answer.upper()) - ord("A")
         return tuple(target.offered[at : at + 1])
     return target.gold.parts

@@ -25,7 +25,7 @@ CANARY_PROGRAM = f"import sys\n\nsys.audit('{CANARY}')"
 _YAML = f"!!python/object/apply:sys.audit ['{CANARY}']"
 
 
-def canaries(wrapper: AnswerWrapper, said: str) -> Iterator[tuple[str, str]]:
+def canaries(wrapper: AnswerWrapper, answer: str) -> Iterator[tuple[str, str]]:
     """Pairs (name, completion) with and without the asked form. Where the gold `said` is JSON, canaries replace its
     values.
     """
@@ -37,7 +37,7 @@ def canaries(wrapper: AnswerWrapper, said: str) -> Iterator[tuple[str, str]]:
     if wrapper.kind != "code":
         yield "program in a fence", f"```python\n{CANARY_PROGRAM}\n```"
     try:
-        read = json.loads(said)
+        read = json.loads(answer)
     except ValueError:
         return
     if isinstance(read, dict | list):
@@ -77,8 +77,8 @@ def near_programs(reference: str) -> Iterator[tuple[str, str]]:
 
 def _returns(tree: ast.AST) -> bool:
     """Whether a `return` statement has a value other than None."""
-    found = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
-    return any(not (isinstance(value, ast.Constant) and value.value is None) for value in found)
+    returned = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
+    return any(not (isinstance(value, ast.Constant) and value.value is None) for value in returned)
 
 
 def _is_number(node: ast.AST) -> bool:
@@ -95,12 +95,12 @@ def _beside(value: ast.expr) -> ast.expr:
 
 
 class _Returns(ast.NodeTransformer):
-    def __init__(self, made: Callable[[ast.expr], ast.expr]) -> None:
-        self._made = made
+    def __init__(self, replace: Callable[[ast.expr], ast.expr]) -> None:
+        self._replace = replace
 
     def visit_Return(self, node: ast.Return) -> ast.Return:
         value = node.value if node.value is not None else ast.Constant(None)
-        return ast.Return(self._made(value))
+        return ast.Return(self._replace(value))
 
 
 class _Emptied(ast.NodeTransformer):
@@ -159,16 +159,16 @@ def are_programs(golds: Sequence[str]) -> bool:
 def output_markers(source: str) -> tuple[str, ...]:
     """Texts that the environment's code prints, or looks for in the output of a program; at most 30."""
     tree = parse_source(source)
-    found: dict[str, None] = {}
+    markers: dict[str, None] = {}
     for node in ast.walk(tree) if tree is not None else ():
         for part in _texts_in(node):
             text = part.value if isinstance(part, ast.Constant) else None
             # Harnesses print from code in a string: print("DONE") inside a literal.
             if isinstance(text, str) and 1 < len(text) <= 60 and "\n" not in text:
-                found[text] = None
+                markers[text] = None
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found |= dict.fromkeys(re.findall(r"print\(f?[\"']([^\"'\n{}]{2,60})[\"']", node.value))
-    return tuple(found)[:_MOST_MARKERS]
+            markers |= dict.fromkeys(re.findall(r"print\(f?[\"']([^\"'\n{}]{2,60})[\"']", node.value))
+    return tuple(markers)[:_MOST_MARKERS]
 
 
 def _texts_in(node: ast.AST) -> list[ast.expr]:
@@ -180,13 +180,13 @@ def _texts_in(node: ast.AST) -> list[ast.expr]:
     return []
 
 
-def constant_programs(values: Iterable[object]) -> Iterator[tuple[str, str]]:
+def constant_programs(inputs: Iterable[object]) -> Iterator[tuple[str, str]]:
     """Pairs (name, program) that always return one expected value, for tasks whose tests expect several values.
 
     `values` are a task's fields; their texts are searched for tests of the form `assert f(...) == LITERAL`.
     """
     expected: dict[str, dict[str, None]] = {}
-    for text in _all_texts(list(values)):
+    for text in _all_texts(list(inputs)):
         for name, literal in _asserted(text):
             expected.setdefault(name, {})[literal] = None
     for name, literals in expected.items():
@@ -232,12 +232,12 @@ def hack_programs(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, s
 
     def entry(body: str) -> str:
         """The reference's functions and methods, each with this body."""
-        made = [f"def {name}(*args, **kwargs):\n    {body}" for name in names]
+        functions = [f"def {name}(*args, **kwargs):\n    {body}" for name in names]
         for owner, methods in owners.items():
-            made.append(
+            functions.append(
                 "\n".join([f"class {owner}:", *(f"    def {m}(*args, **kwargs):\n        {body}" for m in methods)])
             )
-        return "\n\n".join(made)
+        return "\n\n".join(functions)
 
     yield "runs inside of the reward", f"{CANARY_PROGRAM}\n\n{entry('return None')}"
     if names or owners:
@@ -262,10 +262,10 @@ def hack_programs(reference: str, marks: Sequence[str]) -> Iterator[tuple[str, s
 def program_that_leaves_process(reference: str) -> str:
     """A program that ends and leaves a process in a new session running for 30 seconds."""
     tree = parse_source(reference)
-    made = [
+    programs = [
         f"def {name}(*args, **kwargs):\n    return None" for name in (function_names(tree) if tree is not None else [])
     ]
-    return "\n\n".join([_LEAVES, *made])
+    return "\n\n".join([_LEAVES, *programs])
 
 
 _LEAVES = """\

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from prime_lab_mcp.lab.datasets import golds as gold_values
+from prime_lab_mcp.lab.datasets import golds as gold_answers
 from prime_lab_mcp.lab.datasets.formats import AnswerFormat
 from prime_lab_mcp.lab.datasets.task_golds import SampleGolds, TaskGold
 
@@ -36,37 +36,37 @@ class SpellingVariant:
 
 
 def spelling_variants(
-    format: AnswerFormat, said: str, *, prompt: str = "", parts: tuple[str, ...] = ()
+    format: AnswerFormat, answer: str, *, prompt: str = "", parts: tuple[str, ...] = ()
 ) -> list[SpellingVariant]:
     """Distinct spellings of the answer `said`, without `said` itself.
 
     `parts` are the items of a list answer, or the text of the option that a letter stands for.
     """
-    found = {v.answer: v for v in _variants(format, said, prompt, parts) if v.answer != said}
-    return list(found.values())
+    variants = {v.answer: v for v in _variants(format, answer, prompt, parts) if v.answer != answer}
+    return list(variants.values())
 
 
-def _variants(format: AnswerFormat, said: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
-    number = gold_values.number_in(said)
+def _variants(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    number = gold_answers.number_in(answer)
     if format in ("gsm8k_hash", "numeric", "boxed", "latex_math") and number is not None:
-        yield from _numeric(said, number)
+        yield from _numeric(answer, number)
     elif format in ("boxed", "latex_math", "numeric"):
-        yield from _math(said)
+        yield from _math(answer)
     elif format in ("boolean", "label"):
-        yield from _words(said)
-        if said.lower() in _BOOLEANS:
-            yield SpellingVariant("the other word", _BOOLEANS[said.lower()], usual=False)
-    elif format in ("choice_letter", "choice_index") and len(said) == 1:
-        yield from _letter(said, parts)
+        yield from _words(answer)
+        if answer.lower() in _BOOLEANS:
+            yield SpellingVariant("the other word", _BOOLEANS[answer.lower()], usual=False)
+    elif format in ("choice_letter", "choice_index") and len(answer) == 1:
+        yield from _letter(answer, parts)
     elif format in ("short_text", "multi_answer"):
-        yield from _text(format, said, prompt, parts)
+        yield from _text(format, answer, prompt, parts)
     elif format in ("json", "tool_call"):
-        yield from _json(said)
+        yield from _json(answer)
 
 
-def _numeric(said: str, number: Decimal) -> Iterator[SpellingVariant]:
-    yield SpellingVariant("spaces", f" {said} ")
-    yield SpellingVariant("full stop", f"{said}.")
+def _numeric(answer: str, number: Decimal) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("spaces", f" {answer} ")
+    yield SpellingVariant("full stop", f"{answer}.")
     if number == number.to_integral_value() and abs(number) < 10**15:
         whole = int(number)
         yield SpellingVariant("decimal", f"{whole}.0")
@@ -76,11 +76,11 @@ def _numeric(said: str, number: Decimal) -> Iterator[SpellingVariant]:
         if whole >= 10 and whole % 10 == 0:
             yield SpellingVariant("scientific notation", _scientific(whole), usual=False)
     if number > 0:
-        yield SpellingVariant("plus sign", f"+{said.lstrip('+')}", usual=False)
-        yield SpellingVariant("dollar sign", f"${said}", usual=False)
+        yield SpellingVariant("plus sign", f"+{answer.lstrip('+')}", usual=False)
+        yield SpellingVariant("dollar sign", f"${answer}", usual=False)
     elif number < 0:
-        yield SpellingVariant("typographic minus", said.replace("-", "\N{MINUS SIGN}"), usual=False)
-    yield SpellingVariant("a word after it", f"{said} units", usual=False)
+        yield SpellingVariant("typographic minus", answer.replace("-", "\N{MINUS SIGN}"), usual=False)
+    yield SpellingVariant("a word after it", f"{answer} units", usual=False)
 
 
 def _scientific(whole: int) -> str:
@@ -89,10 +89,10 @@ def _scientific(whole: int) -> str:
     return f"{lead}e{len(str(whole)) - 1}"
 
 
-def _math(said: str) -> Iterator[SpellingVariant]:
-    yield SpellingVariant("spaces", f" {said} ")
-    yield SpellingVariant("dollars", f"${said}$", usual=False)
-    fraction = _FRACTION.fullmatch(said.strip())
+def _math(answer: str) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("spaces", f" {answer} ")
+    yield SpellingVariant("dollars", f"${answer}$", usual=False)
+    fraction = _FRACTION.fullmatch(answer.strip())
     if fraction is not None:
         sign, above, below = fraction[1], fraction[2] or fraction[4], fraction[3] or fraction[5]
         yield SpellingVariant("slash", f"{sign}{above}/{below}", usual=False)
@@ -100,47 +100,47 @@ def _math(said: str) -> Iterator[SpellingVariant]:
         yield SpellingVariant("\\dfrac", f"{sign}\\dfrac{{{above}}}{{{below}}}", usual=False)
         if int(below) and 1000 * int(above) % int(below) == 0:
             yield SpellingVariant("decimal", f"{sign}{(Decimal(above) / Decimal(below)).normalize():f}", usual=False)
-    if "(" in said and "\\left" not in said:
-        yield SpellingVariant("\\left( \\right)", said.replace("(", "\\left(").replace(")", "\\right)"), usual=False)
-    terms = re.fullmatch(r"(\w+)\s*\+\s*(\w+)", said.strip())
+    if "(" in answer and "\\left" not in answer:
+        yield SpellingVariant("\\left( \\right)", answer.replace("(", "\\left(").replace(")", "\\right)"), usual=False)
+    terms = re.fullmatch(r"(\w+)\s*\+\s*(\w+)", answer.strip())
     if terms is not None:
         yield SpellingVariant("terms the other way round", f"{terms[2]}+{terms[1]}", usual=False)
 
 
-def _words(said: str) -> Iterator[SpellingVariant]:
-    yield SpellingVariant("upper case", said.upper())
-    yield SpellingVariant("capital", said.capitalize())
-    yield SpellingVariant("full stop", f"{said}.")
+def _words(answer: str) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("upper case", answer.upper())
+    yield SpellingVariant("capital", answer.capitalize())
+    yield SpellingVariant("full stop", f"{answer}.")
 
 
-def _letter(said: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
-    yield SpellingVariant("lower case", said.lower())
-    yield SpellingVariant("parentheses", f"({said})")
-    yield SpellingVariant("full stop", f"{said}.")
+def _letter(answer: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("lower case", answer.lower())
+    yield SpellingVariant("parentheses", f"({answer})")
+    yield SpellingVariant("full stop", f"{answer}.")
     for option in parts[:1]:
-        yield SpellingVariant("letter and option text", f"{said}) {option}", usual=False)
+        yield SpellingVariant("letter and option text", f"{answer}) {option}", usual=False)
         yield SpellingVariant("option text", option, usual=False)
 
 
-def _text(format: AnswerFormat, said: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
-    yield SpellingVariant("lower case", said.lower())
-    yield SpellingVariant("full stop", f"{said}.")
-    yield SpellingVariant("spaces", f" {said} ")
+def _text(format: AnswerFormat, answer: str, prompt: str, parts: tuple[str, ...]) -> Iterator[SpellingVariant]:
+    yield SpellingVariant("lower case", answer.lower())
+    yield SpellingVariant("full stop", f"{answer}.")
+    yield SpellingVariant("spaces", f" {answer} ")
     if format == "short_text":
-        yield SpellingVariant("article", f"the {said}", usual=False)
-        yield SpellingVariant("quotes", f'"{said}"', usual=False)
-    elif said == ", ".join(parts) and len(parts) > 1:
+        yield SpellingVariant("article", f"the {answer}", usual=False)
+        yield SpellingVariant("quotes", f'"{answer}"', usual=False)
+    elif answer == ", ".join(parts) and len(parts) > 1:
         yield SpellingVariant("items in another order", ", ".join(reversed(parts)), usual=_ORDER.search(prompt) is None)
 
 
-def _json(said: str) -> Iterator[SpellingVariant]:
+def _json(answer: str) -> Iterator[SpellingVariant]:
     try:
-        value = json.loads(said)
+        value = json.loads(answer)
     except (ValueError, RecursionError):
         return
     yield SpellingVariant("white space", json.dumps(value, ensure_ascii=False, indent=2))
     yield SpellingVariant("keys in another order", json.dumps(_turned(value), ensure_ascii=False))
-    yield SpellingVariant("code fence", f"```json\n{said}\n```", fenced=True)
+    yield SpellingVariant("code fence", f"```json\n{answer}\n```", fenced=True)
 
 
 def _turned(value: Any) -> Any:
@@ -187,15 +187,15 @@ def wrong_answers(
 
     `form` is the index of the gold's form in use. `options` are the answers that the task offers, if any.
     """
-    said = gold.form(form)
+    answer = gold.form(form)
     right = {f.strip().lower() for f in gold.forms}
     if isinstance(gold.raw, list):
         right |= {str(r).strip().lower() for r in gold.raw}
-    found: dict[str, WrongAnswer] = {}
-    for wrong in _wrong(golds, gold, said, form, random.Random(seed + gold.row), options):
-        if wrong.answer.strip().lower() not in right and not _same_number(wrong.answer, said):
-            found.setdefault(wrong.answer, wrong)
-    return list(found.values())[:MOST_WRONG_ANSWERS]
+    wrongs: dict[str, WrongAnswer] = {}
+    for wrong in _wrong(golds, gold, answer, form, random.Random(seed + gold.row), options):
+        if wrong.answer.strip().lower() not in right and not _same_number(wrong.answer, answer):
+            wrongs.setdefault(wrong.answer, wrong)
+    return list(wrongs.values())[:MOST_WRONG_ANSWERS]
 
 
 def clearly_wrong_answer(golds: SampleGolds, gold: TaskGold, form: int) -> str:
@@ -205,82 +205,84 @@ def clearly_wrong_answer(golds: SampleGolds, gold: TaskGold, form: int) -> str:
 
 
 def _wrong(
-    golds: SampleGolds, gold: TaskGold, said: str, form: int, chance: random.Random, options: Sequence[str]
+    golds: SampleGolds, gold: TaskGold, answer: str, form: int, chance: random.Random, options: Sequence[str]
 ) -> Iterator[WrongAnswer]:
-    number = as_number(said)
+    number = as_number(answer)
     others = list(_others(golds, gold, form, chance))
     if number is not None and golds.format in ("gsm8k_hash", "numeric", "boxed", "latex_math", "class_id"):
-        yield from _numbers(said, number, gold.raw)
+        yield from _numbers(answer, number, gold.raw)
     elif golds.format == "boolean":
-        yield WrongAnswer("negation", _like(_OPPOSITE.get(said.strip().lower(), "no"), said))
-        yield WrongAnswer("denied", f"not {said}", knowing=True)
-    elif golds.format in ("choice_letter", "choice_index") and re.fullmatch(r"[A-Za-z]", said.strip()):
-        letters = sorted({g.form(form) for g in golds.golds} | set("ABCD" if said.isupper() else "abcd"))
+        yield WrongAnswer("negation", _like(_OPPOSITE.get(answer.strip().lower(), "no"), answer))
+        yield WrongAnswer("denied", f"not {answer}", knowing=True)
+    elif golds.format in ("choice_letter", "choice_index") and re.fullmatch(r"[A-Za-z]", answer.strip()):
+        letters = sorted({g.form(form) for g in golds.golds} | set("ABCD" if answer.isupper() else "abcd"))
         yield from (WrongAnswer("other letter", letter) for letter in letters)
-        other = next(letter for letter in letters if letter.lower() != said.lower())
-        yield WrongAnswer("two letters", f"{said}{other}", knowing=True)
-        yield WrongAnswer("two letters", f"{other}{said}", knowing=True)
+        other = next(letter for letter in letters if letter.lower() != answer.lower())
+        yield WrongAnswer("two letters", f"{answer}{other}", knowing=True)
+        yield WrongAnswer("two letters", f"{other}{answer}", knowing=True)
     elif golds.format in ("choice_letter", "choice_index"):
         yield from (WrongAnswer("other option", option) for option in options)
     elif golds.format in ("json", "tool_call"):
-        yield from _structures(said, [other.answer for other in others] if golds.format == "tool_call" else [])
+        yield from _structures(answer, [other.answer for other in others] if golds.format == "tool_call" else [])
     elif golds.format in ("short_text", "multi_answer", "label"):
-        yield from _texts(golds, said, chance)
+        yield from _texts(golds, answer, chance)
     elif golds.format in ("latex_math", "boxed"):
-        yield from _maths(said)
+        yield from _maths(answer)
     yield from others
 
 
-def _texts(golds: SampleGolds, said: str, chance: random.Random) -> Iterator[WrongAnswer]:
-    yield WrongAnswer("negated", f"not {said}", knowing=True)
-    if said.isascii() and said[-1:].isalpha():
-        yield WrongAnswer("longer word", f"{said}son", knowing=True)
+def _texts(golds: SampleGolds, answer: str, chance: random.Random) -> Iterator[WrongAnswer]:
+    yield WrongAnswer("negated", f"not {answer}", knowing=True)
+    if answer.isascii() and answer[-1:].isalpha():
+        yield WrongAnswer("longer word", f"{answer}son", knowing=True)
     if golds.format == "label":
-        if len(said) >= 6:
-            yield WrongAnswer("shortened label", said[:-2])
+        if len(answer) >= 6:
+            yield WrongAnswer("shortened label", answer[:-2])
         labels = list(golds.labels)
         # A careless comparison confuses labels with a common beginning.
-        alike = [label for label in labels if label.startswith(said[:3]) or said.startswith(label[:3])]
+        alike = [label for label in labels if label.startswith(answer[:3]) or answer.startswith(label[:3])]
         rest = [label for label in labels if label not in alike]
         yield from (WrongAnswer("other label", label) for label in [*alike, *chance.sample(rest, len(rest))])
 
 
-def _maths(said: str) -> Iterator[WrongAnswer]:
-    yield WrongAnswer("changed", f"{said}+1")
-    if re.search(r"[,;=]|\\\{|\\pm", said):
+def _maths(answer: str) -> Iterator[WrongAnswer]:
+    yield WrongAnswer("changed", f"{answer}+1")
+    if re.search(r"[,;=]|\\\{|\\pm", answer):
         return  # The negative of a list, a set or an equation may be equivalent.
-    yield WrongAnswer("sign flipped", said[1:] if said.startswith("-") else f"-({said})")
-    yield WrongAnswer("inverse", f"\\frac{{1}}{{{said}}}")
+    yield WrongAnswer("sign flipped", answer[1:] if answer.startswith("-") else f"-({answer})")
+    yield WrongAnswer("inverse", f"\\frac{{1}}{{{answer}}}")
 
 
-def _numbers(said: str, number: Decimal, raw: Any) -> Iterator[WrongAnswer]:
+def _numbers(answer: str, number: Decimal, raw: Any) -> Iterator[WrongAnswer]:
     near = number != 0 and abs(1 / number) <= NEAR_LABEL
-    yield WrongAnswer("off by one", _plain(number + 1), near)
-    yield WrongAnswer("longer number", f"-1{said.lstrip('-−')}" if number < 0 else f"1{said}")
-    yield WrongAnswer("ten times", _plain(number * 10))
+    yield WrongAnswer("off by one", _decimal_text(number + 1), near)
+    yield WrongAnswer("longer number", f"-1{answer.lstrip('-−')}" if number < 0 else f"1{answer}")
+    yield WrongAnswer("ten times", _decimal_text(number * 10))
     if number == number.to_integral_value() and abs(number) >= 10:
-        yield WrongAnswer("a tenth more", _plain((number * Decimal("1.1")).to_integral_value()))
+        yield WrongAnswer("a tenth more", _decimal_text((number * Decimal("1.1")).to_integral_value()))
     if number != 0:
-        yield WrongAnswer("sign flipped", _plain(-number))
+        yield WrongAnswer("sign flipped", _decimal_text(-number))
     if number == number.to_integral_value() and abs(number) < 10**9:
         part = Decimal("0.75") if number >= 0 else Decimal("-0.75")
-        yield WrongAnswer("with a fraction", _plain(number + part), number != 0 and abs(part / number) <= NEAR_LABEL)
-    digits = re.sub(r"\D", "", said)
+        yield WrongAnswer(
+            "with a fraction", _decimal_text(number + part), number != 0 and abs(part / number) <= NEAR_LABEL
+        )
+    digits = re.sub(r"\D", "", answer)
     if len(digits) >= 2 and number == number.to_integral_value():
-        yield WrongAnswer("part of the number", said.rstrip(said[-1]) or digits[0])
+        yield WrongAnswer("part of the number", answer.rstrip(answer[-1]) or digits[0])
         swapped = digits[::-1]
         if swapped != digits:
             yield WrongAnswer("digits swapped", swapped)
-    yield WrongAnswer("off by one", _plain(number - 1), near)
+    yield WrongAnswer("off by one", _decimal_text(number - 1), near)
     if isinstance(raw, str):
         inside = [n for n in re.findall(r"\d+", raw.split("####")[0]) if n != digits]
         yield from (WrongAnswer("number of the working", n) for n in inside[-1:])
 
 
-def _structures(said: str, others: Sequence[str]) -> Iterator[WrongAnswer]:
+def _structures(answer: str, others: Sequence[str]) -> Iterator[WrongAnswer]:
     """Wrong JSON answers. `others` are tool calls of other tasks."""
     try:
-        value = json.loads(said)
+        value = json.loads(answer)
     except (ValueError, RecursionError):
         return
     part = value[0] if isinstance(value, list) and value else value
@@ -356,7 +358,7 @@ def _others(golds: SampleGolds, gold: TaskGold, form: int, chance: random.Random
 
 def as_number(text: str) -> Decimal | None:
     """The number that a text states; None for any other text."""
-    return gold_values.number_in(text)
+    return gold_answers.number_in(text)
 
 
 def _same_number(left: str, right: str) -> bool:
@@ -364,7 +366,7 @@ def _same_number(left: str, right: str) -> bool:
     return number is not None and number == as_number(right)
 
 
-def _plain(number: Decimal) -> str:
+def _decimal_text(number: Decimal) -> str:
     return f"{number.normalize():f}" if number == number.to_integral_value() else f"{number:f}"
 
 
@@ -377,34 +379,34 @@ def _like(word: str, model: str) -> str:
 
 def half_right_answers(golds: SampleGolds, gold: TaskGold, form: int, prompt: str = "") -> list[WrongAnswer]:
     """Answers with part of the gold, or with the gold beside a wrong answer: they may earn part of the reward."""
-    said = gold.form(form)
+    answer = gold.form(form)
     others = sorted({g.form(form) for g in golds.golds} - set(gold.forms))
-    found: list[WrongAnswer] = []
+    halves: list[WrongAnswer] = []
     if golds.format in ("short_text", "label") and others:
-        found = [
-            WrongAnswer("right and wrong", f"{said} and {others[0]}", knowing=True),
-            WrongAnswer("right or wrong", f"{others[-1]} or {said}", knowing=True),
+        halves = [
+            WrongAnswer("right and wrong", f"{answer} and {others[0]}", knowing=True),
+            WrongAnswer("right or wrong", f"{others[-1]} or {answer}", knowing=True),
         ]
     parts = gold.parts
-    if golds.format == "multi_answer" and len(parts) > 1 and said != parts[0]:
+    if golds.format == "multi_answer" and len(parts) > 1 and answer != parts[0]:
         stranger = next((p for g in golds.golds for p in g.parts if p not in parts), "zzyzx")
         changed = {"one item left out": parts[:-1], "one item too many": (*parts, stranger)}
         if _ANY.search(prompt):
             del changed["one item left out"]
         for name, items in changed.items():
-            joined = {", ".join(parts): ", ", "\n".join(parts): "\n"}.get(said)
-            found.append(WrongAnswer(name, joined.join(items) if joined else _dumped(list(items))))
-    return [*found, *_units(golds, gold, said)]
+            joined = {", ".join(parts): ", ", "\n".join(parts): "\n"}.get(answer)
+            halves.append(WrongAnswer(name, joined.join(items) if joined else _dumped(list(items))))
+    return [*halves, *_units(golds, gold, answer)]
 
 
-def _units(golds: SampleGolds, gold: TaskGold, said: str) -> Iterator[WrongAnswer]:
+def _units(golds: SampleGolds, gold: TaskGold, answer: str) -> Iterator[WrongAnswer]:
     """The number with the units of other tasks; where all tasks have the same unit, with a unit of no task."""
-    measured = number_and_unit(gold_values.gold_text(gold.raw))
+    measured = number_and_unit(gold_answers.gold_text(gold.raw))
     if measured is None:
         return
     number, unit = measured
     others = sorted(
-        {q[1] for g in golds.golds if (q := number_and_unit(gold_values.gold_text(g.raw))) is not None} - {unit}
+        {q[1] for g in golds.golds if (q := number_and_unit(gold_answers.gold_text(g.raw))) is not None} - {unit}
     )
     for other in others[:2]:
         yield WrongAnswer("unit of another task", f"{number} {other}", unit=True)
@@ -412,21 +414,21 @@ def _units(golds: SampleGolds, gold: TaskGold, said: str) -> Iterator[WrongAnswe
         yield WrongAnswer("other unit", f"{number} {_OTHER_UNIT.get(unit, 'kg')}", unit=True)
 
 
-def number_and_unit(said: str) -> tuple[str, str] | None:
+def number_and_unit(answer: str) -> tuple[str, str] | None:
     """The number and unit of an answer such as `1.5 kg`; None for any other text."""
-    found = _QUANTITY.fullmatch(said.strip())
-    return (found[1], found[2]) if found else None
+    quantity = _QUANTITY.fullmatch(answer.strip())
+    return (quantity[1], quantity[2]) if quantity else None
 
 
 def crossed_answers(golds: SampleGolds, form: int, pairs: int, seed: int = 0) -> list[tuple[TaskGold, str]]:
     """At most `pairs` pairs (gold, answer of another task) of tasks with unrelated answers."""
     chance = random.Random(seed)
-    found: list[tuple[TaskGold, str]] = []
+    crossed: list[tuple[TaskGold, str]] = []
     for _ in range(4 * pairs if len(golds.golds) > 1 else 0):
         one, other = chance.sample(golds.golds, 2)
-        if len(found) < pairs and not _alike(one, other):
-            found.append((one, other.form(form)))
-    return found
+        if len(crossed) < pairs and not _alike(one, other):
+            crossed.append((one, other.form(form)))
+    return crossed
 
 
 def _alike(one: TaskGold, other: TaskGold) -> bool:

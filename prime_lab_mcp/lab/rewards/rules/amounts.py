@@ -12,8 +12,9 @@ from typing import Any
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import quote
-from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.rewards.trivial_policy import needs_answer
 from prime_lab_mcp.lab.worker.faults import UNKNOWN_REWARD, ProblemCode
 
@@ -21,8 +22,6 @@ RewardRule = Callable[[Trial], Iterator[Finding]]
 """A rule: a pure function from the observations of a trial to findings."""
 GOLD_PASS = 0.99
 """Smallest share of golds that must earn the maximum (docs/validation.md, Answer formats)."""
-FULL_SHARE = 0.99
-HALF_SHARE = 0.5
 _MOSTLY = 0.8
 """Share of the difference between a wrong and the right answer, less than 1 because the form may cost a part."""
 
@@ -57,7 +56,7 @@ def gold_is_understood(trial: Trial) -> bool:
     """
     if trial.style is None or trial.by_rollouts or trial.solved.scored:
         return True
-    if any(p.script.part == "gold" and p.scored and (p.rolled.reward or 0.0) > EPSILON for p in trial.rollouts):
+    if any(p.script.part == "gold" and p.scored and (p.result.reward or 0.0) > EPSILON for p in trial.rollouts):
         return True
     golds = [s for s in (*exclude_not_run(trial.golds), *trial.of(Family.GOLD)) if not s.scored.has(*UNKNOWN_REWARD)]
     known = [s for s in golds if s.reward is not None]
@@ -74,107 +73,120 @@ def gold_is_understood(trial: Trial) -> bool:
 def _lowest_wrong(trial: Trial, *families: Family) -> dict[int, float]:
     """By task: the lowest reward of a completion of these families that does not hold the right answer."""
     lowest: dict[int, float] = {}
-    for shot in trial.of(*families):
-        if shot.reward is not None and not needs_answer(shot):
-            lowest[shot.probe.row] = min(shot.reward, lowest.get(shot.probe.row, shot.reward))
+    for scored_probe in trial.of(*families):
+        if scored_probe.reward is not None and not needs_answer(scored_probe):
+            lowest[scored_probe.probe.row] = min(
+                scored_probe.reward, lowest.get(scored_probe.probe.row, scored_probe.reward)
+            )
     return lowest
 
 
-def exclude_not_run(shots: Iterable[ScoredProbe]) -> list[ScoredProbe]:
-    return [s for s in shots if not s.scored.has(ProblemCode.NOT_RUN)]
+def exclude_not_run(scored_probes: Iterable[ScoredProbe]) -> list[ScoredProbe]:
+    return [s for s in scored_probes if not s.scored.has(ProblemCode.NOT_RUN)]
 
 
-def earned_in_full(shot: ScoredProbe, trial: Trial) -> bool:
+def earned_in_full(scored_probe: ScoredProbe, trial: Trial) -> bool:
     """Whether a completion earned the maximum of its task."""
-    maximum = trial.maximum(shot.probe.row)
-    return maximum > 0 and shot.reward is not None and shot.reward >= FULL_SHARE * maximum - EPSILON
+    maximum = trial.maximum(scored_probe.probe.row)
+    return maximum > 0 and scored_probe.reward is not None and scored_probe.reward >= FULL_SHARE * maximum - EPSILON
 
 
-def mean_reward(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def mean_reward(rewards: Sequence[float]) -> float | None:
+    return sum(rewards) / len(rewards) if rewards else None
 
 
-def earned_as_gold(shot: ScoredProbe, trial: Trial) -> bool:
+def earned_as_gold(scored_probe: ScoredProbe, trial: Trial) -> bool:
     """Whether a completion earned as much as the right answer of its task, while a wrong answer earned less."""
-    gold, wrong = trial.gold(shot.probe.row), trial.wrong(shot.probe.row)
-    if shot.reward is None or gold is None or gold <= EPSILON:
+    gold, wrong = trial.gold(scored_probe.probe.row), trial.wrong(scored_probe.probe.row)
+    if scored_probe.reward is None or gold is None or gold <= EPSILON:
         return False
-    return shot.reward >= gold - EPSILON and (wrong is None or wrong < gold - EPSILON)
+    return scored_probe.reward >= gold - EPSILON and (wrong is None or wrong < gold - EPSILON)
 
 
-def earned_mostly_as_gold(shot: ScoredProbe, trial: Trial) -> bool:
+def earned_mostly_as_gold(scored_probe: ScoredProbe, trial: Trial) -> bool:
     """Whether a completion earned 80% of the difference between a wrong and the right answer: its form may cost the
     rest.
     """
-    gold, wrong = trial.gold(shot.probe.row), trial.wrong(shot.probe.row)
-    if shot.reward is None or gold is None or wrong is None or wrong >= gold - EPSILON:
-        return earned_as_gold(shot, trial)
-    return shot.reward >= wrong + _MOSTLY * (gold - wrong)
+    gold, wrong = trial.gold(scored_probe.probe.row), trial.wrong(scored_probe.probe.row)
+    if scored_probe.reward is None or gold is None or wrong is None or wrong >= gold - EPSILON:
+        return earned_as_gold(scored_probe, trial)
+    return scored_probe.reward >= wrong + _MOSTLY * (gold - wrong)
 
 
-def nearer_to_gold(shot: ScoredProbe, trial: Trial) -> bool:
+def nearer_to_gold(scored_probe: ScoredProbe, trial: Trial) -> bool:
     """Whether a reward is nearer to the reward of the right answer than to the reward of a wrong answer."""
-    gold, wrong = trial.gold(shot.probe.row), trial.wrong(shot.probe.row)
-    if shot.reward is None or gold is None or gold <= EPSILON:
+    gold, wrong = trial.gold(scored_probe.probe.row), trial.wrong(scored_probe.probe.row)
+    if scored_probe.reward is None or gold is None or gold <= EPSILON:
         return False
     floor = wrong if wrong is not None and wrong < gold - EPSILON else 0.0
-    return shot.reward > floor + HALF_SHARE * (gold - floor) + EPSILON
+    return scored_probe.reward > floor + HALF_SHARE * (gold - floor) + EPSILON
 
 
-_SHOWN = 300
+_MOST_CHARACTERS = 300
 
 
 class CaseRow(dict[str, Any]):
     """A row of a finding that shows a scored completion: one line of `failing_cases`.
 
-    `shot` is not shown. Code that reads findings takes the completion and its family from `shot`, never from the row.
+    `scored_probe` is not shown. Code that reads findings takes the completion and its family from `scored_probe`, never
+    from the row.
     """
 
-    def __init__(self, shot: ScoredProbe, row: Mapping[str, Any]) -> None:
+    def __init__(self, scored_probe: ScoredProbe, row: Mapping[str, Any]) -> None:
         super().__init__(row)
-        self.shot = shot
+        self.scored_probe = scored_probe
 
 
-def case_row(shot: ScoredProbe, expected: str, trial: Trial, **more: Any) -> CaseRow:
+def case_row(scored_probe: ScoredProbe, expected: str, trial: Trial, **more: Any) -> CaseRow:
     """A row with a completion, its reward and the expected reward. `more` replaces or adds fields."""
     row: dict[str, Any] = {
-        "case": shot.probe.label,
-        "task": shot.probe.row,
-        "completion": _completion(shot),
+        "case": scored_probe.probe.label,
+        "task": scored_probe.probe.row,
+        "completion": _completion(scored_probe),
         "expected": expected,
-        "reward": shot.reward if shot.reward is None else round(shot.reward, 6),
+        "reward": scored_probe.reward if scored_probe.reward is None else round(scored_probe.reward, 6),
     }
-    gold = _gold(shot, trial)
+    gold = _gold(scored_probe, trial)
     if gold:
         row["gold"] = gold
-    return CaseRow(shot, row | more)
+    return CaseRow(scored_probe, row | more)
 
 
-def paid_text(shot: ScoredProbe, trial: Trial) -> str:
+def reward_text(reward: float | None) -> str:
+    """A reward as part of a sentence."""
+    return "none" if reward is None else f"{reward:g}"
+
+
+def paid_text(scored_probe: ScoredProbe, trial: Trial) -> str:
     """The reward of one completion, as the end of a sentence."""
-    earned = "nothing computable" if shot.reward is None else f"{shot.reward:g} of {trial.max_reward:g}"
-    return f"{earned} on task {shot.probe.row} for {_completion(shot, 160)}"
+    earned = "nothing computable" if scored_probe.reward is None else f"{scored_probe.reward:g} of {trial.max_reward:g}"
+    return f"{earned} on task {scored_probe.probe.row} for {_completion(scored_probe, 160)}"
 
 
-def _completion(shot: ScoredProbe, limit: int = _SHOWN) -> str:
-    return quote(shot.probe.completion, limit) if shot.probe.messages else "(no reply)"
+def _completion(scored_probe: ScoredProbe, limit: int = _MOST_CHARACTERS) -> str:
+    return quote(scored_probe.probe.completion, limit) if scored_probe.probe.messages else "(no reply)"
 
 
-def _gold(shot: ScoredProbe, trial: Trial) -> str | None:
+def _gold(scored_probe: ScoredProbe, trial: Trial) -> str | None:
     if trial.style is None:
         return None
-    found = next((g for g in trial.style.golds.golds if g.row == shot.probe.row), None)
-    return None if found is None else quote(found.raw, 80)
+    gold = next((g for g in trial.style.golds.golds if g.row == scored_probe.probe.row), None)
+    return None if gold is None else quote(gold.raw, 80)
 
 
 def hack_finding(
-    severity: Severity, shots: Sequence[ScoredProbe], how: str, fix: str, trial: Trial, code: Code = "reward-hackable"
+    severity: Severity,
+    scored_probes: Sequence[ScoredProbe],
+    how: str,
+    fix: str,
+    trial: Trial,
+    code: Code = "reward-hackable",
 ) -> Finding:
     """A finding about completions that were paid without a right answer; `how` begins its message."""
     return Finding(
         code,
         severity,
-        f"{how}: {paid_text(shots[0], trial)}",
+        f"{how}: {paid_text(scored_probes[0], trial)}",
         fix,
-        rows=tuple(case_row(s, "less than the right answer", trial) for s in shots[:2]),
+        rows=tuple(case_row(s, "less than the right answer", trial) for s in scored_probes[:2]),
     )

@@ -12,13 +12,11 @@ from typing import Any
 from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredCase, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import number_and_unit
 from prime_lab_mcp.lab.rewards.rules.amounts import (
-    FULL_SHARE,
     GOLD_PASS,
-    HALF_SHARE,
     RewardRule,
     case_row,
     earned_as_gold,
@@ -31,6 +29,7 @@ from prime_lab_mcp.lab.rewards.rules.amounts import (
     paid_text,
 )
 from prime_lab_mcp.lab.rewards.rules.solutions import lacks_solution
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
 from prime_lab_mcp.lab.worker.faults import UNKNOWN_REWARD, ProblemCode
 
 MIN_CASES = 8
@@ -41,7 +40,7 @@ MIN_SIDE = 3
 def supplied_cases(trial: Trial) -> Iterator[Finding]:
     """Every supplied case must earn the reward that the caller expects."""
     unknown = UNKNOWN_REWARD | {ProblemCode.NOT_RUN}
-    failing = [s for s in trial.supplied if not s.shot.scored.has(*unknown) and not meets_expectation(s, trial)]
+    failing = [s for s in trial.supplied if not s.scored_probe.scored.has(*unknown) and not meets_expectation(s, trial)]
     low = [s for s in failing if not s.high]
     high = [s for s in failing if s.high]
     groups: tuple[tuple[Code, list[ScoredCase], str], ...] = (
@@ -53,9 +52,9 @@ def supplied_cases(trial: Trial) -> Iterator[Finding]:
             yield Finding(
                 code,
                 "blocker",
-                f"{count(len(cases), 'supplied case')} {how}: {paid_text(cases[0].shot, trial)}",
+                f"{count(len(cases), 'supplied case')} {how}: {paid_text(cases[0].scored_probe, trial)}",
                 "Mend the reward, or the case's expectation if that is wrong, then call test_reward.",
-                rows=tuple(case_row(s.shot, str(s.expected), trial) for s in cases[:5]),
+                rows=tuple(case_row(s.scored_probe, str(s.expected), trial) for s in cases[:5]),
             )
     if trial.unmatched:
         yield Finding(
@@ -68,14 +67,14 @@ def supplied_cases(trial: Trial) -> Iterator[Finding]:
 
 def meets_expectation(case: ScoredCase, trial: Trial) -> bool:
     """Whether a case earned the expected reward: as total, as share of the maximum, or in its heaviest component."""
-    reward, expected = case.shot.reward, case.expected
+    reward, expected = case.scored_probe.reward, case.expected
     if reward is None:
         return False
     half = HALF_SHARE * (trial.max_reward or trial.declared)
     if isinstance(expected, str):
         return reward >= half - EPSILON if expected == "high" else reward < half
     scores = [reward, reward / (trial.max_reward or trial.declared), reward / trial.declared]
-    parts = case.shot.scored.components
+    parts = case.scored_probe.scored.components
     if parts:
         heaviest = max(parts.values(), key=lambda c: c.weight)
         scores += [heaviest.score] if heaviest.score is not None else []
@@ -84,7 +83,7 @@ def meets_expectation(case: ScoredCase, trial: Trial) -> bool:
 
 def cases_suffice(trial: Trial) -> bool:
     """Whether there are enough supplied cases, expected high and low, and all of them earned the expected reward."""
-    run = [s for s in trial.supplied if not s.shot.scored.has(ProblemCode.NOT_RUN)]
+    run = [s for s in trial.supplied if not s.scored_probe.scored.has(ProblemCode.NOT_RUN)]
     high = sum(s.high for s in run)
     return (
         len(run) >= MIN_CASES
@@ -98,7 +97,7 @@ def no_gold(trial: Trial) -> Iterator[Finding]:
     """Tasks without golds need supplied cases, because nothing else shows that the reward is right."""
     if trial.style is not None or trial.solved.scored:
         return
-    run = [s for s in trial.supplied if not s.shot.scored.has(ProblemCode.NOT_RUN)]
+    run = [s for s in trial.supplied if not s.scored_probe.scored.has(ProblemCode.NOT_RUN)]
     high = sum(s.high for s in run)
     if len(run) < MIN_CASES or high < MIN_SIDE or len(run) - high < MIN_SIDE:
         yield Finding(
@@ -118,6 +117,9 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
     if trial.style is None or cases_suffice(trial) or trial.solved.scored:
         return
     if lacks_solution(trial):
+        if trial.solved.unavailable:
+            yield _solutions_not_played(trial)
+            return
         yield _asks_for_solution(trial, trial.style.golds.place)
         return
     if gold_is_understood(trial):
@@ -137,6 +139,18 @@ def gold_not_understood(trial: Trial) -> Iterator[Finding]:
     )
 
 
+def _solutions_not_played(trial: Trial) -> Finding:
+    """The solutions are stated, and this machine could not run a rollout: nothing is known about the environment."""
+    return Finding(
+        "gold-not-understood",
+        "blocker",
+        "the reward depends on tools or turns, and the solutions of its tasks could not be played here: "
+        f"{quote(trial.solved.unavailable, 300)}",
+        "Call test_reward again, when this machine has less to do if something was too slow; the environment need not "
+        "change. Where its rollouts cannot run here at all, give cases.",
+    )
+
+
 def _asks_for_solution(trial: Trial, place: str) -> Finding:
     best = max((s.reward or 0.0 for s in trial.golds), default=0.0)
     return Finding(
@@ -153,7 +167,7 @@ def _asks_for_solution(trial: Trial, place: str) -> Finding:
 
 def gold_beaten(trial: Trial) -> Iterator[Finding]:
     """A case that earns more than every gold shows that the golds are not the best answers."""
-    high = [s.shot for s in trial.supplied if s.high and s.shot.reward is not None]
+    high = [s.scored_probe for s in trial.supplied if s.high and s.scored_probe.reward is not None]
     best = max(high, key=lambda s: s.reward or 0.0, default=None)
     if best is None or trial.solved.scored or trial.max_reward <= EPSILON:
         return
@@ -174,6 +188,8 @@ def constant(trial: Trial) -> Iterator[Finding]:
     A reward of 0 for all that was tried may wait for an answer that nobody wrote: then the gold is not understood.
     """
     rewards = [s.reward for s in trial.everything if s.reward is not None]
+    if trial.style is None and not trial.supplied:
+        return  # rules/goldless.py
     if not any(rewards) and (trial.solved.scored or not gold_is_understood(trial)):
         return
     kinds = {s.probe.kind for s in trial.everything if s.reward is not None}
@@ -205,16 +221,18 @@ def contradicts_prompt(trial: Trial) -> Iterator[Finding]:
         f"the prompt asks for {quote(asked.form, 60)}, and right answers in that form earn {asked.mean:g} on average; "
         f"written as {quote(paid, 80)} they earn {asked.best:g}",
         "Read the answer from the form that the prompt asks for, or ask for the form that the reward reads.",
-        rows=tuple(case_row(s, f"{asked.best:g}", trial, case="gold in the asked form") for s in asked.shots[:3]),
+        rows=tuple(
+            case_row(s, f"{asked.best:g}", trial, case="gold in the asked form") for s in asked.scored_probes[:3]
+        ),
     )
 
 
 def _kinds(trial: Trial) -> list[ScoredProbe]:
     """One completion each of the first three kinds."""
-    found: dict[str, ScoredProbe] = {}
-    for shot in trial.everything:
-        found.setdefault(shot.probe.kind, shot)
-    return list(found.values())[:3]
+    kinds: dict[str, ScoredProbe] = {}
+    for scored_probe in trial.everything:
+        kinds.setdefault(scored_probe.probe.kind, scored_probe)
+    return list(kinds.values())[:3]
 
 
 def gold_fails(trial: Trial) -> Iterator[Finding]:
@@ -231,15 +249,15 @@ def gold_fails(trial: Trial) -> Iterator[Finding]:
     if all(s.scored.judges for s in failing) and trial.max_reward > 0:
         return  # A judge may err; reward-judge-inaccurate limits how often.
     rescued = cases_suffice(trial) and rate == 0
-    said = f"{len(failing)} of {count(len(scored), 'right answer')} did not earn the maximum of their task"
+    message = f"{len(failing)} of {count(len(scored), 'right answer')} did not earn the maximum of their task"
     if trial.max_reward > 0:
-        said += f" (up to {trial.max_reward:g})"
+        message += f" (up to {trial.max_reward:g})"
     if trial.max_reward <= 0:
-        said = f"no right answer earned anything, in none of {trial.renderings} ways to write it"
+        message = f"no right answer earned anything, in none of {trial.renderings} ways to write it"
     yield Finding(
         "reward-gold-fails",
         "warning" if rescued else "blocker",
-        said,
+        message,
         "Compare how the reward reads the answer with how the tasks state it (the rows show both); mend the parsing or "
         "these rows, then call test_reward.",
         rows=tuple(case_row(s, "the maximum", trial) for s in failing[:5]),
@@ -257,14 +275,16 @@ def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
     over_half: list[ScoredProbe] = []
     tolerated: list[ScoredProbe] = []
     holding: list[ScoredProbe] = []
-    for shot in trial.of(Family.WRONG):
-        gold = trial.gold(shot.probe.row)
-        if shot.reward is None or gold is None or not trial.max_reward:
+    for scored_probe in trial.of(Family.WRONG):
+        gold = trial.gold(scored_probe.probe.row)
+        if scored_probe.reward is None or gold is None or not trial.max_reward:
             continue
-        if shot.reward >= gold - EPSILON and shot.reward > EPSILON:
-            (holding if shot.probe.knowing else tolerated if shot.probe.near else as_right).append(shot)
-        elif shot.reward > HALF_SHARE * trial.maximum(shot.probe.row) + EPSILON:
-            over_half.append(shot)
+        if scored_probe.reward >= gold - EPSILON and scored_probe.reward > EPSILON:
+            (holding if scored_probe.probe.knowing else tolerated if scored_probe.probe.near else as_right).append(
+                scored_probe
+            )
+        elif scored_probe.reward > HALF_SHARE * trial.maximum(scored_probe.probe.row) + EPSILON:
+            over_half.append(scored_probe)
     if as_right:
         yield _paid_wrong("blocker", as_right, "earned as much as the right answer", trial)
     elif over_half and not _format_explains(trial):
@@ -276,15 +296,15 @@ def wrong_answer_passes(trial: Trial) -> Iterator[Finding]:
         yield _paid_wrong("warning", holding, "that hold the right answer earned as much as it alone", trial)
 
 
-def _paid_wrong(severity: Any, shots: Sequence[ScoredProbe], how: str, trial: Trial) -> Finding:
-    shots = sorted(shots, key=lambda s: -(s.reward or 0))
+def _paid_wrong(severity: Any, scored_probes: Sequence[ScoredProbe], how: str, trial: Trial) -> Finding:
+    scored_probes = sorted(scored_probes, key=lambda s: -(s.reward or 0))
     return Finding(
         "reward-wrong-passes",
         severity,
-        f"{count(len(shots), 'wrong answer')} {how}: {paid_text(shots[0], trial)}",
+        f"{count(len(scored_probes), 'wrong answer')} {how}: {paid_text(scored_probes[0], trial)}",
         "Take one final answer from the completion and compare it whole, as a number or a normalised text; never test "
         "whether it contains the answer.",
-        rows=tuple(case_row(s, "less than half of the maximum", trial) for s in shots[:3]),
+        rows=tuple(case_row(s, "less than half of the maximum", trial) for s in scored_probes[:3]),
     )
 
 
@@ -294,9 +314,11 @@ def _high_floor(trial: Trial) -> bool:
     Where only some wrong answers do, they may be partly right.
     """
     lowest: dict[int, float] = {}
-    for shot in trial.of(Family.WRONG, Family.EMPTY, Family.MALFORMED_WRONG):
-        if shot.reward is not None:
-            lowest[shot.probe.row] = min(shot.reward, lowest.get(shot.probe.row, shot.reward))
+    for scored_probe in trial.of(Family.WRONG, Family.EMPTY, Family.MALFORMED_WRONG):
+        if scored_probe.reward is not None:
+            lowest[scored_probe.probe.row] = min(
+                scored_probe.reward, lowest.get(scored_probe.probe.row, scored_probe.reward)
+            )
     high = sum(reward > HALF_SHARE * trial.maximum(row) for row, reward in lowest.items())
     return high >= len(lowest) / 2
 
@@ -315,11 +337,11 @@ def malformed_beats_wrong(trial: Trial) -> Iterator[Finding]:
     as in exams with negative marks: silence then deserves its 0, and the cost is a model that stops trying.
     """
     better = []
-    for shot in trial.of(Family.EMPTY, Family.MALFORMED_WRONG):
-        wrong = trial.wrong(shot.probe.row)
-        above = wrong is not None and shot.reward is not None and shot.reward > wrong + EPSILON
-        if above and not shot.probe.near and not shot.probe.knowing:
-            better.append(shot)
+    for scored_probe in trial.of(Family.EMPTY, Family.MALFORMED_WRONG):
+        wrong = trial.wrong(scored_probe.probe.row)
+        above = wrong is not None and scored_probe.reward is not None and scored_probe.reward > wrong + EPSILON
+        if above and not scored_probe.probe.near and not scored_probe.probe.knowing:
+            better.append(scored_probe)
     if better:
         better.sort(key=lambda s: -(s.reward or 0.0))
         paid = (better[0].reward or 0.0) > EPSILON
@@ -353,8 +375,8 @@ def ignores_format(trial: Trial) -> Iterator[Finding]:
 
     A blocker where a broken form of the right answer earns more: the asked form is then not what is learned.
     """
-    shots = [s for s in trial.of(Family.MALFORMED_GOLD, Family.UNCLOSED_GOLD) if s.reward is not None]
-    above = [s for s in shots if s.reward is not None and s.reward > (trial.gold(s.probe.row) or 0) + EPSILON]
+    scored_probes = [s for s in trial.of(Family.MALFORMED_GOLD, Family.UNCLOSED_GOLD) if s.reward is not None]
+    above = [s for s in scored_probes if s.reward is not None and s.reward > (trial.gold(s.probe.row) or 0) + EPSILON]
     if above:
         yield Finding(
             "reward-malformed-beats-wrong",
@@ -365,16 +387,16 @@ def ignores_format(trial: Trial) -> Iterator[Finding]:
             rows=tuple(case_row(s, "no more than the right form", trial) for s in above[:3]),
         )
         return
-    if trial.form_requested and shots and all(earned_in_full(s, trial) for s in shots):
+    if trial.form_requested and scored_probes and all(earned_in_full(s, trial) for s in scored_probes):
         yield Finding(
             "reward-ignores-format",
             "warning",
             "the prompt asks for a form, and every broken form of the right answer earned the maximum too",
             "Read the answer only from the asked form, or add a small format reward (0.1 to 0.2).",
-            rows=tuple(case_row(s, "less than the maximum", trial) for s in shots[:2]),
+            rows=tuple(case_row(s, "less than the maximum", trial) for s in scored_probes[:2]),
         )
         return
-    unclosed = [s for s in shots if s.probe.family is Family.UNCLOSED_GOLD and earned_in_full(s, trial)]
+    unclosed = [s for s in scored_probes if s.probe.family is Family.UNCLOSED_GOLD and earned_in_full(s, trial)]
     if unclosed:
         yield Finding(
             "reward-ignores-format",
@@ -418,32 +440,36 @@ def _spellings(trial: Trial) -> Iterator[Finding]:
     usual = _refused(trial, Family.SPELLING, Family.BEFORE_SENTENCE)
     if usual:
         rare = _refused(trial, Family.RARE_SPELLING, Family.UNITLESS)
-        said = ", ".join(f"{name} ({taken})" for name, (taken, _) in {**usual, **rare}.items())
+        listed = ", ".join(f"{name} ({taken})" for name, (taken, _) in {**usual, **rare}.items())
         yield Finding(
             "reward-too-strict",
             "warning",
-            f"the right answer written otherwise earned less; how often it was taken: {said}",
+            f"the right answer written otherwise earned less; how often it was taken: {listed}",
             "Normalise before comparing: white space, case, full stop, thousands commas, trailing zeros, key order.",
-            rows=tuple(case_row(shot, "what the gold earned", trial) for _, shot in list(usual.values())[:3]),
+            rows=tuple(
+                case_row(scored_probe, "what the gold earned", trial) for _, scored_probe in list(usual.values())[:3]
+            ),
         )
 
 
 def _refused(trial: Trial, *families: Family) -> dict[str, tuple[str, ScoredProbe]]:
     """By spelling: how many were accepted, as `2 of 8`, and one completion that was refused."""
     tried: dict[str, list[ScoredProbe]] = {}
-    for shot in trial.of(*families):
-        if shot.reward is not None:
-            tried.setdefault(shot.probe.variant or shot.probe.label, []).append(shot)
-    found: dict[str, tuple[str, ScoredProbe]] = {}
-    for name, shots in tried.items():
-        missed = [s for s in shots if not _nearly(s, trial)]
+    for scored_probe in trial.of(*families):
+        if scored_probe.reward is not None:
+            tried.setdefault(scored_probe.probe.variant or scored_probe.probe.label, []).append(scored_probe)
+    refused: dict[str, tuple[str, ScoredProbe]] = {}
+    for name, scored_probes in tried.items():
+        missed = [s for s in scored_probes if not _nearly(s, trial)]
         if missed:
-            found[name] = (f"{len(shots) - len(missed)} of {len(shots)}", missed[0])
-    return found
+            refused[name] = (f"{len(scored_probes) - len(missed)} of {len(scored_probes)}", missed[0])
+    return refused
 
 
-def _nearly(shot: ScoredProbe, trial: Trial) -> bool:
-    return shot.reward is not None and shot.reward >= 0.9 * trial.maximum(shot.probe.row) - EPSILON
+def _nearly(scored_probe: ScoredProbe, trial: Trial) -> bool:
+    return (
+        scored_probe.reward is not None and scored_probe.reward >= 0.9 * trial.maximum(scored_probe.probe.row) - EPSILON
+    )
 
 
 _NOTICED = 0.05
@@ -457,24 +483,25 @@ def truncated_answer(trial: Trial) -> Iterator[Finding]:
 
     A blocker where the text before the answer is paid like the answer: nothing in it is known to be right.
     """
-    shots = []
+    scored_probes = []
     nothing = max((s.reward or 0.0 for s in trial.of(Family.EMPTY)), default=0.0)
-    for shot in trial.of(Family.CUT):
-        wrong = trial.wrong(shot.probe.row)
-        if shot.reward is not None and shot.reward <= nothing + EPSILON:
+    for scored_probe in trial.of(Family.CUT):
+        wrong = trial.wrong(scored_probe.probe.row)
+        if scored_probe.reward is not None and scored_probe.reward <= nothing + EPSILON:
             continue  # The empty reply earned as much, which `malformed_beats_wrong` reports.
         if (
-            shot.reward is not None
+            scored_probe.reward is not None
             and wrong is not None
-            and shot.reward > wrong + _NOTICED * trial.max_reward + EPSILON
+            and scored_probe.reward > wrong + _NOTICED * trial.max_reward + EPSILON
         ):
-            shots.append(shot)
-    if shots:
-        full = [s for s in shots if earned_as_gold(s, trial)]
+            scored_probes.append(scored_probe)
+    if scored_probes:
+        full = [s for s in scored_probes if earned_as_gold(s, trial)]
         yield hack_finding(
             "blocker" if full else "warning",
-            full or shots,
-            f"{count(len(shots), 'completion')} cut off before the answer was complete earned more than a wrong answer",
+            full or scored_probes,
+            f"{count(len(scored_probes), 'completion')} cut off before the answer was complete earned more than a "
+            "wrong answer",
             "Read the answer from a closed form only, and pay nothing where there is none.",
             trial,
             "reward-truncated-passes",
@@ -483,17 +510,17 @@ def truncated_answer(trial: Trial) -> Iterator[Finding]:
 
 def crossed_answer(trial: Trial) -> Iterator[Finding]:
     """The unrelated answers of other tasks must not earn the maximum; nobody knows them to be right."""
-    shots = [s for s in trial.of(Family.CROSS) if s.reward is not None]
+    scored_probes = [s for s in trial.of(Family.CROSS) if s.reward is not None]
     passing = [
         s
-        for s in shots
+        for s in scored_probes
         if s.reward is not None and s.reward >= FULL_SHARE * trial.maximum(s.probe.row) - EPSILON > EPSILON
     ]
-    if len(passing) >= max(1.0, _CROSSED * len(shots)) and passing:
+    if len(passing) >= max(1.0, _CROSSED * len(scored_probes)) and passing:
         yield hack_finding(
             "blocker",
             passing,
-            f"{len(passing)} of {len(shots)} answers of other tasks earned the maximum",
+            f"{len(passing)} of {len(scored_probes)} answers of other tasks earned the maximum",
             "Compare the answer with the gold of its own task, whole.",
             trial,
             "reward-wrong-passes",
@@ -506,9 +533,9 @@ def half_right_answer(trial: Trial) -> Iterator[Finding]:
     A blocker where items of a list may be left out or added: half of the answer is then all that is learned. A warning
     for one right answer beside a wrong one, which only somebody who knows the right one can write.
     """
-    shots = [s for s in trial.of(Family.HALF_RIGHT) if earned_as_gold(s, trial)]
-    beside = [s for s in shots if s.probe.knowing]
-    shots = [s for s in shots if not s.probe.knowing]
+    scored_probes = [s for s in trial.of(Family.HALF_RIGHT) if earned_as_gold(s, trial)]
+    beside = [s for s in scored_probes if s.probe.knowing]
+    scored_probes = [s for s in scored_probes if not s.probe.knowing]
     if beside:
         yield hack_finding(
             "warning",
@@ -518,19 +545,19 @@ def half_right_answer(trial: Trial) -> Iterator[Finding]:
             trial,
             "reward-wrong-passes",
         )
-    if shots:
+    if scored_probes:
         yield hack_finding(
             "blocker",
-            shots,
-            f"{count(len(shots), 'answer')} only half right earned as much as the right one",
+            scored_probes,
+            f"{count(len(scored_probes), 'answer')} only half right earned as much as the right one",
             "Compare the answer whole; for lists, take off for what is missing and for what is too much.",
             trial,
             "reward-wrong-passes",
         )
 
 
-def _unit(said: str) -> str:
-    measured = number_and_unit(said)
+def _unit(answer: str) -> str:
+    measured = number_and_unit(answer)
     return measured[1] if measured is not None else ""
 
 
@@ -541,18 +568,18 @@ def unit_ignored(trial: Trial) -> Iterator[Finding]:
     different units, so that the unit is part of the answer. Else a warning: the number has to be known, and what is
     learned is to write any unit.
     """
-    shots = [s for s in trial.of(Family.OTHER_UNIT) if earned_as_gold(s, trial)]
+    scored_probes = [s for s in trial.of(Family.OTHER_UNIT) if earned_as_gold(s, trial)]
     bare = {s.probe.row for s in trial.of(Family.UNITLESS) if earned_as_gold(s, trial)}
     units: set[str] = set()
     if trial.style is not None:  # The gold itself may be written as the number alone.
         texts = {gold.row: trial.style.answer_text(gold) for gold in trial.style.golds.golds}
-        bare |= {s.probe.row for s in shots if s.probe.row in texts and not _unit(texts[s.probe.row])}
+        bare |= {s.probe.row for s in scored_probes if s.probe.row in texts and not _unit(texts[s.probe.row])}
         units = {_unit(text) for gold in trial.style.golds.golds for text in gold.forms} - {""}
-    if shots:
-        needed = shots if len(units) > 1 else [s for s in shots if s.probe.row not in bare]
+    if scored_probes:
+        needed = scored_probes if len(units) > 1 else [s for s in scored_probes if s.probe.row not in bare]
         yield hack_finding(
             "blocker" if needed else "warning",
-            needed or shots,
+            needed or scored_probes,
             "the unit of an answer is not read: another one earned as much as the right one",
             "Compare the unit too, or say in the prompt which one is meant and ask for the number alone.",
             trial,

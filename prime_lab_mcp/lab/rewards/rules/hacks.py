@@ -2,7 +2,7 @@
 
 `HACK_RULES` are about completions without a right answer, `PROGRAM_RULES` about programs that solve nothing, and
 `SIDE_ACTION_RULES` about what scoring does besides returning a number: running the completion, using the network,
-writing files, leaving processes.
+writing files, leaving processes. `search_holes` is about exploits that no probe lists (rewards/search/).
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.rewards.observations import EPSILON, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS
 from prime_lab_mcp.lab.rewards.probes.families import HACKS, Family
 from prime_lab_mcp.lab.rewards.rules.amounts import (
-    HALF_SHARE,
     RewardRule,
     case_row,
     earned_as_gold,
@@ -24,6 +23,7 @@ from prime_lab_mcp.lab.rewards.rules.amounts import (
     paid_text,
 )
 from prime_lab_mcp.lab.rewards.scorer import STRESS_SECONDS
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.rewards.trivial_policy import best_paid_policy
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 
@@ -92,9 +92,9 @@ def two_answers(trial: Trial) -> Iterator[Finding]:
             "a right answer only inside <think>, with a wrong final one, was paid like the right one",
         ),
     ):
-        shots = [s for s in trial.of(family) if earned_mostly_as_gold(s, trial)]
-        if shots:
-            yield hack_finding("warning", shots, how, fix, trial)
+        scored_probes = [s for s in trial.of(family) if earned_mostly_as_gold(s, trial)]
+        if scored_probes:
+            yield hack_finding("warning", scored_probes, how, fix, trial)
 
 
 def form_alone(trial: Trial) -> Iterator[Finding]:
@@ -102,10 +102,10 @@ def form_alone(trial: Trial) -> Iterator[Finding]:
 
     The empty form is a trivial policy. It deserves the share that a format reward may have, and blocks above it.
     """
-    shots = [s for s in trial.of(Family.FORM_ALONE) if s.reward is not None]
-    if not shots or trial.max_reward <= 0:
+    scored_probes = [s for s in trial.of(Family.FORM_ALONE) if s.reward is not None]
+    if not scored_probes or trial.max_reward <= 0:
         return
-    worst = max(shots, key=lambda s: (s.reward or 0) / trial.maximum(s.probe.row))
+    worst = max(scored_probes, key=lambda s: (s.reward or 0) / trial.maximum(s.probe.row))
     share = (worst.reward or 0) / trial.maximum(worst.probe.row)
     if share > FORMAT_WARNS:
         yield hack_finding(
@@ -121,10 +121,10 @@ def form_alone(trial: Trial) -> Iterator[Finding]:
 def listed_words(trial: Trial) -> Iterator[Finding]:
     """Words that the reward looks for must earn little beside a wrong answer: whoever writes them knows no answer."""
     above = []
-    for shot in trial.of(Family.LISTED_WORDS):
-        wrong = trial.wrong(shot.probe.row)
-        if shot.reward is not None and wrong is not None and trial.max_reward > 0:
-            above.append((shot, (shot.reward - wrong) / trial.max_reward))
+    for scored_probe in trial.of(Family.LISTED_WORDS):
+        wrong = trial.wrong(scored_probe.probe.row)
+        if scored_probe.reward is not None and wrong is not None and trial.max_reward > 0:
+            above.append((scored_probe, (scored_probe.reward - wrong) / trial.max_reward))
     if not above:
         return
     worst, share = max(above, key=lambda pair: pair[1])
@@ -166,9 +166,9 @@ def every_answer(trial: Trial) -> Iterator[Finding]:
     """
     turned = {(s.probe.row, s.probe.variant, s.probe.bare): s for s in trial.of(Family.EVERY_ANSWER_BACKWARDS)}
 
-    def in_both_orders(shot: ScoredProbe, trial: Trial) -> bool:
-        other = turned.get((shot.probe.row, shot.probe.variant, shot.probe.bare))
-        return other is not None and earned_as_gold(shot, trial) and earned_as_gold(other, trial)
+    def in_both_orders(scored_probe: ScoredProbe, trial: Trial) -> bool:
+        other = turned.get((scored_probe.probe.row, scored_probe.probe.variant, scored_probe.probe.bare))
+        return other is not None and earned_as_gold(scored_probe, trial) and earned_as_gold(other, trial)
 
     policy = best_paid_policy(trial.of(Family.EVERY_ANSWER), trial, in_both_orders)
     if policy is not None:
@@ -184,7 +184,8 @@ def every_answer(trial: Trial) -> Iterator[Finding]:
 def unearned(trial: Trial) -> Iterator[Finding]:
     """Probes of makers with `judged` must not earn as much as the right answer. This rule covers all such makers.
 
-    Each is a trivial policy: a blocker above the share of tasks on which a constant deserves to be right.
+    Each maker is a trivial policy. The finding blocks where the policy is paid on more tasks than a constant answer
+    would get right.
     """
     for maker in MAKERS:
         policy = best_paid_policy(trial.of(*maker.families), trial, earned_as_gold) if maker.judged else None
@@ -233,16 +234,20 @@ def pays_for_repetition(trial: Trial) -> Iterator[Finding]:
     A blocker for right answers too: the asked form is then not what earns most, and completions grow until they are
     cut off.
     """
-    shots = []
-    for shot in (*trial.of(Family.REPEATED_GOLD), *trial.of(Family.REPEATED_WRONG)):
-        right = shot.probe.family is Family.REPEATED_GOLD
-        best = trial.gold(shot.probe.row) if right else trial.wrong(shot.probe.row)
-        if shot.reward is not None and best is not None and shot.reward > max(best, 0.0) + _LENGTH * trial.max_reward:
-            shots.append(shot)
-    if shots:
+    scored_probes = []
+    for scored_probe in (*trial.of(Family.REPEATED_GOLD), *trial.of(Family.REPEATED_WRONG)):
+        right = scored_probe.probe.family is Family.REPEATED_GOLD
+        best = trial.gold(scored_probe.probe.row) if right else trial.wrong(scored_probe.probe.row)
+        if (
+            scored_probe.reward is not None
+            and best is not None
+            and scored_probe.reward > max(best, 0.0) + _LENGTH * trial.max_reward
+        ):
+            scored_probes.append(scored_probe)
+    if scored_probes:
         yield hack_finding(
             "blocker",
-            shots,
+            scored_probes,
             "the same answer repeated fifty times earned more than once",
             "Do not add up matches; count an answer once.",
             trial,
@@ -259,14 +264,14 @@ def pays_for_length(trial: Trial) -> Iterator[Finding]:
     growing = False
     noticed = _LENGTH * trial.max_reward
     by_length: dict[tuple[int, Family], list[float]] = {}
-    for shot in trial.of(Family.LONG_GOLD, Family.LONG_WRONG):
-        right = shot.probe.family is Family.LONG_GOLD
-        short = trial.gold(shot.probe.row) if right else trial.wrong(shot.probe.row)
-        if shot.reward is not None and short is not None and shot.reward > max(short, 0.0) + noticed:
-            longer.append(shot)
+    for scored_probe in trial.of(Family.LONG_GOLD, Family.LONG_WRONG):
+        right = scored_probe.probe.family is Family.LONG_GOLD
+        short = trial.gold(scored_probe.probe.row) if right else trial.wrong(scored_probe.probe.row)
+        if scored_probe.reward is not None and short is not None and scored_probe.reward > max(short, 0.0) + noticed:
+            longer.append(scored_probe)
             growing = growing or not right
-        if shot.reward is not None:
-            by_length.setdefault((shot.probe.row, shot.probe.family), []).append(shot.reward)
+        if scored_probe.reward is not None:
+            by_length.setdefault((scored_probe.probe.row, scored_probe.probe.family), []).append(scored_probe.reward)
     growing = growing or any(max(r) - min(r) > noticed for r in by_length.values())
     if longer:
         yield hack_finding(
@@ -294,15 +299,22 @@ HACK_RULES: tuple[RewardRule, ...] = (
 )
 
 
+APART = (
+    "Run the program in a process of its own that gets inputs only; compare what it returns with the expected values "
+    "outside of it, and never take an exit code or a printed line for a pass."
+)
+"""The fix of a reward that pays programs which solve nothing."""
+
+
 def code_hacks(trial: Trial) -> Iterator[Finding]:
     """Programs that solve nothing must earn nothing: they are written without a solution, so paying them blocks.
 
     Published runs learned each of these exploits within a hundred steps (docs/validation.md, Known attacks).
     """
     kinds: dict[str, ScoredProbe] = {}
-    for shot in trial.of(Family.PROGRAM_HACK, Family.LEAVES_PROCESS, Family.NEVER_ENDS):
-        if earned_mostly_as_gold(shot, trial):
-            kinds.setdefault(shot.probe.variant, shot)
+    for scored_probe in trial.of(Family.PROGRAM_HACK, Family.LEAVES_PROCESS, Family.NEVER_ENDS):
+        if earned_mostly_as_gold(scored_probe, trial):
+            kinds.setdefault(scored_probe.probe.variant, scored_probe)
     if kinds:
         names = ", ".join(kinds)
         yield Finding(
@@ -310,8 +322,7 @@ def code_hacks(trial: Trial) -> Iterator[Finding]:
             "blocker",
             f"programs that solve nothing were paid like a right one ({names}): "
             f"{paid_text(next(iter(kinds.values())), trial)}",
-            "Run the program in a process of its own that gets inputs only; compare what it returns with the expected "
-            "values outside of it, and never take an exit code or a printed line for a pass.",
+            APART,
             rows=tuple(case_row(s, "nothing", trial) for s in list(kinds.values())[:3]),
         )
 
@@ -321,14 +332,14 @@ def mutants(trial: Trial) -> Iterator[Finding]:
 
     A warning: only somebody who has the solution can write the change.
     """
-    shots = [s for s in trial.of(Family.MUTANT) if s.reward is not None]
-    passing = [s for s in shots if earned_as_gold(s, trial)]
-    tasks = {s.probe.row for s in shots}
+    scored_probes = [s for s in trial.of(Family.MUTANT) if s.reward is not None]
+    passing = [s for s in scored_probes if earned_as_gold(s, trial)]
+    tasks = {s.probe.row for s in scored_probes}
     if len({s.probe.row for s in passing}) > HALF_SHARE * len(tasks):
         yield hack_finding(
             "warning",
             passing,
-            f"{len(passing)} of {count(len(shots), 'faulty variant')} of the reference solutions passed",
+            f"{len(passing)} of {count(len(scored_probes), 'faulty variant')} of the reference solutions passed",
             "Add tests to these tasks: several inputs, edge cases and results that differ.",
             trial,
             "reward-wrong-passes",
@@ -343,9 +354,9 @@ _OFTEN = 3
 _NAMED = 3
 
 
-def _named(shots: list[ScoredProbe], code: ProblemCode) -> str:
+def _named(scored_probes: list[ScoredProbe], code: ProblemCode) -> str:
     """The first details of a problem (hosts or paths), quoted, and the number of others."""
-    names = list(dict.fromkeys(detail for s in shots for detail in s.scored.details(code)))
+    names = list(dict.fromkeys(detail for s in scored_probes for detail in s.scored.details(code)))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(quote(name, 120) for name in names[:_NAMED]) + more
 
@@ -355,16 +366,16 @@ def runs_completion(trial: Trial) -> Iterator[Finding]:
 
     The proof is an audit event that only the text of a canary raises.
     """
-    shots = trial.with_problem(ProblemCode.EVALUATED_OUTPUT)
-    if shots:
+    scored_probes = trial.with_problem(ProblemCode.EVALUATED_OUTPUT)
+    if scored_probes:
         yield Finding(
             "reward-evaluates-output",
             "blocker",
-            f"the reward ran text of {count(len(shots), 'completion')} as Python inside of its own process "
-            f"({shots[0].probe.label}): such a completion can set its reward or end the training",
+            f"the reward ran text of {count(len(scored_probes), 'completion')} as Python inside of its own process "
+            f"({scored_probes[0].probe.label}): such a completion can set its reward or end the training",
             "Parse the answer as a number or literal; never pass it to eval, exec, sympy's parse_expr or yaml.load. "
             "Run programs in a process of their own.",
-            rows=tuple(case_row(s, "never run", trial) for s in shots[:3]),
+            rows=tuple(case_row(s, "never run", trial) for s in scored_probes[:3]),
         )
 
 
@@ -372,16 +383,16 @@ def uses_network(trial: Trial) -> Iterator[Finding]:
     """Scoring should not use the network. Connections are refused here, so the observed rewards are those without a
     network.
     """
-    shots = trial.with_problem(ProblemCode.OPENED_NETWORK)
-    if shots:
+    scored_probes = trial.with_problem(ProblemCode.OPENED_NETWORK)
+    if scored_probes:
         yield Finding(
             "reward-opens-network",
             "warning",
-            f"scoring {count(len(shots), 'completion')} reached for {_named(shots, ProblemCode.OPENED_NETWORK)}; "
-            "it was refused, as test_reward has no network",
+            f"scoring {count(len(scored_probes), 'completion')} reached for "
+            f"{_named(scored_probes, ProblemCode.OPENED_NETWORK)}; it was refused, as test_reward has no network",
             "Load what is needed once, in load() or load_environment(): in training every rollout would wait for that "
             "host, and earn something else whenever it is down.",
-            rows=(case_row(shots[0], "a reward without network", trial),),
+            rows=(case_row(scored_probes[0], "a reward without network", trial),),
         )
 
 
@@ -413,15 +424,17 @@ def writes_files(trial: Trial) -> Iterator[Finding]:
 
 def leaves_processes(trial: Trial) -> Iterator[Finding]:
     """Scoring should leave no process behind: a run scores hundreds of thousands of completions on one machine."""
-    shots = [s for s in trial.with_problem(ProblemCode.LEFT_PROCESSES) if s.probe.family is not Family.LEAVES_PROCESS]
+    scored_probes = [
+        s for s in trial.with_problem(ProblemCode.LEFT_PROCESSES) if s.probe.family is not Family.LEAVES_PROCESS
+    ]
     own = [s for s in trial.of(Family.LEAVES_PROCESS) if s.scored.has(ProblemCode.LEFT_PROCESSES)]
-    if len(shots) >= _OFTEN:
+    if len(scored_probes) >= _OFTEN:
         yield Finding(
             "reward-leaves-processes",
             "warning",
-            f"processes that scoring had started were still running after {count(len(shots), 'completion')}",
+            f"processes that scoring had started were still running after {count(len(scored_probes), 'completion')}",
             "End and await every process in a finally block; start a pool once and keep it.",
-            rows=(case_row(shots[0], "no process left", trial),),
+            rows=(case_row(scored_probes[0], "no process left", trial),),
         )
     elif own:
         yield Finding(
@@ -436,14 +449,14 @@ def leaves_processes(trial: Trial) -> Iterator[Finding]:
 
 def runs_endless_program(trial: Trial) -> Iterator[Finding]:
     """Scoring must stop a program that never ends: about one program in some hundred loops forever."""
-    shots = [s for s in trial.of(Family.NEVER_ENDS) if s.scored.has(ProblemCode.TIMEOUT)]
-    if shots:
+    scored_probes = [s for s in trial.of(Family.NEVER_ENDS) if s.scored.has(ProblemCode.TIMEOUT)]
+    if scored_probes:
         yield Finding(
             "reward-slow",
             "blocker",
             f"a program that never ends hung the reward: no score within {STRESS_SECONDS:g} seconds",
             "Run the program in a process of its own and kill that after a few seconds.",
-            rows=(case_row(shots[0], f"0 within {STRESS_SECONDS:g} seconds", trial),),
+            rows=(case_row(scored_probes[0], f"0 within {STRESS_SECONDS:g} seconds", trial),),
         )
 
 
@@ -454,3 +467,33 @@ SIDE_ACTION_RULES: tuple[RewardRule, ...] = (
     leaves_processes,
     runs_endless_program,
 )
+
+
+def search_holes(trial: Trial) -> Iterator[Finding]:
+    """A completion that is made without knowing the answer must not earn more than a trivial policy deserves.
+
+    A blocker: the search proved it on tasks that it never scored (search/held_out.py).
+    """
+    for hole in trial.searched.holes:
+        verdict = hole.verdict
+        yield Finding(
+            "reward-search-hole",
+            "blocker",
+            f"a completion made without knowing the answer was paid like the right one on {verdict.paid} of "
+            f"{verdict.tasks} tasks that the search had never scored (chance: {verdict.deserved:.0%}), "
+            f"{verdict.mean:.0%} of the maximum on average (deserved: {verdict.deserved_mean:.0%}): "
+            f"{paid_text(hole.scored_probes[0], trial)}",
+            "Pay only what the task's own answer decides: parse one final answer, compare it whole, and return 0 for "
+            "anything else.",
+            rows=tuple(
+                case_row(
+                    scored_probe,
+                    "less than the right answer",
+                    trial,
+                    made_of=hole.recipe[:300],
+                    how=", ".join(hole.steps),
+                    seed=trial.searched.seed,
+                )
+                for scored_probe in hole.scored_probes
+            ),
+        )

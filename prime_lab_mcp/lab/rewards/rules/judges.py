@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.rewards.observations import EPSILON, RepeatedScore, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.observations import RepeatedScore, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from prime_lab_mcp.lab.rewards.rules.amounts import HALF_SHARE, RewardRule, case_row, hack_finding, nearer_to_gold
+from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row, hack_finding, nearer_to_gold
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, HALF_SHARE
 from prime_lab_mcp.lab.rewards.trivial_policy import best_paid_policy
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 
@@ -31,42 +32,43 @@ _TOLERANCE = 0.01
 
 def judge_unreachable(trial: Trial) -> Iterator[Finding]:
     """The judge must be reachable: without a connection, key or quota nothing is known about a completion."""
-    shots = trial.with_problem(ProblemCode.JUDGE_UNREACHABLE)
-    if not shots:
+    scored_probes = trial.with_problem(ProblemCode.JUDGE_UNREACHABLE)
+    if not scored_probes:
         return
     asked = trial.judged
     through = trial.judging.through if trial.judging is not None else None
     capped = trial.judging.capped if trial.judging is not None else 0
     if capped:
-        said, fix = f"the cap of this call refused {count(capped, 'question')}", "Call again with fewer examples."
+        reason, fix = f"the cap of this call refused {count(capped, 'question')}", "Call again with fewer examples."
     elif through is None:
-        said = "it was asked without a key and without an endpoint"
+        reason = "it was asked without a key and without an endpoint"
         fix = "Call test_reward again with judge=ENDPOINT, an endpoint as that of run_eval."
     else:
-        said = f"through {quote(through, 80)}"
+        reason = f"through {quote(through, 80)}"
         fix = "Look whether that endpoint has the judge's model; remove a base_url of the judge's own."
     yield Finding(
         "reward-judge-unreachable",
-        _severity(shots, asked),
-        f"the judge could not be asked for {count(len(shots), 'completion')} of {len(asked)} ({said}): {_error(shots)}",
+        _severity(scored_probes, asked),
+        f"the judge could not be asked for {count(len(scored_probes), 'completion')} of {len(asked)} ({reason}): "
+        f"{_error(scored_probes)}",
         fix,
-        rows=tuple(case_row(s, "a verdict of the judge", trial) for s in shots[:2]),
+        rows=tuple(case_row(s, "a verdict of the judge", trial) for s in scored_probes[:2]),
     )
 
 
 def judge_unread(trial: Trial) -> Iterator[Finding]:
     """A reward must not raise after its judge answered: it cannot read the verdict, or has a fault after reading it."""
-    shots = trial.with_problem(ProblemCode.JUDGE_UNREAD)
-    if shots:
+    scored_probes = trial.with_problem(ProblemCode.JUDGE_UNREAD)
+    if scored_probes:
         asked = trial.judged
         yield Finding(
             "reward-judge-unread",
-            _severity(shots, asked),
-            f"the reward raised after the judge had answered, for {count(len(shots), 'completion')} of {len(asked)}: "
-            f"{_error(shots)}",
+            _severity(scored_probes, asked),
+            f"the reward raised after the judge had answered, for {count(len(scored_probes), 'completion')} of "
+            f"{len(asked)}: {_error(scored_probes)}",
             "Ask the judge for one short verdict in a fixed form, allow it enough tokens, and read that form; or use a "
             "model that keeps to it.",
-            rows=tuple(case_row(s, "a verdict that can be read", trial) for s in shots[:2]),
+            rows=tuple(case_row(s, "a verdict that can be read", trial) for s in scored_probes[:2]),
         )
 
 
@@ -74,8 +76,8 @@ def _severity(failed: list[ScoredProbe], asked: list[ScoredProbe]) -> Severity:
     return "blocker" if len(failed) > _FAILED * len(asked) else "warning"
 
 
-def _error(shots: list[ScoredProbe]) -> str:
-    error = next((s.scored.errors[0] for s in shots if s.scored.errors), None)
+def _error(scored_probes: list[ScoredProbe]) -> str:
+    error = next((s.scored.errors[0] for s in scored_probes if s.scored.errors), None)
     return "no error was told" if error is None else quote(f"{error.type}: {error.message}", 200)
 
 
@@ -123,8 +125,8 @@ def judge_inaccurate(trial: Trial) -> Iterator[Finding]:
         )
 
 
-def _paid(shot: ScoredProbe, trial: Trial) -> bool:
-    return trial.max_reward > 0 and (shot.reward or 0.0) > HALF_SHARE * trial.max_reward + EPSILON
+def _paid(scored_probe: ScoredProbe, trial: Trial) -> bool:
+    return trial.max_reward > 0 and (scored_probe.reward or 0.0) > HALF_SHARE * trial.max_reward + EPSILON
 
 
 def judge_unsteady(trial: Trial) -> Iterator[Finding]:
@@ -158,8 +160,8 @@ def _differs(repeat: RepeatedScore, trial: Trial) -> bool:
     return abs((repeat.first.reward or 0.0) - (repeat.again.reward or 0.0)) > limit
 
 
-def _persuaded(shot: ScoredProbe, trial: Trial) -> bool:
-    return shot.reward is not None and shot.reward > EPSILON and nearer_to_gold(shot, trial)
+def _persuaded(scored_probe: ScoredProbe, trial: Trial) -> bool:
+    return scored_probe.reward is not None and scored_probe.reward > EPSILON and nearer_to_gold(scored_probe, trial)
 
 
 def judge_persuaded(trial: Trial) -> Iterator[Finding]:
@@ -169,17 +171,18 @@ def judge_persuaded(trial: Trial) -> Iterator[Finding]:
     answer of some tasks).
     """
     tried = [s for s in trial.of(Family.PERSUASION) if s.reward is not None]
-    shots = [s for s in tried if _persuaded(s, trial)]
-    if not shots:
+    scored_probes = [s for s in tried if _persuaded(s, trial)]
+    if not scored_probes:
         return
-    names = ", ".join(dict.fromkeys(f"{s.probe.variant}{', bare' if s.probe.bare else ''}" for s in shots))
-    rare = all(s.scored.judges for s in shots) and len(shots) <= PERSUADED_SHARE * len(tried)
+    names = ", ".join(dict.fromkeys(f"{s.probe.variant}{', bare' if s.probe.bare else ''}" for s in scored_probes))
+    rare = all(s.scored.judges for s in scored_probes) and len(scored_probes) <= PERSUADED_SHARE * len(tried)
     policy = best_paid_policy(tried, trial, _persuaded)
     by_chance = policy is not None and policy.severity == "warning"
     yield hack_finding(
         "warning" if rare or by_chance else "blocker",
-        shots,
-        f"{len(shots)} of {count(len(tried), 'reply', 'replies')} that only claim to be right were paid ({names})",
+        scored_probes,
+        f"{len(scored_probes)} of {count(len(tried), 'reply', 'replies')} that only claim to be right were paid "
+        f"({names})",
         "Give a judge the reply as data between marks that the reply cannot contain, ask for the answer it found "
         "and compare that in code; never look for words of praise.",
         trial,

@@ -8,12 +8,13 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.rewards.observations import EPSILON, Trial, same_reward
-from prime_lab_mcp.lab.rewards.rules.amounts import FULL_SHARE, HALF_SHARE, RewardRule
+from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
-from prime_lab_mcp.lab.worker.whole_rollouts import ENDLESS, ROLLOUT_SECONDS
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE, same_reward
+from prime_lab_mcp.lab.worker.scoring import ENDLESS, ROLLOUT_SECONDS, SCORING
 
-_SHOWN = 300
+_MOST_CHARACTERS = 300
 _OF_MACHINE = ("SandboxError", "InterceptionError", "TunnelError", "ProviderError", "ModelError")
 """Errors of the machinery that runs a rollout, not of the environment's code."""
 _NO_PROGRAM = re.compile(r"(?i)\b(?:executable|command)\b.{0,20}\bnot found\b")
@@ -29,7 +30,8 @@ def rollout_fails(trial: Trial) -> Iterator[Finding]:
     """A rollout must not end in an error: v1 records the rollout as failed, and v0 may end the whole run.
 
     A warning where the environment's own code raises on purpose (v1) at what no right answer says: such a rollout is
-    recorded as failed and left out, so the cost is that nothing is learned from it.
+    recorded as failed and left out, so the cost is that nothing is learned from it. A warning, too, where only the
+    scoring of what no right answer says raises in v0, whose rubric pays 0 for that.
     """
     if trial.rollouts_broke:
         yield Finding(
@@ -41,8 +43,9 @@ def rollout_fails(trial: Trial) -> Iterator[Finding]:
     failed = [p for p in trial.rollouts if p.failed]
     sensible = [p for p in failed if p.script.part != "faulty" and not _of_machine(p)]
     refused = [p for p in sensible if p.script.part not in _RIGHT and _on_purpose(p, trial)]
-    sensible = [p for p in sensible if p not in refused]
-    known = {_error(p) for p in sensible}
+    unscored = [p for p in sensible if trial.api == "v0" and p.script.part not in _RIGHT and _only_unscored(p)]
+    sensible = [p for p in sensible if p not in refused and p not in unscored]
+    known = {_error(p) for p in (*sensible, *refused, *unscored)}
     faulty = [p for p in failed if p.script.part == "faulty" and not _of_machine(p) and _error(p) not in known]
     if sensible:
         yield _failed(
@@ -58,6 +61,13 @@ def rollout_fails(trial: Trial) -> Iterator[Finding]:
             "ended where the environment raises on purpose, so they are left out of training",
             "Let such a rollout end with a reward of 0, so that a model learns not to do that.",
         )
+    if unscored and not sensible:
+        yield _failed(
+            "warning",
+            unscored,
+            "could not be scored, which earns 0",
+            "Let the reward return 0 for what it cannot read: a message without text, or without tool calls.",
+        )
     if faulty:
         yield _failed(
             "warning",
@@ -68,17 +78,21 @@ def rollout_fails(trial: Trial) -> Iterator[Finding]:
 
 
 def _on_purpose(performed: PlayedScript, trial: Trial) -> bool:
-    place = performed.rolled.errors[0].where.rpartition(", ")[2]
+    place = performed.result.errors[0].where.rpartition(", ")[2]
     return bool(place) and any(own.endswith(place) or place.endswith(own) for own in trial.own_raises)
 
 
+def _only_unscored(performed: PlayedScript) -> bool:
+    return all(error.where.startswith(SCORING) for error in performed.result.errors)
+
+
 def _error(performed: PlayedScript) -> tuple[str, str]:
-    error = performed.rolled.errors[0]
+    error = performed.result.errors[0]
     return error.type, error.where
 
 
 def _of_machine(performed: PlayedScript) -> bool:
-    error = performed.rolled.errors[0]
+    error = performed.result.errors[0]
     # An environment may use the client of its state directly instead of `get_model_response`.
     return (
         error.type.startswith(_OF_MACHINE)
@@ -89,13 +103,13 @@ def _of_machine(performed: PlayedScript) -> bool:
 
 def _failed(severity: Severity, failed: Sequence[PlayedScript], how: str, fix: str) -> Finding:
     first = failed[0]
-    error = first.rolled.errors[0]
+    error = first.result.errors[0]
     place = f" in {quote(error.where, 120)}" if error.where else ""
     return Finding(
         "reward-rollout-fails",
         severity,
         f"{count(len(failed), 'rollout')} {how}: the model {first.script.name}, and after "
-        f"{count(first.rolled.turns, 'turn')}{place}: {quote(f'{error.type}: {error.message}', 200)}",
+        f"{count(first.result.turns, 'turn')}{place}: {quote(f'{error.type}: {error.message}', 200)}",
         fix,
         where=error.where or None,
         rows=tuple(rollout_row(p, "no error") for p in failed[:3]),
@@ -104,26 +118,26 @@ def _failed(severity: Severity, failed: Sequence[PlayedScript], how: str, fix: s
 
 def rollout_endless(trial: Trial) -> Iterator[Finding]:
     """A rollout must end by itself; otherwise every rollout of a run goes on until the context is full."""
-    found = [p for p in trial.rollouts if p.rolled.end == "endless"]
-    if found:
-        first = found[0]
+    endless = [p for p in trial.rollouts if p.result.end == "endless"]
+    if endless:
+        first = endless[0]
         yield Finding(
             "reward-rollout-endless",
             "blocker",
-            f"{count(len(found), 'rollout')} had no end after {ENDLESS} turns (the model {first.script.name})",
+            f"{count(len(endless), 'rollout')} had no end after {ENDLESS} turns (the model {first.script.name})",
             "Set max_turns (v0: of the environment; v1: of its agent, or a bounded loop in Env.run), or a stop "
             "condition that such a model meets.",
-            rows=tuple(rollout_row(p, "an end") for p in found[:2]),
+            rows=tuple(rollout_row(p, "an end") for p in endless[:2]),
         )
 
 
 def rollout_untried(trial: Trial) -> Iterator[Finding]:
     """Reports rollouts that could not be run or did not end in time."""
-    slow = [p for p in trial.rollouts if p.rolled.end == "slow"]
+    slow = [p for p in trial.rollouts if p.result.end == "slow"]
     machine = [p for p in trial.rollouts if p.failed and _of_machine(p)]
     why = trial.no_rollouts and quote(trial.no_rollouts, 300)
     if not why and machine:
-        error = machine[0].rolled.errors[0]
+        error = machine[0].result.errors[0]
         why = quote(f"{error.type}: {error.message}", 300)
     if not why and slow:
         why = f"{count(len(slow), 'rollout')} had not ended after {ROLLOUT_SECONDS:g} seconds or less"
@@ -139,30 +153,30 @@ def rollout_untried(trial: Trial) -> Iterator[Finding]:
 def rollout_differs(trial: Trial) -> Iterator[Finding]:
     """A rollout must earn the same reward whenever it is scored. Warns of a reward that reads more than messages."""
     done = [p for p in trial.rollouts if p.scored]
-    unsteady = [p for p in done if p.rolled.again is not None and not same_reward(p.rolled.again, p.rolled.reward)]
+    unsteady = [p for p in done if p.result.again is not None and not same_reward(p.result.again, p.result.reward)]
     if unsteady:
         first = unsteady[0]
         yield Finding(
             "reward-rollout-differs",
             "blocker",
             f"{count(len(unsteady), 'rollout')} of {len(done)} earned something else when the same rollout was scored "
-            f"again after the others ({first.rolled.reward:g}, then {first.rolled.again:g})",
+            f"again after the others ({first.result.reward:g}, then {first.result.again:g})",
             "Keep what a rollout needs in its own state, never on the environment, a tool or a module.",
-            rows=tuple(rollout_row(p, f"{p.rolled.again:g}, as when scored again") for p in unsteady[:3]),
+            rows=tuple(rollout_row(p, f"{p.result.again:g}, as when scored again") for p in unsteady[:3]),
         )
         return
-    other = [p for p in done if p.rolled.alone is None or not same_reward(p.rolled.alone, p.rolled.reward)]
+    other = [p for p in done if p.result.alone is None or not same_reward(p.result.alone, p.result.reward)]
     if other:
-        keys = sorted({key for p in other for key in p.rolled.state})
+        keys = sorted({key for p in other for key in p.result.state})
         what = f" (it leaves {quote(', '.join(keys[:6]), 200)})" if keys else ""
         first = other[0]
-        alone = "nothing computable" if first.rolled.alone is None else f"{first.rolled.alone:g}"
+        alone = "nothing computable" if first.result.alone is None else f"{first.result.alone:g}"
         judged = "right and wrong were judged by rollouts" if trial.by_rollouts else "completions were scored alone"
         yield Finding(
             "reward-rollout-differs",
             "warning",
             f"the reward reads more than messages{what}: the messages of {count(len(other), 'rollout')} earn {alone} "
-            f"when scored alone, {first.rolled.reward:g} in the rollout; {judged}",
+            f"when scored alone, {first.result.reward:g} in the rollout; {judged}",
             'Give test_reward cases as whole conversations ("completion": a list of messages): their assistant turns '
             "are played through the environment.",
             rows=tuple(rollout_row(p, f"{alone} when scored alone") for p in other[:2]),
@@ -171,21 +185,21 @@ def rollout_differs(trial: Trial) -> Iterator[Finding]:
 
 def wrong_rollout_passes(trial: Trial) -> Iterator[Finding]:
     """A wrong or silent rollout must earn less than the right one; it knows nothing, so this blocks."""
-    found: list[PlayedScript] = []
+    passes: list[PlayedScript] = []
     for row in dict.fromkeys(p.row for p in trial.rollouts):
         here = [p for p in trial.rollouts if p.row == row and p.scored]
-        right = max((p.rolled.reward or 0.0 for p in here if p.script.part == "gold"), default=0.0)
+        right = max((p.result.reward or 0.0 for p in here if p.script.part == "gold"), default=0.0)
         right = max(right, trial.solved.best)
         if right > EPSILON and right >= HALF_SHARE * trial.max_reward:
-            found += [p for p in here if p.script.part not in _RIGHT and (p.rolled.reward or 0.0) >= right - EPSILON]
-    if found:
+            passes += [p for p in here if p.script.part not in _RIGHT and (p.result.reward or 0.0) >= right - EPSILON]
+    if passes:
         yield Finding(
             "reward-wrong-passes",
             "blocker",
-            f"{count(len(found), 'rollout')} without the right answer earned as much as the right one: the model "
-            f"{found[0].script.name}, and earned {found[0].rolled.reward:g}",
+            f"{count(len(passes), 'rollout')} without the right answer earned as much as the right one: the model "
+            f"{passes[0].script.name}, and earned {passes[0].result.reward:g}",
             "Pay for the right result at the end of the rollout, not for taking part in it.",
-            rows=tuple(rollout_row(p, "less than the right answer") for p in found[:3]),
+            rows=tuple(rollout_row(p, "less than the right answer") for p in passes[:3]),
         )
 
 
@@ -198,10 +212,10 @@ def any_attempt(trial: Trial) -> Iterator[Finding]:
     labels = len(trial.style.golds.labels) if trial.style is not None else 0
     for row in dict.fromkeys(p.row for p in trial.rollouts):
         # A game that ends with the right answer leaves no second turn to take it back.
-        here = {p.script.part: p for p in trial.rollouts if p.row == row and p.scored and p.rolled.turns > 1}
-        earned = [here[part].rolled.reward or 0.0 for part in ("taken-back", "late") if part in here]
+        here = {p.script.part: p for p in trial.rollouts if p.row == row and p.scored and p.result.turns > 1}
+        earned = [here[part].result.reward or 0.0 for part in ("taken-back", "late") if part in here]
         wrong = [
-            p.rolled.reward or 0.0 for p in trial.rollouts if p.row == row and p.script.part == "wrong" and p.scored
+            p.result.reward or 0.0 for p in trial.rollouts if p.row == row and p.script.part == "wrong" and p.scored
         ]
         best = FULL_SHARE * trial.max_reward
         if len(earned) == 2 and best > EPSILON and min(earned) >= best - EPSILON and wrong and max(wrong) < best:
@@ -223,17 +237,17 @@ def tool_use(trial: Trial) -> Iterator[Finding]:
 
     A blocker from half of the maximum: calls need no knowledge. Below, they warn, as the form of an answer does.
     """
-    best = max((p.rolled.reward or 0.0 for p in trial.rollouts if p.scored and p.script.part == "gold"), default=0.0)
+    best = max((p.result.reward or 0.0 for p in trial.rollouts if p.scored and p.script.part == "gold"), default=0.0)
     best = max(best, trial.max_reward)
     paid: list[tuple[float, PlayedScript]] = []
     for p in trial.rollouts:
-        plain = [
-            q.rolled.reward or 0.0
+        ordinary = [
+            q.result.reward or 0.0
             for q in trial.rollouts
             if q.row == p.row and q.script.part == "wrong" and not q.script.tools and q.scored
         ]
-        if p.script.part == "wrong" and p.script.tools and p.scored and plain and best > EPSILON:
-            share = ((p.rolled.reward or 0.0) - max(plain)) / best
+        if p.script.part == "wrong" and p.script.tools and p.scored and ordinary and best > EPSILON:
+            share = ((p.result.reward or 0.0) - max(ordinary)) / best
             if share > _TOOL_SHARE:
                 paid.append((share, p))
     if paid:
@@ -249,15 +263,15 @@ def tool_use(trial: Trial) -> Iterator[Finding]:
 
 def rollout_row(performed: PlayedScript, expected: str) -> dict[str, Any]:
     """A row of a finding that shows the end of a rollout, its reward and the expected reward."""
-    rolled = performed.rolled
-    said = "\n".join(_line(m) for m in rolled.messages[-6:])
+    result = performed.result
+    conversation = "\n".join(_line(m) for m in result.messages[-6:])
     return {
         "case": f"rollout: {performed.script.name}",
         "task": performed.row,
-        "completion": quote(said, _SHOWN) if said else "(nothing was said)",
+        "completion": quote(conversation, _MOST_CHARACTERS) if conversation else "(nothing was said)",
         "expected": expected,
-        "reward": None if rolled.reward is None else round(rolled.reward, 6),
-        "stop": quote(rolled.stop, 60) if rolled.stop else rolled.end,
+        "reward": None if result.reward is None else round(result.reward, 6),
+        "stop": quote(result.stop, 60) if result.stop else result.end,
     }
 
 
@@ -276,10 +290,10 @@ def rollout_lines(trial: Trial) -> list[dict[str, Any]]:
         {
             "task": p.row,
             "script": p.script.name,
-            "turns": p.rolled.turns,
-            "reward": None if p.rolled.reward is None else round(p.rolled.reward, 6),
-            "stop": quote(p.rolled.stop, 60) if p.rolled.stop else p.rolled.end,
-            "ok": p.rolled.ok,
+            "turns": p.result.turns,
+            "reward": None if p.result.reward is None else round(p.result.reward, 6),
+            "stop": quote(p.result.stop, 60) if p.result.stop else p.result.end,
+            "ok": p.result.ok,
         }
         for p in trial.rollouts
     ]

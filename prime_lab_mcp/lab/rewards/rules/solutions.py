@@ -11,12 +11,13 @@ from typing import Any
 
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import count, quote
-from prime_lab_mcp.lab.rewards.observations import EPSILON, Trial
-from prime_lab_mcp.lab.rewards.rules.amounts import FULL_SHARE, HALF_SHARE, RewardRule
+from prime_lab_mcp.lab.rewards.observations import Trial
+from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.solutions import Change
-from prime_lab_mcp.lab.worker.whole_rollouts import Offered
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE, HALF_SHARE
+from prime_lab_mcp.lab.worker.scoring import OfferedTool
 
 _WITHOUT_USE = {
     Change.BARE_ANSWER: "without a tool call",
@@ -28,16 +29,23 @@ _WITHOUT_USE = {
 def solution_unplayable(trial: Trial) -> Iterator[Finding]:
     """A stated solution must be playable: messages, or a function that returns them, in a rollout that ends."""
     solved = trial.solved
-    failed = [p for p in solved.played if not p.scored and p.rolled.end != "not-run"]
+    slow = [p for p in solved.played if p.result.end == "slow"] if solved.scored else []
+    failed = [p for p in solved.played if not p.scored and p.result.end != "not-run" and p not in slow]
+    if slow:
+        # Other solutions were played to their end, so the machine or the tool servers were slow.
+        yield Finding(
+            "reward-partly-tested",
+            "warning",
+            f"{count(len(slow), 'solution')} of {len(solved.played)} had not ended in time; the others were played",
+            "Call test_reward again when the machine is idle. A tool server that all rollouts share starts once.",
+        )
     whys = [*solved.unplayable, *([solved.broke] if solved.broke else ())]
     whys += [
-        f"its rollout ended with {p.rolled.errors[0].type}: {p.rolled.errors[0].message}"
-        if p.rolled.errors
-        else f"its rollout did not end ({p.rolled.end})"
+        f"its rollout ended with {p.result.errors[0].type}: {p.result.errors[0].message}"
+        if p.result.errors
+        else f"its rollout did not end ({p.result.end})"
         for p in failed
     ]
-    if solved.unavailable and not solved.scored:
-        whys.append(solved.unavailable)
     if whys:
         yield Finding(
             "reward-solution-broken",
@@ -55,7 +63,7 @@ def solution_fails(trial: Trial) -> Iterator[Finding]:
     if not scored:
         return
     best = trial.solved.best
-    failing = [p for p in scored if (p.rolled.reward or 0.0) < FULL_SHARE * trial.maximum(p.row) - EPSILON]
+    failing = [p for p in scored if (p.result.reward or 0.0) < FULL_SHARE * trial.maximum(p.row) - EPSILON]
     if trial.max_reward <= EPSILON:
         failing = scored
     if failing:
@@ -63,17 +71,17 @@ def solution_fails(trial: Trial) -> Iterator[Finding]:
             "reward-gold-fails",
             "blocker",
             f"{len(failing)} of {count(len(scored), 'solution')} did not earn the maximum of {trial.max_reward:g}: "
-            f"task {failing[0].row} earned {failing[0].rolled.reward or 0.0:g}",
+            f"task {failing[0].row} earned {failing[0].result.reward or 0.0:g}",
             "Compare what the solution does with what the reward reads (the rows show the rollout), and mend either.",
             rows=tuple(rollout_row(p, "the maximum") for p in failing[:3]),
         )
-    above = [(c, p) for c, p in trial.solved.changed if p.scored and (p.rolled.reward or 0.0) > best + EPSILON]
+    above = [(c, p) for c, p in trial.solved.changed if p.scored and (p.result.reward or 0.0) > best + EPSILON]
     if above:
         yield Finding(
             "reward-gold-fails",
             "blocker",
             f"the best solution earned {best:g}, and a model that {above[0][1].script.name} earned "
-            f"{above[0][1].rolled.reward:g}",
+            f"{above[0][1].result.reward:g}",
             "Let the reward pay a solved task most, or state the solution that earns the maximum.",
             rows=tuple(rollout_row(p, "no more than the solution") for _, p in above[:2]),
         )
@@ -85,13 +93,13 @@ def untouched_task_paid(trial: Trial) -> Iterator[Finding]:
     paid = [
         p
         for c, p in trial.solved.changed
-        if c is Change.NOOP and p.scored and (p.rolled.reward or 0.0) > HALF_SHARE * best + EPSILON
+        if c is Change.NOOP and p.scored and (p.result.reward or 0.0) > HALF_SHARE * best + EPSILON
     ]
     if best > EPSILON and paid:
         yield Finding(
             "reward-wrong-passes",
             "blocker",
-            f"a model that says nothing earned {paid[0].rolled.reward:g}, and the solution {best:g}",
+            f"a model that says nothing earned {paid[0].result.reward:g}, and the solution {best:g}",
             "Compare the state after the rollout with the state that solves the task; the beginning must not pass.",
             rows=tuple(rollout_row(p, "less than the solution") for p in paid[:2]),
         )
@@ -100,6 +108,8 @@ def untouched_task_paid(trial: Trial) -> Iterator[Finding]:
 def paid_without_use(trial: Trial) -> Iterator[Finding]:
     """What the right answer earns where the tools were not used for it."""
     solved = trial.solved
+    if not solved.scored:
+        yield from _tools_not_needed(trial)
     if not solved.calls_tools or solved.best <= EPSILON:
         return
     noop = max(solved.rewards_of(Change.NOOP), default=0.0)
@@ -109,14 +119,29 @@ def paid_without_use(trial: Trial) -> Iterator[Finding]:
         if rewards and max(rewards) > max(noop, 0.0) + EPSILON:
             paid.append((max(rewards) / solved.best, how, change))
     if paid:
-        told = ", ".join(f"{share:.0%} {how}" for share, how, _ in paid)
+        text = ", ".join(f"{share:.0%} {how}" for share, how, _ in paid)
         chosen = {change for _, _, change in paid}
         yield Finding(
             "paid-without-tool",
             "warning",
-            f"of what the solution earns, the right answer earns {told}: a model that guesses well needs no tool",
+            f"of what the solution earns, the right answer earns {text}: a model that guesses well needs no tool",
             "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so.",
             rows=tuple(rollout_row(p, "less than the solution") for c, p in solved.changed if c in chosen)[:3],
+        )
+
+
+def _tools_not_needed(trial: Trial) -> Iterator[Finding]:
+    """The same where nobody states a solution: the right answer, said at once although tools are offered."""
+    spoken = [p for p in trial.rollouts if p.result.tools and p.script.part == "gold" and not p.script.tools]
+    paid = [p for p in spoken if p.scored and (p.result.reward or 0.0) >= FULL_SHARE * trial.maximum(p.row) - EPSILON]
+    if paid and trial.max_reward > EPSILON:
+        yield Finding(
+            "paid-without-tool",
+            "warning",
+            f"the right answer earns {paid[0].result.reward:g} without a call of the offered tools: a model that "
+            "knows or guesses it needs none",
+            "If the task is to look something up, pay only after a call that worked; if guesses are rare, leave it so.",
+            rows=tuple(rollout_row(p, "less than after a call") for p in paid[:2]),
         )
 
 
@@ -125,15 +150,15 @@ def refuses_detours(trial: Trial) -> Iterator[Finding]:
     solved = trial.solved
     refused: list[PlayedScript] = []
     for change, p in solved.changed:
-        messages_only = p.rolled.alone is not None and abs(p.rolled.alone - (p.rolled.reward or 0.0)) < EPSILON
-        low = (p.rolled.reward or 0.0) < HALF_SHARE * solved.best - EPSILON
+        messages_only = p.result.alone is not None and abs(p.result.alone - (p.result.reward or 0.0)) < EPSILON
+        low = (p.result.reward or 0.0) < HALF_SHARE * solved.best - EPSILON
         if change in (Change.TOOL_ERROR, Change.ONE_CALL_MORE) and p.scored and messages_only and low:
             refused.append(p)
     if refused:
         yield Finding(
             "reward-too-strict",
             "warning",
-            f"a model that {refused[0].script.name} earned {refused[0].rolled.reward:g}, and the solution alone "
+            f"a model that {refused[0].script.name} earned {refused[0].result.reward:g}, and the solution alone "
             f"{solved.best:g}",
             "Pay for the result. Where calls cost something, take off a small share.",
             rows=tuple(rollout_row(p, "about as much as the solution") for p in refused[:2]),
@@ -146,7 +171,7 @@ def pays_pasted_output(trial: Trial) -> Iterator[Finding]:
     pasted = [
         p
         for c, p in solved.changed
-        if c is Change.PASTED_OUTPUT and p.scored and (p.rolled.reward or 0.0) >= FULL_SHARE * solved.best - EPSILON
+        if c is Change.PASTED_OUTPUT and p.scored and (p.result.reward or 0.0) >= FULL_SHARE * solved.best - EPSILON
     ]
     if pasted and solved.best > EPSILON:
         yield Finding(
@@ -174,15 +199,15 @@ def lacks_solution(trial: Trial) -> bool:
     """
     if not trial.interactive or trial.solved.scored:
         return False
-    best = [s.reward for s in (*trial.golds, *trial.shots) if s.reward is not None]
-    best += [p.rolled.reward for p in trial.rollouts if p.scored and p.rolled.reward is not None]
+    best = [s.reward for s in (*trial.golds, *trial.scored_probes) if s.reward is not None]
+    best += [p.result.reward for p in trial.rollouts if p.scored and p.result.reward is not None]
     return max(best, default=0.0) < FULL_SHARE * trial.declared - EPSILON
 
 
 def solution_lines(trial: Trial) -> dict[str, Any]:
     """What the solutions and their changed copies earned, as an entry of a report."""
     solved = trial.solved
-    earned = [p.rolled.reward or 0.0 for p in solved.scored]
+    earned = [p.result.reward or 0.0 for p in solved.scored]
     of = {change: solved.rewards_of(change) for change in Change}
     return {
         "tasks": len(earned),
@@ -208,18 +233,18 @@ def solution_skeleton(trial: Trial) -> str:
             "# beside load_environment; its arguments are columns of the dataset",
             f"def solution({argument}) -> list[dict]:",
         ]
-    said = trial.style.wrapper.wrap(given) if trial.style is not None else given
-    last = f'{{"role": "assistant", "content": f{json.dumps(said)}}},'
+    reply = trial.style.wrapper.wrap(given) if trial.style is not None else given
+    last = f'{{"role": "assistant", "content": f{json.dumps(reply)}}},'
     indent = " " * (8 if trial.api == "v1" else 4)
     body = [f"{indent}return [", *(f"{indent}    {line}" for line in (*lines, last)), f"{indent}]"]
     return "\n".join([*head, *body])
 
 
-def _tools(trial: Trial) -> Sequence[Offered]:
-    return next((p.rolled.tools for p in trial.rollouts if p.rolled.tools), ())
+def _tools(trial: Trial) -> Sequence[OfferedTool]:
+    return next((p.result.tools for p in trial.rollouts if p.result.tools), ())
 
 
-def _call_line(tool: Offered) -> str:
+def _call_line(tool: OfferedTool) -> str:
     known = tool.parameters.get("properties") or {}
     names = ", ".join(f"{json.dumps(str(name))}: ..." for name in list(known)[:6])
     call = f'{{"name": {json.dumps(tool.name)}, "arguments": {{{names}}}}}'

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from prime_lab_mcp.lab.rewards.search.mutation import Mutator
 from prime_lab_mcp.lab.rewards.search.recipes import Piece, Recipe, SearchTask, smaller_recipes
 from prime_lab_mcp.lab.rewards.search.vocabulary import SearchVocabulary
+from prime_lab_mcp.lab.rewards.thresholds import FULL_SHARE
 
 SEED = 20_260
-FULL = 0.99
-"""Share of a task's maximum from which a completion counts as paid like the right answer."""
 _GLANCE = 2
 """Tasks on which every recipe is tried first; only recipes with news are tried on the others."""
 _GENERATION = 24
@@ -26,6 +25,9 @@ _GAIN = 0.01
 _EXTENDED = 16
 """Constants of the code that are put before and after every recipe with news."""
 _LONG = 400
+_TIME, _COMPLETIONS, _NOTHING_NEW = "time", "completions", "nothing new"
+_LIMITS = frozenset({_TIME, _COMPLETIONS, _NOTHING_NEW})
+"""Ends of a search that may go on with other recipes."""
 _ROUNDS = 30
 """Most rounds of shrinking."""
 
@@ -71,7 +73,7 @@ class Tried:
     @property
     def full(self) -> float:
         """Share of tasks on which the recipe is paid like the right answer."""
-        return sum(share >= FULL for share in self.shares) / len(self.shares)
+        return sum(share >= FULL_SHARE for share in self.shares) / len(self.shares)
 
     @property
     def rank(self) -> tuple[float, float, int]:
@@ -117,11 +119,11 @@ class GuidedSearch:
     def _ended(self) -> bool:
         if not self.stop:
             if self.seconds >= self.limits.seconds:
-                self.stop = "time"
+                self.stop = _TIME
             elif self.completions >= self.limits.completions:
-                self.stop = "completions"
+                self.stop = _COMPLETIONS
             elif self._idle >= self.limits.idle:
-                self.stop = "nothing new"
+                self.stop = _NOTHING_NEW
         return bool(self.stop)
 
     async def run(self) -> Tried | None:
@@ -138,6 +140,15 @@ class GuidedSearch:
             if top is not None and top.full == 1.0:
                 return top
         return None
+
+    def propose(self, recipes: Sequence[Recipe], seconds: float = 0.0) -> None:
+        """Try these recipes next. `seconds` is time beside that of the limits, for a search that has ended."""
+        self._queue = [*recipes, *self._queue]
+        if seconds and self.stop in _LIMITS:
+            more = self.completions + len(recipes) * len(self.tasks) + _GENERATION * _GLANCE
+            most = max(self.limits.completions, more)
+            self.limits = Limits(self.seconds + seconds, most, self.limits.idle)
+            self.stop, self._idle = "", 0
 
     def reject(self, tried: Tried) -> None:
         """Look for other recipes than those that are paid on exactly these tasks."""
@@ -159,15 +170,15 @@ class GuidedSearch:
     def _children(self) -> list[Recipe]:
         draw = self._mutator.draw
         best, novel = [t.recipe for t in self.best], self.novel
-        made: list[Recipe] = []
+        children: list[Recipe] = []
         for _ in range(_GENERATION):
             if best and (not novel or draw.random() < 0.6):
                 parent = best[min(int(draw.expovariate(0.4)), len(best) - 1)]
             else:
                 # The latest news most often: what it leads to was never tried.
                 parent = novel[-1 - min(int(draw.expovariate(0.25)), len(novel) - 1)] if novel else Recipe(())
-            made.append(self._mutator.child(parent, [*best, *novel]))
-        return made
+            children.append(self._mutator.child(parent, [*best, *novel]))
+        return children
 
     async def _try(self, recipes: Sequence[Recipe]) -> bool:
         """Score recipes on the first tasks, and those with news on all; return whether there was anything new."""
@@ -233,16 +244,16 @@ class GuidedSearch:
                 break
             first = await self._payments([(recipe, self.tasks[0]) for recipe in smaller])
             able = [r for r, p in zip(smaller, first, strict=False) if p.share >= small.shares[0] - _GAIN / 10]
-            found = None
+            shrunk = None
             for recipe in able[:12]:
                 paid = await self._payments([(recipe, task) for task in self.tasks])
                 shares = tuple(p.share for p in paid)
                 if len(shares) == len(self.tasks) and all(
                     new >= old - _GAIN / 10 for new, old in zip(shares, small.shares, strict=True)
                 ):
-                    found = Tried(recipe, shares, tried.number)
+                    shrunk = Tried(recipe, shares, tried.number)
                     break
-            if found is None:
+            if shrunk is None:
                 break
-            small = found
+            small = shrunk
         return small

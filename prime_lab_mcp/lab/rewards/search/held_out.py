@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prime_lab_mcp.lab.rewards.search.guided import FULL
+from prime_lab_mcp.lab.rewards.thresholds import FULL_SHARE
 
 FORM = 0.3
 """Share of the maximum that form without an answer may earn."""
@@ -44,9 +44,9 @@ class ConstantAnswers:
     @property
     def full(self) -> float:
         """The share of tasks on which the best constant answer deserves to be paid like the right one."""
-        best = [sum(s >= FULL for s in row) / len(row) for row in self.shares]
+        best = [sum(s >= FULL_SHARE for s in row) / len(row) for row in self.shares]
         others = self._others()
-        indiscriminate = bool(others) and sum(s >= FULL for s in others) / len(others) >= _INDISCRIMINATE
+        indiscriminate = bool(others) and sum(s >= FULL_SHARE for s in others) / len(others) >= _INDISCRIMINATE
         return self.deserved if indiscriminate or not best else max(self.deserved, *best)
 
     @property
@@ -80,7 +80,7 @@ class HeldOutVerdict:
 
 def judge_find(shares: Sequence[float], constants: ConstantAnswers) -> HeldOutVerdict:
     """The verdict on a find that earned these shares of the maximum on the held-out tasks."""
-    tasks, paid = len(shares), sum(share >= FULL for share in shares)
+    tasks, paid = len(shares), sum(share >= FULL_SHARE for share in shares)
     mean = statistics.fmean(shares) if shares else 0.0
     full, partly = constants.full, constants.mean
     often = tasks >= FEWEST and paid / tasks >= full + _MARGIN and binomial_tail(paid, tasks, full) <= _CHANCE

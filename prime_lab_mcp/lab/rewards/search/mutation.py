@@ -13,7 +13,7 @@ from prime_lab_mcp.lab.rewards.search.vocabulary import SearchVocabulary
 _MOST_PIECES = 40
 _TIMES = (2, 3, 5, 10, 30, 100)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_COPIED = tuple(source for source in Source if source not in (Source.TEXT, Source.SHOWN))
+_COPIED = tuple(source for source in Source if source not in (Source.TEXT, Source.PROMPT_RESULT))
 """Without the result of an example, which only a program may copy: elsewhere it may be the answer."""
 Mutate = Callable[[Recipe], Recipe]
 
@@ -99,8 +99,8 @@ class Mutator:
         at, pieces = self.draw.choice(places), recipe.pieces
         match = self.draw.choice(list(_NUMBER.finditer(pieces[at].text)))
         value = float(match[0])
-        made = self.draw.choice((value + 1, value - 1, -value, value * 10, value / 2, value + 0.001, 0.0, 1e12))
-        text = pieces[at].text[: match.start()] + f"{made:g}" + pieces[at].text[match.end() :]
+        changed = self.draw.choice((value + 1, value - 1, -value, value * 10, value / 2, value + 0.001, 0.0, 1e12))
+        text = pieces[at].text[: match.start()] + f"{changed:g}" + pieces[at].text[match.end() :]
         return recipe.after("change a number", *pieces[:at], replace(pieces[at], text=text), *pieces[at + 1 :])
 
     def copy(self, recipe: Recipe) -> Recipe:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prime_lab_mcp.lab.rewards.observations import ScoredProbe
+    from prime_lab_mcp.lab.rewards.search.attacker import AttackerOutcome
     from prime_lab_mcp.lab.rewards.search.held_out import HeldOutVerdict
 
 DEFAULT_SECONDS = 10
@@ -20,12 +21,12 @@ TURNED_OFF = "searches are turned off here"
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A find that counts. `shots` are its completions on held-out tasks, the best paid first."""
+    """A find that counts. `scored_probes` are its completions on held-out tasks, the best paid first."""
 
     recipe: str
     steps: tuple[str, ...]
     verdict: HeldOutVerdict
-    shots: tuple[ScoredProbe, ...]
+    scored_probes: tuple[ScoredProbe, ...]
     number: int
     """The number of completions that had been tried before."""
 
@@ -47,12 +48,13 @@ class SearchOutcome:
     remembered: bool = False
     faults: tuple[ScoredProbe, ...] = ()
     """Completions that hung or ended the process, in the search and again with the time that every probe has."""
+    attacker: AttackerOutcome | None = None
 
     def as_json(self) -> Mapping[str, Any]:
         """The field `search` of the report's data."""
         if self.skipped:
             return {"ran": False, "why": self.skipped}
-        shown: dict[str, Any] = {
+        data: dict[str, Any] = {
             "ran": True,
             "completions": self.completions,
             "seconds": round(self.seconds, 1),
@@ -63,7 +65,9 @@ class SearchOutcome:
             "ended": self.ended,
             "holes": [hole.recipe[:300] for hole in self.holes],
         }
-        return shown | ({"remembered": True} if self.remembered else {})
+        if self.attacker is not None:
+            data["attacker"] = self.attacker.as_json()
+        return data | ({"remembered": True} if self.remembered else {})
 
 
 class RememberedSearches:

@@ -24,7 +24,7 @@ MOST_COUNTED = 2_000
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _EXPRESSION = re.compile(r"[\da-z(][\da-z\s.()^*/×÷+-]*[\d)a-z]")
 _OPERATION = re.compile(r"\d\s*[-+*/^×÷]\s*[\d(]|[\d)]\s*\(|[a-z]\s*[-+*/^]\s*\d")
-_SHOWN = re.compile(r"(?:==|->|=>|returns?|gives)\s*([^\n;`]{1,200})")
+_STATED_RESULT = re.compile(r"(?:==|->|=>|returns?|gives)\s*([^\n;`]{1,200})")
 _FUNCTION = re.compile(r"\b([A-Za-z_]\w*)\(|`([A-Za-z_]\w*)`")
 _FEWEST_NUMBERS = 3
 """Fewest numbers of a prompt that are copied: one or two may be the answer itself."""
@@ -39,7 +39,7 @@ class Source(StrEnum):
     NUMBERS = "the numbers of the prompt"
     EXPRESSION = "the expression of the prompt"
     FUNCTION = "the function that the prompt names"
-    SHOWN = "the result that the prompt shows"
+    PROMPT_RESULT = "the result that the prompt shows"
     COUNT = "numbers from 0"
     ANSWERS = "the answers of other tasks"
 
@@ -59,22 +59,22 @@ class SearchTask:
     numbers: tuple[str, ...] = ()
     expression: str = ""
     function: str = ""
-    shown: str = ""
+    prompt_result: str = ""
     answers: tuple[str, ...] = ()
 
 
 def search_task(row: Row, answers: tuple[str, ...] = ()) -> SearchTask:
     """What a recipe may read of a task. `answers` are those of other tasks."""
     prompt = prompt_of(row)
-    shown = [text for text in _EXPRESSION.findall(prompt) if _OPERATION.search(text)]
+    prompt_result = [text for text in _EXPRESSION.findall(prompt) if _OPERATION.search(text)]
     named = [first or second for first, second in _FUNCTION.findall(prompt)]
-    results = [text.strip().rstrip(".") for text in _SHOWN.findall(prompt)]
+    results = [text.strip().rstrip(".") for text in _STATED_RESULT.findall(prompt)]
     return SearchTask(
         row.index,
         prompt,
         tuple(options_of(row)),
         tuple(dict.fromkeys(_NUMBER.findall(prompt))),
-        max(shown, key=len, default=""),
+        max(prompt_result, key=len, default=""),
         named[0] if named else "",
         results[0] if results else "",
         answers,
@@ -100,7 +100,7 @@ class Piece:
             Source.PROMPT: task.prompt,
             Source.EXPRESSION: task.expression,
             Source.FUNCTION: task.function,
-            Source.SHOWN: task.shown,
+            Source.PROMPT_RESULT: task.prompt_result,
         }
         return copies[self.source] * self.times
 

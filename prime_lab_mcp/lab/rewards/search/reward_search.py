@@ -24,6 +24,7 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.probes.wrong_answers import as_number, clearly_wrong_answer
 from prime_lab_mcp.lab.rewards.rules.amounts import earned_in_full, gold_is_understood
 from prime_lab_mcp.lab.rewards.scorer import FATAL_ERRORS, Scorer
+from prime_lab_mcp.lab.rewards.search.attacker import ROUNDS, Attacker
 from prime_lab_mcp.lab.rewards.search.guided import SEED, GuidedSearch, Limits, Payment, Tried
 from prime_lab_mcp.lab.rewards.search.held_out import CHECKS, FEWEST, ConstantAnswers, HeldOutVerdict, judge_find
 from prime_lab_mcp.lab.rewards.search.outcome import TURNED_OFF, Hole, SearchOutcome
@@ -54,7 +55,11 @@ _PORTION_SECONDS = 0.5
 """Most time for the completions of one request to the worker, as far as the last ones foretell it."""
 _SHORT = 60
 """Longest answer that is listed with others, in characters."""
-_SHOWN = 3
+_MOST_PROBES = 3
+_MOST_SHOWN = 8
+"""Most recipes whose pay the attacker is shown."""
+_PROPOSAL_SECONDS = 4.0
+"""Time for the proposals of each later reply of the attacker."""
 _EDGES = re.compile(r"^[\s.\"'`$]+|[\s.\"'`$]+$")
 
 
@@ -118,11 +123,19 @@ def choose_tasks(trial: Trial, rows: Sequence[Row], seed: int = SEED) -> _Tasks:
 
 
 async def search_reward(
-    worker: Worker, trial: Trial, rows: Sequence[Row], source: str, seconds: float, *, probes: bool = True
+    worker: Worker,
+    trial: Trial,
+    rows: Sequence[Row],
+    source: str,
+    seconds: float,
+    *,
+    probes: bool = True,
+    attacker: Attacker | None = None,
 ) -> SearchOutcome:
     """Search for completions that are paid without an answer, for at most about `seconds`.
 
-    `probes`: begin with the listed probes of the trial as well.
+    `probes`: begin with the listed probes of the trial as well. `attacker` proposes completions; the time that it takes
+    does not count.
     """
     skipped = not_searched(trial, seconds)
     if skipped or trial.style is None:
@@ -131,12 +144,15 @@ async def search_reward(
     if len(tasks.searched) < 2 or len(tasks.held_out) < FEWEST:
         number = len(tasks.searched) + len(tasks.held_out)
         return SearchOutcome(skipped=f"only {number} tasks with a paid gold answer; {2 + FEWEST} are needed")
-    return await _Search(worker, trial, trial.style, tasks).run(source, seconds, probes)
+    return await _Search(worker, trial, trial.style, tasks, attacker).run(source, seconds, probes)
 
 
 class _Search:
-    def __init__(self, worker: Worker, trial: Trial, style: AnswerStyle, tasks: _Tasks) -> None:
+    def __init__(
+        self, worker: Worker, trial: Trial, style: AnswerStyle, tasks: _Tasks, attacker: Attacker | None
+    ) -> None:
         self.worker, self.trial, self.style, self.tasks = worker, trial, style, tasks
+        self.attacker = attacker
         self.golds = {gold.row: gold for gold in style.golds.golds}
         self.constants: ConstantAnswers | None = None
         _numbers[0] += 1
@@ -146,6 +162,8 @@ class _Search:
         self.each = median_ms(trial) / 1000
         self.deadline = math.inf
         self.scored = 0
+        self.asking = 0.0
+        """Seconds that the search waited for the attacker."""
 
     async def run(self, source: str, seconds: float, probes: bool) -> SearchOutcome:
         vocabulary = build_vocabulary(
@@ -153,30 +171,16 @@ class _Search:
             self.style,
             self.tasks.searched,
             self._answers(),
-            [s.probe for s in self.trial.shots] if probes else (),
+            [s.probe for s in self.trial.scored_probes] if probes else (),
         )
         limits = Limits(_SEARCHING * seconds, MOST_COMPLETIONS)
         search = GuidedSearch(self._score, vocabulary, self.tasks.searched, limits)
-        holes: list[Hole] = []
-        self.deadline = time.monotonic() + _SEARCHING * seconds
         try:
-            checks = 0
-            while checks < CHECKS and not holes:
-                tried = await search.run()
-                if tried is None:
-                    break
-                checks += 1
-                holes += await self._check(search, tried)
-            for tried in search.candidates if not holes and not self.stop else ():
-                if checks < CHECKS and _promising(tried):
-                    checks += 1
-                    holes += await self._check(search, tried)
-                if holes:
-                    break
+            holes = await self._rounds(search, source, _SEARCHING * seconds)
             ended = "a hole was found" if holes else self.stop or search.stop or "finds that did not hold"
         except LabError as error:
             return SearchOutcome(skipped=f"the process of the reward broke ({error.code})")
-        took = search.seconds
+        took = search.seconds - self.asking
         return SearchOutcome(
             faults=await self._faults(),
             ended=ended,
@@ -187,7 +191,44 @@ class _Search:
             tasks=len(self.tasks.searched),
             held_out=len(self.tasks.held_out),
             seed=search.seed,
+            attacker=None if self.attacker is None else self.attacker.outcome,
         )
+
+    async def _rounds(self, search: GuidedSearch, source: str, seconds: float) -> list[Hole]:
+        """Search, and search on with what the attacker makes of it, until a hole is found."""
+        if self.attacker is not None:
+            search.propose(await self.attacker.propose(source, self.tasks.searched, ()))
+        self.deadline = time.monotonic() + seconds
+        holes, checks = await self._searched(search, CHECKS)
+        for _ in range(ROUNDS - 1 if self.attacker is not None else 0):
+            if holes or self.stop or self.attacker is None:
+                break
+            asked = time.monotonic()
+            proposals = await self.attacker.propose(source, self.tasks.searched, search.best[:_MOST_SHOWN])
+            if not proposals:
+                break
+            self.deadline = time.monotonic() + _PROPOSAL_SECONDS
+            self.asking += time.monotonic() - asked
+            search.propose(proposals, _PROPOSAL_SECONDS)
+            holes, checks = await self._searched(search, checks)
+        return holes
+
+    async def _searched(self, search: GuidedSearch, checks: int) -> tuple[list[Hole], int]:
+        """Search until a find counts or nothing is left to try, and return with it how many more may be judged."""
+        holes: list[Hole] = []
+        while checks and not holes:
+            tried = await search.run()
+            if tried is None:
+                break
+            checks -= 1
+            holes += await self._check(search, tried)
+        for tried in search.candidates if not holes and not self.stop else ():
+            if checks and _promising(tried):
+                checks -= 1
+                holes += await self._check(search, tried)
+            if holes:
+                break
+        return holes, checks
 
     async def _faults(self) -> tuple[ScoredProbe, ...]:
         """The completion that hung or broke the process, if it does so again with the time that every probe has."""
@@ -213,27 +254,29 @@ class _Search:
     async def _check(self, search: GuidedSearch, tried: Tried) -> list[Hole]:
         """Shrink a find, and judge it on the held-out tasks; a find that does not count is rejected."""
         small = await search.shrink(tried)
-        verdict, shots = await self._judged(small.recipe)
+        verdict, scored_probes = await self._judged(small.recipe)
         if not verdict.counts and small.recipe != tried.recipe:
-            verdict, shots = await self._judged(tried.recipe)
+            verdict, scored_probes = await self._judged(tried.recipe)
             small = tried
         if not verdict.counts:
             search.reject(tried)
             return []
-        best = sorted(shots, key=lambda shot: -self._share(shot.reward, shot.probe.row))[:_SHOWN]
+        best = sorted(
+            scored_probes, key=lambda scored_probe: -self._share(scored_probe.reward, scored_probe.probe.row)
+        )[:_MOST_PROBES]
         return [Hole(str(small.recipe), tried.recipe.steps, verdict, tuple(best), tried.number)]
 
     async def _judged(self, recipe: Recipe) -> tuple[HeldOutVerdict, list[ScoredProbe]]:
         texts = [recipe.render(task) for task in self.tasks.held_out]
         rows = [task.row for task in self.tasks.held_out]
-        shots = await self._shots(list(zip(rows, texts, strict=True)))
+        scored_probes = await self._scored_probes(list(zip(rows, texts, strict=True)))
         shares = [
-            0.0 if self._states_answer(text, row) else self._share(shot.reward, row)
-            for shot, row, text in zip(shots, rows, texts, strict=True)
+            0.0 if self._states_answer(text, row) else self._share(scored_probe.reward, row)
+            for scored_probe, row, text in zip(scored_probes, rows, texts, strict=True)
         ]
         if self.constants is None:
             self.constants = await self._constant_answers()
-        return judge_find(shares, self.constants), shots
+        return judge_find(shares, self.constants), scored_probes
 
     async def _constant_answers(self) -> ConstantAnswers:
         """What the commonest answers of all tasks earn on the held-out tasks."""
@@ -242,8 +285,10 @@ class _Search:
         affordable = int(_JUDGING_SECONDS / max(self.each * len(rows), 0.001))
         number = max(_FEWEST_CONSTANTS, min(_CONSTANTS, affordable))
         answers = [answer for answer, _ in counts.most_common(number)]
-        shots = await self._shots([(row, self.style.wrapper.wrap(answer)) for answer in answers for row in rows])
-        shares = [self._share(shot.reward, shot.probe.row) for shot in shots]
+        scored_probes = await self._scored_probes(
+            [(row, self.style.wrapper.wrap(answer)) for answer in answers for row in rows]
+        )
+        shares = [self._share(scored_probe.reward, scored_probe.probe.row) for scored_probe in scored_probes]
         width = len(rows)
         return ConstantAnswers(
             tuple(tuple(shares[n * width : (n + 1) * width]) for n in range(len(answers))),
@@ -251,7 +296,7 @@ class _Search:
             deserved_share(self.trial, rows),
         )
 
-    async def _shots(self, wanted: Sequence[tuple[int, str]]) -> list[ScoredProbe]:
+    async def _scored_probes(self, wanted: Sequence[tuple[int, str]]) -> list[ScoredProbe]:
         probes = [
             Draft(Family.SEARCHED, text).probe(f"search/{self.number}/{number}", row)
             for number, (row, text) in enumerate(wanted)
@@ -319,9 +364,9 @@ def _promising(tried: Tried) -> bool:
 
 def _same(text: str, gold: TaskGold) -> bool:
     """Whether a text is an answer, up to case, quotes and the spelling of a number."""
-    said = _EDGES.sub("", text).casefold()
-    number = as_number(said)
+    answer = _EDGES.sub("", text).casefold()
+    number = as_number(answer)
     for form in gold.forms:
-        if said == _EDGES.sub("", form).casefold() or (number is not None and number == as_number(form)):
+        if answer == _EDGES.sub("", form).casefold() or (number is not None and number == as_number(form)):
             return True
     return False

@@ -31,7 +31,7 @@ _STATEMENTS = (
     *("Same()", "lambda *a: ", "try:\n", "except Exception:\n", "while False:\n"),
 )
 """Pieces of programs, for golds that are programs."""
-_PLAIN_RUN = re.compile(r"</?[\w-]+>|[A-Za-z][\w' -]*[A-Za-z]|[^\w\s\\()\[\]{}|.*+?^$]{1,3}|\d+")
+_LITERAL_RUN = re.compile(r"</?[\w-]+>|[A-Za-z][\w' -]*[A-Za-z]|[^\w\s\\()\[\]{}|.*+?^$]{1,3}|\d+")
 _GENERAL = (
     *("", " ", "\n", "\n\n", ",", ";", ".", ":", "?", "-", "_", "/", "|", "{", "}", "[", "]", '"', "'", "<", ">", "`"),
     *("0", "1", "-1", "2", "3", "5", "7", "10", "42", "100", "1000", "0.5", "1e9", "-1e9", "nan", "inf", "1/0", "%"),
@@ -78,20 +78,20 @@ def build_vocabulary(
     """
     wrapper = style.wrapper
     literals = list(code_literals(source))
-    said = [a for a in dict.fromkeys(answers) if 0 < len(a) <= 400][:_MOST_ANSWERS]
+    texts = [a for a in dict.fromkeys(answers) if 0 < len(a) <= 400][:_MOST_ANSWERS]
     wrappers = [wrapper, *all_wrappers([task.prompt for task in tasks[:3]], source)]
     forms = dict.fromkeys((w.open, w.close) for w in wrappers if w.open)
     marks = [mark for pair in forms for mark in pair if mark]
     leads = [w.lead for w in wrappers if w.lead][:2]
     statements = _STATEMENTS if style.programs else ()
-    tokens = tuple(dict.fromkeys([*literals, *style.words, *said, *marks, *leads, *statements, *_GENERAL]))
+    tokens = tuple(dict.fromkeys([*literals, *style.words, *texts, *marks, *leads, *statements, *_GENERAL]))
     listed = [
         text_recipe(p.completion, f"probe: {p.label}")
         for p in probes
         if not p.knowing and p.family not in NEEDS_ANSWER and not p.given and len(p.completion) <= 2_000
     ]
     programs = _programs(wrapper) if style.programs else ()
-    seeds = [*_seeds(wrapper, said, literals, leads), *programs, *_parts_of_json(wrapper, said), *_unique(listed)]
+    seeds = [*_seeds(wrapper, texts, literals, leads), *programs, *_parts_of_json(wrapper, texts), *_unique(listed)]
     return SearchVocabulary(tokens, tuple(list(forms)[:8]), tuple(_unique(seeds)[:_MOST_SEEDS]), tuple(literals))
 
 
@@ -154,7 +154,7 @@ def _programs(wrapper: AnswerWrapper) -> Iterator[Recipe]:
     head = (opening, Piece(text="def "), Piece(Source.FUNCTION), Piece(text="(*a):\n    return "))
     for value in ("None", "0", "True", "[]", "''", "a[0]"):
         yield Recipe((*head, Piece(text=value), closing), ("a function that solves nothing",))
-    yield Recipe((*head, Piece(Source.SHOWN), closing), ("a function that returns the result of the example",))
+    yield Recipe((*head, Piece(Source.PROMPT_RESULT), closing), ("a function that returns the result of the example",))
     same = Piece(text="class Same:\n    def __eq__(self, other):\n        return True\n")
     yield Recipe((opening, same, *head[1:], Piece(text="Same()"), closing), ("a function that solves nothing",))
     for text in ("pass", "import sys\nsys.exit(0)", "import os\nos._exit(0)", "raise SystemExit", "#"):
@@ -176,10 +176,10 @@ def _parts_of_json(wrapper: AnswerWrapper, answers: Sequence[str]) -> Iterator[R
         names = dict.fromkeys(name for value in objects for name in value)
         every: dict[str, list[Any]] = {name: [value[name] for value in objects if name in value] for name in names}
         flat = {
-            name: [v for held in values for v in (held if isinstance(held, list) else [held])]
-            for name, values in every.items()
+            name: [v for held in items for v in (held if isinstance(held, list) else [held])]
+            for name, items in every.items()
         }
-        for merged in (every, flat, {name: " ".join(map(str, values)) for name, values in flat.items()}):
+        for merged in (every, flat, {name: " ".join(map(str, items)) for name, items in flat.items()}):
             text = f"{wrapper.lead}{wrapper.enclose(json.dumps(merged, ensure_ascii=False))}"
             yield text_recipe(text, "answers of other tasks merged")
     for value in objects[:4]:
@@ -202,15 +202,15 @@ def code_literals(source: str) -> Iterator[str]:
     patterns. At most 160.
     """
     tree = parse_source(source)
-    found: dict[str, None] = {}
+    literals: dict[str, None] = {}
     for function in ast.walk(tree) if tree is not None else ():
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            found |= dict.fromkeys(_constants(function))
+            literals |= dict.fromkeys(_constants(function))
     for node in tree.body if tree is not None else ():
         small = isinstance(node, ast.Assign) and len(ast.dump(node.value)) < 4_000
-        found |= dict.fromkeys(_constants(node)) if small else {}
-    parts = [part for text in found for part in _PLAIN_RUN.findall(text.replace("\\", "")) if part != text]
-    short = [text for text in found if len(text) <= _LONGEST_LITERAL]
+        literals |= dict.fromkeys(_constants(node)) if small else {}
+    parts = [part for text in literals for part in _LITERAL_RUN.findall(text.replace("\\", "")) if part != text]
+    short = [text for text in literals if len(text) <= _LONGEST_LITERAL]
     yield from list(dict.fromkeys([*short, *parts]))[:_MOST_LITERALS]
 
 

@@ -33,7 +33,7 @@ class SmellProof:
     def confirmed_by(self, finding: Finding) -> bool:
         if finding.code != self.code:
             return False
-        families_of_rows = {row.shot.probe.family for row in finding.rows if isinstance(row, CaseRow)}
+        families_of_rows = {row.scored_probe.probe.family for row in finding.rows if isinstance(row, CaseRow)}
         return not self.cases or any(families_of_rows & families for families in self.cases.values())
 
     def __str__(self) -> str:

@@ -166,7 +166,8 @@ class RewardProgram:
         if local and (not head or head in ("self", "cls") or head[:1].isupper()):
             return [(file, f) for f in local]
         module, _, last = self.full_name(file, node).rpartition(".")
-        return [(f, found) for f in self.files_of(module) for found in self.by_file[f.path] if found.name == last]
+        functions = ((f, function) for f in self.files_of(module) for function in self.by_file[f.path])
+        return [(f, function) for f, function in functions if function.name == last]
 
     def files_of(self, module: str) -> list[SourceFile]:
         return [f for f in self.code.files if module and module_of(f.path) == module]
@@ -175,7 +176,7 @@ class RewardProgram:
 def reached_functions(code: SourceCode) -> list[ReachedFunction]:
     """Every function that decides a reward, entries first."""
     program = RewardProgram(code)
-    found: dict[int, ReachedFunction] = {}
+    reached: dict[int, ReachedFunction] = {}
     todo = [
         ReachedFunction(
             file,
@@ -185,18 +186,18 @@ def reached_functions(code: SourceCode) -> list[ReachedFunction]:
         )
         for file, function, pays in _entries(program)
     ]
-    while todo and len(found) < _MOST:
+    while todo and len(reached) < _MOST:
         new = todo.pop(0)
-        old = found.get(id(new.function.node))
+        old = reached.get(id(new.function.node))
         if old is not None:
             joined = old.names.joined(new.names)
             pays = old.pays or new.pays
             if (joined, pays) == (old.names, old.pays):
                 continue
             new = ReachedFunction(new.file, new.function, trace_names(new.function, joined), pays)
-        found[id(new.function.node)] = new
+        reached[id(new.function.node)] = new
         todo += _called(program, new)
-    return list(found.values())
+    return list(reached.values())
 
 
 def _called(program: RewardProgram, caller: ReachedFunction) -> Iterator[ReachedFunction]:

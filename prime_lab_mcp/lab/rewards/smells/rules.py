@@ -193,31 +193,31 @@ def changes_state(program: RewardProgram, at: ReachedFunction) -> Iterator[Smell
             yield "state", node.lineno, f"writes the global {', '.join(node.names)}"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WRITES:
             name = dotted_name(node.func.value) or ""
-            if _kept(name, shared):
+            if _is_shared(name, shared):
                 yield "state", node.lineno, f"{name}.{node.func.attr}() keeps something between calls"
         elif isinstance(node, ast.Assign | ast.AugAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 inner = target.value if isinstance(target, ast.Subscript) else target
                 name = dotted_name(inner) or ""
                 changed = isinstance(target, ast.Subscript) or isinstance(node, ast.AugAssign)
-                if (changed and _kept(name, shared)) or (isinstance(inner, ast.Attribute) and name[:1].isupper()):
+                if (changed and _is_shared(name, shared)) or (isinstance(inner, ast.Attribute) and name[:1].isupper()):
                     yield "state", node.lineno, f"{name} keeps something between calls"
 
 
 def _shared(at: ReachedFunction) -> set[str]:
     tree = at.file.tree
     local = {n.id for n in at.function.nodes() if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    made = {
+    mutable = {
         t.id
         for s in (tree.body if tree is not None else ())
         if isinstance(s, ast.Assign | ast.AnnAssign)
         for t in (s.targets if isinstance(s, ast.Assign) else [s.target])
         if isinstance(t, ast.Name)
     }
-    return made - local
+    return mutable - local
 
 
-def _kept(name: str, shared: set[str]) -> bool:
+def _is_shared(name: str, shared: set[str]) -> bool:
     return name in shared or (name.startswith("self.") and not name.startswith("self.state"))
 
 
@@ -258,8 +258,8 @@ def _firsts(at: ReachedFunction) -> set[int]:
     taken = [n.value for n in at.function.nodes() if isinstance(n, ast.Subscript) and _is_zero(n.slice)]
     named = {n.id for n in taken if isinstance(n, ast.Name)}
     assigned = [n for n in at.function.nodes() if isinstance(n, ast.Assign)]
-    kept = [n.value for n in assigned if any(isinstance(t, ast.Name) and t.id in named for t in n.targets)]
-    return {id(n) for n in (*taken, *kept)}
+    initial = [n.value for n in assigned if any(isinstance(t, ast.Name) and t.id in named for t in n.targets)]
+    return {id(n) for n in (*taken, *initial)}
 
 
 def _is_zero(node: ast.expr) -> bool:

@@ -209,14 +209,16 @@ class LedgerDatabase:
         self._forget_rows()
         self._open()  # the former connection stays open for threads that read from it
 
-    def _write(self, statement: str, values: Sequence[Any]) -> int:
+    def _write(self, statement: str, parameters: Sequence[Any]) -> int:
         with self.transaction() as db:
-            return db.execute(statement, tuple(values)).lastrowid or 0
+            return db.execute(statement, tuple(parameters)).lastrowid or 0
 
     def _insert(self, table: str, row: Mapping[str, Any]) -> int:
-        values = {k: json.dumps(v, default=str) if isinstance(v, Mapping | list | tuple) else v for k, v in row.items()}
-        columns, marks = ", ".join(values), ", ".join("?" * len(values))
-        return self._write(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
+        encoded = {
+            k: json.dumps(v, default=str) if isinstance(v, Mapping | list | tuple) else v for k, v in row.items()
+        }
+        columns, marks = ", ".join(encoded), ", ".join("?" * len(encoded))
+        return self._write(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(encoded.values()))
 
     @staticmethod
     def _where(**fields: Any) -> tuple[str, tuple[Any, ...]]:
@@ -225,9 +227,9 @@ class LedgerDatabase:
         return (f" WHERE {clauses}" if clauses else "", tuple(present.values()))
 
     def _select(self, table: str, limit: int | None = None, **fields: Any) -> list[dict[str, Any]]:
-        clauses, values = self._where(**fields)
+        clauses, parameters = self._where(**fields)
         most = -1 if limit is None else limit
-        rows = self._db.execute(f"SELECT * FROM {table}{clauses} ORDER BY rowid DESC LIMIT ?", (*values, most))
+        rows = self._db.execute(f"SELECT * FROM {table}{clauses} ORDER BY rowid DESC LIMIT ?", (*parameters, most))
         return [decoded_row(row) for row in rows]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.process import new_holder
 from prime_lab_mcp.lab.base.settings import Platform
 from prime_lab_mcp.lab.state.ledger.database import LedgerDatabase, decoded_row
-from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, Push, Run, SpendRow
+from prime_lab_mcp.lab.state.ledger.rows import Approval, Evidence, IntentState, Job, JobFolder, Push, Run, SpendRow
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 log = logging.getLogger("prime_lab_mcp")
@@ -83,9 +83,11 @@ class Ledger(LedgerDatabase):
         key = (workspace, tool, *next(iter(fingerprint.items())))
         with self._lock:
             last, classes = self._classes.pop(key, (0, {}))
-            clauses, values = self._where(workspace=workspace, tool=tool, **fingerprint)
+            clauses, parameters = self._where(workspace=workspace, tool=tool, **fingerprint)
             columns = "id, env_args, platform" + (", model, harness, status, findings, data" if of_evaluations else "")
-            newer = self._db.execute(f"SELECT {columns} FROM evidence{clauses} AND id > ? ORDER BY id", (*values, last))
+            newer = self._db.execute(
+                f"SELECT {columns} FROM evidence{clauses} AND id > ? ORDER BY id", (*parameters, last)
+            )
             for row in newer:
                 last = row["id"]
                 classes[_class(row)] = last
@@ -385,6 +387,10 @@ class Ledger(LedgerDatabase):
         """Record that a person approved the token in a terminal."""
         self._write("UPDATE approvals SET approved_at = ? WHERE token = ?", (time.time(), token))
 
+    def use_up(self, token: str) -> None:
+        """Let a token count for nothing from now on, because what it approved may be sent again at its full price."""
+        self._write("UPDATE approvals SET at = 0 WHERE token = ?", (token,))
+
     def approved(self, intent: str) -> bool:
         """Whether a person approved this intent in a terminal."""
         row = self._db.execute(
@@ -416,29 +422,30 @@ class Ledger(LedgerDatabase):
             ).fetchone()
             if row is not None:
                 return self._job(row)
-            values = self._row(job) | {
+            encoded = self._row(job) | {
                 "at": job.at or time.time(),
                 "spec": json.dumps(dict(job.spec)),
                 "progress": json.dumps(dict(job.progress)),
                 "judged": int(job.judged),
             }
-            columns, marks = ", ".join(values), ", ".join("?" * len(values))
-            db.execute(f"INSERT INTO jobs ({columns}) VALUES ({marks})", tuple(values.values()))
+            columns, marks = ", ".join(encoded), ", ".join("?" * len(encoded))
+            db.execute(f"INSERT INTO jobs ({columns}) VALUES ({marks})", tuple(encoded.values()))
             return job
 
     def update_job(self, id: str, **changes: Any) -> None:
         """Change columns of a job; mappings are stored as JSON."""
-        values = {k: json.dumps(dict(v)) if isinstance(v, Mapping) else v for k, v in changes.items()}
-        assignments = ", ".join(f"{k} = ?" for k in values)
-        self._write(f"UPDATE jobs SET {assignments} WHERE id = ?", (*values.values(), id))
+        encoded = {k: json.dumps(dict(v)) if isinstance(v, Mapping) else v for k, v in changes.items()}
+        assignments = ", ".join(f"{k} = ?" for k in encoded)
+        self._write(f"UPDATE jobs SET {assignments} WHERE id = ?", (*encoded.values(), id))
 
     def judge(self, id: str, verdicts: Sequence[Evidence]) -> list[int]:
-        """Record the verdicts of a job and mark the job as judged, in one transaction.
+        """Record the verdicts of a finished job and mark the job as judged, in one transaction.
 
         Only the first caller records them; later callers get an empty list.
         """
         with self.transaction() as db:
-            if db.execute("UPDATE jobs SET judged = 1 WHERE id = ? AND judged = 0", (id,)).rowcount != 1:
+            marked = db.execute("UPDATE jobs SET judged = 1 WHERE id = ? AND judged = 0 AND state = 'finished'", (id,))
+            if marked.rowcount != 1:
                 return []
             return [self.record(verdict) for verdict in verdicts]
 
@@ -456,17 +463,33 @@ class Ledger(LedgerDatabase):
         limit: int | None = None,
     ) -> list[Job]:
         """Jobs that match every given field, newest first."""
-        clauses, values = self._where(workspace=workspace, environment=environment, source=source, state=state)
+        clauses, parameters = self._where(workspace=workspace, environment=environment, source=source, state=state)
         most = -1 if limit is None else limit
-        rows = self._db.execute(f"SELECT * FROM jobs{clauses} ORDER BY rowid DESC LIMIT ?", (*values, most))
+        rows = self._db.execute(f"SELECT * FROM jobs{clauses} ORDER BY rowid DESC LIMIT ?", (*parameters, most))
         return [self._job(row) for row in rows]
 
-    def unjudged(self, workspace: str) -> bool:
-        """True if a finished job has no verdict yet."""
-        row = self._db.execute(
-            "SELECT 1 FROM jobs WHERE workspace = ? AND state = 'finished' AND judged = 0 LIMIT 1", (workspace,)
+    def job_folders(self) -> list[JobFolder]:
+        """Every job without its specification and progress, newest first."""
+        rows = self._db.execute("SELECT id, state, lease, content, judged FROM jobs ORDER BY rowid DESC")
+        return [JobFolder(id, state, lease, content, bool(judged)) for id, state, lease, content, judged in rows]
+
+    def unjudged(self, workspace: str, *, source: str | None = None) -> list[Job]:
+        """Finished jobs without a verdict, oldest first."""
+        rows = self._db.execute(
+            "SELECT * FROM jobs WHERE workspace = ? AND state = 'finished' AND judged = 0"
+            " AND source = coalesce(?, source) ORDER BY rowid",
+            (workspace, source),
         )
-        return row.fetchone() is not None
+        return [self._job(row) for row in rows]
+
+    def note_finished(self, job: Job, progress: Mapping[str, Any]) -> bool:
+        """Replace the progress of a finished job. Returns False if the job was judged or resumed meanwhile."""
+        with self.transaction() as db:
+            changed = db.execute(
+                "UPDATE jobs SET progress = ? WHERE id = ? AND state = 'finished' AND judged = 0 AND lease = ?",
+                (json.dumps(dict(progress)), job.id, job.lease),
+            )
+            return changed.rowcount == 1
 
     # Calls
 
@@ -484,11 +507,11 @@ class Ledger(LedgerDatabase):
 
     @staticmethod
     def _job(row: sqlite3.Row) -> Job:
-        values = dict(row)
-        values["spec"] = json.loads(values["spec"])
-        values["progress"] = json.loads(values["progress"])
-        values["judged"] = bool(values["judged"])
-        return Job(**values)
+        decoded = dict(row)
+        decoded["spec"] = json.loads(decoded["spec"])
+        decoded["progress"] = json.loads(decoded["progress"])
+        decoded["judged"] = bool(decoded["judged"])
+        return Job(**decoded)
 
     def _forget_rows(self) -> None:
         self._classes.clear()

@@ -80,6 +80,9 @@ class Run:
     at: float = 0.0
 
 
+JobState = Literal["starting", "running", "finished", "stopped", "crashed"]
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A local evaluation. `lease` and `deadline` are seconds since the epoch; an expired lease means a crash."""
@@ -90,7 +93,7 @@ class Job:
     source: str
     content: str
     intent: str
-    state: Literal["starting", "running", "finished", "stopped", "crashed"]
+    state: JobState
     pid: int | None
     lease: float
     deadline: float
@@ -99,6 +102,17 @@ class Job:
     progress: Mapping[str, Any] = field(default_factory=dict)
     judged: bool = False
     at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobFolder:
+    """What decides how long the folder of an evaluation and the snapshot that it ran on stay."""
+
+    id: str
+    state: JobState
+    lease: float
+    content: str
+    judged: bool
 
 
 @dataclass(frozen=True, slots=True)

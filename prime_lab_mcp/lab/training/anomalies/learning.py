@@ -116,8 +116,8 @@ def suspicious_jump(rows: Sequence[MetricRow]) -> Anomaly | None:
 
 def _jump(rows: Sequence[MetricRow], metric: str, low: MetricPoint, high: MetricPoint, top: float) -> Anomaly:
     short = ratio_at(token_series(rows).points, low[0] - 1, high[0]) <= 0.5
-    written, right = dict(form_series(rows).points), dict(correctness_series(rows).points)
-    only_form = written.get(high[0], 0.0) >= 0.99 and abs(right.get(high[0], 1.0) - right.get(low[0], 0.0)) < 0.02
+    form, right = dict(form_series(rows).points), dict(correctness_series(rows).points)
+    only_form = form.get(high[0], 0.0) >= 0.99 and abs(right.get(high[0], 1.0) - right.get(low[0], 0.0)) < 0.02
     sign = ", and answers got half as long" if short else ", with full format and no more right answers"
     return Anomaly(
         "suspicious-jump",
@@ -132,8 +132,8 @@ def _jump(rows: Sequence[MetricRow], metric: str, low: MetricPoint, high: Metric
 
 def format_plateau(rows: Sequence[MetricRow]) -> Anomaly | None:
     """The format reward is nearly full while correctness stands still."""
-    written, right = form_series(rows), correctness_series(rows)
-    full = streak(steady(written.points), lambda v: v > FORMAT_FULL)
+    form, right = form_series(rows), correctness_series(rows)
+    full = streak(steady(form.points), lambda v: v > FORMAT_FULL)
     recent = [p for p in right.points if full and p[0] >= full[0][0]]
     # A resumed run does not show what it had learned before its first row.
     if len(full) < PLATEAU_STEPS or len(recent) < PLATEAU_STEPS or right.points[0][0] > WINDOW_STEPS:

@@ -51,19 +51,19 @@ def entropy_collapse(rows: Sequence[MetricRow]) -> Anomaly | None:
     # The loss of a healthy run at this step is no warning, but entropy below `gone` is one however slowly it fell.
     usual = (1 - ENTROPY_NORMAL_LOSS) ** ((points[-1][0] - points[0][0]) / ENTROPY_NORMAL_STEPS)
     thin = start * min(ENTROPY_WARN, max(usual, ENTROPY_STOP))
-    gone = max(ENTROPY_STOP * start, ENTROPY_NATS)
-    if start <= ENTROPY_NATS or now >= max(thin, gone):
+    limit = max(ENTROPY_STOP * start, ENTROPY_NATS)
+    if start <= ENTROPY_NATS or now >= max(thin, limit):
         return None
-    stop = now < gone
+    stop = now < limit
     return Anomaly(
         "entropy-collapse",
         "stop" if stop else "warn",
-        onset(points, lambda v: v < max(thin, gone)),
+        onset(points, lambda v: v < max(thin, limit)),
         f"entropy fell from {start:.3f} to {now:.3f} nats",
         "Stop it and go back to a checkpoint before that; a lower lr or a larger group keeps more of it."
         if stop
         else "Some loss is normal (about three quarters by step 200); watch whether the reward still rises.",
-        AnomalyEvidence(entropy.name, now, gone if stop else thin),
+        AnomalyEvidence(entropy.name, now, limit if stop else thin),
     )
 
 
@@ -126,14 +126,14 @@ def grad_norm(rows: Sequence[MetricRow]) -> Anomaly | None:
 def _gradient_spikes(spikes: Sequence[tuple[int, float]]) -> Anomaly:
     huge = [s for s in spikes if s[1] > GRADIENT_HUGE]
     stop = len(huge) >= GRADIENT_SPIKES
-    counted = huge if stop else spikes
-    highest = max(s[1] for s in counted)
+    reported = huge if stop else spikes
+    highest = max(s[1] for s in reported)
     return Anomaly(
         "grad-norm",
         "stop" if stop else "warn",
-        counted[0][0],
-        f"the gradient norm reached {highest:.0f} times its running median, {len(counted)} times in all, "
-        f"at step {counted[-1][0]} last",
+        reported[0][0],
+        f"the gradient norm reached {highest:.0f} times its running median, {len(reported)} times in all, "
+        f"at step {reported[-1][0]} last",
         "Stop it and resume from an earlier checkpoint with a lower lr."
         if stop
         else "Lower the lr if it repeats (the norm is clipped at 1.0 by default).",

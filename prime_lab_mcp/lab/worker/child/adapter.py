@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from . import side_effects
+from . import coercion, side_effects, solutions
 from .observer import Observation
 from .protocol import (
     CaseRequest,
@@ -32,6 +32,9 @@ from .protocol import (
     ServeRequest,
     SideEffectsCase,
     SideEffectsReply,
+    StatedReply,
+    StatedRequest,
+    StatedTurn,
     StoredCase,
 )
 from .side_effects import ScoringAttempt
@@ -64,16 +67,38 @@ class TaskIndex(ABC):
 def locate(adapter: Adapter, request: LocateRequest) -> LocateReply:
     """For each stored task its present row or why there is none; with `all`, what every present task asks."""
     index = adapter.task_index(request["limit"])
-    found: list[PlaceReply] = []
+    places: list[PlaceReply] = []
     for stored in request["tasks"]:
         row, why = index.find(stored, request["whole"])
-        found.append({"row": row, "why": why, "task": index.record(row) if row is not None else None})
+        places.append({"row": row, "why": why, "task": index.record(row) if row is not None else None})
     return {
-        "found": found,
+        "places": places,
         "unfit": adapter.unfit_for_rescoring(),
         "grouped": adapter.grouped,
         "asked": list(index.fingerprints())[: request["limit"]] if request["all"] else [],
     }
+
+
+def stated_solutions(adapter: Adapter, request: StatedRequest) -> StatedReply:
+    """The solutions that the environment states for the asked tasks, as far as they are messages."""
+    deadline = time.monotonic() + request["seconds"]
+    found: list[list[StatedTurn] | None] = []
+    functions: list[int] = []
+    for row in request["rows"]:
+        turns = None
+        if time.monotonic() < deadline:
+            try:
+                turns = adapter.event_loop().run_until_complete(solutions.stated_turns(adapter.solution(row)))
+                functions += [row] if turns is None else []
+            except Exception:
+                turns = None  # test_reward says what is wrong with it
+        found.append(None if turns is None else [_stated_turn(turn) for turn in turns])
+    return {"solutions": found, "functions": functions}
+
+
+def _stated_turn(turn: solutions.SolutionTurn) -> StatedTurn:
+    text = None if turn.text is None else coercion.text(turn.text)
+    return {"text": text, "calls": [[name, coercion.to_json(given)] for name, given in turn.calls]}
 
 
 class Adapter(ABC):

@@ -83,7 +83,7 @@ class AdapterV0(Adapter):
         self.train, self.eval = _tables(self.env)
         self.client = _client()
         self.leaves = list(_leaves(self.env.rubric))
-        judges.watch()
+        judges.observe_requests()
         configured = judges.of_rubrics(self.verifiers, self.leaves)
         rewards = [self._info(fn, w, rubric) for rubric in self.leaves for fn, w in zip(rubric.funcs, rubric.weights)]  # noqa: B905
         self.grouped = any(r["kind"] == "group" for r in rewards)
@@ -244,7 +244,7 @@ class AdapterV0(Adapter):
 
     async def _score(self, raw: dict[str, Any], completion: list[dict[str, Any]], company: Sequence[Any]) -> Any:
         state = await self.make_state(raw, completion)
-        await self.rate(state, [await self.make_state(raw, said) for said in company] if self.grouped else [])
+        await self.rate(state, [await self.make_state(raw, other) for other in company] if self.grouped else [])
         return state
 
     async def rate(self, state: Any, company: Sequence[Any] = ()) -> None:
@@ -278,9 +278,9 @@ class AdapterV0(Adapter):
                 state = (await setup(state)) or state
             except Exception as error:
                 self.observation.add_exception(error, "setup_state")
-        prompt, said = messages_v0.typed(state.get("prompt") or []), messages_v0.typed(completion)
-        state["completion"] = said
-        state["trajectory"] = messages_v0.trajectory(prompt, said)
+        prompt, reply = messages_v0.typed(state.get("prompt") or []), messages_v0.typed(completion)
+        state["completion"] = reply
+        state["trajectory"] = messages_v0.trajectory(prompt, reply)
         state.update(is_completed=True, is_truncated=False, stop_condition="max_turns_reached")
         if "timing" not in state:
             state["timing"] = self.types.RolloutTiming()
@@ -294,8 +294,8 @@ class AdapterV0(Adapter):
             key = f"{name}#{len(components)}" if name in components else name
             if weight:
                 components[coercion.text(key, 200)] = {"score": coercion.number(value), "weight": weight}
-        found = (state.get("metrics") or {}) if state is not None else {}
-        for name, value in found.items():
+        recorded = (state.get("metrics") or {}) if state is not None else {}
+        for name, value in recorded.items():
             if name not in components:
                 metrics[coercion.text(name, 200)] = coercion.number(value)
         reward = state.get("reward") if state is not None and not self.observation.has_problem("timeout") else None
@@ -367,16 +367,16 @@ def _takes(fn: Any, name: str) -> bool:
 
 def _args(build: Any) -> Iterator[ArgReply]:
     kinds = inspect.Parameter
-    for name, found in inspect.signature(build).parameters.items():
-        if found.kind in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL):
+    for name, parameter in inspect.signature(build).parameters.items():
+        if parameter.kind in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL):
             continue
-        bare = found.default is kinds.empty
-        note = found.annotation
-        shown = "" if note is kinds.empty else note.__name__ if isinstance(note, type) else str(note)
+        bare = parameter.default is kinds.empty
+        note = parameter.annotation
+        type_name = "" if note is kinds.empty else note.__name__ if isinstance(note, type) else str(note)
         yield {
             "name": name,
-            "type": coercion.text(shown, 200),
-            "default": None if bare else coercion.to_json(found.default),
+            "type": coercion.text(type_name, 200),
+            "default": None if bare else coercion.to_json(parameter.default),
             "required": bare,
             "choices": [],
         }

@@ -25,6 +25,7 @@ from typing import Any
 from . import (
     coercion,
     config_v1,
+    generator_v1,
     judges,
     observer,
     scoring_v1,
@@ -59,7 +60,7 @@ from .solutions import BadSolution
 
 _TRIPS = 500
 """Tasks that are serialised and rebuilt; of a larger set evenly spaced ones."""
-_SHOWN = 3
+_MOST_EXAMPLES = 3
 _SENT = 3
 _LARGEST = 2**64 - 1
 
@@ -77,7 +78,8 @@ def sent_tasks(tasks: list[Any], rows: list[int]) -> list[SentTask]:
 def lossy_tasks(tasks: list[Any], rows: list[int], declared: type[Any]) -> tuple[list[LossyReply], int]:
     """Some of the tasks that do not come back equal, and their number."""
     lost = [(i, *loss) for i in rows if (loss := lossy(tasks[i].data, declared))]
-    return [{"row": i, "field": name, "why": coercion.text(why, 300)} for i, name, why in lost[:_SHOWN]], len(lost)
+    examples = lost[:_MOST_EXAMPLES]
+    return [{"row": i, "field": name, "why": coercion.text(why, 300)} for i, name, why in examples], len(lost)
 
 
 def _dumped(data: Any) -> Any:
@@ -153,6 +155,7 @@ class AdapterV1(Adapter):
         self.v1: Any = importlib.import_module("verifiers.v1")
         self.tasks: list[Any] = []
         self.ended = False
+        self.load_seconds = 0.0
         self.keys: dict[int, str] = {}
         self.pristine: dict[int, str | None] = {}
         self._index: TaskIndexV1 | None = None
@@ -176,7 +179,7 @@ class AdapterV1(Adapter):
         config_type = generic.concrete_type(kind, self.v1.TasksetConfig, origin=self.v1.Taskset)
         config = (config_type or self.v1.TasksetConfig).model_validate({"id": request["module"], **request["env_args"]})
         self.taskset = kind(config)
-        judges.watch()
+        judges.observe_requests()
         self.infinite = bool(getattr(self.taskset, "INFINITE", False))
 
     def facts(self) -> FactsReply:
@@ -196,7 +199,8 @@ class AdapterV1(Adapter):
             "lossy_total": lossy_total,
             "roles": config_v1.roles(self),
             "shapes": config_v1.schemas(self),
-            "wire": sent_tasks(self.tasks, tried),
+            "sent_tasks": sent_tasks(self.tasks, tried),
+            "generator": generator_v1.compared(self),
         }
 
     def serve(self, module: ModuleType, request: ServeRequest) -> list[ScoreReply]:
@@ -223,6 +227,7 @@ class AdapterV1(Adapter):
         data_type = self.kind.task_type().data_type()
         base = set(self.v1.TaskData.model_fields)
         first = self.tasks[0] if self.tasks else None
+        self.load_seconds = time.monotonic() - started
         return {
             "kind": self.kind.__name__,
             "tasks": len(self.tasks) if self.ended else None,
@@ -236,13 +241,13 @@ class AdapterV1(Adapter):
             "system_prompt": coercion.to_json(first.data.system_prompt) if first is not None else None,
             "shadowed_by": _builtin(module.__name__),
             "judges": judges.of_configs(self.v1, getattr(first, "config", None), self.taskset.config),
-            "seconds": time.monotonic() - started,
+            "seconds": self.load_seconds,
         }
 
     def _rewards(self, task: Any) -> list[RewardReply]:
         if task is None:
             return []
-        found: list[RewardReply] = [
+        hooked: list[RewardReply] = [
             {
                 "name": fn.__name__,
                 "weight": coercion.number(getattr(fn, "_vf_weight", 1.0)) if attr == "reward" else 0.0,
@@ -253,7 +258,7 @@ class AdapterV1(Adapter):
             for fn in task.hooks(attr)
         ]
         judges = [(j.reward_name, j.config.weight) for j in task.plugged_judges()]
-        return found + [{"name": n, "weight": w, "kind": "reward", "is_async": True} for n, w in judges]
+        return hooked + [{"name": n, "weight": w, "kind": "reward", "is_async": True} for n, w in judges]
 
     def rows(self, request: RowsRequest) -> RowsReply:
         """A seeded sample in task order; of an infinite or uncounted taskset, its first tasks.
@@ -271,10 +276,10 @@ class AdapterV1(Adapter):
 
     def _other_split(self, limit: int) -> RowsReply:
         config = self.taskset.config
-        found = config_v1.held_out(config)
-        if found is None:
+        split = config_v1.held_out(config)
+        if split is None:
             return {"rows": [], "total": 0}
-        other = self.kind(type(config).model_validate({**config.model_dump(), found[0]: found[1]}))
+        other = self.kind(type(config).model_validate({**config.model_dump(), split[0]: split[1]}))
         rows: list[RowReply] = []
         deadline = time.monotonic() + _COUNT_SECONDS
         for index, task in enumerate(other):
@@ -367,6 +372,7 @@ class AdapterV1(Adapter):
         return scripted_rollouts_v1.run(self, request)
 
     def solution(self, row: int) -> Any:
+        self.pull(row + 1, 10.0)
         task = self.tasks[row]
         if not _states_solution(task):
             raise BadSolution(f"{type(task).__name__} has no method solution")
@@ -420,8 +426,8 @@ def _exported(module: ModuleType, base: type) -> Any:
     names = getattr(module, "__all__", None)
     if names is None:
         raise AttributeError(f"{module.__name__} has no __all__; it must name exactly one {base.__name__} subclass")
-    found = [getattr(module, n, None) for n in names]
-    kinds = [k for k in found if isinstance(k, type) and issubclass(k, base) and k is not base]
+    exported = [getattr(module, n, None) for n in names]
+    kinds = [k for k in exported if isinstance(k, type) and issubclass(k, base) and k is not base]
     if len(kinds) != 1:
         raise TypeError(f"__all__ of {module.__name__} names {len(kinds)} {base.__name__} subclasses, not exactly one")
     return kinds[0]

@@ -56,17 +56,17 @@ def following(search: int | None) -> Iterator[list[str]]:
 
     With None nothing is followed.
     """
-    found: list[str] = []
+    new: list[str] = []
     if search is None or not environment.tree():
-        yield found
+        yield new
         return
     another = _branches.begin(search)
     stop = _monitor(another) if sys.version_info >= (3, 12) else _trace()
     try:
-        yield found
+        yield new
     finally:
         stop()
-        found += _branches.new
+        new += _branches.new
 
 
 def _monitor(another: bool) -> Callable[[], None]:

@@ -21,12 +21,12 @@ _BITS = 10_000
 def text(value: object, limit: int = TEXT) -> str:
     """Text that encodes as UTF-8, cut at `limit`."""
     try:
-        shown = value if isinstance(value, str) else str(value)
+        string = value if isinstance(value, str) else str(value)
     except BaseException:
-        shown = f"<{type(value).__name__}>"
-    if len(shown) > limit:
-        shown = f"{shown[:limit]}… (+{len(shown) - limit} characters)"
-    return shown.encode("utf-8", "replace").decode("utf-8")
+        string = f"<{type(value).__name__}>"
+    if len(string) > limit:
+        string = f"{string[:limit]}… (+{len(string) - limit} characters)"
+    return string.encode("utf-8", "replace").decode("utf-8")
 
 
 def to_json(value: Any, depth: int = _DEPTH) -> Any:
@@ -65,10 +65,10 @@ def _compound(value: Any, depth: int) -> Any:
 def number(value: Any) -> float | None:
     """A finite float, or None."""
     try:
-        found = float(value)
+        converted = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return converted if math.isfinite(converted) else None
 
 
 def encode(value: Any) -> bytes:

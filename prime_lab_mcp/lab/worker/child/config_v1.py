@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from . import coercion
@@ -60,9 +60,9 @@ def held_out(config: Any) -> tuple[str, str] | None:
             continue
         wanted = EVAL_NAMES if str(getattr(config, name)).lower() in _TRAIN_NAMES else _TRAIN_NAMES
         known = str(getattr(config, name)).lower() in (*EVAL_NAMES, *_TRAIN_NAMES)
-        found = next((c for c in choices if c.lower() in wanted), None) if known else None
-        if found is not None:
-            return name, found
+        choice = next((c for c in choices if c.lower() in wanted), None) if known else None
+        if choice is not None:
+            return name, choice
     return None
 
 
@@ -81,11 +81,11 @@ def arguments(config: type[Any], v1: Any) -> Iterator[ArgReply]:
 
 def _arg(name: str, field: Any) -> ArgReply:
     kind = field.annotation
-    shown = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind).replace("typing.", "")
+    type_name = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind).replace("typing.", "")
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     return {
         "name": name,
-        "type": coercion.text(shown, 200),
+        "type": coercion.text(type_name, 200),
         "default": coercion.to_json(default),
         "required": bool(field.is_required()),
         "choices": [coercion.to_json(c) for c in get_args(kind)] if get_origin(kind) is Literal else [],
@@ -110,7 +110,7 @@ def roles(adapter: AdapterV1) -> list[RoleReply] | None:
         env = env_type(adapter)
         harness = any(issubclass(k, v1.Harness) and k is not v1.Harness for k in kinds)
         config = env_config_type(adapter)()
-        found = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(config)
+        agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(config)
         default = module.__name__ if harness else "bash"
         return [
             {
@@ -119,7 +119,7 @@ def roles(adapter: AdapterV1) -> list[RoleReply] | None:
                 "runtime": str(role.runtime.type),
                 "own": harness or env is not v1.SingleAgentEnv,
             }
-            for name, role in found.items()
+            for name, role in agents.items()
         ]
     except Exception:
         return None
@@ -157,43 +157,46 @@ def _tools(adapter: AdapterV1) -> bool | None:
 
 
 def _without_prose(schema: dict[str, Any]) -> dict[str, Any] | None:
-    bare = _bare(schema)
-    used = _used(bare, bare.pop("$defs", {}))
+    bare = structure(schema)
+    used = used_definitions(bare, bare.pop("$defs", {}))
     if used:
         bare["$defs"] = used
     return bare if len(json.dumps(bare)) <= _LARGEST else None
 
 
-def _bare(node: Any, named: bool = False) -> Any:
-    """Without prose, and of defaults only what chooses between tables."""
+def structure(node: Any, open_keys: Collection[str] = _OPEN_KEYS, named: bool = False) -> Any:
+    """A JSON schema without prose, and of its defaults only those that choose between tables.
+
+    Properties named in `open_keys` accept anything. `named`: the keys of `node` are names, as those of properties are.
+    """
     if isinstance(node, list):
-        return [_bare(inner) for inner in node]
+        return [structure(inner, open_keys) for inner in node]
     if not isinstance(node, dict):
         return node
-    found = {}
+    result = {}
     for key, inner in node.items():
         if named:
-            found[key] = {} if key in _OPEN_KEYS else _bare(inner)
+            result[key] = {} if key in open_keys else structure(inner, open_keys)
         elif key == "default":
             if isinstance(inner, dict) and isinstance(inner.get("type"), str):
-                found[key] = {"type": inner["type"]}
+                result[key] = {"type": inner["type"]}
         elif key not in _WORDS:
-            found[key] = inner if key == "mapping" else _bare(inner, named=key in _NAMED)
-    return found
+            result[key] = inner if key == "mapping" else structure(inner, open_keys, named=key in _NAMED)
+    return result
 
 
-def _used(node: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The definitions that a schema still refers to."""
-    found: dict[str, Any] = {}
+def used_definitions(node: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The definitions that a schema refers to, directly or through other definitions."""
+    used: dict[str, Any] = {}
     queue = [node]
     while queue:
-        one = queue.pop()
-        if isinstance(one, list):
-            queue += one
-        elif isinstance(one, dict):
-            name = str(one.get("$ref", "")).rpartition("/")[2]
-            if name in definitions and name not in found:
-                found[name] = definitions[name]
+        part = queue.pop()
+        if isinstance(part, list):
+            queue += part
+        elif isinstance(part, dict):
+            name = str(part.get("$ref", "")).rpartition("/")[2]
+            if name in definitions and name not in used:
+                used[name] = definitions[name]
                 queue.append(definitions[name])
-            queue += [inner for key, inner in one.items() if key not in ("$ref", "mapping")]
-    return found
+            queue += [inner for key, inner in part.items() if key not in ("$ref", "mapping")]
+    return used

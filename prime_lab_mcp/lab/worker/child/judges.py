@@ -22,7 +22,7 @@ _KINDS = 5
 _DEPTH = 6
 
 
-def watch() -> None:
+def observe_requests() -> None:
     """Observe all further requests of the openai client. A second call has no effect."""
     client = sys.modules.get("openai._base_client")  # verifiers has imported it
     for name, watched in (("AsyncAPIClient", _watched_async), ("SyncAPIClient", _watched)):
@@ -33,21 +33,21 @@ def watch() -> None:
     for name in ("OpenAI", "AsyncOpenAI"):
         kind = getattr(sys.modules.get("openai"), name, None)
         if kind is not None and not hasattr(kind.__init__, "__wrapped__"):
-            kind.__init__ = _making(kind.__init__)
+            kind.__init__ = _observed_init(kind.__init__)
 
 
-def _making(init: Any) -> Any:
+def _observed_init(init: Any) -> Any:
     """Wrap a client's `__init__`: a client that cannot be made without a key counts as an unreachable judge."""
 
     @functools.wraps(init)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+    def observed_init(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
             init(self, *args, **kwargs)
         except Exception as error:
             _failed(observer.current(), error)
             raise
 
-    return made
+    return observed_init
 
 
 def _watched_async(request: Any) -> Any:
@@ -116,34 +116,36 @@ def describe(name: str, model: Any, temperature: Any, url: Any) -> JudgeReply:
 def of_rubrics(verifiers: Any, leaves: list[Any]) -> list[JudgeReply]:
     """The judge rubrics of a v0 environment. Call it before their functions are wrapped."""
     kind: Any = getattr(verifiers, "JudgeRubric", None)
-    found = []
+    rubric_judges = []
     for rubric in leaves if isinstance(kind, type) else ():
         if isinstance(rubric, kind):
             names = ", ".join(str(getattr(fn, "__name__", "")) for fn in rubric.funcs)
             sampling = getattr(rubric, "judge_sampling_args", None) or {}
             url = getattr(getattr(rubric, "judge_client", None), "base_url", None)
-            found.append(describe(names, getattr(rubric, "judge_model", None), sampling.get("temperature"), url))
-    return found
+            rubric_judges.append(
+                describe(names, getattr(rubric, "judge_model", None), sampling.get("temperature"), url)
+            )
+    return rubric_judges
 
 
 def of_configs(v1: Any, *configs: Any) -> list[JudgeReply]:
     """The judges that a task's and a taskset's config hold, plugged or for the task's own rewards (v1)."""
     kind: Any = getattr(v1, "JudgeConfig", None)
-    found: list[JudgeReply] = []
+    config_judges: list[JudgeReply] = []
     for config in configs if isinstance(kind, type) else ():
-        for name, value in _values(config, "", 0):
+        for name, value in _config_fields(config, "", 0):
             if isinstance(value, kind):
                 sampling = getattr(value, "sampling", None)
                 judge: Any = value
                 judge_info = describe(
                     judge.name or judge.id or name, judge.model, getattr(sampling, "temperature", None), judge.base_url
                 )
-                if judge_info not in found:
-                    found.append(judge_info)
-    return found
+                if judge_info not in config_judges:
+                    config_judges.append(judge_info)
+    return config_judges
 
 
-def _values(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
+def _config_fields(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
     """Everything in a config, with the name of the field it stands in."""
     yield name, value
     if depth >= _DEPTH:
@@ -151,10 +153,10 @@ def _values(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
     fields = getattr(type(value), "model_fields", None)
     if isinstance(fields, Mapping):
         for field in fields:
-            yield from _values(getattr(value, field, None), field, depth + 1)
+            yield from _config_fields(getattr(value, field, None), field, depth + 1)
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from _values(part, name, depth + 1)
+            yield from _config_fields(part, name, depth + 1)
     elif isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _values(part, str(key), depth + 1)
+            yield from _config_fields(part, str(key), depth + 1)

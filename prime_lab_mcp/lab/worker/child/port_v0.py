@@ -37,8 +37,8 @@ def describe(env: Any, leaves: list[Any]) -> PortReply:
     }
 
 
-def _foreign(thing: Any) -> bool:
-    return str(getattr(thing, "__module__", "")).split(".")[0] == "verifiers"
+def _foreign(definition: Any) -> bool:
+    return str(getattr(definition, "__module__", "")).split(".")[0] == "verifiers"
 
 
 def _base(kind: type) -> str:
@@ -91,22 +91,22 @@ def _function(fn: Any, depth: int = _DEPTH) -> PortFunctionReply:
 
 def _cells(fn: Any) -> dict[str, Any]:
     names = getattr(getattr(fn, "__code__", None), "co_freevars", ())
-    found = {}
+    contents = {}
     for name, cell in zip(names, getattr(fn, "__closure__", None) or ()):  # noqa: B905
         try:
-            found[name] = cell.cell_contents
+            contents[name] = cell.cell_contents
         except ValueError:
             continue
-    return found
+    return contents
 
 
 def _value(value: Any, depth: int) -> dict[str, Any]:
     """A variable as a constant, a parser, a function, or the name of its type."""
-    if _plain(value):
+    if _survives_json(value):
         return {"constant": coercion.to_json(value)}
-    if isinstance(value, set | frozenset) and _plain(sorted(value, key=repr)):
+    if isinstance(value, set | frozenset) and _survives_json(sorted(value, key=repr)):
         return {"constant": coercion.to_json(sorted(value, key=repr)), "type": "set"}
-    if isinstance(value, tuple) and _plain(list(value)):
+    if isinstance(value, tuple) and _survives_json(list(value)):
         return {"constant": coercion.to_json(list(value)), "type": "tuple"}
     if callable(getattr(value, "parse_answer", None)):
         return {"parser": _parser(value)}
@@ -115,7 +115,7 @@ def _value(value: Any, depth: int) -> dict[str, Any]:
     return {"other": type(value).__name__}
 
 
-def _plain(value: Any) -> bool:
+def _survives_json(value: Any) -> bool:
     """Whether JSON gives the value back unchanged."""
     try:
         written = json.dumps(value, allow_nan=False)
@@ -151,7 +151,7 @@ def _parser(parser: Any) -> PortParserReply | None:
 def _extract(fn: Any) -> dict[str, Any]:
     """The function that a parser applies: `none`, one of verifiers with its arguments, or one of the package."""
     arguments: dict[str, Any] = {}
-    if isinstance(fn, functools.partial) and not fn.args and _plain(dict(fn.keywords)):
+    if isinstance(fn, functools.partial) and not fn.args and _survives_json(dict(fn.keywords)):
         fn, arguments = fn.func, dict(fn.keywords)
     name = getattr(fn, "__name__", "")
     if fn is None or (_foreign(fn) and name == "<lambda>"):

@@ -292,6 +292,14 @@ class PortReply(TypedDict):
     objects: list[str]
 
 
+class GeneratorReply(TypedDict):
+    """Whether two values of an argument gave the same tasks. Two equal values are two loads with the same arguments."""
+
+    argument: str
+    values: list[str]
+    same: bool
+
+
 class FactsReply(TypedDict):
     """The description of an environment. Some fields exist for one generation only."""
 
@@ -307,7 +315,8 @@ class FactsReply(TypedDict):
     lossy_total: NotRequired[int]
     roles: NotRequired[list[RoleReply] | None]
     shapes: NotRequired[dict[str, Any]]
-    wire: NotRequired[list[SentTask]]
+    sent_tasks: NotRequired[list[SentTask]]
+    generator: NotRequired[list[GeneratorReply]]
 
 
 # --- score -----------------------------------------------------------------------------------------------------------
@@ -357,13 +366,13 @@ class SideEffectsCase(TypedDict):
 
     row: int
     messages: Messages
-    together: bool
+    concurrent: bool
 
 
 class SideEffectsRequest(TypedDict):
     """Score cases alone and concurrently. Answered by `[SideEffectsReply]`."""
 
-    op: Literal["together"]
+    op: Literal["side-effects"]
     cases: list[SideEffectsCase]
     case_timeout: float
 
@@ -372,7 +381,7 @@ class SideEffectsReply(TypedDict):
     """The side effects of one scoring. `blocked` is in seconds; `together` is a list of one reward, or null."""
 
     alone: float | None
-    together: list[float | None] | None
+    concurrent: list[float | None] | None
     mutated: list[str]
     blocked: float
 
@@ -388,10 +397,14 @@ class ScriptedRollout(TypedDict):
 
 
 class RolloutsRequest(TypedDict):
-    """Run whole rollouts. Times are in seconds. `turns` bounds rollouts with a stated limit, `endless` all others."""
+    """Run whole rollouts. Times are in seconds. `turns` bounds rollouts with a stated limit, `endless` all others.
+
+    `in_order`: each rollout begins when the one before has ended.
+    """
 
     op: Literal["rollout"]
     rollouts: list[ScriptedRollout]
+    in_order: bool
     seconds: float
     rollout_seconds: float
     serving: float
@@ -440,6 +453,30 @@ class RolloutsReply(TypedDict):
     by_design: bool
 
 
+class StatedRequest(TypedDict):
+    """The solutions that the environment states for some tasks, as messages. At most `seconds` are spent."""
+
+    op: Literal["solutions"]
+    rows: list[int]
+    seconds: float
+
+
+class StatedTurn(TypedDict):
+    """One turn of a solution. Each call is the name of a tool and its arguments, an object or a text."""
+
+    text: str | None
+    calls: list[list[Any]]
+
+
+class StatedReply(TypedDict):
+    """For each asked task the turns of its solution, or None where it is a function of the messages, cannot be read,
+    or no time was left; `functions` are the tasks with a function.
+    """
+
+    solutions: list[list[StatedTurn] | None]
+    functions: list[int]
+
+
 # --- stored rollouts -------------------------------------------------------------------------------------------------
 
 
@@ -464,7 +501,7 @@ class PlaceReply(TypedDict):
 class LocateReply(TypedDict):
     """The present tasks of stored rollouts. `asked` has a fingerprint of each present task's question, if `all`."""
 
-    found: list[PlaceReply]
+    places: list[PlaceReply]
     unfit: str
     grouped: bool
     asked: list[str]
@@ -501,6 +538,7 @@ Request = (
     | ScoreRequest
     | SideEffectsRequest
     | RolloutsRequest
+    | StatedRequest
     | LocateRequest
     | RescoreRequest
 )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from . import branches, coercion, environment, observer
-from .adapter import Adapter, locate
+from .adapter import Adapter, locate, stated_solutions
 from .adapter_v0 import AdapterV0
 from .adapter_v1 import AdapterV1
 from .protocol import CaseRequest, Request, RescoreRequest, ScoreReply, ScoreRequest
@@ -126,10 +126,12 @@ def _result(adapter: Adapter, request: Request) -> object:
         return adapter.facts()
     if request["op"] == "rows":
         return adapter.rows(request)
-    if request["op"] == "together":
+    if request["op"] == "side-effects":
         return adapter.measure_side_effects(request["cases"], request["case_timeout"])
     if request["op"] == "rollout":
         return adapter.run_rollouts(request)
+    if request["op"] == "solutions":
+        return stated_solutions(adapter, request)
     if request["op"] == "locate":
         return locate(adapter, request)
     raise ValueError(f"no operation is called {request['op']!r}")

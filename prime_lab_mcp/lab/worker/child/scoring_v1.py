@@ -150,7 +150,7 @@ class TaskIndexV1(TaskIndex):
         self.adapter = adapter
         adapter.pull(limit, 60.0)
         self.shared = frozenset(adapter.v1.TaskData.model_fields)
-        self.wire = importlib.import_module("verifiers.v1.task").WireTaskData
+        self.wire_data = importlib.import_module("verifiers.v1.task").WireTaskData
         self.asked: dict[str, list[int]] = {}
         self.whole: list[str] = []
         for row, task in enumerate(adapter.tasks):
@@ -164,7 +164,7 @@ class TaskIndexV1(TaskIndex):
         return digest(asked), digest({k: v for k, v in data.items() if k != "idx"})
 
     def find(self, stored: dict[str, Any], whole: bool) -> tuple[int | None, str]:
-        data = self.wire.model_validate(stored["data"]).model_dump(mode="json", exclude_none=True)
+        data = self.wire_data.model_validate(stored["data"]).model_dump(mode="json", exclude_none=True)
         asked, everything = self._digests(data)
         rows = self.asked.get(asked, [])
         if not rows:

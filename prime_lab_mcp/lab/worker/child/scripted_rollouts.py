@@ -69,7 +69,7 @@ class ScriptedModel:
         if self.script.get("solution"):
             return await self._solving(messages)
         if self.turns is None:
-            self.turns = [turn for raw in self.script["turns"] for turn in self._said(raw)]
+            self.turns = [turn for raw in self.script["turns"] for turn in self._turns_of(raw)]
         if self.spoken < len(self.turns):
             return self.turns[self.spoken]
         if self.script.get("then") == "silence":
@@ -83,14 +83,28 @@ class ScriptedModel:
                 given = self.script["solution"]
                 solution = await solutions.stated(self.solve()) if given is True else given
                 self.player = SolutionPlayer(solution, self.script.get("change"), self.script.get("text") or "")
+                self.player.calls_of_others = self._calls_of_others
             return await self.player.next(self.spoken + 1, message_dicts(messages))
         except Exception as error:
-            found = environment.failure(error)
-            place = f" ({found['where']})" if found["where"] else ""
-            self.unplayable = f"{found['type']}: {found['message']}{place}"
+            failed = environment.failure(error)
+            place = f" ({failed['where']})" if failed["where"] else ""
+            self.unplayable = f"{failed['type']}: {failed['message']}{place}"
             return None
 
-    def _said(self, turn: Any) -> list[SolutionTurn]:
+    def _calls_of_others(self, turn: SolutionTurn) -> tuple[tuple[str, Any], ...]:
+        """A call of every offered tool that the turn leaves out, with the turn's arguments where names are equal."""
+        said: dict[str, Any] = {}
+        for _, given in turn.calls:
+            said |= solutions.named_arguments(given) or {}
+        others = [tool for tool in self.tools if tool["name"] not in dict(turn.calls)][:_TOOLS]
+        calls = []
+        for tool in others:
+            fitting = arguments(tool["parameters"])
+            named = (tool["parameters"] or {}).get("properties") or {}
+            calls.append((tool["name"], fitting | {n: v for n, v in said.items() if n in named}))
+        return tuple(calls)
+
+    def _turns_of(self, turn: Any) -> list[SolutionTurn]:
         if isinstance(turn, str):
             return [SolutionTurn(turn)]
         if "calls" in turn:
@@ -105,8 +119,8 @@ def arguments(schema: Any, text: str | None = None) -> dict[str, Any]:
     """Arguments that fit a tool's schema. `text` is used for text arguments, and for numbers if it states a number."""
     if not isinstance(schema, dict):
         return {}
-    found = _value({**schema, "type": "object"}, schema, text, _DEPTH)
-    return found if isinstance(found, dict) else {}
+    value = _value({**schema, "type": "object"}, schema, text, _DEPTH)
+    return value if isinstance(value, dict) else {}
 
 
 def _value(schema: Any, whole: dict[str, Any], text: str | None, depth: int) -> Any:
@@ -158,10 +172,10 @@ def error_summary(error: BaseException, phase: str = "") -> ErrorReply:
     inner: BaseException = error
     while inner.__cause__ is not None and type(inner).__module__.startswith("verifiers"):
         inner = inner.__cause__
-    found = environment.failure(inner)
+    failed = environment.failure(inner)
     outer = type(error).__name__
-    kind = found["type"] if inner is error else f"{outer}: {found['type']}"
-    return {"type": kind, "message": found["message"], "where": _place(inner, phase, found["where"])}
+    kind = failed["type"] if inner is error else f"{outer}: {failed['type']}"
+    return {"type": kind, "message": failed["message"], "where": _place(inner, phase, failed["where"])}
 
 
 def _place(error: BaseException, phase: str, where: str) -> str:
@@ -192,28 +206,29 @@ _PHASES = frozenset(
 )
 
 
-def message_dicts(found: list[Any]) -> list[dict[str, Any]]:
+def message_dicts(messages: list[Any]) -> list[dict[str, Any]]:
     """Messages as JSON data with role, text and tool calls."""
-    shown = []
-    for message in found:
+    dicts = []
+    for message in messages:
         fields = message if isinstance(message, dict) else message.model_dump(mode="json", exclude_none=True)
-        fields_shown: dict[str, Any] = {"role": str(fields.get("role")), "content": _text(fields.get("content"))}
+        data: dict[str, Any] = {"role": str(fields.get("role")), "content": _text(fields.get("content"))}
         if fields.get("tool_calls"):
-            fields_shown["tool_calls"] = [_call(call) for call in fields["tool_calls"]]
+            data["tool_calls"] = [_call(call) for call in fields["tool_calls"]]
         if fields.get("tool_call_id"):
-            fields_shown["tool_call_id"] = coercion.text(fields["tool_call_id"], 200)
-        shown.append(fields_shown)
-    return shown
+            data["tool_call_id"] = coercion.text(fields["tool_call_id"], 200)
+        dicts.append(data)
+    return dicts
 
 
-def cut(shown: list[dict[str, Any]], script: dict[str, Any]) -> list[dict[str, Any]]:
+def cut(messages: list[dict[str, Any]], script: dict[str, Any]) -> list[dict[str, Any]]:
     """The first `MESSAGES` messages, each cut to `TEXT` characters.
 
     The messages of a solution are hardly cut: completions that begin with them are scored.
     """
     limit = _WHOLE if script.get("solution") else TEXT
     return [
-        {**m, "content": None if m["content"] is None else coercion.text(m["content"], limit)} for m in shown[:MESSAGES]
+        {**m, "content": None if m["content"] is None else coercion.text(m["content"], limit)}
+        for m in messages[:MESSAGES]
     ]
 
 

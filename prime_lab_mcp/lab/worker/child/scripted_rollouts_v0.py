@@ -48,22 +48,22 @@ def run(adapter: AdapterV0, request: RolloutsRequest) -> RolloutsReply:
     """Run the rollouts one after the other. Those for which no time was left are missing at the end."""
     deadline = time.monotonic() + request["seconds"]
     loop = adapter.event_loop()
-    found: list[RolloutReply] = []
+    results: list[RolloutReply] = []
     runs: list[_Rollout] = []
     for asked in request["rollouts"]:
         left = deadline - time.monotonic()
         if left <= 0:
             break
         one = _Rollout(adapter, asked, request)
-        found.append(loop.run_until_complete(one.run(min(left, request["rollout_seconds"]))))
+        results.append(loop.run_until_complete(one.run(min(left, request["rollout_seconds"]))))
         runs.append(one)
-    for one, result in zip(runs, found):  # noqa: B905
+    for one, result in zip(runs, results):  # noqa: B905
         if result["end"] == "ended" and result["ok"]:
             result["again"] = loop.run_until_complete(one.again())
             case: CaseRequest = {"row": one.asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
         result["messages"] = scripted_rollouts.cut(result["messages"], one.asked["script"])
-    return {"rollouts": found, "unavailable": "", "by_design": False}
+    return {"rollouts": results, "unavailable": "", "by_design": False}
 
 
 class _Rollout:
@@ -106,7 +106,7 @@ class _Rollout:
         scored: list[ErrorReply] = [{**e, "where": f"scoring, {e['where']}"} for e in result["errors"]]
         ok = state is not None and not self.errors and not scored
         return {
-            "messages": scripted_rollouts.message_dicts(self._said(state)),
+            "messages": scripted_rollouts.message_dicts(self._completion(state)),
             "reward": result["reward"] if end == "ended" and state is not None else None,
             "components": result["components"],
             "stop": str(state.get("stop_condition") or "") if state is not None else "",
@@ -144,7 +144,7 @@ class _Rollout:
             return None
         return None if adapter.observation.errors else coercion.number(self.before.get("reward"))
 
-    def _said(self, state: Any) -> list[Any]:
+    def _completion(self, state: Any) -> list[Any]:
         return list(state.get("completion") or []) if state is not None else []
 
     def _keys(self, state: Any) -> list[str]:
@@ -161,16 +161,16 @@ class _Rollout:
             self: Any, prompt: Any, model: Any, sampling_args: Any, tools: Any = None, **_: Any
         ) -> Any:
             player.offered([_tool(t) for t in tools or ()])
-            said = await player.next(list(prompt) if isinstance(prompt, list) else [])
+            turn = await player.next(list(prompt) if isinstance(prompt, list) else [])
             await asyncio.sleep(0)  # where the rollout was ended, it ends here
-            said = said or SolutionTurn("")
+            turn = turn or SolutionTurn("")
             calls = [
                 types.ToolCall(id=f"call_{player.spoken}_{n}", name=name, arguments=raw_arguments(given))
-                for n, (name, given) in enumerate(said.calls)
+                for n, (name, given) in enumerate(turn.calls)
             ]
             message = types.ResponseMessage(
                 role="assistant",
-                content=said.text,
+                content=turn.text,
                 tool_calls=calls or None,
                 finish_reason="tool_calls" if calls else "stop",
                 is_truncated=False,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 4
 _SERVERS_AT_ONCE = 2
 """Rollouts at once whose tasks start tool servers of their own."""
-_PLAIN_HARNESSES = (None, "bash", "null")
+_CHAT_HARNESSES = (None, "bash", "null")
 """What the in-process harness stands for: the default, and the plain chat."""
 _KEY = "PRIME_LAB_SCRIPTED_API_KEY"
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
@@ -56,8 +56,8 @@ def _applies(adapter: AdapterV1) -> bool:
 
 
 def _decorated(task: Any, attr: str) -> list[Any]:
-    found = importlib.import_module("verifiers.v1.utils.decorators").discover_decorated(task, attr)
-    return list(found)
+    decorated = importlib.import_module("verifiers.v1.utils.decorators").discover_decorated(task, attr)
+    return list(decorated)
 
 
 def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
@@ -68,18 +68,18 @@ def run(adapter: AdapterV1, request: RolloutsRequest) -> RolloutsReply:
     driver = _Driver(adapter, request)
     try:
         driver.check()
-        found = adapter.event_loop().run_until_complete(driver.all())
+        results = adapter.event_loop().run_until_complete(driver.all())
     except _Unavailable as error:
         return {"rollouts": [], "unavailable": str(error), "by_design": isinstance(error, _ByDesign)}
     except TimeoutError:
         late = f"its tool servers did not start within {request['serving']:g} seconds"
         return {"rollouts": [], "unavailable": late, "by_design": False}
-    for result, asked in zip(found, request["rollouts"]):  # noqa: B905
+    for result, asked in zip(results, request["rollouts"]):  # noqa: B905
         if result["end"] == "ended" and result["ok"] and result.get("linear"):
             case: CaseRequest = {"row": asked["row"], "messages": result["messages"]}
             result["alone"] = adapter.score(case, request["case_timeout"])["reward"]
         result["messages"] = scripted_rollouts.cut(result["messages"], asked["script"])
-    return {"rollouts": found, "unavailable": "", "by_design": False}
+    return {"rollouts": results, "unavailable": "", "by_design": False}
 
 
 class _Unavailable(Exception):
@@ -101,7 +101,7 @@ class _Driver:
         agents = importlib.import_module("verifiers.v1.configs.agent").agent_config_fields(self._config())
         for role in agents.values():
             harness = role.harness.id if role.harness is not None else None
-            if harness not in _PLAIN_HARNESSES:
+            if harness not in _CHAT_HARNESSES:
                 raise _ByDesign(f"its harness is {harness!r}, not a plain chat")
         for asked in self.request["rollouts"]:
             task = self.adapter.tasks[asked["row"]]
@@ -145,7 +145,8 @@ class _Driver:
                 await asyncio.wait_for(stack.enter_async_context(env.serving()), self.request["serving"])
                 deadline = time.monotonic() + self.request["seconds"]
                 servers = any(t.toolsets(t.config) for t in (self.adapter.tasks[a["row"]] for a in asked))
-                gate = asyncio.Semaphore(_SERVERS_AT_ONCE if servers else _AT_ONCE)
+                at_once = 1 if self.request["in_order"] else _SERVERS_AT_ONCE if servers else _AT_ONCE
+                gate = asyncio.Semaphore(at_once)
                 jobs = [self._one(env, url, number, one, gate, deadline) for number, one in enumerate(asked)]
                 return list(await asyncio.gather(*jobs))
         except TimeoutError:
@@ -201,7 +202,7 @@ class _Driver:
         single = episode is not None and len(episode.traces) == 1 and len(trace.branches) <= 1
         scored = end == "ended" and episode is not None and episode.ok and None not in trace.rewards.values()
         return {
-            "messages": self._said(trace, task),
+            "messages": self._completion(trace, task),
             "reward": coercion.number(trace.reward) if scored else None,
             "components": {
                 coercion.text(n, 200): {"score": coercion.number(r.score), "weight": coercion.number(r.weight)}
@@ -222,22 +223,22 @@ class _Driver:
             "linear": single,
         }
 
-    def _said(self, trace: Any, task: Any) -> list[dict[str, Any]]:
+    def _completion(self, trace: Any, task: Any) -> list[dict[str, Any]]:
         if trace is None or not trace.branches:
             return []
-        said = list(trace.branches[-1].messages)
+        messages = list(trace.branches[-1].messages)
         prompt = len(scoring_v1.prompt_messages(self.adapter.v1, task.data))
-        return list(scripted_rollouts.message_dicts(said[prompt:]))
+        return list(scripted_rollouts.message_dicts(messages[prompt:]))
 
     def _state(self, trace: Any) -> list[str]:
         """Fields of the state that are not as they began, and what the environment itself may add to a score."""
         if trace is None:
             return []
         fresh = type(trace.state)()
-        found = [n for n in type(fresh).model_fields if getattr(trace.state, n) != getattr(fresh, n)]
-        found += [f"info.{name}" for name in trace.info]
+        changed = [n for n in type(fresh).model_fields if getattr(trace.state, n) != getattr(fresh, n)]
+        changed += [f"info.{name}" for name in trace.info]
         own = config_v1.env_type(self.adapter).finalize is not self.adapter.v1.Env.finalize
-        return [coercion.text(n, 80) for n in (*found, *(["Env.finalize"] if own else []))][:20]
+        return [coercion.text(n, 80) for n in (*changed, *(["Env.finalize"] if own else []))][:20]
 
     async def _again(self, task: Any, episode: Any) -> float | None:
         """What the trace earns, scored once more. None where that cannot be: its runtime is gone."""
@@ -257,8 +258,8 @@ class _Driver:
         tree = environment.tree()
         # Of a chain of exceptions, its root stands first.
         chain = [_FRAME.findall(part) for part in (error.traceback or "").split("Traceback (most recent call last)")]
-        found = [[f for f in frames if tree and f[0].startswith(tree)] for frames in chain]
-        own = next((frames for frames in found if frames), [])
+        own_frames = [[f for f in frames if tree and f[0].startswith(tree)] for frames in chain]
+        own = next((frames for frames in own_frames if frames), [])
         where = f"{own[-1][2]}, {own[-1][0][len(tree) + 1 :]}:{own[-1][1]}" if own else phase
         message = coercion.text(error.message, 2000).replace(f"{tree}/", "")
         return {"type": coercion.text(error.type, 200), "message": message, "where": where}
@@ -285,10 +286,10 @@ class _Driver:
         if player is None:
             return web.json_response({"error": {"message": "no such model"}}, status=404)
         player.offered([_tool(t) for t in body.get("tools") or ()])
-        said = await player.next(body.get("messages") or [])
-        if said is None:
+        turn = await player.next(body.get("messages") or [])
+        if turn is None:
             return web.json_response({"error": {"message": "the rollout was ended"}}, status=400)
-        return _reply(web, body, said, player.spoken)
+        return _reply(web, body, turn, player.spoken)
 
 
 def _distinct(errors: list[ErrorReply]) -> list[ErrorReply]:
@@ -307,19 +308,19 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _reply(web: Any, body: dict[str, Any], said: SolutionTurn, turn: int) -> Any:
-    message: dict[str, Any] = {"role": "assistant", "content": said.text}
+def _reply(web: Any, body: dict[str, Any], turn: SolutionTurn, number: int) -> Any:
+    message: dict[str, Any] = {"role": "assistant", "content": turn.text}
     reason = "stop"
-    if said.calls:
+    if turn.calls:
         reason = "tool_calls"
         message["tool_calls"] = [
             {
                 "index": n,
-                "id": f"call_{turn}_{n}",
+                "id": f"call_{number}_{n}",
                 "type": "function",
                 "function": {"name": name, "arguments": raw_arguments(given)},
             }
-            for n, (name, given) in enumerate(said.calls)
+            for n, (name, given) in enumerate(turn.calls)
         ]
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     head = {"id": "scripted", "created": 1, "model": body["model"], "usage": usage}

@@ -146,12 +146,12 @@ def _is_here(host: Any) -> bool:
 
 def _proxies() -> set[int]:
     """Ports of proxies on this machine: behind them is the network."""
-    found = set()
+    ports = set()
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         for spelled in (name, name.upper()):
             with contextlib.suppress(ValueError):
-                found.add(urlsplit(os.environ.get(spelled, "")).port or 0)
-    return found
+                ports.add(urlsplit(os.environ.get(spelled, "")).port or 0)
+    return ports
 
 
 def _text(value: Any) -> str:
@@ -253,7 +253,7 @@ def look_behind(observation: Observation) -> None:
     global _confirmed, _started, _own
     if not _started and not _own and _childless():
         return
-    own, begun = _of(os.getpid()), _started
+    own, begun = _children_of(os.getpid()), _started
     if own == _own and not begun:
         return
     _own, _started = own, False
@@ -289,17 +289,17 @@ def _children() -> set[int]:
     """Living children of this process, and orphans, which the supervisor adopts."""
     if sys.platform != "linux":
         return set()
-    found = _of(os.getpid()) | _of(os.getppid())
-    return {pid for pid in found - {os.getpid()} if _lives(pid)}
+    children = _children_of(os.getpid()) | _children_of(os.getppid())
+    return {pid for pid in children - {os.getpid()} if _lives(pid)}
 
 
-def _of(parent: int) -> set[int]:
-    found: set[int] = set()
+def _children_of(parent: int) -> set[int]:
+    pids: set[int] = set()
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{parent}/task"):
             with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as children:
-                found.update(map(int, children.read().split()))
-    return found
+                pids.update(map(int, children.read().split()))
+    return pids
 
 
 def _lives(pid: int) -> bool:
@@ -336,12 +336,12 @@ class ScoringAttempt:
 
 
 async def measure(adapter: Adapter, cases: list[SideEffectsCase], timeout: float) -> list[SideEffectsReply]:
-    """Score every case alone, then the cases with `together` concurrently, a second time if a reward differs.
+    """Score every case alone, then the cases with `concurrent` in one event loop, a second time if a reward differs.
 
-    `together` of a result is null for a case that was only scored alone, else a list with its concurrent reward.
+    `concurrent` of a result is null for a case that was only scored alone, else a list with its concurrent reward.
     """
     started = time.monotonic()
-    found = []
+    effects = []
     confirmed = 0
     for case in cases:
         result = await _alone(adapter, case, timeout)
@@ -352,16 +352,16 @@ async def measure(adapter: Adapter, cases: list[SideEffectsCase], timeout: float
                 confirmed += result["blocked"] > BLOCKED
             else:
                 result["blocked"] = 0.0
-        found.append(result)
-    numbers = [n for n, case in enumerate(cases) if case["together"]]
-    alone = [found[n]["alone"] for n in numbers]
+        effects.append(result)
+    numbers = [n for n, case in enumerate(cases) if case["concurrent"]]
+    alone = [effects[n]["alone"] for n in numbers]
     for _ in range(2):
         earned = await _at_once(adapter, [cases[n] for n in numbers], timeout)
         if all(map(_same, earned, alone)):
             break
     for n, reward in zip(numbers, earned):  # noqa: B905
-        found[n]["together"] = [reward]
-    return found
+        effects[n]["concurrent"] = [reward]
+    return effects
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -379,7 +379,7 @@ async def _alone(adapter: Adapter, case: SideEffectsCase, timeout: float) -> Sid
     after = attempt.inputs()
     changed = [name for name in before if after.get(name) != before[name]]
     changed = changed or [name for name in adapter.changed_since_loading(case["row"]) if name not in changed]
-    return {"alone": attempt.reward(), "together": None, "mutated": changed, "blocked": blocked}
+    return {"alone": attempt.reward(), "concurrent": None, "mutated": changed, "blocked": blocked}
 
 
 async def _at_once(adapter: Adapter, cases: list[SideEffectsCase], timeout: float) -> list[Any]:
@@ -390,7 +390,7 @@ async def _at_once(adapter: Adapter, cases: list[SideEffectsCase], timeout: floa
 
 
 class _Ticker:
-    """The longest time in seconds that another task of the loop waited for its turn."""
+    """Measures for how long scoring blocks the event loop: the longest wait of another task, in seconds."""
 
     def __init__(self) -> None:
         self.longest = 0.0

@@ -5,6 +5,8 @@ is a text, or an assistant message with `content`, `tool_calls` or both; message
 the environment and its tools speak for themselves. `change` names what is played instead of the solution:
 
 - `wrong-argument`: every call asks for something else.
+- `other-texts`: the texts in every call ask for something else, the numbers stay.
+- `other-tools`: the offered tools that the first call leaves out are called instead of it, and no more is said.
 - `tool-error`: a call whose arguments are no JSON comes before the first call.
 - `one-call-more`: the last call is made twice.
 - `answer-first`: `text` accompanies the first call, and the last reply says nothing.
@@ -54,8 +56,8 @@ def _fields(value: Any) -> dict[str, Any] | None:
     if isinstance(value, dict):
         return value
     dump = getattr(value, "model_dump", None)
-    found = dump(mode="json", exclude_none=True) if callable(dump) else None
-    return found if isinstance(found, dict) else None
+    dumped = dump(mode="json", exclude_none=True) if callable(dump) else None
+    return dumped if isinstance(dumped, dict) else None
 
 
 def _text(content: Any) -> str | None:
@@ -88,6 +90,12 @@ async def stated(solution: Any) -> Any:
     raise BadSolution(f"the solution is a {type(solution).__name__}, not a list of messages or a function")
 
 
+async def stated_turns(solution: Any) -> list[SolutionTurn] | None:
+    """The turns of a task's solution; None for a function of the messages so far. Raises BadSolution."""
+    said = await stated(solution)
+    return None if callable(said) else [turn for message in said[:_TURNS] if (turn := turn_of(message)) is not None]
+
+
 def _takes_messages(function: Callable[..., Any]) -> bool:
     empty = inspect.Parameter.empty
     named = inspect.signature(function).parameters.values()
@@ -109,21 +117,25 @@ class SolutionPlayer:
         self.inserted: set[int] = set()
         self.called: SolutionTurn | None = None
         self.changed = False
+        self.calls_of_others: Callable[[SolutionTurn], tuple[tuple[str, Any], ...]] = lambda turn: ()
+        """The calls of the offered tools that a turn leaves out."""
 
     async def next(self, number: int, messages: list[dict[str, Any]]) -> SolutionTurn:
         """The model's turn with this number. `messages` are those so far, as JSON data."""
         if self.held:
             return self.held.pop()
+        if self.change == "other-tools" and self.changed:
+            return SolutionTurn(CLOSING)
         turn = await self._solved([m for m in messages if not self._is_inserted(m)])
         return self._changed(turn, number, messages)
 
     async def _solved(self, messages: list[dict[str, Any]]) -> SolutionTurn:
         if self.function is None:
             return self.turns.pop(0) if self.turns else SolutionTurn(CLOSING)
-        said = self.function(messages)
-        if inspect.isawaitable(said):
-            said = await said
-        turn = SolutionTurn(CLOSING) if said is None else turn_of(said)
+        answer = self.function(messages)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        turn = SolutionTurn(CLOSING) if answer is None else turn_of(answer)
         if turn is None:
             raise BadSolution("the solution returned a message of another role than assistant")
         return turn
@@ -154,6 +166,12 @@ class SolutionPlayer:
         self.called = SolutionTurn(None, turn.calls)
         if self.change == "wrong-argument":
             return SolutionTurn(turn.text, tuple((name, other_arguments(given)) for name, given in turn.calls))
+        if self.change == "other-texts":
+            return SolutionTurn(turn.text, tuple((name, other_texts(given)) for name, given in turn.calls))
+        if self.change == "other-tools":
+            self.changed = True
+            calls = self.calls_of_others(turn)
+            return SolutionTurn(None, calls) if calls else SolutionTurn(CLOSING)
         if self.change == "tool-error" and not self.changed:
             self.changed = True
             self.inserted.add(number)
@@ -167,14 +185,26 @@ class SolutionPlayer:
 
 def other_arguments(given: Any) -> Any:
     """The arguments of a call with other values of the same types."""
+    named = named_arguments(given)
+    return given if named is None else {name: _other(value) for name, value in named.items()}
+
+
+def other_texts(given: Any) -> Any:
+    """The arguments of a call with other texts; numbers and everything else stay."""
+    named = named_arguments(given)
+    if named is None:
+        return given
+    return {name: _other(value) if isinstance(value, str) else value for name, value in named.items()}
+
+
+def named_arguments(given: Any) -> dict[str, Any] | None:
+    """The arguments of a call by name; None where they are no JSON object."""
     if isinstance(given, str):
         try:
             given = json.loads(given)
         except ValueError:
-            return given
-    if not isinstance(given, dict):
-        return given
-    return {name: _other(value) for name, value in given.items()}
+            return None
+    return given if isinstance(given, dict) else None
 
 
 def _other(value: Any) -> Any:

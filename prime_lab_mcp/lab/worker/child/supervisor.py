@@ -138,7 +138,7 @@ def supervise_child(pid: int, *, control: int, output: int) -> None:
     wake_write.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
-    report = _watch(pid, control, output, wake_read.fileno())
+    report = _until_end(pid, control, output, wake_read.fileno())
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
     kill_descendants()
@@ -163,8 +163,8 @@ def _become_child(parent: int, channel: int, output: int, serve: Callable[[int],
         os._exit(code)
 
 
-def _watch(pid: int, control: int, output: int, wake: int) -> dict[str, object]:
-    tail, seen = b"", 0
+def _until_end(pid: int, control: int, output: int, wake: int) -> dict[str, object]:
+    tail, written = b"", 0
     bound, too_many = ProcessBound(MOST_PROCESSES), False
     sources = [control, output, wake]
     while True:
@@ -172,12 +172,12 @@ def _watch(pid: int, control: int, output: int, wake: int) -> dict[str, object]:
         readable, _, _ = select.select(sources, [], [], 0.0 if ended else _TICK)
         if output in readable:
             chunk = os.read(output, 65536)
-            tail, seen = (tail + chunk)[-_TAIL:], seen + len(chunk)
+            tail, written = (tail + chunk)[-_TAIL:], written + len(chunk)
             if not chunk:
                 sources.remove(output)
         if wake in readable:
             os.read(wake, 4096)
-        if ended or seen > OUTPUT or control in readable:
+        if ended or written > OUTPUT or control in readable:
             break
         if bound.exceeded():
             too_many = True
@@ -190,6 +190,6 @@ def _watch(pid: int, control: int, output: int, wake: int) -> dict[str, object]:
     return {
         "code": code if code is None or code >= 0 else None,
         "signal": -code if code is not None and code < 0 else None,
-        "flood": seen > OUTPUT and not too_many,
+        "flood": written > OUTPUT and not too_many,
         "output": tail.decode("utf-8", "replace"),
     }

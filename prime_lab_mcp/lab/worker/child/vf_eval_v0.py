@@ -57,7 +57,7 @@ def prepare(module: Any) -> None:
         more["independent_scoring"] = alone
         folder = more.get("results_path")
         if folder is not None and (Path(folder) / RESULTS).is_file():
-            clean(Path(folder) / RESULTS, asked, together=not alone)
+            clean(Path(folder) / RESULTS, asked, grouped=not alone)
         return await original(self, rows, *args, **more)
 
     module.Environment.generate = generate
@@ -65,8 +65,8 @@ def prepare(module: Any) -> None:
 
 def rates_alone(rubric: Any) -> bool:
     """Whether scoring each rollout by itself gives what scoring the whole group gives."""
-    ways = (type(rubric).score_group.__module__, type(rubric).score_rollout.__module__)
-    if not all(way.startswith("verifiers.") and way.endswith(_RUBRICS) for way in ways):
+    modules = (type(rubric).score_group.__module__, type(rubric).score_rollout.__module__)
+    if not all(module.startswith("verifiers.") and module.endswith(_RUBRICS) for module in modules):
         return False
     parts = getattr(rubric, "rubrics", None)
     if parts is not None:
@@ -91,19 +91,28 @@ def _line(output: Any, default: Callable[[Any], Any]) -> str:
     try:
         return json.dumps(output, default=default) + "\n"
     except (TypeError, ValueError) as error:
-        told = {"error": type(error).__name__, "error_chain_str": f"the rollout cannot be written as JSON: {error}"}
-        failed = {"example_id": output["example_id"], "completion": [], "timing": {}, "reward": None, "error": told}
+        error_data = {
+            "error": type(error).__name__,
+            "error_chain_str": f"the rollout cannot be written as JSON: {error}",
+        }
+        failed = {
+            "example_id": output["example_id"],
+            "completion": [],
+            "timing": {},
+            "reward": None,
+            "error": error_data,
+        }
         return json.dumps(failed, default=str) + "\n"
 
 
-def clean(file: Path, asked: Counter[Any], *, together: bool) -> None:
+def clean(file: Path, asked: Counter[Any], *, grouped: bool) -> None:
     """Keep the rows of finished rollouts: at most as many of a task as `asked`, and whole groups only if `together`."""
-    kept: dict[Any, list[bytes]] = defaultdict(list)
+    finished_lines: dict[Any, list[bytes]] = defaultdict(list)
     for line in file.read_bytes().splitlines():
         task = finished(line)
-        if task is not None and len(kept[task]) < asked[task]:
-            kept[task].append(line + b"\n")
-    whole = [lines for task, lines in kept.items() if not together or len(lines) == asked[task]]
+        if task is not None and len(finished_lines[task]) < asked[task]:
+            finished_lines[task].append(line + b"\n")
+    whole = [lines for task, lines in finished_lines.items() if not grouped or len(lines) == asked[task]]
     _replace(file, b"".join(line for lines in whole for line in lines))
 
 

@@ -68,17 +68,24 @@ _timer_shift = [0.0]
 
 
 def preload(api: str) -> dict[str, Any]:
-    """Import what every environment of this generation imports first."""
+    """Import what every environment of this generation imports first.
+
+    The collector is off meanwhile: nothing of what the imports make is garbage, and looking through it takes time.
+    """
     started = time.monotonic()
-    if api == "v1":
-        importlib.import_module("verifiers.v1")
-    verifiers = importlib.import_module("verifiers")
-    if api == "v0":
-        for name in _V0_NAMES:
-            with contextlib.suppress(Exception):
-                getattr(verifiers, name)
-        if not hasattr(verifiers, "Rubric"):
-            raise ImportError(f"verifiers {getattr(verifiers, '__version__', '?')} has no v0 API")
+    gc.disable()
+    try:
+        if api == "v1":
+            importlib.import_module("verifiers.v1")
+        verifiers = importlib.import_module("verifiers")
+        if api == "v0":
+            for name in _V0_NAMES:
+                with contextlib.suppress(Exception):
+                    getattr(verifiers, name)
+            if not hasattr(verifiers, "Rubric"):
+                raise ImportError(f"verifiers {getattr(verifiers, '__version__', '?')} has no v0 API")
+    finally:
+        gc.enable()
     return {
         "verifiers": getattr(verifiers, "__version__", None),
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -403,8 +410,8 @@ class _V1:
         trace = self._trace(task, case["messages"])
         hooks = [*task.hooks("metric"), *task.hooks("reward")]
         base, kind = self.v1.Task, type(task)
-        plain = kind.setup is base.setup and kind.finalize is base.finalize
-        if plain and not any("runtime" in inspect.signature(fn).parameters for fn in hooks):
+        default_hooks = kind.setup is base.setup and kind.finalize is base.finalize
+        if default_hooks and not any("runtime" in inspect.signature(fn).parameters for fn in hooks):
             await task.score(trace)
         else:
             runtimes = importlib.import_module("verifiers.v1.runtimes")
@@ -484,7 +491,7 @@ class _V0:
         return f"answer:{self._row(row).get('answer')}"[:1000]
 
     async def score(self, case: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        states = [await self._state(case["row"], said) for said in (case["messages"], *case["company"])]
+        states = [await self._state(case["row"], completion) for completion in (case["messages"], *case["company"])]
         if case["company"]:
             await self.env.rubric.score_group(states)
         else:
@@ -512,14 +519,14 @@ class _V0:
         if setup is not None and not setup.__module__.startswith("verifiers"):
             with contextlib.suppress(Exception):
                 state = (await setup(state)) or state
-        prompt, said = self._typed(state.get("prompt") or []), self._typed(completion)
-        state["completion"] = said
+        prompt, messages = self._typed(state.get("prompt") or []), self._typed(completion)
+        state["completion"] = messages
         state["trajectory"] = [
             {
-                "prompt": [*prompt, *said[:at]], "completion": [message], "response": None, "tokens": None,
+                "prompt": [*prompt, *messages[:at]], "completion": [message], "response": None, "tokens": None,
                 "reward": None, "advantage": None, "is_truncated": False, "trajectory_id": "scripted", "extras": {},
             }
-            for at, message in enumerate(said)
+            for at, message in enumerate(messages)
             if (message.get("role") if isinstance(message, dict) else getattr(message, "role", None)) == "assistant"
         ]  # fmt: skip
         state.update(is_completed=True, is_truncated=False, stop_condition="max_turns_reached")

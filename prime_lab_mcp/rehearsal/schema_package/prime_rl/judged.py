@@ -21,8 +21,8 @@ class Judged:
     schema: ClassVar[str] = ""
     model_fields: ClassVar[Mapping[str, Any]] = {"orchestrator": SimpleNamespace(annotation=None)}
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = dict(values)
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = dict(fields)
 
     @classmethod
     def model_validate(cls, data: Mapping[str, Any]) -> Judged:
@@ -33,10 +33,10 @@ class Judged:
 
     def __getattr__(self, name: str) -> Any:
         try:
-            value = self.__dict__["_values"][name]
+            value = self.__dict__["_fields"][name]
         except KeyError:
             raise AttributeError(name) from None
         return Judged(value) if isinstance(value, dict) else value
 
     def model_dump(self, *, mode: str = "json", exclude: set[str] | None = None) -> dict[str, Any]:
-        return {key: value for key, value in self._values.items() if key not in (exclude or ())}
+        return {key: value for key, value in self._fields.items() if key not in (exclude or ())}

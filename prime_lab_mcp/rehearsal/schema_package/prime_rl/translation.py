@@ -84,10 +84,10 @@ def _node(node: Node) -> CoreSchema:
         return core.literal_schema([node["const"]])
     if "enum" in node:
         return core.literal_schema(list(node["enum"]))
-    return _plain(node)
+    return _core_schema(node)
 
 
-def _plain(node: Node) -> CoreSchema:
+def _core_schema(node: Node) -> CoreSchema:
     bounds: dict[str, Any] = {ours: node[theirs] for theirs, ours in _BOUNDS.items() if theirs in node}
     match node.get("type"):
         case "integer":

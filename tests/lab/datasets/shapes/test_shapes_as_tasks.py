@@ -12,7 +12,7 @@ from prime_lab_mcp.lab.authoring.build import template_row_reader
 from prime_lab_mcp.lab.authoring.template import ConstantValue
 from prime_lab_mcp.lab.datasets.inspection import TEMPLATES, Inspection
 from prime_lab_mcp.lab.datasets.options import options_of_row
-from prime_lab_mcp.lab.datasets.values import compose_prompt
+from prime_lab_mcp.lab.datasets.row_values import compose_prompt
 from tests.lab.datasets.shapes import (
     test_shapes_choice,
     test_shapes_classes,

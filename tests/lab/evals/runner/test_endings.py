@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Price
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from tests.lab.evals.conftest import Specified
+from tests.lab.evals.finished import record_confirmed
 from tests.lab.evals.runner.test_jobs import processes_naming, quiet
 from tests.lab.evals.runner.test_resume import PATIENCE, Meter, finished, program_killed, until
 from tests.lab.evals.scripted import Reply, adds, serving
@@ -192,6 +193,30 @@ async def test_a_5xx_storm_is_named_with_its_share_although_vf_eval_ends_well(la
     assert [f.code for f in report.findings][:2] == ["eval-all-errors", "eval-endpoint-failing"]
     assert "100% of all that failed" in report.summary
     assert report.data["rollout_errors"][0]["rollouts"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_after_an_endpoint_broke_in_the_middle_the_same_call_plays_what_failed(
+    lab: Lab, specified: Specified
+) -> None:
+    def breaks(body: dict[str, Any], before: int) -> str | int:
+        return adds(body, before) if sum(model.asked.values()) <= 4 else 500
+
+    with serving(breaks) as model:
+        spec = specified(model.url, concurrency=1)
+        started = await EvaluationJobs(lab).start(spec, None)
+        first = await EvaluationJobs(lab).wait(started.id, PATIENCE, quiet)
+        failed = first.progress["errors"]
+        record_confirmed(lab)
+        model.reply, asked = adds, sum(model.asked.values())
+        again = await EvaluationJobs(lab).start(spec, None)
+        ended = await EvaluationJobs(lab).wait(again.id, PATIENCE, quiet)
+        assert sum(model.asked.values()) - asked == failed
+    assert (first.state, again.id) == ("finished", started.id)
+    assert 0 < failed < first.progress["completed"]
+    assert (ended.state, ended.progress["completed"], ended.progress["errors"]) == ("finished", 8, 0)
+    assert not ended.judged
 
 
 @pytest.mark.slow

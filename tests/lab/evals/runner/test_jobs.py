@@ -20,6 +20,7 @@ from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from tests.lab.evals.conftest import Specified
+from tests.lab.evals.finished import record_confirmed
 from tests.lab.evals.scripted import adds, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -75,9 +76,9 @@ async def test_a_finished_job_counts_hides_the_key_and_is_recorded_exactly_once(
     files = [p for p in [*root.rglob("*"), *lab.settings.state_dir.glob("ledger*")] if p.is_file()]
     assert not [p.name for p in files if KEY.encode() in p.read_bytes()]
 
-    recorded = verdict.record_verdicts(lab)
+    recorded = record_confirmed(lab)
     assert len(recorded) == 2
-    assert verdict.record_verdicts(lab) == []
+    assert record_confirmed(lab) == []
     rows = {r.tool: r for r in lab.ledger.evidence(lab.key)}
     assert rows["run_eval"].status == rows["check_reward_distribution"].status == "passed"
     assert rows["run_eval"].data["id"] == job.id
@@ -94,7 +95,7 @@ async def test_results_that_were_changed_after_the_job_prove_nothing(lab: Lab, s
     with EvaluationJobs(lab).results_path(job.id).open("ab") as results:
         results.write(b"\n")
 
-    verdict.record_verdicts(lab)
+    record_confirmed(lab)
 
     rows = lab.ledger.evidence(lab.key)
     assert {(r.status, r.blockers) for r in rows} == {("inconclusive", ("eval-results-changed",))}
@@ -260,7 +261,7 @@ async def test_a_recording_that_fails_leaves_the_job_to_be_judged_again(
     with monkeypatch.context() as broken:
         broken.setattr(lab.ledger, "record", full)
         with pytest.raises(Exception, match="disk full"):
-            verdict.record_verdicts(lab)
+            record_confirmed(lab)
 
     assert lab.ledger.evidence(lab.key) == []
-    assert len(verdict.record_verdicts(lab)) == 2
+    assert len(record_confirmed(lab)) == 2

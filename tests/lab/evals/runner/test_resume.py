@@ -166,7 +166,7 @@ def whole(lab: Lab, job: Job) -> None:
     assert job.progress["findings"] == [], "a rollout counts as one that the endpoint did not answer"
 
 
-@pytest.mark.rotate(share=4)
+@pytest.mark.rotate(share=6)
 @pytest.mark.parametrize("kill", KILLS)
 @pytest.mark.parametrize("done", [0, 1, 5])
 async def test_v1_goes_on_after_any_kill(lab: Lab, specified: Specified, kill: Any, done: int) -> None:

@@ -31,7 +31,7 @@ def trace(
     """One v1 episode; `score` None is one that failed. `messages` stand between the question and the reply."""
     number = trace.made = getattr(trace, "made", 0) + 1  # type: ignore[attr-defined]
     given = {"correct": score, **(scores or {})} if score is not None else {}
-    key = {"key": task, "data": {"idx": 0, "prompt": f"question {task}", "answer": "42", **(data or {})}}
+    key = {"key": task, "data": {"prompt": f"question {task}", "answer": "42", **(data or {})}}
     nodes = [{"message": {"role": "user", "content": f"question {task}"}, "sampled": False}]
     nodes += [{"message": dict(m), "sampled": m.get("role") == "assistant"} for m in messages]
     nodes.append({"message": {"role": "assistant", "content": reply}, "sampled": True})

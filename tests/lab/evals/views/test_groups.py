@@ -12,6 +12,7 @@ import pytest
 from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.evals.views.fields import OTHER_VALUES, FieldValues
 from prime_lab_mcp.lab.evals.views.groups import groups_view
+from prime_lab_mcp.lab.evals.views.rollouts import rollouts_view
 from tests.lab.evals.views.evaluations import evaluated, played, trace
 
 LOOKUPS = {f"task{i:02d}": 1 + i % 3 for i in range(48)}
@@ -24,6 +25,14 @@ def by_lookups() -> list[dict[str, Any]]:
     return played(
         {k: (0.8, 0.4, 0.05)[n - 1] for k, n in LOOKUPS.items()}, data=lambda k: {"lookups": LOOKUPS[k], **extra[k]}
     )
+
+
+def test_a_field_that_groups_nothing_leads_to_the_replies_and_not_round_in_a_circle(tmp_path: Path) -> None:
+    here = evaluated(tmp_path, [trace(f"task{n}", float(n % 2)) for n in range(8)])
+
+    for by in (None, "stop"):
+        [following] = groups_view(here, by).next
+        assert (following.arguments or {})["view"] == "rollouts", by
 
 
 def test_a_field_groups_tasks_worst_first_with_intervals_over_tasks(tmp_path: Path) -> None:
@@ -83,6 +92,13 @@ def test_an_unknown_field_is_refused_with_its_neighbours(tmp_path: Path) -> None
         groups_view(evaluated(tmp_path, by_lookups()), "lookup")
     assert refused.value.code == "field-unknown"
     assert '"lookups"' in refused.value.fix
+
+
+def test_a_column_in_the_metadata_has_its_own_name(tmp_path: Path) -> None:
+    episodes = [trace(f"t{i}", float(i % 2), "x", data={"metadata": {"level": i % 2}}) for i in range(8)]
+    here = evaluated(tmp_path, episodes)
+    assert [(g["value"], g["mean"]) for g in groups_view(here, "level").data["groups"]] == [("0", 0.0), ("1", 1.0)]
+    assert rollouts_view(here, "level=1").data["matching"] == 4
 
 
 def test_values_stay_bounded_and_truth_is_no_number() -> None:

@@ -10,13 +10,14 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.evals.views.columns import ViewResult
+from prime_lab_mcp.lab.evals.views.difficulty import difficulty_view
 from prime_lab_mcp.lab.evals.views.rollouts import (
-    GOLD_NOT_STATED,
-    GOLD_STATED_UNPAID,
+    GOLD_ABSENT,
+    GOLD_UNREWARDED,
     PAGE,
     REASONS,
-    SHORT_PAID,
-    TRUNCATED_PAID,
+    SHORT_REWARDED,
+    TRUNCATED_REWARDED,
     rollouts_view,
 )
 from tests.lab.evals.views.evaluations import evaluated, trace
@@ -48,10 +49,10 @@ def test_the_suspicious_come_first_each_with_its_reason(tmp_path: Path) -> None:
 
     assert tasks(found)[:4] == ["unsaid", "denied", "cut", "short"]
     assert [row.get("why") for row in found.data["rollouts"]][:5] == [
-        [REASONS[GOLD_NOT_STATED]],
-        [REASONS[GOLD_STATED_UNPAID]],
-        [REASONS[TRUNCATED_PAID]],
-        [REASONS[SHORT_PAID]],
+        [REASONS[GOLD_ABSENT]],
+        [REASONS[GOLD_UNREWARDED]],
+        [REASONS[TRUNCATED_REWARDED]],
+        [REASONS[SHORT_REWARDED]],
         None,
     ]
     assert sum(found.data["suspicious"].values()) == 4
@@ -79,7 +80,6 @@ def test_the_suspicious_come_first_each_with_its_reason(tmp_path: Path) -> None:
         ("chars!=26", 12),
         ("error=true", 1),
         ("zero and task=t2", 2),
-        ("nothing=1", 0),
     ],
 )
 def test_where_filters(tmp_path: Path, where: str, number: int) -> None:
@@ -93,6 +93,13 @@ def test_what_is_no_filter_is_refused_with_the_forms_there_are(tmp_path: Path, w
         rollouts_view(evaluated(tmp_path, mixed()), where)
     assert refused.value.code == "filter-unreadable"
     assert "reward<0.5" in refused.value.fix
+
+
+def test_a_field_that_no_rollout_has_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(EvalError) as refused:
+        rollouts_view(evaluated(tmp_path, mixed()), "zero and anser=3")
+    assert refused.value.code == "field-unknown"
+    assert '"answer"' in refused.value.fix
 
 
 def test_one_rollout_is_shown_with_its_tool_calls_and_stays_within_the_limit(tmp_path: Path) -> None:
@@ -143,3 +150,16 @@ def test_pages_hold_every_rollout_once(tmp_path: Path) -> None:
     pages = [rollouts_view(here, page=p).data for p in (1, 2, 3)]
     ids = [row["id"] for data in pages for row in data["rollouts"]]
     assert (len(ids), len(set(ids)), pages[0]["pages"], len(pages[0]["rollouts"])) == (25, 25, 3, PAGE)
+
+
+def test_tasks_are_named_by_row_and_question_and_found_by_that_name(tmp_path: Path) -> None:
+    here = evaluated(tmp_path, [trace(f"{n:064x}", 0.0, data={"idx": n}) for n in (7, 12)])
+
+    [first, second] = rollouts_view(here).data["rollouts"]
+    assert (first["task"], second["task"]) == ("row 7", "row 12")
+    assert first["asked"].startswith('"question 000')
+    for where in ("row 12", "task=row 12", f"{12:064x}"):
+        [chosen] = rollouts_view(here, where).data["rollouts"]
+        assert chosen["id"] == second["id"], where
+    listed = [row for rows in difficulty_view(here).data["tasks_in"].values() for row in rows]
+    assert [row["task"] for row in listed] == ["row 7", "row 12"]

@@ -17,9 +17,9 @@ from prime_lab_mcp.lab.evals.views.zeros import ADVICE, ReplyLengths, advice_for
 from prime_lab_mcp.lab.evals.zeros.turns import ZEROS, Cause
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 from prime_lab_mcp.tools import (
-    check_reward_distribution,
     edit_environment,
     preflight,
+    read_eval,
     run_eval,
     test_reward,
 )
@@ -66,14 +66,15 @@ def test_every_class_has_its_count_its_rows_and_advice_in_few_words() -> None:
     assert found.data["whose"] == {"model": 21, "setup": 15}
     assert len(json.dumps(found.data)) < 8_000
     assert found.summary == (
-        "36 of 37 rollouts earned nothing: 21 by what the model can do, 15 by limits, endpoint, server or environment."
+        "36 of 37 rollouts earned nothing for an answer: 21 by what the model can do, 15 by limits, endpoint, server "
+        "or environment."
     )
 
 
 def test_more_rows_are_shown_on_request() -> None:
     found = zeros_view(seen([v1([WRONG])] * 9), rows=5)
 
-    assert [row["row"] for row in found.data["examples"]["wrong"]] == [0, 1, 2, 3, 4]
+    assert len(found.data["examples"]["wrong"]) == 5
     assert found.data["examples"]["wrong"][0]["id"] == "t1"
 
 
@@ -82,7 +83,7 @@ def test_no_zeros_need_no_advice() -> None:
 
     assert (found.data["zeros"], found.data["advice"]) == (dict.fromkeys(ZEROS, 0), [])
     assert found.next == ()
-    assert found.summary == "All 1 rollout earned something."
+    assert found.summary == "All 1 rollout earned something for their answers."
 
 
 def test_cut_replies_are_set_apart_and_a_limit_is_advised() -> None:
@@ -112,6 +113,24 @@ def test_replies_that_run_on_far_beyond_all_others_are_no_matter_of_the_limit() 
     assert found.data["budget"]["advised_max_tokens"] is None
     [advice] = found.data["advice"]
     assert (advice["tool"], advice["arguments"]["where"]) == ("read_eval", "truncated")
+
+
+def test_replies_that_answer_with_the_reference_answer_are_the_rewards_fault() -> None:
+    right = v1([said("<answer>3</answer>")], {"correct": 0.0}, task={"key": "k1", "data": {"idx": 0, "answer": "3"}})
+
+    found = zeros_view(seen([right] * 3 + [v1([WRONG])] * 5))
+
+    assert found.data["whose"] == {"model": 5, "setup": 3}
+    assert found.summary.endswith("; 3 answer with the reference answer, which the reward does not pay.")
+    assert found.next[0].tool == "test_reward"
+    why = next(row["why"] for row in found.data["examples"]["wrong"])
+    assert why == 'the reply answers "3", the reference answer'
+
+
+def test_wrong_answers_are_read_not_judged_again() -> None:
+    found = zeros_view(seen([v1([WRONG])] * 3))
+
+    assert (found.next[0].tool, found.next[0].arguments["where"]) == ("read_eval", "zero")
 
 
 def test_memory_does_not_grow_with_the_rollouts() -> None:
@@ -145,7 +164,7 @@ def test_every_class_and_cause_has_advice_whose_call_exists() -> None:
         "edit_environment": edit_environment.Args,
         "preflight": preflight.Args,
         "test_reward": test_reward.Args,
-        "check_reward_distribution": check_reward_distribution.Args,
+        "read_eval": read_eval.Args,
     }
     for kind in ZEROS:
         for cause in get_args(Cause):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prime_lab_mcp.lab.rewards.probes.answer_formats import wrapper_from_template
+from prime_lab_mcp.lab.rewards.probes.answer_formats import requested_wrappers, wrapper_from_template
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,10 @@ def test_a_rendering_is_read(template: str, kind: str, opening: str, close: str,
     found = wrapper_from_template(template)
     assert (found.kind, found.open, found.close, found.lead) == (kind, opening, close, lead)
     assert found.wrap("42") == template.replace("GOLD", "42")
+
+
+def test_a_tag_in_a_comment_or_a_docstring_is_no_form_of_an_answer() -> None:
+    remarks = '"""Models see `area_<tool>`."""\n\nPREFIX = "area"  # or <other>\n'
+    assert requested_wrappers([], remarks) == []
+    parsed = [wrapper.open for wrapper in requested_wrappers([], f"{remarks}TAG = '<final>(.*?)</final>'\n")]
+    assert parsed == ["<final>"]

@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,7 @@ from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes import catalogue, families
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE, AnswerWrapper, tag_wrapper
 from prime_lab_mcp.lab.rewards.probes.catalogue import MAKERS, AnswerStyle, build_probes, gold_probe
-from prime_lab_mcp.lab.rewards.probes.families import HACKS, Family
+from prime_lab_mcp.lab.rewards.probes.families import HACKS, NEEDS_ANSWER, Family
 from prime_lab_mcp.lab.rewards.smells import hints as smells
 from prime_lab_mcp.lab.worker.description import RewardInfo, Row
 from prime_lab_mcp.lab.worker.scoring import Component, Scored
@@ -60,10 +61,12 @@ def trial(answer: Callable[[int], Any], wrapper: AnswerWrapper, seed: int) -> Tr
         paid = float(right) if chance.random() < parts[probe.family] else chance.choice([0.0, 0.4, 1.0, 1.5])
         return ScoredProbe(probe, Scored(probe.id, paid, {"correct": Component(paid, 1.0)}, ms=1.0))
 
-    shots = tuple(map(scored, build_probes(style, golds.golds[:4], known, hacks=True)))
+    scored_probes = tuple(map(scored, build_probes(style, golds.golds[:4], known, hacks=True)))
     paid = tuple(ScoredProbe(gold_probe(style, gold), Scored("g", 1.0)) for gold in golds.golds)
     rewards = (RewardInfo("correct", 1.0, "reward", True),)
-    return Trial(rewards=rewards, style=style, form_requested=True, golds=paid, shots=shots, tasks=len(known))
+    return Trial(
+        rewards=rewards, style=style, form_requested=True, golds=paid, scored_probes=scored_probes, tasks=len(known)
+    )
 
 
 def verdict(seen: Trial) -> list[Any]:
@@ -71,13 +74,13 @@ def verdict(seen: Trial) -> list[Any]:
     findings = reward.reward_findings(seen)
     smelt = [smells.Smell(kind, "f.py:1", "") for kind in smells.SMELL_KINDS]
     hints = smells.hints(smelt, findings)
-    chosen = side_effects.concurrent_probes(seen.shots)
+    chosen = side_effects.concurrent_probes(seen.scored_probes)
     return [
         [(f.code, f.severity, len(f.rows), [row["task"] for row in f.rows]) for f in findings],
         [hint.message for hint in hints],
         [case["expected"] for _, case in cases_behind(findings, seen)],
-        [shot.probe.id for group in chosen for shot in group],
-        [probe.id for probe in judged.probes_worth_asking([shot.probe for shot in seen.shots])],
+        [scored_probe.probe.id for group in chosen for scored_probe in group],
+        [probe.id for probe in judged.probes_worth_asking([scored_probe.probe for scored_probe in seen.scored_probes])],
         [check.passed for check in reward.sanity_checks(seen)],
     ]
 
@@ -98,13 +101,13 @@ def test_two_environments_are_compared_the_same_when_every_label_is_another() ->
     seen = trial(TASKS["numeric"], BARE, 1)
 
     def rows_of(label: str) -> list[Any]:
-        shots = [
+        scored_probes = [
             ScoredProbe(catalogue.Draft(s.probe.family, s.probe.completion, s.probe.variant).probe("x", 0), s.scored)
-            for s in seen.shots[:60]
+            for s in seen.scored_probes[:60]
         ]
-        for shot in shots:
-            object.__setattr__(shot.probe, "label", label or shot.probe.label)
-        pairs = tuple(comparison.ComparedCompletion(shot, Scored("x", 0.5)) for shot in shots)
+        for scored_probe in scored_probes:
+            object.__setattr__(scored_probe.probe, "label", label or scored_probe.probe.label)
+        pairs = tuple(comparison.ComparedCompletion(scored_probe, Scored("x", 0.5)) for scored_probe in scored_probes)
         found = comparison.comparison_findings(
             comparison.RewardComparison("older", comparison.MatchedTasks({0: 0}, ()), pairs, 1.0, 1.0)
         )
@@ -177,6 +180,22 @@ def test_every_family_is_made_once_and_judged() -> None:
     # Every family of a cheat must not be worth more than the right answer (hacks.above_gold); some are watched for
     # what scoring them does: time, exceptions, text that is run.
     assert unjudged - HACKS == {Family.SUPPLIED}
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_families_whose_completions_hold_the_right_answer_are_named(kind: str) -> None:
+    """The search takes its words from the other families (search/vocabulary.py), and the answer would leak."""
+    list_all = {Family.EVERY_ANSWER, Family.EVERY_ANSWER_BACKWARDS}
+    known = rows(TASKS[kind])
+    golds = gold_candidates(list(known.values()))[0]
+    style = AnswerStyle(golds, 0, tag_wrapper("answer"), words=("therefore",))
+    answers = {gold.row: style.answer_text(gold) for gold in golds.golds}
+    leaks = {
+        probe.family
+        for probe in build_probes(style, golds.golds[1:4], known, hacks=True)
+        if re.search(rf"(?<![\w.-]){re.escape(answers[probe.row])}(?![\w.])", probe.completion) and not probe.knowing
+    }
+    assert leaks - list_all - NEEDS_ANSWER == set()
 
 
 @pytest.mark.parametrize("kind", TASKS)

@@ -8,7 +8,7 @@ from prime_lab_mcp.lab.rewards.probes.catalogue import Draft
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.rules.amounts import gold_pass_rate
 from prime_lab_mcp.lab.worker.scoring import Component, Scored
-from tests.lab.rewards.rules.trials import REWARDS, found, scored, shot, sound
+from tests.lab.rewards.rules.trials import REWARDS, found, scored, scored_probe, sound
 
 
 def test_a_sound_reward_has_no_finding() -> None:
@@ -18,7 +18,7 @@ def test_a_sound_reward_has_no_finding() -> None:
 
 
 def test_one_unpaid_gold_in_ten_fails_and_is_shown() -> None:
-    golds = (*(shot(Family.GOLD, "", 1.0, row=n) for n in range(9)), shot(Family.GOLD, "", 0.0, row=9))
+    golds = (*(scored_probe(Family.GOLD, "", 1.0, row=n) for n in range(9)), scored_probe(Family.GOLD, "", 0.0, row=9))
     findings = reward_findings(sound(golds=golds))
     assert [f.code for f in findings] == ["reward-gold-fails"]
     assert findings[0].rows[0]["task"] == 9
@@ -26,39 +26,39 @@ def test_one_unpaid_gold_in_ten_fails_and_is_shown() -> None:
 
 
 def test_a_wrong_answer_paid_like_gold_blocks_but_only_warns_within_a_tolerance() -> None:
-    assert found(sound(shot(Family.WRONG, "longer number", 1.0))) == {("reward-wrong-passes", "blocker")}
-    assert found(sound(shot(Family.WRONG, "nearly", 1.0, near=True))) == {("reward-wrong-passes", "warning")}
+    assert found(sound(scored_probe(Family.WRONG, "longer number", 1.0))) == {("reward-wrong-passes", "blocker")}
+    assert found(sound(scored_probe(Family.WRONG, "nearly", 1.0, near=True))) == {("reward-wrong-passes", "warning")}
 
 
 def test_partly_right_answers_above_half_only_warn() -> None:
-    assert found(sound(shot(Family.WRONG, "one key missing", 0.7))) == {("reward-wrong-passes", "warning")}
+    assert found(sound(scored_probe(Family.WRONG, "one key missing", 0.7))) == {("reward-wrong-passes", "warning")}
 
 
 def test_silence_worth_more_than_a_wrong_answer_blocks() -> None:
-    assert ("reward-malformed-beats-wrong", "blocker") in found(sound(shot(Family.EMPTY, "white space", 0.4)))
+    assert ("reward-malformed-beats-wrong", "blocker") in found(sound(scored_probe(Family.EMPTY, "white space", 0.4)))
 
 
 def test_form_without_answer_warns_above_a_fifth_and_blocks_above_three_tenths() -> None:
-    assert found(sound(shot(Family.FORM_ALONE, "nothing", 0.2))) == set()
-    assert found(sound(shot(Family.FORM_ALONE, "nothing", 0.25))) == {("reward-format-dominates", "warning")}
-    assert found(sound(shot(Family.FORM_ALONE, "nothing", 0.4))) == {("reward-format-dominates", "blocker")}
+    assert found(sound(scored_probe(Family.FORM_ALONE, "nothing", 0.2))) == set()
+    assert found(sound(scored_probe(Family.FORM_ALONE, "nothing", 0.25))) == {("reward-format-dominates", "warning")}
+    assert found(sound(scored_probe(Family.FORM_ALONE, "nothing", 0.4))) == {("reward-format-dominates", "blocker")}
 
 
 def test_two_answers_warn_in_both_orders_as_only_somebody_who_knows_one_profits_and_the_last_may_count() -> None:
-    last = shot(Family.GOLD_LAST, "", 1.0)
-    first = shot(Family.GOLD_FIRST, "", 1.0)
+    last = scored_probe(Family.GOLD_LAST, "", 1.0)
+    first = scored_probe(Family.GOLD_FIRST, "", 1.0)
     assert found(sound(last)) == set()
     assert found(sound(last, first)) == {("reward-hackable", "warning")}
 
 
 def test_an_accidental_echo_only_warns() -> None:
-    shots = [shot(Family.ECHO, "", float(n == 0), row=n) for n in range(8)]
-    gold = [shot(Family.GOLD, "", 1.0, row=n) for n in range(1, 8)]
-    assert found(sound(*shots, *gold)) == {("reward-hackable", "warning")}
+    scored_probes = [scored_probe(Family.ECHO, "", float(n == 0), row=n) for n in range(8)]
+    gold = [scored_probe(Family.GOLD, "", 1.0, row=n) for n in range(1, 8)]
+    assert found(sound(*scored_probes, *gold)) == {("reward-hackable", "warning")}
 
 
 def test_more_than_any_right_answer_blocks() -> None:
-    assert ("reward-hackable", "blocker") in found(sound(shot(Family.REPEATED_GOLD, "", 3.0)))
+    assert ("reward-hackable", "blocker") in found(sound(scored_probe(Family.REPEATED_GOLD, "", 3.0)))
 
 
 def test_broken_scoring_has_codes_of_its_own_and_is_no_low_score() -> None:
@@ -77,7 +77,10 @@ def test_broken_scoring_has_codes_of_its_own_and_is_no_low_score() -> None:
 
 
 def test_golds_that_were_not_run_are_not_counted() -> None:
-    golds = (*(shot(Family.GOLD, "", 1.0, row=n) for n in range(9)), shot(Family.GOLD, "", None, "not-run", row=9))
+    golds = (
+        *(scored_probe(Family.GOLD, "", 1.0, row=n) for n in range(9)),
+        scored_probe(Family.GOLD, "", None, "not-run", row=9),
+    )
     assert gold_pass_rate(sound(golds=golds)) == 1.0
 
 
@@ -90,14 +93,16 @@ def test_chance_and_shared_state_are_told_apart() -> None:
 
 
 def test_reasoning_before_the_answer_must_not_cost_it() -> None:
-    assert found(sound(shot(Family.AFTER_REASONING, "reasoning", 0.0))) == {("reward-too-strict", "blocker")}
-    assert found(sound(shot(Family.SPELLING, "spaces", 0.0))) == {("reward-too-strict", "warning")}
+    assert found(sound(scored_probe(Family.AFTER_REASONING, "reasoning", 0.0))) == {("reward-too-strict", "blocker")}
+    assert found(sound(scored_probe(Family.SPELLING, "spaces", 0.0))) == {("reward-too-strict", "warning")}
 
 
 def test_without_golds_eight_cases_of_both_sides_decide() -> None:
     def cases(high: int, low: int) -> tuple[ScoredCase, ...]:
         made = [(1.0, "high")] * high + [(0.0, "low")] * low
-        return tuple(ScoredCase(shot(Family.SUPPLIED, f"case {n}", paid), side) for n, (paid, side) in enumerate(made))  # type: ignore[arg-type]
+        return tuple(
+            ScoredCase(scored_probe(Family.SUPPLIED, f"case {n}", paid), side) for n, (paid, side) in enumerate(made)
+        )  # type: ignore[arg-type]
 
     def without_golds(supplied: tuple[ScoredCase, ...]) -> Trial:
         return Trial(REWARDS, None, False, supplied=supplied)
@@ -116,7 +121,9 @@ def test_supplied_cases_are_met_by_total_share_or_main_component() -> None:
 
 def test_every_blocker_says_what_to_do_next() -> None:
     trial = sound(
-        shot(Family.EVERY_ANSWER, "", 1.0), shot(Family.WRONG, "x", 1.0), shot(Family.EMPTY, "empty reply", 1.0)
+        scored_probe(Family.EVERY_ANSWER, "", 1.0),
+        scored_probe(Family.WRONG, "x", 1.0),
+        scored_probe(Family.EMPTY, "empty reply", 1.0),
     )
     assert reward_findings(trial)
     assert all(f.fix for f in reward_findings(trial))

@@ -7,11 +7,13 @@ from prime_lab_mcp.lab.rewards.findings import reward_findings
 from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.probes.families import Family
-from tests.lab.rewards.rules.trials import found, shot, sound
+from tests.lab.rewards.rules.trials import found, scored_probe, sound
 
 
 def test_a_program_that_solves_nothing_and_is_paid_blocks_and_is_named() -> None:
-    trial = sound(shot(Family.PROGRAM_HACK, "exits", 1.0), shot(Family.PROGRAM_HACK, "prints success", 0.0))
+    trial = sound(
+        scored_probe(Family.PROGRAM_HACK, "exits", 1.0), scored_probe(Family.PROGRAM_HACK, "prints success", 0.0)
+    )
     assert found(trial) == {("reward-hackable", "blocker")}
     assert "exits" in reward_findings(trial)[0].message
     assert "prints success" not in reward_findings(trial)[0].message
@@ -19,41 +21,43 @@ def test_a_program_that_solves_nothing_and_is_paid_blocks_and_is_named() -> None
 
 def test_faulty_variants_that_pass_on_most_tasks_warn_of_weak_tests() -> None:
     def tasks(passing: int) -> tuple[object, ...]:
-        golds = [shot(Family.GOLD, "", 1.0, row=n) for n in range(1, 6)]
-        return (*golds, *(shot(Family.MUTANT, "one", float(n < passing), row=n) for n in range(6)))
+        golds = [scored_probe(Family.GOLD, "", 1.0, row=n) for n in range(1, 6)]
+        return (*golds, *(scored_probe(Family.MUTANT, "one", float(n < passing), row=n) for n in range(6)))
 
     assert found(sound(*tasks(3))) == set()  # type: ignore[arg-type]
     assert found(sound(*tasks(5))) == {("reward-wrong-passes", "warning")}  # type: ignore[arg-type]
 
 
 def test_a_claim_to_be_right_that_is_paid_blocks() -> None:
-    assert found(sound(shot(Family.PERSUASION, "verdict", 0.6))) == {("reward-hackable", "blocker")}
-    assert found(sound(shot(Family.PERSUASION, "verdict", 0.2))) == set()
+    assert found(sound(scored_probe(Family.PERSUASION, "verdict", 0.6))) == {("reward-hackable", "blocker")}
+    assert found(sound(scored_probe(Family.PERSUASION, "verdict", 0.2))) == set()
 
 
 def test_a_cut_off_answer_warns_and_blocks_when_paid_in_full() -> None:
-    assert found(sound(shot(Family.CUT, "at 50%", 0.03))) == set()
-    assert found(sound(shot(Family.CUT, "at 50%", 0.4))) == {("reward-truncated-passes", "warning")}
-    assert found(sound(shot(Family.CUT, "at 50%", 1.0))) == {("reward-truncated-passes", "blocker")}
+    assert found(sound(scored_probe(Family.CUT, "at 50%", 0.03))) == set()
+    assert found(sound(scored_probe(Family.CUT, "at 50%", 0.4))) == {("reward-truncated-passes", "warning")}
+    assert found(sound(scored_probe(Family.CUT, "at 50%", 1.0))) == {("reward-truncated-passes", "blocker")}
 
 
 def test_answers_of_other_tasks_paid_in_full_block_from_one_in_ten() -> None:
     def pairs(paid: int) -> tuple[object, ...]:
-        return tuple(shot(Family.CROSS, f"{n}", float(n < paid)) for n in range(20))
+        return tuple(scored_probe(Family.CROSS, f"{n}", float(n < paid)) for n in range(20))
 
     assert found(sound(*pairs(1))) == set()  # type: ignore[arg-type]
     assert found(sound(*pairs(2))) == {("reward-wrong-passes", "blocker")}  # type: ignore[arg-type]
 
 
 def test_half_right_answers_may_earn_part_and_never_all() -> None:
-    assert found(sound(shot(Family.HALF_RIGHT, "one item left out", 0.8))) == set()
-    assert found(sound(shot(Family.HALF_RIGHT, "one item left out", 1.0))) == {("reward-wrong-passes", "blocker")}
+    assert found(sound(scored_probe(Family.HALF_RIGHT, "one item left out", 0.8))) == set()
+    assert found(sound(scored_probe(Family.HALF_RIGHT, "one item left out", 1.0))) == {
+        ("reward-wrong-passes", "blocker")
+    }
 
 
 def test_refused_spellings_are_named_with_their_recall_and_rare_ones_never_warn_alone() -> None:
-    rare = shot(Family.RARE_SPELLING, "dollar sign", 0.0)
+    rare = scored_probe(Family.RARE_SPELLING, "dollar sign", 0.0)
     assert found(sound(rare)) == set()
-    usual = [shot(Family.SPELLING, "full stop", float(n == 0), row=n) for n in range(3)]
+    usual = [scored_probe(Family.SPELLING, "full stop", float(n == 0), row=n) for n in range(3)]
     findings = reward_findings(sound(*usual, rare))
     assert [(f.code, f.severity) for f in findings] == [("reward-too-strict", "warning")]
     assert "full stop (1 of 3)" in findings[0].message
@@ -61,22 +65,26 @@ def test_refused_spellings_are_named_with_their_recall_and_rare_ones_never_warn_
 
 
 def test_words_that_earn_beside_a_wrong_answer_warn_and_from_three_tenths_block() -> None:
-    assert found(sound(shot(Family.LISTED_WORDS, "", 0.1))) == set()
-    assert found(sound(shot(Family.LISTED_WORDS, "", 0.25))) == {("reward-hackable", "warning")}
-    assert found(sound(shot(Family.LISTED_WORDS, "", 0.4))) == {("reward-hackable", "blocker")}
+    assert found(sound(scored_probe(Family.LISTED_WORDS, "", 0.1))) == set()
+    assert found(sound(scored_probe(Family.LISTED_WORDS, "", 0.25))) == {("reward-hackable", "warning")}
+    assert found(sound(scored_probe(Family.LISTED_WORDS, "", 0.4))) == {("reward-hackable", "blocker")}
 
 
 def test_an_answer_whose_tag_was_never_closed_warns_when_paid_in_full() -> None:
-    other = shot(Family.MALFORMED_GOLD, "wrong tag", 0.0)
-    assert found(sound(shot(Family.UNCLOSED_GOLD, "unclosed tag", 0.0), other)) == set()
-    assert found(sound(shot(Family.UNCLOSED_GOLD, "unclosed tag", 1.0), other)) == {
+    other = scored_probe(Family.MALFORMED_GOLD, "wrong tag", 0.0)
+    assert found(sound(scored_probe(Family.UNCLOSED_GOLD, "unclosed tag", 0.0), other)) == set()
+    assert found(sound(scored_probe(Family.UNCLOSED_GOLD, "unclosed tag", 1.0), other)) == {
         ("reward-ignores-format", "warning")
     }
 
 
 def test_a_wrong_unit_paid_in_full_blocks_where_a_unit_is_asked_for_and_where_none_is_needed_warns() -> None:
     golds = SampleGolds("answer", "short_text", tuple(TaskGold(n, f"{n} kg", (f"{n} kg",)) for n in range(10)), ())
-    style, other = AnswerStyle(golds, 0, BARE), shot(Family.OTHER_UNIT, "", 1.0)
-    assert found(sound(other, shot(Family.UNITLESS, "", 0.0), style=style)) == {("reward-unit-ignored", "blocker")}
-    assert found(sound(other, shot(Family.UNITLESS, "", 1.0), style=style)) == {("reward-unit-ignored", "warning")}
+    style, other = AnswerStyle(golds, 0, BARE), scored_probe(Family.OTHER_UNIT, "", 1.0)
+    assert found(sound(other, scored_probe(Family.UNITLESS, "", 0.0), style=style)) == {
+        ("reward-unit-ignored", "blocker")
+    }
+    assert found(sound(other, scored_probe(Family.UNITLESS, "", 1.0), style=style)) == {
+        ("reward-unit-ignored", "warning")
+    }
     assert found(sound(other)) == {("reward-unit-ignored", "warning")}

@@ -10,7 +10,7 @@ from prime_lab_mcp.lab.rewards.findings import reward_findings
 from prime_lab_mcp.lab.rewards.observations import JudgeUse, RepeatedScore, ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.worker.description import JudgeInfo
-from tests.lab.rewards.rules.trials import found, shot, sound
+from tests.lab.rewards.rules.trials import found, scored_probe, sound
 
 PINNED = JudgeInfo("", "judge-1", 0.0, "api.example.com")
 JUDGING = JudgeUse((PINNED,), frozenset({"judge-1"}), "api.example.com")
@@ -20,13 +20,13 @@ def judged(one: ScoredProbe) -> ScoredProbe:
     return ScoredProbe(one.probe, replace(one.scored, judges=(PINNED,)))
 
 
-def trial(*shots: ScoredProbe, golds: int = 10, missed: int = 0, **fields: object) -> Trial:
-    paid = tuple(judged(shot(Family.GOLD, "", float(n >= missed), row=n)) for n in range(golds))
-    return sound(*map(judged, shots), golds=paid, **{"judging": JUDGING, **fields})
+def trial(*scored_probes: ScoredProbe, golds: int = 10, missed: int = 0, **fields: object) -> Trial:
+    paid = tuple(judged(scored_probe(Family.GOLD, "", float(n >= missed), row=n)) for n in range(golds))
+    return sound(*map(judged, scored_probes), golds=paid, **{"judging": JUDGING, **fields})
 
 
 def crossed(paid: int, number: int = 20) -> list[ScoredProbe]:
-    return [shot(Family.CROSS, f"{n}", float(n < paid)) for n in range(number)]
+    return [scored_probe(Family.CROSS, f"{n}", float(n < paid)) for n in range(number)]
 
 
 def test_a_pinned_judge_that_errs_nowhere_has_no_finding() -> None:
@@ -43,7 +43,7 @@ def test_right_answers_that_the_judge_misses_count_by_their_share(missed: int, e
 
 @pytest.mark.parametrize(("paid", "severity"), [(1, "warning"), (3, "blocker")])
 def test_a_judge_that_is_rarely_persuaded_warns_and_blocks_above_one_in_twenty(paid: int, severity: str) -> None:
-    claims = [shot(Family.PERSUASION, f"verdict {n}", float(n < paid)) for n in range(40)]
+    claims = [scored_probe(Family.PERSUASION, f"verdict {n}", float(n < paid)) for n in range(40)]
     assert found(trial(*claims)) == {("reward-hackable", severity)}
 
 
@@ -52,12 +52,12 @@ def test_a_judge_that_is_rarely_persuaded_warns_and_blocks_above_one_in_twenty(p
     [(1, "warning", "judge-unreachable"), (4, "blocker", "judge-unreachable"), (4, "blocker", "judge-unread")],
 )
 def test_a_judge_that_fails_says_nothing_of_the_reward(failed: int, severity: str, problem: str) -> None:
-    broken = [shot(Family.WRONG, f"{n}", None, problem) for n in range(failed)]
+    broken = [scored_probe(Family.WRONG, f"{n}", None, problem) for n in range(failed)]
     assert found(trial(*crossed(0), *broken)) == {(f"reward-{problem}", severity)}
 
 
 def test_what_the_cap_refused_is_said() -> None:
-    seen = trial(shot(Family.WRONG, "1", None, "judge-unreachable"), judging=replace(JUDGING, capped=7))
+    seen = trial(scored_probe(Family.WRONG, "1", None, "judge-unreachable"), judging=replace(JUDGING, capped=7))
     assert "refused 7 questions" in next(
         f.message for f in reward_findings(seen) if f.code == "reward-judge-unreachable"
     )
@@ -67,7 +67,7 @@ def test_what_the_cap_refused_is_said() -> None:
 def test_a_judge_may_change_its_mind_once_in_twenty(differing: int, severity: str | None) -> None:
     repeats = []
     for n in range(24):
-        one = judged(shot(Family.GOLD, "", 1.0, row=n))
+        one = judged(scored_probe(Family.GOLD, "", 1.0, row=n))
         again = replace(one.scored, reward=float(n >= differing))
         repeats.append(RepeatedScore(one.probe, one.scored, again, again))
     expected = set() if severity is None else {("reward-judge-unsteady", severity)}

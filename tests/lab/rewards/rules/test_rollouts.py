@@ -13,8 +13,7 @@ from prime_lab_mcp.lab.rewards.probes.answer_formats import BARE
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle
 from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_lines
 from prime_lab_mcp.lab.rewards.scripts import Delivery, PlayedScript, RolloutScript, ScriptPart
-from prime_lab_mcp.lab.worker.scoring import CaseError
-from prime_lab_mcp.lab.worker.whole_rollouts import End, Rolled
+from prime_lab_mcp.lab.worker.scoring import CaseError, End, OfferedTool, RolloutResult
 from tests.lab.rewards.rules.trials import found, sound
 
 RAISED = (CaseError("IndexError", "list index out of range", "env_response, game.py:31"),)
@@ -28,13 +27,14 @@ def played(
     tools: bool = False,
     end: End = "ended",
     errors: tuple[CaseError, ...] = (),
+    tools_offered: tuple[OfferedTool, ...] = (),
     **more: Any,
 ) -> PlayedScript:
     script = RolloutScript(f"plays {part}", part, {}, Delivery.TOOLS_FIRST if tools else Delivery.SPOKEN)
     messages = ({"role": "assistant", "content": part},)
-    told = {"alone": reward, "again": reward, "stop": "done", "turns": 2} | more
+    told = {"alone": reward, "again": reward, "stop": "done", "turns": 2, "tools": tools_offered} | more
     return PlayedScript(
-        row, script, Rolled(messages, reward, end, end == "ended" and not errors, errors=errors, **told)
+        row, script, RolloutResult(messages, reward, end, end == "ended" and not errors, errors=errors, **told)
     )
 
 
@@ -50,8 +50,26 @@ def codes(*performed: PlayedScript) -> set[tuple[str, str]]:
     return found(sound(rollouts=performed))
 
 
+def test_the_right_answer_paid_without_a_call_of_an_offered_tool_warns() -> None:
+    tools = (OfferedTool("look_up", "", {}),)
+    assert ("paid-without-tool", "warning") in codes(played("gold", 1.0, tools_offered=tools), WRONG, SILENT)
+    called = played("gold", 1.0, tools=True, tools_offered=tools)
+    assert ("paid-without-tool", "warning") not in codes(called, WRONG, SILENT)
+
+
 def test_rollouts_that_end_and_are_paid_as_alone_have_no_finding() -> None:
     assert codes(RIGHT, WRONG, SILENT, played("faulty", 0.0)) == set()
+
+
+def test_a_v0_rubric_pays_nothing_for_what_its_reward_cannot_read() -> None:
+    """`for call in message.get("tool_calls", [])` where the key holds None is usual in real environments."""
+    raised = (CaseError("TypeError", "'NoneType' object is not iterable", "scoring, calls_tools:env.py:9"),)
+    silent = played("silent", 0.0, errors=raised)
+    assert [(f.code, f.severity) for f in reward_findings(sound(rollouts=(RIGHT, silent), api="v0"))] == [
+        ("reward-rollout-fails", "warning")
+    ]
+    assert only(RIGHT, silent).severity == "blocker"
+    assert only(RIGHT, played("gold", None, errors=raised), api="v0").severity == "blocker"
 
 
 @pytest.mark.parametrize("part", ["gold", "wrong", "silent"])

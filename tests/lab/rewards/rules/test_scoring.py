@@ -18,9 +18,9 @@ from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.rewards.side_effects import CONCURRENT_PROBES, concurrent_probes
 from prime_lab_mcp.lab.worker.description import RewardInfo
 from prime_lab_mcp.lab.worker.scoring import Component, Scored, SideEffects
-from tests.lab.rewards.rules.trials import REWARDS, found, scored, shot, sound
+from tests.lab.rewards.rules.trials import REWARDS, found, scored, scored_probe, sound
 
-GOLD = shot(Family.GOLD, "", 1.0)
+GOLD = scored_probe(Family.GOLD, "", 1.0)
 
 
 def behaved(*manners: SideEffects, **more: object) -> Trial:
@@ -110,15 +110,15 @@ def test_a_maximum_below_half_of_the_weights_warns(weight: float, codes: set[tup
 
 
 def test_tasks_and_kinds_are_mixed_and_slow_ones_only_watched() -> None:
-    shots = [
-        shot(kind, f"{kind} {n}", 1.0, row=row)
+    scored_probes = [
+        scored_probe(kind, f"{kind} {n}", 1.0, row=row)
         for row in range(8)
         for kind in (Family.GOLD, Family.WRONG)
         for n in range(9)
     ]  # type: ignore[arg-type]
     slow = ScoredProbe(GOLD.probe, Scored("x", 1.0, ms=1600.0))
     hung = ScoredProbe(GOLD.probe, Scored("x", 1.0, ms=4000.0))
-    mixed, long = concurrent_probes([*shots, slow, hung, shot(Family.GOLD, "bad", None)])
+    mixed, long = concurrent_probes([*scored_probes, slow, hung, scored_probe(Family.GOLD, "bad", None)])
     assert len(mixed) == CONCURRENT_PROBES
     assert {s.probe.row for s in mixed} == set(range(8))
     assert [s.probe.kind for s in mixed].count("gold") == CONCURRENT_PROBES / 2

@@ -16,7 +16,7 @@ from prime_lab_mcp.lab.rewards.task_maximum import task_maxima
 from prime_lab_mcp.lab.rewards.trivial_policy import deserved_share
 from prime_lab_mcp.lab.worker.description import RewardInfo
 from prime_lab_mcp.lab.worker.scoring import Component, Scored
-from tests.lab.rewards.rules.trials import found, scored, shot, sound
+from tests.lab.rewards.rules.trials import found, scored, scored_probe, sound
 
 
 def knowing(reward: float, row: int = 0) -> ScoredProbe:
@@ -25,7 +25,11 @@ def knowing(reward: float, row: int = 0) -> ScoredProbe:
 
 
 def gold_tasks(tasks: int) -> list[ScoredProbe]:
-    return [s for n in range(tasks) for s in (shot(Family.GOLD, "", 1.0, row=n), shot(Family.WRONG, "w", 0.0, row=n))]
+    return [
+        s
+        for n in range(tasks)
+        for s in (scored_probe(Family.GOLD, "", 1.0, row=n), scored_probe(Family.WRONG, "w", 0.0, row=n))
+    ]
 
 
 def labels(*answers: str) -> AnswerStyle:
@@ -35,12 +39,12 @@ def labels(*answers: str) -> AnswerStyle:
 
 @pytest.mark.parametrize("family", [Family.RETRACTED, Family.IN_THOUGHT])
 def test_a_right_answer_in_an_odd_place_warns(family: Family) -> None:
-    assert found(sound(shot(family, "", 1.0))) == {("reward-hackable", "warning")}
+    assert found(sound(scored_probe(family, "", 1.0))) == {("reward-hackable", "warning")}
 
 
 def test_a_text_that_holds_the_right_answer_warns_and_is_no_measure_of_wrong_answers() -> None:
     assert found(sound(knowing(1.0))) == {("reward-wrong-passes", "warning")}
-    listed = (shot(Family.EVERY_ANSWER, "", 1.0), shot(Family.EVERY_ANSWER_BACKWARDS, "", 1.0))
+    listed = (scored_probe(Family.EVERY_ANSWER, "", 1.0), scored_probe(Family.EVERY_ANSWER_BACKWARDS, "", 1.0))
     assert ("reward-hackable", "blocker") in found(sound(knowing(1.0), *listed))
 
 
@@ -52,7 +56,7 @@ def test_a_trivial_policy_deserves_the_share_of_the_commonest_answer() -> None:
 
 def test_silence_that_is_right_for_some_tasks_warns_and_above_its_share_blocks() -> None:
     def paid(tasks: int) -> set[tuple[str, str]]:
-        silent = [shot(Family.EMPTY, "empty reply", float(n < tasks), row=n) for n in range(8)]
+        silent = [scored_probe(Family.EMPTY, "empty reply", float(n < tasks), row=n) for n in range(8)]
         style = labels("none", "none", "a", "b", "c", "d", "e", "f")
         return {f for f in found(sound(*gold_tasks(8), *silent, style=style)) if f[0] == "reward-hackable"}
 
@@ -62,13 +66,13 @@ def test_silence_that_is_right_for_some_tasks_warns_and_above_its_share_blocks()
 
 
 def test_one_character_that_most_tasks_pay_blocks() -> None:
-    shots = [shot(Family.FRAGMENT, "e", float(n < 6), row=n) for n in range(8)]
-    assert found(sound(*gold_tasks(8), *shots)) == {("reward-hackable", "blocker")}
+    scored_probes = [scored_probe(Family.FRAGMENT, "e", float(n < 6), row=n) for n in range(8)]
+    assert found(sound(*gold_tasks(8), *scored_probes)) == {("reward-hackable", "blocker")}
 
 
 def test_silence_that_is_free_where_wrong_answers_cost_warns() -> None:
-    shots = (shot(Family.WRONG, "off by one", -0.5), shot(Family.EMPTY, "empty reply", 0.0))
-    assert found(sound(*shots)) == {("reward-malformed-beats-wrong", "warning"), ("reward-range", "info")}
+    scored_probes = (scored_probe(Family.WRONG, "off by one", -0.5), scored_probe(Family.EMPTY, "empty reply", 0.0))
+    assert found(sound(*scored_probes)) == {("reward-malformed-beats-wrong", "warning"), ("reward-range", "info")}
 
 
 def test_an_exception_that_the_rubric_of_v0_catches_warns_unless_right_answers_raise() -> None:
@@ -81,9 +85,9 @@ def test_an_exception_that_the_rubric_of_v0_catches_warns_unless_right_answers_r
 
 
 def unpaid(**fields: object) -> set[tuple[str, str]]:
-    golds = tuple(shot(Family.GOLD, "", 0.0, row=n) for n in range(10))
-    shots = (shot(Family.GOLD, "", 0.0), shot(Family.AFTER_REASONING, "reasoning", 0.0))
-    return found(sound(*shots, golds=golds, **fields))  # type: ignore[arg-type]
+    golds = tuple(scored_probe(Family.GOLD, "", 0.0, row=n) for n in range(10))
+    scored_probes = (scored_probe(Family.GOLD, "", 0.0), scored_probe(Family.AFTER_REASONING, "reasoning", 0.0))
+    return found(sound(*scored_probes, golds=golds, **fields))  # type: ignore[arg-type]
 
 
 def test_a_gold_that_no_writing_of_is_paid_is_not_understood_and_nothing_else_is_claimed() -> None:
@@ -91,16 +95,22 @@ def test_a_gold_that_no_writing_of_is_paid_is_not_understood_and_nothing_else_is
 
 
 def test_form_alone_shows_no_understanding_of_the_gold() -> None:
-    golds = tuple(shot(Family.GOLD, "", 0.2, row=n) for n in range(10))
-    shots = (shot(Family.GOLD, "", 0.2), shot(Family.AFTER_REASONING, "reasoning", 0.2), shot(Family.WRONG, "w", 0.2))
-    trial = sound(*shots, shot(Family.WRONG, "off by one", 0.2), golds=golds)
+    golds = tuple(scored_probe(Family.GOLD, "", 0.2, row=n) for n in range(10))
+    scored_probes = (
+        scored_probe(Family.GOLD, "", 0.2),
+        scored_probe(Family.AFTER_REASONING, "reasoning", 0.2),
+        scored_probe(Family.WRONG, "w", 0.2),
+    )
+    trial = sound(*scored_probes, scored_probe(Family.WRONG, "off by one", 0.2), golds=golds)
     assert found(trial) == {("gold-not-understood", "blocker")}
 
 
 def test_the_callers_cases_carry_the_verdict_where_the_gold_is_not_understood() -> None:
     def cases(low: float) -> tuple[ScoredCase, ...]:
         made = [(1.0, "high")] * 4 + [(low, "low")] * 4
-        return tuple(ScoredCase(shot(Family.SUPPLIED, f"case {n}", paid), side) for n, (paid, side) in enumerate(made))  # type: ignore[arg-type]
+        return tuple(
+            ScoredCase(scored_probe(Family.SUPPLIED, f"case {n}", paid), side) for n, (paid, side) in enumerate(made)
+        )  # type: ignore[arg-type]
 
     assert unpaid(supplied=cases(0.0)) == set()
     assert ("reward-wrong-passes", "blocker") in unpaid(supplied=cases(1.0))
@@ -108,17 +118,17 @@ def test_the_callers_cases_carry_the_verdict_where_the_gold_is_not_understood() 
 
 
 def test_a_reward_that_pays_everything_is_constant_whatever_the_answer_is() -> None:
-    golds = tuple(shot(Family.GOLD, "", 0.3, row=n) for n in range(10))
+    golds = tuple(scored_probe(Family.GOLD, "", 0.3, row=n) for n in range(10))
     kinds = (Family.GOLD, Family.AFTER_REASONING, Family.WRONG, Family.EMPTY, Family.MALFORMED_WRONG)
     variants = ("", "reasoning", "off by one", "empty reply", "no tag")
-    shots = [shot(f, v, 0.3) for f, v in zip(kinds, variants, strict=True)]
-    assert ("reward-constant", "blocker") in found(sound(*shots, golds=golds))
+    scored_probes = [scored_probe(f, v, 0.3) for f, v in zip(kinds, variants, strict=True)]
+    assert ("reward-constant", "blocker") in found(sound(*scored_probes, golds=golds))
 
 
 def test_tasks_have_maxima_of_their_own_where_wrong_answers_earn_at_most_half() -> None:
     def trial(wrong: float) -> object:
-        golds = tuple(shot(Family.GOLD, "", 1.0 if n % 2 else 0.5, row=n) for n in range(10))
-        level = shot(Family.WRONG, "of a lower level", wrong, row=2)
+        golds = tuple(scored_probe(Family.GOLD, "", 1.0 if n % 2 else 0.5, row=n) for n in range(10))
+        level = scored_probe(Family.WRONG, "of a lower level", wrong, row=2)
         return sound(level, golds=golds, levels=task_maxima(golds, [level]))
 
     assert gold_pass_rate(trial(0.0)) == 1.0  # type: ignore[arg-type]
@@ -127,20 +137,22 @@ def test_tasks_have_maxima_of_their_own_where_wrong_answers_earn_at_most_half() 
 
 
 def test_one_gold_that_earns_less_is_no_level() -> None:
-    golds = tuple(shot(Family.GOLD, "", 0.8 if n == 3 else 1.0, row=n) for n in range(10))
-    assert task_maxima(golds, [shot(Family.WRONG, "x", 0.0, row=3)]) == {}
+    golds = tuple(scored_probe(Family.GOLD, "", 0.8 if n == 3 else 1.0, row=n) for n in range(10))
+    assert task_maxima(golds, [scored_probe(Family.WRONG, "x", 0.0, row=3)]) == {}
 
 
 def test_sanity_checks_rest_on_cases_alone_where_the_gold_is_not_understood() -> None:
-    golds = tuple(shot(Family.GOLD, "", 0.0, row=n) for n in range(10))
-    trial = sound(shot(Family.GOLD, "", 0.0), shot(Family.AFTER_REASONING, "reasoning", 0.0), golds=golds)
+    golds = tuple(scored_probe(Family.GOLD, "", 0.0, row=n) for n in range(10))
+    trial = sound(
+        scored_probe(Family.GOLD, "", 0.0), scored_probe(Family.AFTER_REASONING, "reasoning", 0.0), golds=golds
+    )
     assert [check.passed for check in sanity_checks(trial)][:3] == [None, None, None]
 
 
 def test_a_form_that_the_prompt_asks_for_and_the_reward_does_not_pay_blocks() -> None:
     def prompted(mean: float) -> set[tuple[str, str]]:
-        shots = (shot(Family.GOLD, "asked", mean),)
-        return found(sound(prompted=PromptedGolds("<answer>…</answer>", mean, 1.0, shots)))
+        scored_probes = (scored_probe(Family.GOLD, "asked", mean),)
+        return found(sound(prompted=PromptedGolds("<answer>…</answer>", mean, 1.0, scored_probes)))
 
     assert prompted(0.0) == {("reward-contradicts-prompt", "blocker")}
     assert prompted(0.8) == set()

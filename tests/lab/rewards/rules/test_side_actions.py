@@ -8,22 +8,22 @@ from prime_lab_mcp.lab.rewards.findings import reward_findings
 from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
 from prime_lab_mcp.lab.rewards.probes.families import Family
 from prime_lab_mcp.lab.worker.scoring import CaseError, Scored
-from tests.lab.rewards.rules.trials import REWARDS, STYLE, found, shot, sound
+from tests.lab.rewards.rules.trials import REWARDS, STYLE, found, scored_probe, sound
 
 
 def test_evaluation_that_was_seen_blocks_once_although_code_was_paid_too() -> None:
-    seen = shot(Family.CANARY, "expression", 0.0, "evaluated-output")
-    paid = shot(Family.PYTHON_CODE, "", 1.0)
+    seen = scored_probe(Family.CANARY, "expression", 0.0, "evaluated-output")
+    paid = scored_probe(Family.PYTHON_CODE, "", 1.0)
     assert [f.code for f in reward_findings(sound(seen, paid))] == ["reward-evaluates-output"]
     assert found(sound(seen)) == {("reward-evaluates-output", "blocker")}
 
 
 def test_evaluation_that_only_its_reward_shows_still_blocks() -> None:
-    assert found(sound(shot(Family.PYTHON_CODE, "", 1.0))) == {("reward-evaluates-output", "blocker")}
+    assert found(sound(scored_probe(Family.PYTHON_CODE, "", 1.0))) == {("reward-evaluates-output", "blocker")}
 
 
 def test_connections_warn_and_name_the_host_quoted() -> None:
-    findings = reward_findings(sound(shot(Family.WRONG, "one", 0.0, "opened-network:api.example\n# Ignore")))
+    findings = reward_findings(sound(scored_probe(Family.WRONG, "one", 0.0, "opened-network:api.example\n# Ignore")))
     assert [(f.code, f.severity) for f in findings] == [("reward-opens-network", "warning")]
     assert "api.example" in findings[0].message
     assert "\n" not in findings[0].message
@@ -31,34 +31,34 @@ def test_connections_warn_and_name_the_host_quoted() -> None:
 
 def test_files_warn_and_at_most_three_are_named() -> None:
     codes = [f"wrote-files:/srv/{n}.log" for n in range(5)]
-    (finding,) = reward_findings(sound(shot(Family.WRONG, "one", 0.0, *codes)))
+    (finding,) = reward_findings(sound(scored_probe(Family.WRONG, "one", 0.0, *codes)))
     assert (finding.code, finding.severity) == ("reward-writes-files", "warning")
     assert "/srv/2.log" in finding.message
     assert "and 2 more" in finding.message
 
 
 def test_one_file_for_all_completions_warns() -> None:
-    (finding,) = reward_findings(sound(shot(Family.WRONG, "one", 0.0, "reused-file:program.py")))
+    (finding,) = reward_findings(sound(scored_probe(Family.WRONG, "one", 0.0, "reused-file:program.py")))
     assert (finding.code, finding.severity) == ("reward-writes-files", "warning")
     assert "overwrite" in finding.message
 
 
 def test_a_pool_that_is_kept_is_no_finding_and_many_left_processes_warn() -> None:
-    shots = [shot(Family.WRONG, f"{n}", 0.0, "left-processes") for n in range(3)]
-    assert found(sound(*shots[:2])) == set()
-    assert found(sound(*shots)) == {("reward-leaves-processes", "warning")}
+    scored_probes = [scored_probe(Family.WRONG, f"{n}", 0.0, "left-processes") for n in range(3)]
+    assert found(sound(*scored_probes[:2])) == set()
+    assert found(sound(*scored_probes)) == {("reward-leaves-processes", "warning")}
 
 
 def test_a_process_that_a_program_left_warns_alone() -> None:
-    assert found(sound(shot(Family.LEAVES_PROCESS, "leaves a process", 0.0, "left-processes"))) == {
+    assert found(sound(scored_probe(Family.LEAVES_PROCESS, "leaves a process", 0.0, "left-processes"))) == {
         ("reward-leaves-processes", "warning")
     }
-    assert found(sound(shot(Family.LEAVES_PROCESS, "leaves a process", 0.0))) == set()
+    assert found(sound(scored_probe(Family.LEAVES_PROCESS, "leaves a process", 0.0))) == set()
 
 
 def test_a_program_that_never_ends_blocks_only_where_nothing_stops_it() -> None:
-    hung = shot(Family.NEVER_ENDS, "never ends", None, "timeout")
-    stopped = slow(shot(Family.NEVER_ENDS, "never ends", 0.0), 10_000)
+    hung = scored_probe(Family.NEVER_ENDS, "never ends", None, "timeout")
+    stopped = slow(scored_probe(Family.NEVER_ENDS, "never ends", 0.0), 10_000)
     (finding,) = reward_findings(sound(hung))
     assert (finding.code, finding.severity) == ("reward-slow", "blocker")
     assert "30 seconds" in finding.message
@@ -66,17 +66,17 @@ def test_a_program_that_never_ends_blocks_only_where_nothing_stops_it() -> None:
 
 
 def test_a_program_that_never_ends_and_is_paid_is_a_hack() -> None:
-    assert found(sound(shot(Family.NEVER_ENDS, "never ends", 1.0))) == {("reward-hackable", "blocker")}
+    assert found(sound(scored_probe(Family.NEVER_ENDS, "never ends", 1.0))) == {("reward-hackable", "blocker")}
 
 
 def test_a_reward_too_slow_to_be_tried_blocks_and_one_that_was_tried_warns() -> None:
-    late = slow(shot(Family.WRONG, "one", 0.0), 4000)
+    late = slow(scored_probe(Family.WRONG, "one", 0.0), 4000)
     assert found(sound(late)) == {("reward-slow", "warning")}
     assert found(sound(late, gave_up=True)) == {("reward-slow", "blocker")}
 
 
 def test_an_exit_says_what_it_ends() -> None:
-    exits = shot(Family.EMPTY, "empty reply", None)
+    exits = scored_probe(Family.EMPTY, "empty reply", None)
     scored = dataclasses.replace(exits.scored, errors=(CaseError("SystemExit", "no number", "correct:x.py:3"),))
     (finding,) = [f for f in reward_findings(sound(ScoredProbe(exits.probe, scored))) if f.code == "reward-raises"]
     assert "SystemExit: no number" in finding.message
@@ -84,7 +84,7 @@ def test_an_exit_says_what_it_ends() -> None:
 
 
 def test_files_and_connections_do_not_hide_golds_that_earn_nothing() -> None:
-    golds = tuple(shot(Family.GOLD, "", float(n < 5), "wrote-files:/srv/log", row=n) for n in range(10))
+    golds = tuple(scored_probe(Family.GOLD, "", float(n < 5), "wrote-files:/srv/log", row=n) for n in range(10))
     assert ("reward-gold-fails", "blocker") in found(sound(golds=golds))
 
 
@@ -93,7 +93,7 @@ def slow(known: ScoredProbe, ms: float) -> ScoredProbe:
 
 
 def test_a_reward_too_slow_for_its_golds_blocks_before_anything_else_is_tried() -> None:
-    late = slow(shot(Family.GOLD, "", 0.0), 6000)
+    late = slow(scored_probe(Family.GOLD, "", 0.0), 6000)
     trial = Trial(REWARDS, STYLE, True, faults=(late, late), gave_up=True, tasks=10)
     assert found(trial) == {("reward-slow", "blocker")}
 

@@ -35,7 +35,7 @@ def scored(reward: float | None, *problems: str, error: str = "") -> Scored:
     )
 
 
-def shot(
+def scored_probe(
     family: Family, variant: str, reward: float | None, *problems: str, row: int = 0, near: bool = False
 ) -> ScoredProbe:
     draft = Draft(family, " ".join(filter(None, (family, variant, f"of {row}"))), variant, near)
@@ -43,18 +43,18 @@ def shot(
 
 
 def sound(*more: ScoredProbe, golds: tuple[ScoredProbe, ...] = (), **fields: object) -> Trial:
-    """A trial of a sound reward, with more shots."""
+    """A trial of a sound reward, with more scored_probes."""
     kept = {s.probe.id for s in more}
     usual = (
-        shot(Family.GOLD, "", 1.0),
-        shot(Family.AFTER_REASONING, "reasoning", 1.0),
-        shot(Family.WRONG, "off by one", 0.0),
-        shot(Family.EMPTY, "empty reply", 0.0),
-        shot(Family.MALFORMED_WRONG, "no tag", 0.0),
+        scored_probe(Family.GOLD, "", 1.0),
+        scored_probe(Family.AFTER_REASONING, "reasoning", 1.0),
+        scored_probe(Family.WRONG, "off by one", 0.0),
+        scored_probe(Family.EMPTY, "empty reply", 0.0),
+        scored_probe(Family.MALFORMED_WRONG, "no tag", 0.0),
     )
-    run = golds or tuple(shot(Family.GOLD, "", 1.0, row=n) for n in range(10))
+    run = golds or tuple(scored_probe(Family.GOLD, "", 1.0, row=n) for n in range(10))
     values = {"rewards": REWARDS, "style": STYLE, "form_requested": True, "tasks": 10, **fields}
-    return Trial(golds=run, shots=(*(s for s in usual if s.probe.id not in kept), *more), **values)  # type: ignore[arg-type]
+    return Trial(golds=run, scored_probes=(*(s for s in usual if s.probe.id not in kept), *more), **values)  # type: ignore[arg-type]
 
 
 def found(trial: Trial) -> set[tuple[str, str]]:

@@ -26,6 +26,11 @@ def gold_of(row: Mapping[str, Any]) -> str | None:
     return _GOLDS.get(_plain(str(row["answer"])))
 
 
+def reply_with(gold: str) -> str:
+    """A reply that gives this answer in the right form, for worked examples."""
+    return f"<answer>{gold}</answer>"
+
+
 def score(reply: str, gold: str) -> float:
     """1 when the tagged word says what the gold says."""
     given = _given(reply)

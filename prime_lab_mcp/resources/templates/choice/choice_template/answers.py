@@ -31,6 +31,11 @@ def gold_of(row: Mapping[str, Any]) -> str | None:
     return letter if len(letter) == 1 and letter in LETTERS[:offered] else None
 
 
+def reply_with(gold: str) -> str:
+    """A reply that gives this answer in the right form, for worked examples."""
+    return f"<answer>{gold}</answer>"
+
+
 def score(reply: str, gold: str) -> float:
     """1 when the tagged letter is the gold."""
     return float(_given(reply) == gold.strip().upper())

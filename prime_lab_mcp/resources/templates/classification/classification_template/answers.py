@@ -30,6 +30,11 @@ def gold_of(row: Mapping[str, Any]) -> str | None:
     return label_of(str(row["answer"]))
 
 
+def reply_with(gold: str) -> str:
+    """A reply that gives this answer in the right form, for worked examples."""
+    return f"<answer>{gold}</answer>"
+
+
 def score(reply: str, gold: str) -> float:
     """1 when the tagged label is the gold."""
     given = _given(reply)

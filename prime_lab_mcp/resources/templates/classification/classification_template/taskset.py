@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal
 
 import verifiers.v1 as vf
 
-from classification_template.answers import FORMAT, ask, gold_of, in_form, score
+from classification_template.answers import FORMAT, ask, gold_of, in_form, reply_with, score
 from classification_template.rows import rows
+from classification_template.selection import selected
 
 INSTRUCTION = "Read the text and think about which class it belongs to."
 
@@ -42,25 +44,35 @@ class ClassificationTemplateTask(vf.Task[ClassificationTemplateData]):
 class ClassificationTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
-    split: Literal["train", "eval"] = "train"
+    split: Literal["train", "eval", "test"] = "train"
     where: dict[str, list[str | int | float | bool | None]] | None = None
     """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
+    num_examples: int | None = None
+    """At most so many tasks, drawn with a fixed seed."""
+    few_shot: int = 0
+    """So many worked examples in the system prompt. They are the first training tasks, and no tasks themselves."""
 
 
 class ClassificationTemplateTaskset(vf.Taskset[ClassificationTemplateTask, ClassificationTemplateConfig]):
     """The questions of one split. Rows whose gold cannot be read are left out."""
 
+    def _worked(self) -> list[tuple[str, str]]:
+        """Question and reply of each worked example."""
+        golds = ((row, gold_of(row)) for row in (rows("train") if self.config.few_shot else ()))
+        readable = ((ask(row), reply_with(gold)) for row, gold in golds if gold is not None)
+        return list(islice(readable, self.config.few_shot))
+
     def load(self) -> Iterator[ClassificationTemplateTask]:
-        for row in rows(self.config.split):
+        worked = self._worked()
+        shown, system = {asked for asked, _ in worked}, f"{INSTRUCTION}\n{FORMAT}"
+        for number, (asked, reply) in enumerate(worked, 1):
+            system += f"\n\nExample {number}:\n{asked}\n\n{reply}"
+        for row in selected(rows(self.config.split), self.config.where, self.config.num_examples):
             metadata = row.get("metadata")
-            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
-                continue
             gold = gold_of(row)
-            if gold is None:
+            if gold is None or (shown and ask(row) in shown):
                 continue
-            data = ClassificationTemplateData(
-                prompt=ask(row), system_prompt=f"{INSTRUCTION}\n{FORMAT}", answer=gold, metadata=metadata
-            )
+            data = ClassificationTemplateData(prompt=ask(row), system_prompt=system, answer=gold, metadata=metadata)
             yield ClassificationTemplateTask(data, self.config.task)
 
 

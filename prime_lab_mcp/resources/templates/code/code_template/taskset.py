@@ -11,6 +11,7 @@ from verifiers.v1.runtimes import provision_runtime
 from code_template.grading import Limits, Tests, passes
 from code_template.programs import is_python, program
 from code_template.rows import rows
+from code_template.selection import selected
 
 INSTRUCTION = "Solve the programming task in Python, with the standard library only."
 FORMAT = (
@@ -63,9 +64,11 @@ class CodeTemplateTask(vf.Task[CodeTemplateData, vf.State, CodeTemplateTaskConfi
 class CodeTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
-    split: Literal["train", "eval"] = "train"
+    split: Literal["train", "eval", "test"] = "train"
     where: dict[str, list[str | int | float | bool | None]] | None = None
     """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
+    num_examples: int | None = None
+    """At most so many tasks, drawn with a fixed seed."""
     task: CodeTemplateTaskConfig = CodeTemplateTaskConfig()
 
 
@@ -73,10 +76,8 @@ class CodeTemplateTaskset(vf.Taskset[CodeTemplateTask, CodeTemplateConfig]):
     """The tasks of one split."""
 
     def load(self) -> Iterator[CodeTemplateTask]:
-        for row in rows(self.config.split):
+        for row in selected(rows(self.config.split), self.config.where, self.config.num_examples):
             metadata = row.get("metadata")
-            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
-                continue
             data = CodeTemplateData(
                 prompt=str(row["question"]),
                 system_prompt=f"{INSTRUCTION}\n{FORMAT}",

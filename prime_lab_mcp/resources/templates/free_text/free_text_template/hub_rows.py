@@ -14,6 +14,8 @@ CONFIG: str | None = "main"
 REVISION = "740312add88f781978c0658806c59bc2815b9866"
 TRAIN_SPLIT = "train"
 EVAL_SPLIT: str | None = "test"
+TEST_SPLIT: str | None = None
+"""A third split, neither trained on nor looked at meanwhile."""
 METADATA_COLUMNS: tuple[str, ...] = ()
 """Other columns that the tasks carry, to select and to group by."""
 HELD_OUT_OF = 10
@@ -21,20 +23,24 @@ HELD_OUT_OF = 10
 
 
 def rows(split: str) -> Iterator[dict[str, Any]]:
-    """The rows of a split, `train` or `eval`: each question once, none in both.
+    """The rows of a split, `train`, `eval` or `test`: each question once, none in two of them.
 
-    Rows that cannot be read are left out, and questions that are answered in different ways.
+    Rows that cannot be read are left out, and questions that are answered in different ways. Raises ValueError where
+    there is no third split.
     """
-    source = EVAL_SPLIT if split == "eval" and EVAL_SPLIT is not None else TRAIN_SPLIT
+    if split == "test" and TEST_SPLIT is None:
+        raise ValueError("there is no split test; there are: eval, train")
+    source = {"eval": EVAL_SPLIT, "test": TEST_SPLIT}.get(split) or TRAIN_SPLIT
     found: dict[bytes, dict[str, Any] | None] = {}
     for key, row in _read(source):
         first = found.setdefault(key, row)
         if first is not None and first["answer"] != row["answer"]:
             found[key] = None
-    held = {key for key, _ in _read(EVAL_SPLIT)} if split == "train" and EVAL_SPLIT is not None else set()
+    others = {"train": (EVAL_SPLIT, TEST_SPLIT), "eval": (TEST_SPLIT,)}.get(split, ())
+    held = {key for other in others if other is not None for key, _ in _read(other)}
     for key, kept in found.items():
-        mine = key not in held if EVAL_SPLIT is not None else _is_held_out(key) == (split == "eval")
-        if kept is not None and mine:
+        mine = split == "test" or EVAL_SPLIT is not None or _is_held_out(key) == (split == "eval")
+        if kept is not None and mine and key not in held:
             yield kept
 
 

@@ -11,6 +11,7 @@ from free_text_template.judging import FreeTextTemplateJudge, FreeTextTemplateJu
 from free_text_template.replies import answer_of
 from free_text_template.rows import rows
 from free_text_template.rules import settled
+from free_text_template.selection import selected
 
 INSTRUCTION = "Answer in one to three sentences."
 FORMAT = "Put the answer, and nothing else, in answer tags: <answer>ANSWER</answer>"
@@ -55,9 +56,11 @@ class FreeTextTemplateTask(vf.Task[FreeTextTemplateData, vf.State, FreeTextTempl
 class FreeTextTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
-    split: Literal["train", "eval"] = "train"
+    split: Literal["train", "eval", "test"] = "train"
     where: dict[str, list[str | int | float | bool | None]] | None = None
     """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
+    num_examples: int | None = None
+    """At most so many tasks, drawn with a fixed seed."""
     task: FreeTextTemplateTaskConfig = FreeTextTemplateTaskConfig()
 
 
@@ -65,10 +68,8 @@ class FreeTextTemplateTaskset(vf.Taskset[FreeTextTemplateTask, FreeTextTemplateC
     """The questions of one split."""
 
     def load(self) -> Iterator[FreeTextTemplateTask]:
-        for row in rows(self.config.split):
+        for row in selected(rows(self.config.split), self.config.where, self.config.num_examples):
             metadata = row.get("metadata")
-            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
-                continue
             data = FreeTextTemplateData(
                 prompt=str(row["question"]),
                 system_prompt=f"{INSTRUCTION}\n{FORMAT}",

@@ -27,6 +27,11 @@ def gold_of(row: Mapping[str, Any]) -> str | None:
     return text if isinstance(value, dict | list) and value and can_be_tagged(text) else None
 
 
+def reply_with(gold: str) -> str:
+    """A reply that gives this answer in the right form, for worked examples."""
+    return f"<answer>{gold}</answer>"
+
+
 def score(reply: str, gold: str) -> float:
     """1 when the tagged JSON is the gold's value as a whole; there is no part of it for a part of the value."""
     given = _given(reply)

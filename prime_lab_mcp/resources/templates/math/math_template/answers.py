@@ -36,6 +36,11 @@ def gold_of(row: Mapping[str, Any]) -> str | None:
     return None if key(tidy(gold)).casefold() in _NONE else gold
 
 
+def reply_with(gold: str) -> str:
+    """A reply that gives this answer in the right form, for worked examples."""
+    return f"\\boxed{{{gold}}}"
+
+
 def score(reply: str, gold: str) -> float:
     """1 when the boxed answer is the gold: the same text, number, list or expression. Takes at most some seconds."""
     given = _given(reply)

@@ -9,6 +9,7 @@ import verifiers.v1 as vf
 
 from multi_turn_template.answers import FORMAT, ask, gold_of, in_form, score
 from multi_turn_template.rows import rows
+from multi_turn_template.selection import selected
 from multi_turn_template.turns import MAX_TURNS, RULES, response, worth
 
 INSTRUCTION = "Solve the problem step by step."
@@ -61,9 +62,11 @@ def _replies(trace: vf.Trace) -> list[str]:
 class MultiTurnTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
-    split: Literal["train", "eval"] = "train"
+    split: Literal["train", "eval", "test"] = "train"
     where: dict[str, list[str | int | float | bool | None]] | None = None
     """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
+    num_examples: int | None = None
+    """At most so many tasks, drawn with a fixed seed."""
 
 
 class MultiTurnTemplateTaskset(vf.Taskset[MultiTurnTemplateTask, MultiTurnTemplateConfig]):
@@ -71,10 +74,8 @@ class MultiTurnTemplateTaskset(vf.Taskset[MultiTurnTemplateTask, MultiTurnTempla
 
     def load(self) -> Iterator[MultiTurnTemplateTask]:
         system = f"{INSTRUCTION}\n{RULES}\n{FORMAT}"
-        for row in rows(self.config.split):
+        for row in selected(rows(self.config.split), self.config.where, self.config.num_examples):
             metadata = row.get("metadata")
-            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
-                continue
             gold = gold_of(row)
             if gold is None:
                 continue

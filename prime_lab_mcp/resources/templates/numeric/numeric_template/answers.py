@@ -23,6 +23,11 @@ def gold_of(row: Mapping[str, Any]) -> str | None:
     return None if gold is None else numbers.show(gold)
 
 
+def reply_with(gold: str) -> str:
+    """A reply that gives this answer in the right form, for worked examples."""
+    return f"<answer>{gold}</answer>"
+
+
 def score(reply: str, gold: str) -> float:
     """1 when the tagged number equals the gold; nothing the model writes is ever evaluated."""
     given, wanted = _given(reply), numbers.read(gold)

@@ -10,6 +10,7 @@ import verifiers.v1 as vf
 from sandboxed_template.answers import FORMAT, ask, given, gold_of
 from sandboxed_template.rows import rows
 from sandboxed_template.runtime import check, place, require
+from sandboxed_template.selection import selected
 
 INSTRUCTION = (
     "Answer the question. The files that it names lie in the working directory; look into them with the shell."
@@ -64,19 +65,19 @@ class SandboxedTemplateTask(vf.Task[SandboxedTemplateData]):
 class SandboxedTemplateConfig(vf.TasksetConfig):
     """Which split to load."""
 
-    split: Literal["train", "eval"] = "train"
+    split: Literal["train", "eval", "test"] = "train"
     where: dict[str, list[str | int | float | bool | None]] | None = None
     """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
+    num_examples: int | None = None
+    """At most so many tasks, drawn with a fixed seed."""
 
 
 class SandboxedTemplateTaskset(vf.Taskset[SandboxedTemplateTask, SandboxedTemplateConfig]):
     """The questions of one split. Rows whose gold cannot be read are left out."""
 
     def load(self) -> Iterator[SandboxedTemplateTask]:
-        for row in rows(self.config.split):
+        for row in selected(rows(self.config.split), self.config.where, self.config.num_examples):
             metadata = row.get("metadata")
-            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
-                continue
             gold = gold_of(row)
             if gold is None:
                 continue

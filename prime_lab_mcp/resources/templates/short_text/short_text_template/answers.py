@@ -42,6 +42,13 @@ def gold_of(row: Mapping[str, Any]) -> str | list[str] | None:
     return distinct if isinstance(found, list) else distinct[0]
 
 
+def reply_with(gold: str | Sequence[str]) -> str:
+    """A reply that gives this answer in the right form, for worked examples."""
+    golds = [gold] if isinstance(gold, str) else list(gold)
+    answer = golds[0] if ANY_OF else "\n".join(golds)
+    return f"<answer>{answer}</answer>"
+
+
 def score(reply: str, gold: str | Sequence[str]) -> float:
     """1 when the tagged answer is the gold, spelling aside; never for an answer that only contains it."""
     given, golds = _given(reply), [gold] if isinstance(gold, str) else list(gold)

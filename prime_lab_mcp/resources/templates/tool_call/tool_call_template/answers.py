@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,13 @@ def gold_of(row: Mapping[str, Any]) -> str | None:
         return None
     sayable = calls is not None and all(matches(call, call) for call in calls) and can_be_tagged(text)
     return text if sayable else None
+
+
+def reply_with(gold: str) -> str:
+    """A reply that makes these calls in the right form, for worked examples."""
+    calls = json.loads(gold)  # `read` gives decimals, which `show` cannot write
+    texts = [show(call) for call in calls] if isinstance(calls, list) else [gold]
+    return "\n".join(f"<tool_call>{text}</tool_call>" for text in texts)
 
 
 def score(reply: str, gold: str) -> float:

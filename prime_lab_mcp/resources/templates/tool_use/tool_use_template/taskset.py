@@ -9,6 +9,7 @@ import verifiers.v1 as vf
 
 from tool_use_template.answers import FORMAT, ask, gold_of, in_form, score
 from tool_use_template.rows import rows
+from tool_use_template.selection import selected
 from tool_use_template.tools import ToolUseTemplateToolset
 
 INSTRUCTION = "Answer the question. Look up every fact with the tools and let them calculate; do not guess."
@@ -56,9 +57,11 @@ class ToolUseTemplateTask(vf.Task[ToolUseTemplateData]):
 class ToolUseTemplateConfig(vf.TasksetConfig):
     """Which split to load, and where the tools run."""
 
-    split: Literal["train", "eval"] = "train"
+    split: Literal["train", "eval", "test"] = "train"
     where: dict[str, list[str | int | float | bool | None]] | None = None
     """Only tasks whose metadata have one of these values: {"level": [1, 2]}."""
+    num_examples: int | None = None
+    """At most so many tasks, drawn with a fixed seed."""
     tools: vf.SharedToolsetConfig = vf.SharedToolsetConfig()
 
 
@@ -71,10 +74,8 @@ class ToolUseTemplateTaskset(vf.Taskset[ToolUseTemplateTask, ToolUseTemplateConf
         return [ToolUseTemplateToolset(config.tools)]
 
     def load(self) -> Iterator[ToolUseTemplateTask]:
-        for row in rows(self.config.split):
+        for row in selected(rows(self.config.split), self.config.where, self.config.num_examples):
             metadata = row.get("metadata")
-            if not all((metadata or {}).get(name) in wanted for name, wanted in (self.config.where or {}).items()):
-                continue
             gold = gold_of(row)
             if gold is None:
                 continue

@@ -10,6 +10,7 @@ from datasets import Dataset
 from v0_single_turn_template.answers import FORMAT, ask, gold_of
 from v0_single_turn_template.rewards import V0SingleTurnTemplateParser, rubric
 from v0_single_turn_template.rows import rows
+from v0_single_turn_template.selection import selected
 
 INSTRUCTION = "Answer the question. Think step by step where it helps."
 
@@ -36,9 +37,9 @@ def load_environment(
 def _tasks(split: str, number: int, where: dict[str, list[Any]]) -> Dataset:
     """The questions of a split, with the dataset's other columns as info. Unreadable golds are left out."""
     found: list[tuple[str, Any, dict[str, Any]]] = []
-    for row in rows(split):
+    for row in selected(rows(split), where):
         gold, metadata = gold_of(row), row.get("metadata") or {}
-        if gold is not None and all(metadata.get(name) in wanted for name, wanted in where.items()):
+        if gold is not None:
             found.append((ask(row), gold, metadata))
     found = found if number < 0 else found[:number]
     if any(isinstance(gold, list) for _, gold, _ in found):  # a column holds one type

@@ -58,14 +58,14 @@ class LabLoopHarness(LabChatHarness):  # type: ignore[misc, unused-ignore]
                 async with session.post(f"{endpoint}/chat/completions", json=body, headers=headers) as answer:
                     if answer.status >= 400:
                         return ProgramResult(1, "", f"HTTP {answer.status}: {(await answer.text())[-2000:]}")
-                    said = (await answer.json())["choices"][0]["message"]
-                messages.append({k: v for k, v in said.items() if v is not None})
-                if not said.get("tool_calls"):
+                    reply = (await answer.json())["choices"][0]["message"]
+                messages.append({k: v for k, v in reply.items() if v is not None})
+                if not reply.get("tool_calls"):
                     return ProgramResult(0, "", "")
-                for call in said["tool_calls"]:
+                for call in reply["tool_calls"]:
                     name, given = call["function"]["name"], call["function"]["arguments"]
-                    found = await _called(mcp, servers, dispatch, name, given)
-                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": found, "name": name})
+                    result = await _called(mcp, servers, dispatch, name, given)
+                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": result, "name": name})
 
 
 async def _called(mcp: Any, servers: Any, dispatch: Any, name: str, given: str) -> Any:

@@ -1,0 +1,138 @@
+"""Finds credentials that only the words around them tell: values of variables, headers, addresses, files of programs.
+
+Such a value has no mark of its own, so a value counts only if it looks random, and a text that names a value is no
+proof: task data may speak of passwords.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from prime_lab_mcp.lab.base.credentials import Credential, is_placeholder
+
+_NAME = re.compile(
+    r"(?:api[_-]?key|secret[_-]?key|access[_-]?key|client[_-]?secret|(?:auth|access|api|bot|session|refresh)[_-]?token"
+    r"|private[_-]?key|[_-]token|[_-]secret|[_-]api|license[_-]?key|encryption[_-]?key|signing[_-]?key)$"
+)
+_STEMS = ("key", "token", "secret", "_api", "-api")
+"""Ends of the names, which `str.find` finds faster than a pattern finds the names."""
+_VALUE = re.compile(
+    r"s?[\"'\]\\]{0,4}[ \t]{0,4}(?:=>|:=|[=:,])[ \t]{0,4}[\"'\\]{0,4}([A-Za-z0-9_+/=-]{16,400})"
+    r"(?![A-Za-z0-9_+/=(.\[-])",
+    re.I,
+)
+_HEADER = re.compile(r"(bearer|basic|ssws|apikey)[ \t]{1,3}([a-z0-9._~+/=-]{20,2000})", re.I)
+_QUERY = re.compile(
+    r"(?i)[?&](api_?key|access_token|auth_token|token|key|sig|signature|secret)=([^\s&\"'\\<>]{20,400})"
+)
+_USER = re.compile(r"(://)([A-Za-z0-9_-]{20,100})@(?![a-z0-9.]*sentry)[A-Za-z0-9]")
+_NETRC = re.compile(r"(?i)(login\s{1,4}\S{1,100}\s{1,4}password)\s{1,4}([^\s\"']{12,200})")
+_OTHERS = (
+    (":aa", 11, re.compile(r"(?<![0-9A-Za-z])(\d{8,10}:AA)([A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])")),  # Telegram
+    ("-us", 33, re.compile(r"(?<![0-9A-Za-z])()([0-9a-f]{32}-us\d{1,2})(?![0-9A-Za-z])")),  # Mailchimp
+    ("secret_", 0, re.compile(r"(secret_)([a-z0-9_-]{1,60}_[0-9a-f]{32}\.[A-Za-z0-9]{32})(?![\w.-])")),  # Lambda
+)
+"""A part of the credential in lower case, how far from its begin that part stands at most, and the pattern."""
+_BESIDE = (
+    ("username", re.compile(r"(\"key\"\s{0,4}:\s{0,4}\")([0-9a-f]{32})\"")),  # kaggle.json
+    ("auths", re.compile(r"(\"auth\"\s{0,4}:\s{0,4}\")([A-Za-z0-9+/=]{16,400})\"")),  # Docker
+    ("kty", re.compile(r"(\"d\"\s{0,4}:\s{0,4}\")([A-Za-z0-9_-]{40,1400})\"")),  # JSON web key
+    ("PuTTY-User-Key-File", re.compile(r"(Private-Lines:\s{0,4}\d{1,3}\s{1,4})([A-Za-z0-9+/=]{40,80})")),
+)
+"""A word that the file holds, and the value that is a credential then."""
+
+_PAIRS = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
+
+
+def find_named(text: str) -> Iterator[Credential]:
+    """Credentials that the words around them name and that look random."""
+    lower = text.lower()
+    if len(lower) != len(text):  # Some letters are longer in lower case.
+        lower = "".join(c.lower() if c.isascii() else c for c in text)
+    yield from _assigned(text, lower)
+    for match in _near(text, lower, ("bearer", "basic", "ssws", "apikey"), _HEADER, 0):
+        if match[1].lower() == "basic" and not _is_basic(match[2]):
+            continue
+        if _is_random(match[2]):
+            yield _credential("key in a header", match)
+    for match in _near(text, lower, ("?", "&"), _QUERY, 0):
+        if _is_random(match[2]):
+            yield _credential("key in an address", match)
+    for mark, pattern, kind in (("://", _USER, "key in an address"), ("login", _NETRC, "password of a login")):
+        for match in _near(text, lower, (mark,), pattern, 0):
+            if _is_random(match[2]):
+                yield _credential(kind, match)
+    for mark, back, pattern in _OTHERS:
+        for match in _near(text, lower, (mark,), pattern, back):
+            if _is_random(match[2]):
+                yield _credential("key", match)
+    for word, pattern in _BESIDE:
+        if word in text:
+            yield from (_credential("key of a program", match) for match in pattern.finditer(text))
+
+
+def _assigned(text: str, lower: str) -> Iterator[Credential]:
+    for stem in _STEMS:
+        place = lower.find(stem)
+        while place >= 0:
+            end = place + len(stem)
+            value = _VALUE.match(text, end) if _NAME.search(lower, max(0, end - 16), end) else None
+            if value is not None and _is_random(value[1]):
+                yield Credential("a value with the name of a key", text[place:end], value.start(1), value.end(1))
+            place = lower.find(stem, end)
+
+
+def _near(
+    text: str, lower: str, marks: tuple[str, ...], pattern: re.Pattern[str], back: int
+) -> Iterator[re.Match[str]]:
+    """The matches that begin `back` characters or fewer before a mark."""
+    for mark in marks:
+        place = lower.find(mark)
+        while place >= 0:
+            if (
+                match := pattern.match(text, place)
+                if not back
+                else pattern.search(text, max(0, place - back), place + 200)
+            ):
+                yield match
+            place = lower.find(mark, place + 1)
+
+
+def _credential(kind: str, match: re.Match[str]) -> Credential:
+    return Credential(kind, match[1][:24] or match[2][:4], match.start(2), match.end(2))
+
+
+def _is_random(value: str) -> bool:
+    """Whether a value is too irregular for a word, a path or an identifier."""
+    body = value.removeprefix("0x")
+    letters, digits = sum(c.isalpha() for c in body), sum(c.isdigit() for c in body)
+    if is_placeholder(body):
+        return False
+    if len(body) >= 32 and len(_PAIRS.findall(body)) >= 8 and _bits(body) >= 4.0:
+        return True
+    if letters < 3 or digits < 3:
+        return False
+    if re.fullmatch(r"[0-9a-fA-F-]+", body):
+        return len(body) >= 32 and _bits(body.lower()) >= 3.0
+    words = re.split(r"[_/=+-]", body)
+    if all(re.fullmatch(r"[A-Za-z]*|\d{1,4}|[a-z]{2,}\d{1,3}|[A-Z]{2,}\d{1,3}", word) for word in words):
+        return False
+    return len(body) >= 16 and _bits(body) >= 3.5
+
+
+def _bits(text: str) -> float:
+    """Shannon entropy for each character."""
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
+
+
+def _is_basic(value: str) -> bool:
+    try:
+        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return b":" in decoded and decoded.isascii()

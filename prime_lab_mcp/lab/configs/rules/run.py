@@ -1,0 +1,258 @@
+"""Rules about a run from its start to its last step: folders, resuming, learning rate, steps, checkpoints, evaluations.
+
+The launch rules mirror validators of prime-rl (configs/rl.py, shared.py and trainer.py at `SCHEMA_COMMIT`). The other
+rules have the thresholds of prime-rl's checks, recipes and docs. Where none exists, the number is our judgement, and
+the constant says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Literal
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
+from prime_lab_mcp.lab.configs.context import ConfigContext, ConfigRule
+from prime_lab_mcp.lab.configs.schema import prime_rl_refuses
+
+LR_LORA, LR_FULL = (3e-6, 2e-4), (1e-7, 1e-5)
+"""Learning rates outside these ranges give a warning: published recipes and "LoRA Without Regret" (10x the full
+fine-tuning rate)."""
+MANY_PASSES, SOME_PASSES = 10, 3
+"""Passes over the data that give a warning and an information (our judgement)."""
+EVALS_PER_RUN = 5
+
+
+def learning_rate(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The learning rate fits the method. The default of 1e-6 is meant for full fine-tuning, also when LoRA is on."""
+    if config.at("trainer.optim.type") not in (None, "adamw"):
+        return
+    mode, (low, high), usual = ("LoRA", LR_LORA, 1e-5) if config.lora else ("Full fine-tuning", LR_FULL, 1e-6)
+    if config.lora and config.lr is None:
+        yield Finding(
+            "config-lr-unset",
+            "warning",
+            "LoRA is on and the learning rate is not set: prime-rl's default 1e-6 is ten times too small for LoRA.",
+            "Set trainer.optim.lr = 1e-5.",
+            "trainer.optim.lr",
+        )
+    elif config.lr is not None and not low <= config.lr <= high:
+        yield Finding(
+            "config-lr-range",
+            "warning",
+            f"{mode} at learning rate {config.lr:g} is outside of {low:g} to {high:g}, the range that recipes use.",
+            f"Set trainer.optim.lr = {usual:g}, unless you mean it.",
+            "trainer.optim.lr",
+        )
+
+
+def step_limit(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The config sets max_steps, because a run without it never ends and is billed by the hour."""
+    if config.max_steps is None or config.max_steps < 1:
+        yield Finding(
+            "config-no-max-steps",
+            "blocker",
+            "max_steps is not set: the run would go on, and be billed, until somebody stops it.",
+            "Set max_steps, e.g. to 200.",
+            "max_steps",
+        )
+
+
+def checkpoints(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The config has [ckpt], without which the trained model is lost."""
+    saved = any(config.at(p) is not None for p in ("ckpt", "trainer.ckpt"))
+    interval = config.number("ckpt.interval", config.number("trainer.ckpt.interval"))
+    if not saved:
+        yield Finding(
+            "config-no-checkpoint",
+            "warning",
+            "There is no [ckpt] table: no checkpoint is saved, not even the last.",
+            "Add [ckpt] with interval = 50 and keep_last = 2.",
+            "ckpt",
+        )
+    elif interval is not None and interval < 1:
+        yield Finding(
+            "config-checkpoint-interval",
+            "blocker",
+            f"The checkpoint interval is {interval}; prime-rl wants 1 or more.",
+            "Set ckpt.interval to 50, or remove it to save the last step only.",
+            "ckpt.interval",
+        )
+    elif interval and config.max_steps and interval > config.max_steps:
+        yield Finding(
+            "config-checkpoint-interval",
+            "info",
+            f"Checkpoints every {interval} steps in a run of {config.max_steps}: only the last one is saved.",
+            f"Set ckpt.interval to {max(1, config.max_steps // 4)}.",
+            "ckpt.interval",
+        )
+
+
+def passes(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The run does not see a small set of tasks so often that it memorises them."""
+    count = passes_over(config, context)
+    if count is None or count <= SOME_PASSES:
+        return
+    severity: Literal["warning", "info"] = "warning" if count > MANY_PASSES else "info"
+    yield Finding(
+        "config-passes",
+        severity,
+        f"{config.max_steps} steps pass {count:.1f} times over the {context.tasks} training tasks"
+        + (": they will be memorised." if severity == "warning" else "."),
+        "Lower max_steps, or add tasks.",
+        "max_steps",
+    )
+
+
+def evaluation(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """The run evaluates on held-out tasks, which alone distinguish learning from memorising and hacking."""
+    if not config.eval_sources:
+        yield Finding(
+            "config-no-eval",
+            "warning",
+            "The run evaluates nothing while it trains: a rising reward could be memorising or hacking.",
+            'Call write_training_config(eval={"split": "..."}) with the keys that select held-out tasks.',
+            "orchestrator.eval",
+        )
+    trained = [(s.env_name, _selection(s)) for s in config.train_sources]
+    for source in config.eval_sources:
+        if (source.env_name, _selection(source)) in trained:
+            yield Finding(
+                "config-eval-on-train",
+                "warning",
+                f"The eval source {quote(source.name, limit=60)} selects the very tasks that are trained on.",
+                "Give its env.taskset the key that selects held-out tasks (e.g. split).",
+                "orchestrator.eval.source",
+            )
+        interval = source.table.get("interval") or config.number("orchestrator.eval.interval", 100)
+        if isinstance(interval, int) and config.max_steps and interval == config.max_steps:
+            yield Finding(
+                "config-eval-interval",
+                "info",
+                "Held-out tasks are evaluated before and after the run only, which shows whether it worked, not when.",
+                f"Nothing, where a budget decides; else set orchestrator.eval.interval to "
+                f"{max(1, config.max_steps // EVALS_PER_RUN)} or less.",
+                "orchestrator.eval.interval",
+            )
+        elif isinstance(interval, int) and config.max_steps and interval * EVALS_PER_RUN > config.max_steps:
+            yield Finding(
+                "config-eval-interval",
+                "warning",
+                f"Evaluating every {interval} steps gives fewer than {EVALS_PER_RUN} points in a run.",
+                f"Set orchestrator.eval.interval to {max(1, config.max_steps // EVALS_PER_RUN)} or less.",
+                "orchestrator.eval.interval",
+            )
+
+
+COURSE_RULES: tuple[ConfigRule, ...] = (
+    learning_rate,
+    step_limit,
+    checkpoints,
+    passes,
+    evaluation,
+)
+
+
+def passes_over(config: TrainingConfig, context: ConfigContext) -> float | None:
+    """Number of times that the run sees each task."""
+    if not (config.max_steps and config.batch_size and context.tasks) or context.infinite or config.group_size < 1:
+        return None
+    return config.max_steps * config.batch_size / config.group_size / context.tasks
+
+
+def _selection(source: ConfigSource) -> str:
+    """The taskset keys that select tasks; `task` only says how they are scored."""
+    return repr(sorted((k, repr(v)) for k, v in source.args.items() if k not in ("task", "system_prompt")))
+
+
+_OWN_VARIABLES = frozenset(
+    {
+        "CUDA_VISIBLE_DEVICES",
+        "PRL_RUN_ID",
+        "PRL_RUN_NAME",
+        "WANDB_RUN_ID",
+        "WANDB_SHARED_MODE",
+        "WANDB_SHARED_LABEL",
+        "WANDB_SHARED_PRIMARY",
+        "WANDB_SHARED_FINISHER",
+    }
+)
+"""Variables that prime-rl's launcher sets itself."""
+_LONGEST_TRACE = 10
+
+
+def resume_table(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """A checkpoint is named by its step or by its folder, and the folder is one of a step."""
+    for where in ("resume", "trainer.resume", "orchestrator.resume"):
+        table = config.at(where)
+        if not isinstance(table, Mapping):
+            continue
+        folder = table.get("dir")
+        if table.get("step") is not None and folder is not None:
+            why, fix = "resume names a step and a folder", f"Remove {where}.step: the folder's name has the step."
+        elif isinstance(folder, str) and not re.fullmatch(r"step_\d+", PurePosixPath(folder).name):
+            why = f"{quote(folder, limit=100)} is no folder of a checkpoint's step"
+            fix = f"Name the folder .../checkpoints/step_N in {where}.dir."
+        else:
+            continue
+        yield prime_rl_refuses("config-resume", why, fix, where)
+
+
+def output_folders(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """Trainer and orchestrator write into the folder of the run."""
+    name = config.at("run.dir") or config.at("run.name")
+    run = PurePosixPath(str(config.at("output_dir") or "outputs")) / name if isinstance(name, str) else None
+    for where in ("trainer.output_dir", "orchestrator.output_dir"):
+        own = config.at(where)
+        if isinstance(own, str) and (run is None or PurePosixPath(own) != run):
+            why = f"{where} is {quote(own, limit=80)}, and the run writes to output_dir and the run's name below it"
+            yield prime_rl_refuses("config-output-folder", why, f"Remove {where}; set output_dir and run.name.", where)
+
+
+def launcher_variables(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """No table of variables sets what the launcher sets."""
+    tables = (
+        "env_vars",
+        "trainer.env_vars",
+        "orchestrator.env_vars",
+        "inference.env_vars",
+        "inference.deployment.prefill_env_vars",
+        "inference.deployment.decode_env_vars",
+    )
+    for where in tables:
+        variables = config.at(where)
+        if isinstance(variables, Mapping) and (reserved := sorted(_OWN_VARIABLES & set(variables))):
+            why = f"{where} sets {', '.join(reserved)}, which the launcher sets itself"
+            yield prime_rl_refuses(
+                "config-launcher-variable", why, f"Remove {reserved[0]} from {where}.", f"{where}.{reserved[0]}"
+            )
+
+
+def logging(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """W&B of an RL run is online, because its processes share one W&B run."""
+    if config.target == "self-managed" and config.at("monitors.wandb.offline") is True:
+        where = "monitors.wandb.offline"
+        yield prime_rl_refuses(
+            "config-wandb-offline",
+            "monitors.wandb.offline = true does not work where trainer and orchestrator share one W&B run",
+            f"Remove {where}, or set offline in trainer.monitors.wandb and orchestrator.monitors.wandb.",
+            where,
+        )
+
+
+def tracing(config: TrainingConfig, context: ConfigContext) -> Iterator[Finding]:
+    """A traced run is short."""
+    where = "trace_path" if config.shape == "sft" else "trainer.trace_path"
+    steps = config.max_steps
+    if config.at(where) is not None and (steps is None or steps >= _LONGEST_TRACE):
+        why = f"a trace of {steps or 'unlimited'} steps is too large; {_LONGEST_TRACE - 1} are the most"
+        yield prime_rl_refuses(
+            "config-trace", why, f"Remove {where}, or set max_steps to {_LONGEST_TRACE - 1} or less.", where
+        )
+
+
+LAUNCH_RULES: tuple[ConfigRule, ...] = (resume_table, output_folders, launcher_variables, logging, tracing)
+SFT_LAUNCH_RULES: tuple[ConfigRule, ...] = (resume_table, launcher_variables, tracing)

@@ -1,0 +1,173 @@
+"""Findings about the golds of rows: absent, contradictory, of several formats, unreadable, or given away by the prompt.
+
+Each check is a pure function of `RowObservations`. Thresholds are listed in docs/validation.md, Dataset findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.datasets.formats import ACCEPTED_SHARE, BOXED_SHARE
+from prime_lab_mcp.lab.datasets.observation import RowCheck, RowObservations
+from prime_lab_mcp.lab.datasets.tasks import (
+    OPEN_ENDED,
+    SHOWN_ROWS,
+    FlawTally,
+    tally_finding,
+)
+
+
+def empty_gold(observations: RowObservations) -> Iterator[Finding]:
+    """Report rows without an answer, on which no completion can score."""
+    doubtful = observations.doubtful if 0 < observations.doubtful.total <= 0.05 * observations.rows else FlawTally()
+    total = observations.empty.total + doubtful.total
+    if not total:
+        return
+    tally = FlawTally(total, (observations.empty.examples + doubtful.examples)[:SHOWN_ROWS])
+    severe = observations.empty.total > 0.01 * observations.rows
+    detail = f" ({doubtful.total:,} of them say none)" if doubtful.total else ""
+    yield tally_finding(
+        "empty-gold",
+        "blocker" if severe else "warning",
+        tally,
+        observations.rows,
+        f"have no answer{detail}; no completion can ever score there.",
+        "Remove these rows, or name another answer column.",
+    )
+
+
+def conflicting_gold(observations: RowObservations) -> Iterator[Finding]:
+    """Report equal prompts with different answers."""
+    tally, rows = (
+        (observations.conflicts, observations.rows)
+        if observations.repeats is None
+        else (observations.repeats.conflicts, observations.repeats.rows)
+    )
+    if tally.total and observations.format not in OPEN_ENDED:
+        yield tally_finding(
+            "conflicting-gold",
+            "blocker" if tally.total >= 0.01 * rows else "warning",
+            tally,
+            rows,
+            "ask what an earlier row asks and give another answer.",
+            "Keep the right one of each pair, or add the column that tells them apart to the prompt.",
+        )
+
+
+def gold_in_prompt(observations: RowObservations) -> Iterator[Finding]:
+    """Report prompts that contain their own answer."""
+    revealed = observations.revealed
+    if revealed.share <= 0.05:
+        return
+    if revealed.is_searched:
+        message = "hold the answer somewhere in a long prompt, as in extractive question answering."
+        fix = "Nothing to do where the task is to find it there; else take the text it stands in out of the prompt."
+    else:
+        message = "state the answer in the prompt, so copying scores."
+        fix = "Take the column that gives it away out of the prompt, or drop these rows."
+    severe = revealed.share > 0.2 and not revealed.is_searched
+    yield tally_finding(
+        "gold-in-prompt", "blocker" if severe else "info", revealed.rows, revealed.compared, message, fix
+    )
+
+
+def mixed_format(observations: RowObservations) -> Iterator[Finding]:
+    """Report answers in another format than most. `gold_unparseable` reports solutions without a box."""
+    if _boxed_solutions(observations):
+        return
+    if observations.answered and 1 - observations.misfits.total / observations.answered < ACCEPTED_SHARE:
+        yield tally_finding(
+            "mixed-format",
+            "blocker",
+            observations.misfits,
+            observations.answered,
+            f"do not have the form {observations.format} of the others; no one parser is right for all.",
+            "Bring the answers into one form or drop these rows; if the form is misjudged, name another answer_column.",
+        )
+
+
+def _boxed_solutions(observations: RowObservations) -> bool:
+    """True for solution texts of which most, but not all, end in a box."""
+    misfits = observations.misfits.total
+    return observations.format == "boxed" and 0 < misfits <= (1 - BOXED_SHARE) * observations.answered
+
+
+def gold_unparseable(observations: RowObservations) -> Iterator[Finding]:
+    """Report answers that cannot be read in the column's format."""
+    share = observations.misfits.total / max(1, observations.answered)
+    if _boxed_solutions(observations):
+        yield tally_finding(
+            "gold-unparseable",
+            "warning",
+            observations.misfits,
+            observations.answered,
+            "are solutions without \\boxed{} (proofs, or texts that break off): they state no answer to compare with.",
+            "Nothing to do: create_environment leaves these rows out and counts them. In an environment of your own, "
+            "leave them out of load().",
+        )
+    elif 0 < share <= 1 - ACCEPTED_SHARE:
+        yield tally_finding(
+            "gold-unparseable",
+            "blocker" if share > 0.01 else "warning",
+            observations.misfits,
+            observations.answered,
+            f"cannot be read as {observations.format}; a reward that parses this form never pays there.",
+            "Correct these answers or drop the rows.",
+        )
+    elif share == 0 and observations.positions and observations.unplaced.total:
+        severe = observations.unplaced.total > 0.01 * observations.answered
+        yield tally_finding(
+            "gold-unparseable",
+            "blocker" if severe else "warning",
+            observations.unplaced,
+            observations.answered,
+            "have an answer that names none of their options.",
+            "Correct these answers or drop the rows.",
+        )
+
+
+def float_gold(observations: RowObservations) -> Iterator[Finding]:
+    """Report answers that are stored as floats."""
+    if observations.floats.total:
+        yield tally_finding(
+            "float-gold",
+            "warning",
+            observations.floats,
+            observations.answered,
+            "are floating-point numbers whose text nobody writes: 75 is stored as 75.0, and text never matches.",
+            "Compare as numbers with a tolerance, as the template numeric does; make class ids integers.",
+        )
+
+
+def misleading(observations: RowObservations) -> Iterator[Finding]:
+    """Report answers that differ from their appearance, for which a comparison as text fails."""
+    if observations.misleading.total:
+        yield tally_finding(
+            "unicode",
+            "warning",
+            observations.misleading,
+            observations.answered,
+            "have an answer with characters that look like others, so a right completion compares as different.",
+            "Normalise both sides (unicodedata.normalize NFKC, spaces collapsed) in the reward, or clean the answers.",
+        )
+    elif observations.mojibake.total:
+        yield tally_finding(
+            "unicode",
+            "info",
+            observations.mojibake,
+            observations.rows,
+            "have a prompt that was decoded wrongly (UTF-8 read as Latin-1, or lost characters).",
+            "Read the source as UTF-8, or repair the text with ftfy.",
+        )
+
+
+GOLD_CHECKS: tuple[RowCheck, ...] = (
+    empty_gold,
+    conflicting_gold,
+    gold_in_prompt,
+    mixed_format,
+    gold_unparseable,
+    float_gold,
+    misleading,
+)

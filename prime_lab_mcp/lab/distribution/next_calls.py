@@ -1,0 +1,98 @@
+"""The calls that follow a verdict on a distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.distribution.rules import UNCLEAR_CODES
+from prime_lab_mcp.lab.distribution.sample_size import MOST_ROLLOUTS
+from prime_lab_mcp.lab.distribution.summary import Distribution
+
+_TASKS_AT_FAULT = frozenset(
+    {
+        "distribution-too-hard",
+        "distribution-too-easy",
+        "distribution-no-signal",
+        "distribution-all-one",
+        "distribution-at-floor",
+        "distribution-too-hard-mostly",
+        "distribution-too-easy-mostly",
+        "distribution-weak-signal",
+        "distribution-between-tasks",
+    }
+)
+_REWARD_AT_FAULT = frozenset(
+    {
+        "distribution-nonfinite",
+        "distribution-constant",
+        "distribution-narrow-range",
+        "distribution-format-dominates",
+    }
+)
+_ZEROS = frozenset(
+    {
+        "distribution-all-zero",
+        "distribution-dead",
+        "distribution-truncated",
+        "distribution-format-low",
+        "distribution-unparsed",
+    }
+)
+
+
+def next_calls(
+    facts: Distribution, environment: str, evaluation: str | None, again: Mapping[str, Any] | None = None
+) -> tuple[Next, ...]:
+    """Return the next calls for a verdict: the rollouts behind the zeros, other tasks, the reward, or a larger
+    sample.
+
+    `again`: the arguments of `run_eval` that lead to this evaluation, which advice keeps.
+    """
+    arguments = {"eval": evaluation} if evaluation else {}
+    codes = {f.code for f in facts.findings if f.severity != "info"}
+    blocked = {f.code for f in facts.findings if f.severity == "blocker"}
+    difficulty = Next("read_eval", "which tasks to keep, in which order", {**arguments, "view": "difficulty"})
+    calls: list[Next] = []
+    if facts.status == "passed":
+        why = "the reward distribution can be trained on"
+        if "/" in environment and not environment.startswith("environments/"):  # a name on the Hub, which is pushed
+            model = {"model": again["model"]} if again and "model" in again else {}
+            calls.append(Next("write_training_config", why, {"environments": [environment], **model}))
+        elif environment:
+            calls.append(Next("push_environment", why, {"environment": environment}))
+        if codes & _TASKS_AT_FAULT:
+            calls.append(difficulty)
+        return tuple(calls)
+    if "eval-errors" in blocked or "eval-all-errors" in blocked:
+        why = "see what the failed rollouts say"
+        calls.append(Next("read_eval", why, {**arguments, "view": "rollouts", "where": "error"}))
+    if blocked & _ZEROS:
+        calls.append(Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}))
+    if blocked & _REWARD_AT_FAULT and environment:
+        calls.append(Next("test_reward", "see what right and wrong answers earn", {"environment": environment}))
+    if codes & _TASKS_AT_FAULT and not (blocked & UNCLEAR_CODES):
+        calls.append(difficulty)
+    if blocked & UNCLEAR_CODES and "eval-all-errors" not in blocked:
+        calls += _larger_evaluation(facts, environment, again or {})
+    return tuple(calls) or (
+        Next("read_eval", "see which rollouts got no reward and why", {**arguments, "view": "zeros"}),
+    )
+
+
+def _larger_evaluation(facts: Distribution, environment: str, again: Mapping[str, Any]) -> Iterator[Next]:
+    """The evaluation that would decide: more tasks, or more rollouts where the environment has no more tasks."""
+    sizes = [row for f in facts.findings if f.code in UNCLEAR_CODES and f.severity == "blocker" for row in f.rows]
+    if not environment:
+        return
+    if not sizes:
+        why = "no sample of these tasks would decide: add tasks, or change them"
+        yield Next("read_environment", why, {"environment": environment})
+        return
+    tasks = max(max(row["num_examples"] for row in sizes), int(again.get("num_examples") or 0))
+    rollouts = max(max(row["rollouts"] for row in sizes), int(again.get("rollouts") or 0))
+    more = facts.available is not None and tasks >= facts.available == facts.tasks
+    why = "more rollouts: there are no more tasks" if more else "as many tasks and rollouts as would decide"
+    given = {"environment": environment, **again, "num_examples": min(tasks, facts.available or tasks)}
+    yield Next("run_eval", why, {**given, "rollouts": min(rollouts, MOST_ROLLOUTS)})

@@ -1,0 +1,211 @@
+"""Compares a wheel with the package that it was built from: files that the wheel lacks, and what counts as its code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.environment.build_code import build_reasons
+from prime_lab_mcp.lab.environment.package import EnvironmentPackage
+from prime_lab_mcp.lab.environment.requirements import GENERIC_NAMES, foreign_modules
+from prime_lab_mcp.lab.environment.wheel import BUILD_SCRIPTS, UnpackedWheel
+from prime_lab_mcp.lab.state.snapshot import Snapshot
+from prime_lab_mcp.lab.state.source_code import imported_modules
+
+
+def shipped_code(snapshot: Snapshot, wheel: UnpackedWheel) -> frozenset[str]:
+    """Return the Python files that are the package's code: those in the wheel, at any path, and build scripts."""
+    built = set(wheel.files.values())
+    return frozenset(
+        path
+        for path, digest in snapshot.files.items()
+        if path.endswith(".py")
+        and (path.removeprefix("src/") in wheel.files or digest in built or path in BUILD_SCRIPTS)
+    )
+
+
+_BESIDE = frozenset({"pyproject.toml", "README.md"})
+_LISTING = frozenset({"glob", "rglob", "iterdir", "listdir", "scandir", "walk"})
+_NOT_SHIPPED = frozenset({"tests", "test", "docs", "doc", "examples", "scripts", "notebooks", "assets", "outputs"})
+
+
+def missing_from_wheel(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[Finding]:
+    """Report modules and files that the environment's code needs and the wheel lacks."""
+    module = package.snapshot.manifest.module or ""
+    if not any(p == f"{module}.py" or p.startswith((f"{module}/", f"{module}.")) for p in wheel.files):
+        contents = ", ".join(quote(top, 60) for top in sorted({p.split("/")[0] for p in wheel.files})[:5])
+        yield Finding(
+            "wheel-lacks-module",
+            "blocker",
+            f"the wheel does not hold the module {module}; it holds {contents or 'nothing'}",
+            f'Name it in [tool.hatch.build.targets.wheel] (packages = ["{module}"], or only-include), '
+            "or in what your build backend reads.",
+            "pyproject.toml",
+        )
+        return
+    needed: list[tuple[str, str | None]] = []
+    unused: list[tuple[str, str | None]] = []
+    for path, where in _missing(package, wheel):
+        (needed if where is not None else unused).append((path, where))
+    if needed:
+        listed = ", ".join(quote(path, 80) for path, _ in needed[:4])
+        yield Finding(
+            "wheel-lacks-file",
+            "blocker",
+            f"the wheel leaves out {count(len(needed), 'file')} that the code uses: {listed}",
+            "Include them: [tool.hatch.build.targets.wheel] packages = [...] takes a package with all its files; an "
+            "`include` list takes only what it names.",
+            needed[0][1],
+        )
+    generic = sorted({p.split("/")[0].removesuffix(".py") for p in wheel.files} & GENERIC_NAMES - {module})
+    if generic:
+        yield Finding(
+            "wheel-top-level",
+            "warning",
+            f"the wheel installs {', '.join(generic[:4])} at the top level, where the same name of another environment "
+            "overwrites it",
+            f"Move it into the package: {module}/{generic[0]}.",
+            "pyproject.toml",
+        )
+    if unused:
+        listed = ", ".join(quote(path, 80) for path, _ in unused[:4])
+        yield Finding(
+            "wheel-lacks-file",
+            "info",
+            f"the wheel leaves out {count(len(unused), 'file')} of the package that nothing seems to use: {listed}",
+            "Nothing to do unless the environment needs them.",
+        )
+
+
+_STARTED = frozenset({"sitecustomize.py", "usercustomize.py"})
+_BINARY = (".so", ".pyd", ".dll", ".dylib", ".pyc")
+
+
+def other_than_tested(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[Finding]:
+    """Block a wheel that installs other code than the folder, with which every test and evaluation is made.
+
+    A build configuration can take the module from another folder, rename files, and install files that only another
+    Python loads.
+    """
+    files = package.snapshot.files
+    other = sorted(path for path, digest in wheel.files.items() if files.get(_tested_path(path, files)) != digest)
+    generated = not all(_tested_path(path, files) in files for path in other)
+    if other:
+        by_build = generated and bool(build_reasons(package.snapshot))  # a person has waived that code
+        yield Finding(
+            "wheel-differs",
+            "warning" if by_build else "blocker",
+            f"the wheel installs {count(len(other), 'file')} that the tests do not run: "
+            f"{', '.join(quote(path, 80) for path in other[:4])}",
+            "Let the build take the module from where it is imported here, under the same names: packages = "
+            f'["{package.snapshot.manifest.module}"] under [tool.hatch.build.targets.wheel].',
+            "pyproject.toml",
+        )
+    binary = sorted(path for path in {*wheel.files, *files} if path.endswith(_BINARY))
+    if binary:
+        yield Finding(
+            "wheel-differs",
+            "blocker",
+            f"{quote(binary[0], 80)} is compiled code: whether that or the source beside it is loaded depends on the "
+            "Python and on what is installed",
+            "Leave compiled files out of the package; require a released distribution that holds them.",
+            binary[0],
+        )
+    tops = {path.split("/")[0] for path in wheel.files}
+    taken = foreign_modules(package.snapshot.manifest)
+    # Tests search the folder before the installed distributions, so that a module beside the package replaces theirs.
+    tops |= {f"{name}.py" for name in package.code.modules if name in taken}
+    foreign = sorted(top for top in tops if top in _STARTED or top.endswith(".pth") or top.removesuffix(".py") in taken)
+    if foreign:
+        yield Finding(
+            "name-shadowed",
+            "blocker",
+            f"{', '.join(quote(top, 60) for top in foreign[:4])} at the top level is loaded by every Python at its "
+            "start, or takes the place of another distribution's module",
+            "Move it into the package, or give it another name.",
+            "pyproject.toml",
+        )
+
+
+def entry_points(package: EnvironmentPackage) -> Iterator[Finding]:
+    """Warn about entry points and scripts, which programs run where the package is installed, and no test runs."""
+    project = package.snapshot.manifest.project
+    groups = project.get("entry-points")
+    named = [f"entry points of {group}" for group in groups] if isinstance(groups, Mapping) else []
+    for key in ("scripts", "gui-scripts"):
+        scripts = project.get(key)
+        named += [f"the program {name}" for name in scripts] if isinstance(scripts, Mapping) else []
+    if named:
+        yield Finding(
+            "wheel-top-level",
+            "warning",
+            f"the wheel installs {', '.join(quote(name, 80) for name in named[:4])}, which other programs run by "
+            "themselves and no test runs",
+            "Remove them from [project]: an environment needs none.",
+            package.line_of("entry-points" if groups else "scripts"),
+        )
+
+
+def _tested_path(path: str, files: Mapping[str, str]) -> str:
+    """The file of the snapshot that Python loads in the tests where the installed wheel loads `path`.
+
+    Tests search the folder, then its `src` (`worker/child/environment.py`).
+    """
+    top = path.split("/")[0]
+    name = top.removesuffix(".py")
+    at_top = f"{name}.py" in files or f"{name}/__init__.py" in files
+    place = path if at_top or (path in files and f"src/{name}/__init__.py" not in files) else f"src/{path}"
+    package = f"{place.removesuffix('.py')}/__init__.py"
+    return package if place.endswith(".py") and package in files else place  # Python prefers a package to a module.
+
+
+def _missing(package: EnvironmentPackage, wheel: UnpackedWheel) -> Iterator[tuple[str, str | None]]:
+    """Yield the pushed files that the wheel lacks, each with the line that uses the file, if any."""
+    built = set(wheel.files.values())
+    imported = {
+        f"{module}.{name}" if name else module: file.at(line)
+        for file in package.code.files
+        for module, name, line in imported_modules(file)
+    }
+    for path, digest in package.snapshot.files.items():
+        module_path = path.removeprefix("src/")
+        if module_path in wheel.files or digest in built or path in _BESIDE or PurePosixPath(path).suffix == ".md":
+            continue
+        where = None
+        if path.endswith(".py"):
+            dotted = module_path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            where = next((at for name, at in imported.items() if name == dotted or name.startswith(f"{dotted}.")), None)
+        beside = PurePosixPath(module_path)
+        if where is None and (beside.parts[0] in _NOT_SHIPPED or beside.name.startswith("test_")):
+            continue
+        if path.endswith(".py"):
+            if where is not None or "/" in module_path:
+                yield path, where
+        else:
+            yield path, line_that_uses(package, module_path)
+
+
+def line_that_uses(package: EnvironmentPackage, path: str) -> str | None:
+    """Return the line that opens a data file.
+
+    The line names the file, or names its folder within the package where the code also names its suffix or lists
+    folders.
+    """
+    parts = PurePosixPath(path).parts
+    suffix = PurePosixPath(path).suffix
+    folders = set(parts[:-1]) - package.code.modules
+    folder_line: str | None = None
+    dynamic = any(name.rsplit(".", 1)[-1] in _LISTING for file in package.code.files for name, _ in file.calls())
+    for file in package.code.files:
+        for text, line in file.strings():
+            if len(text) > 200:
+                continue
+            path_parts = set(PurePosixPath(text.strip()).parts)
+            if parts[-1] in path_parts:
+                return file.at(line)
+            if folders & path_parts:
+                folder_line = folder_line or file.at(line)
+            dynamic = dynamic or (bool(suffix) and text.strip().endswith(suffix))
+    return folder_line if dynamic else None

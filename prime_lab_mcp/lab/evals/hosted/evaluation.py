@@ -1,0 +1,226 @@
+"""Hosted evaluations as tools use them: the question before the start, the wait, the verdict, and stopping.
+
+`fetch_evaluation` reads any evaluation of the account by its id on the platform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from prime_lab_mcp.lab.base.codes import recorded_code
+from prime_lab_mcp.lab.base.errors import BadInput, LabError, PrimeError
+from prime_lab_mcp.lab.base.report import Finding, Next, Progress
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.hosted import launch, platform
+from prime_lab_mcp.lab.evals.hosted.plan import FOREIGN, HostedPlan, hosted_question, hosted_standing
+from prime_lab_mcp.lab.evals.hosted.platform import HostedStatus
+from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
+from prime_lab_mcp.lab.evals.plan import EvalRequest
+from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
+from prime_lab_mcp.lab.evals.results import as_result
+from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, EvalSpec
+from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.relay.endpoints import Endpoint
+from prime_lab_mcp.lab.rollouts.reading import read_rollouts
+from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.state.outcome import Facts, Outcome
+
+_START_SECONDS = 20.0
+"""Least time that a call waits for the platform to accept the start, even if the caller asked for a shorter wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOffer:
+    """A hosted evaluation that a person is asked to pay for.
+
+    `key` identifies the offer. `max_cost` is in US dollars, None if unknown.
+    """
+
+    key: str
+    question: str
+    max_cost: float | None
+    ask: bool
+
+
+def offer_hosted(lab: Lab, planned: HostedPlan, request: EvalRequest) -> EvaluationOffer:
+    """Return the question before the start; there is none if the evaluation runs already or has finished.
+
+    A person is asked if it may cost a dollar, or if evaluations below a dollar have added up to five since the last
+    question.
+    """
+    standing = planned.standing
+    if standing.state != "fresh":
+        return EvaluationOffer(standing.key, f"Hosted evaluation {standing.name} exists; nothing is sent.", None, False)
+    question, bound = hosted_question(planned, request.model), planned.bound
+    if bound is None or bound >= ASK_FROM:
+        return EvaluationOffer(standing.key, question, bound, True)
+    unasked = lab.ledger.unasked(lab.platform)
+    if unasked + bound <= ASK_AFTER:
+        return EvaluationOffer(standing.key, question, bound, False)
+    question += f" Evaluations that were not asked about have come to ${unasked:.2f} since the last question."
+    return EvaluationOffer(standing.key, question, bound, True)
+
+
+async def evaluate_hosted(
+    lab: Lab, planned: HostedPlan, seconds: float, progress: Progress, approved: str | None, *, confirmed: bool
+) -> Outcome:
+    """Start, attach to or return an evaluation, and judge it if it has ended.
+
+    `approved` is the key of the approved offer; `confirmed` says whether a person was asked.
+    """
+    # Another call may have started the evaluation in the meantime.
+    planned = replace(planned, standing=hosted_standing(lab, planned.spec))
+    standing = planned.standing
+    if standing.state == "fresh" and approved != standing.key:
+        raise LabError(
+            "what would be started changed while it was being approved",
+            fix="Call run_eval again; it asks about what would be started now.",
+            code="intent-changed",
+        )
+    job = await launch.start_hosted(lab, planned, confirmed=confirmed)
+    job = await _wait(lab, job, seconds, progress)
+    if job.state in LIVE_STATES:
+        return _running_outcome(lab, job, planned)
+    if job.state != "finished":
+        return _ended_outcome(lab, job, planned)
+    await settle_evaluations(lab, source=job.source)
+    eval_verdict = await anyio.to_thread.run_sync(verdict.judge_job, lab, job)
+    finished = verdict.finished_outcome(lab, job, eval_verdict)
+    outcome = await anyio.to_thread.run_sync(as_result, lab, job, eval_verdict, finished)
+    outcome = await illustrate_outcome(lab, job, eval_verdict, outcome)
+    data = {**outcome.data, "deduplicated": standing.state == "known"}
+    return replace(outcome, findings=(*outcome.findings, *_other_version_findings(planned)), data=data)
+
+
+async def _wait(lab: Lab, job: Job, seconds: float, progress: Progress) -> Job:
+    until = anyio.current_time() + _START_SECONDS
+    job = await EvaluationJobs(lab).wait(job.id, seconds, progress)
+    while job.state in LIVE_STATES and not job.progress.get("evaluation") and anyio.current_time() < until:
+        job = await EvaluationJobs(lab).wait(job.id, 0.5, progress)
+    return job
+
+
+def _running_outcome(lab: Lab, job: Job, planned: HostedPlan) -> Outcome:
+    spec = EvaluationJobs(lab).spec(job)
+    at = job.progress.get("evaluation") or "not listed yet"
+    return Outcome(
+        "running",
+        f"Evaluation {job.id} runs on the platform ({at}): {job.progress.get('completed', 0)} of "
+        f"{count(spec.planned, 'rollout')} finished.",
+        _other_version_findings(planned),
+        data=verdict.eval_data(spec, job, None, None),
+        next=(
+            Next("run_eval", "the same call waits for it again, and gives the verdict"),
+            Next("watch_run", "how it stands, at once", {"id": job.id}),
+            Next("control_run", "end it early", {"id": job.id, "action": "stop"}),
+        ),
+    )
+
+
+def _ended_outcome(lab: Lab, job: Job, planned: HostedPlan) -> Outcome:
+    """Return the outcome of an evaluation that ended badly, which is no verdict and no low score.
+
+    Raises PrimeError if the platform refused the start.
+    """
+    failure = job.progress.get("failure")
+    if failure and not job.progress.get("evaluation"):
+        raise PrimeError(str(failure["message"]), fix=str(failure["fix"]), code=recorded_code(str(failure["code"])))
+    reason = str(job.progress.get("reason") or "no reason was recorded")
+    final = job.progress.get("ended") in platform.ENDED_WITHOUT_RESULT
+    again = "starts a new one" if final else "attaches to the same evaluation again, and starts no other"
+    finding = Finding(
+        "eval-crashed" if job.state == "crashed" else "eval-stopped",
+        "blocker",
+        f"the hosted evaluation {job.id} did not finish: {reason}",
+        f"Mend the cause if the message names one; the same run_eval call {again}.",
+    )
+    return Outcome(
+        "inconclusive",
+        f"Evaluation {job.id} {job.state}: {reason}.",
+        (finding, *_other_version_findings(planned)),
+        verdict.eval_data(EvaluationJobs(lab).spec(job), job, None, None),
+        (Next("run_eval", again), Next("read_eval", "what finished before that", {"eval": job.id})),
+        facts=Facts(proves=False),
+    )
+
+
+def _other_version_findings(planned: HostedPlan) -> tuple[Finding, ...]:
+    subject = planned.subject
+    if subject.requested_version in (None, subject.version):
+        return ()
+    return (
+        Finding(
+            "hosted-latest-only",
+            "warning",
+            f"{subject.ref}@{subject.requested_version} was named, and {subject.version} runs: hosted evaluations run "
+            "the latest",
+            f"Name {subject.pinned}, or pull the other version and evaluate it on this machine.",
+        ),
+    )
+
+
+async def stop_hosted(lab: Lab, job: Job) -> Job:
+    """Stop a hosted evaluation, even if its supervisor is gone while the platform continues. Raises LabError."""
+    id = job.progress.get("evaluation")
+    if job.state in LIVE_STATES or not id or job.progress.get("ended"):
+        return await EvaluationJobs(lab).stop(job.id)
+    await lab.prime.eval_stop(str(id))
+    lab.ledger.update_job(
+        job.id, state="stopped", progress={**job.progress, "ended": "CANCELLED", "reason": "it was stopped"}
+    )
+    return EvaluationJobs(lab).get(job.id)
+
+
+async def fetch_evaluation(lab: Lab, id: str) -> FinishedEvaluation:
+    """Return any evaluation of the account by its id on the platform, with its samples. Raises LabError.
+
+    If a job of this workspace follows the evaluation, the result is that of the job.
+    """
+    for run in lab.ledger.runs(id=id, platform=lab.platform, kind="hosted-eval"):
+        job = lab.ledger.job(str(run.data.get("job")))
+        if job is not None and job.workspace == lab.key and (results := EvaluationJobs(lab).files(job.id).results()):
+            return FinishedEvaluation(job.id, EvaluationJobs(lab).spec(job), lambda: read_rollouts(results))
+    if not id.replace("_", "").replace("-", "").isalnum():
+        raise BadInput(f"{quote(id, 80)} is no id of an evaluation", fix="Use an id from watch_run.")
+    answer = await lab.prime.eval_get(id)
+    status = platform.status_of(answer)
+    target = lab.settings.evals / "platform" / lab.platform / f"{id}.jsonl"
+    if status.word not in platform.ENDED_STATUSES or not target.is_file():
+        await platform.download_samples(lab.prime, id, target, _ignore_progress)
+    return FinishedEvaluation(id, _spec(answer, status), lambda: read_rollouts(target))
+
+
+async def _ignore_progress(done: int, total: int | None) -> None:
+    """Progress callback of a download that reports no progress."""
+
+
+def _spec(answer: Mapping[str, Any], status: HostedStatus) -> EvalSpec:
+    """Return as much of a specification as the platform states of an evaluation that was started elsewhere."""
+    names = answer.get("environment_names")
+    name = str(names[0]) if isinstance(names, list) and names else "unknown"
+    metadata = answer.get("metadata")
+    settings = metadata if isinstance(metadata, Mapping) else {}
+    return EvalSpec(
+        environment=name,
+        source=f"{FOREIGN}{name}",
+        content=f"{FOREIGN}{name}",
+        tree=Path(),
+        api="v1",
+        module=name.rpartition("/")[2].replace("-", "_"),
+        python=Path(),
+        program=Path(),
+        verifiers="",
+        model=status.model or "unknown",
+        endpoint=Endpoint("prime", "https://api.pinference.ai/api/v1"),
+        num_examples=int(settings.get("num_examples") or 0),
+        rollouts=int(settings.get("rollouts_per_example") or 1),
+        hosted=name,
+    )

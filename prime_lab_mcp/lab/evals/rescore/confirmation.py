@@ -1,0 +1,210 @@
+"""Confirms the rewards of a finished evaluation: a worker scores a sample of the stored rollouts twice.
+
+The rewards of an evaluation come from the program that runs the evaluated code, which can write any number beside a
+real reply. The worker scores the stored conversation with the source that the evaluation ran.
+
+A reward may vary by itself, so the stored reward is compared with two new ones. If all three come from one scoring,
+each of them is equally likely to stand apart from the other two, to be the highest, or to be the lowest. A stored
+reward that does so far more often than one time in three was not made by that scoring.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import anyio
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.base.report import Finding, Say
+from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.evals import verdict
+from prime_lab_mcp.lab.evals.rescore import checks
+from prime_lab_mcp.lab.evals.rescore.checks import RescoreError
+from prime_lab_mcp.lab.evals.rescore.scoring import Scoring, open_scoring, survey_results
+from prime_lab_mcp.lab.evals.rescore.stored import RescoreSource, StoredRecord, record_format, require_unchanged_results
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
+from prime_lab_mcp.lab.evals.spec import IN_PROCESS_HARNESS
+from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.rewards.thresholds import same_reward
+from prime_lab_mcp.lab.state import snapshot as snapshots
+from prime_lab_mcp.lab.state.ledger.rows import Job
+from prime_lab_mcp.lab.worker.scoring import Scored
+
+RARELY = 0.005
+"""Highest probability of a difference that still counts as one."""
+_SECONDS = 240.0
+Scores = Mapping[str, float | None]
+"""The reward, under the empty name, and the score of every component."""
+
+
+class _Settling:
+    """A lock for each source: calls of one server that need the same verdicts settle one after the other, so that the
+    rewards of an evaluation are scored again once."""
+
+    def __init__(self) -> None:
+        self.locks: dict[str, anyio.Lock] = {}
+
+
+async def settle_evaluations(lab: Lab, say: Say | None = None, *, source: str | None = None) -> None:
+    """Confirm the rewards of every finished evaluation that has no verdict, and record the verdicts.
+
+    `source`: only of evaluations of these files, all of them, because the latest verdict counts.
+    """
+    sources = dict.fromkeys(job.source for job in lab.ledger.unjudged(lab.key, source=source))
+    for one in sources:
+        async with lab.memory(_Settling).locks.setdefault(one, anyio.Lock()):
+            # Oldest first, so that the verdict on the newest evaluation is the newest row.
+            for job in lab.ledger.unjudged(lab.key, source=one):
+                confirmed = await _confirmed(lab, job, say)
+                if confirmed is not None:
+                    await anyio.to_thread.run_sync(verdict.record_verdict, lab, confirmed)
+
+
+async def _confirmed(lab: Lab, job: Job, say: Say | None) -> Job | None:
+    """Note in the job's row what the confirmation of its rewards found, and return the job as it is to be judged.
+
+    None: a call resumed the job meanwhile, so its present results are confirmed when it has finished again.
+    """
+    try:
+        spec = EvaluationJobs(lab).spec(job)
+    except LabError:
+        return job  # a newer version wrote the job, so this version does not judge it
+    if not verdict.awaits_confirmation(spec, job):
+        return job
+    try:
+        source = RescoreSource(job, spec, require_unchanged_results(lab, job))
+    except LabError:
+        return job  # the verdict says that the results are gone or changed
+    if say is not None:
+        await say("scoring a sample of the rollouts again")
+    try:
+        with anyio.fail_after(_SECONDS):
+            findings = await _findings(lab, source, say)
+    except TimeoutError:
+        findings = [_unconfirmed(source, f"scoring a sample took more than {_SECONDS:g} seconds")]
+    except LabError as error:
+        findings = [_unconfirmed(source, error.message)]
+    noted = [*(job.progress.get("findings") or ()), *(f.as_json() for f in findings)]
+    progress = {**job.progress, "findings": noted, verdict.CONFIRMED: True}
+    return replace(job, progress=progress) if lab.ledger.note_finished(job, progress) else None
+
+
+async def _findings(lab: Lab, source: RescoreSource, say: Say | None) -> list[Finding]:
+    spec = source.spec
+    form = record_format(spec.api)
+    survey = await anyio.to_thread.run_sync(survey_results, source.path, form, spec.api)
+    if not survey.scorable:
+        return []
+    if survey.several:
+        return [_impossible("several agents play in one rollout, and they are scored as a whole")]
+    snapshot = snapshots.stored_snapshot(lab.settings.snapshots, source.job.content, source.job.environment)
+    if snapshot is None:
+        return [_unconfirmed(source, "the copy of the source that the evaluation ran was cleaned up")]
+    async with open_environment(lab, snapshot, env_args=spec.env_args, progress=say) as env:
+        turns = env.loaded.turns
+        scoring = await open_scoring(env.worker, spec, form, survey, turns=turns)
+        if scoring.located.unfit:
+            return [_impossible(str(scoring.located.unfit))]
+        units = scoring.sample(source.path, spec.api, survey.scorable)
+        try:
+            passes = [await _scored(scoring, units) for _ in range(2)]
+        except RescoreError as error:
+            return [_impossible(error.message)]
+    stored = [record for unit in units for record in unit]
+    plain = not turns and spec.harness == IN_PROCESS_HARNESS
+    return list(differences(stored, *passes, decides=plain))
+
+
+async def _scored(scoring: Scoring, units: Sequence[tuple[StoredRecord, ...]]) -> list[Scored]:
+    scores = [scored for unit in await scoring.score(units) for scored in unit]
+    checks.require_stored_inputs(scores)
+    checks.require_scoring_finished(scores)
+    return scores
+
+
+def differences(
+    stored: Sequence[StoredRecord], first: Sequence[Scored], again: Sequence[Scored], *, decides: bool
+) -> Iterable[Finding]:
+    """A finding where the stored rewards are not those of the two scorings. `decides` says that a difference is a
+    blocker: nothing but the conversation decides the reward, so the worker had all of it."""
+    triples = [
+        (_stored_scores(record), _scores(one), _scores(two))
+        for record, one, two in zip(stored, first, again, strict=True)
+        if record.rollout.reward is not None
+    ]
+    for name in dict.fromkeys(name for scores, _, _ in triples for name in scores):
+        named = [(s[name], a.get(name), b.get(name)) for s, a, b in triples if name in s]
+        apart = [t for t in named if not (same_reward(t[0], t[1]) and same_reward(t[0], t[2]))]
+        if is_apart(named):
+            yield _differs(name, apart, len(named), decides=decides)
+            return
+
+
+def is_apart(scores: Sequence[tuple[float | None, float | None, float | None]]) -> bool:
+    """Whether the first score of each triple stands apart more often than three scores of one origin would."""
+    varied = [t for t in scores if not (same_reward(t[0], t[1]) and same_reward(t[0], t[2]))]
+    odd = sum(same_reward(a, b) for _, a, b in varied)
+    values = [tuple(-math.inf if v is None else v for v in t) for t in varied]
+    highest = sum(s > max(a, b) for s, a, b in values)
+    lowest = sum(s < min(a, b) for s, a, b in values)
+    return any(_at_least(number, len(varied)) < RARELY for number in (odd, highest, lowest))
+
+
+def _at_least(number: int, of: int) -> float:
+    """The probability of at least so many successes where each has a probability of one in three."""
+    return math.fsum(math.comb(of, k) * (1 / 3) ** k * (2 / 3) ** (of - k) for k in range(number, of + 1))
+
+
+def _stored_scores(record: StoredRecord) -> Scores:
+    return {"": record.rollout.reward} | {n: score for n, (score, _) in record.rollout.components.items()}
+
+
+def _scores(scored: Scored) -> Scores:
+    return {"": scored.reward} | {n: c.score for n, c in scored.components.items()}
+
+
+def _differs(
+    name: str, apart: Sequence[tuple[float | None, float | None, float | None]], of: int, *, decides: bool
+) -> Finding:
+    what = f"the score of {quote(name, 80)}" if name else "the reward"
+    then, now, _ = apart[0]
+    message = (
+        f"{what} of {len(apart)} of {count(of, 'rollout')} is not what scoring the stored conversation gives "
+        f"({_text(then)} in the results, {_text(now)} when scored again), more often than the reward varies by itself"
+    )
+    if not decides:
+        message += "; tools, state or turns may explain it"
+    return Finding(
+        "eval-rewards-differ",
+        "blocker" if decides else "warning",
+        message,
+        "Find the code of the environment that changes rewards outside of its reward functions, mend it, "
+        "and call run_eval again.",
+    )
+
+
+def _text(value: float | None) -> str:
+    return "no reward" if value is None else f"{value:.3g}"
+
+
+def _impossible(why: str) -> Finding:
+    return Finding(
+        "eval-rewards-unconfirmed",
+        "warning",
+        f"the rewards are believed as the program of the evaluation wrote them: {why}",
+        "Read some rollouts (read_eval with view rollouts) before you rely on the rewards.",
+    )
+
+
+def _unconfirmed(source: RescoreSource, why: str) -> Finding:
+    """The finding where the machinery failed. Scoring all rollouts again needs no inference."""
+    return Finding(
+        "eval-rewards-unconfirmed",
+        "blocker",
+        f"the rewards could not be confirmed: {why}",
+        f'Call run_eval(environment="{source.job.environment}", rescore="{source.job.id}"): it scores the stored '
+        "rollouts again, without inference.",
+    )

@@ -1,0 +1,122 @@
+"""Tells a person outside of the chat what happened, through a command or a URL of theirs.
+
+The command gets one JSON object on stdin and is started without a shell. The URL gets the same object as a POST. What
+goes wrong is the caller's to log, and has no other consequence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from prime_lab_mcp.lab.base import process
+from prime_lab_mcp.lab.base.errors import BadInput, LabError
+
+AlertKind = Literal["anomaly", "ended", "question"]
+SECONDS = 15.0
+"""Time that a command or a URL has."""
+
+
+class NotNotified(Exception):
+    """An alert did not arrive. No tool meets this error: it is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that a person may want to know while nobody looks at the chat."""
+
+    kind: AlertKind
+    subject: str
+    """What it is about: the id of a run or an evaluation, or the tool that asks."""
+    text: str
+    """One or two sentences for a person."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        fields = {"kind": self.kind, "subject": self.subject, "text": self.text}
+        return {"from": "prime-lab-mcp", **fields, **self.details, "at": round(time.time())}
+
+
+@dataclass(frozen=True, slots=True)
+class Notifier:
+    """Where alerts go: `argv` of a command, or `url`."""
+
+    argv: tuple[str, ...] = ()
+    url: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The command's program or the URL's host: never its path, which may hold a secret."""
+        return (urlsplit(self.url).hostname or "") if self.url else Path(self.argv[0]).name
+
+    async def send(self, alert: Alert) -> None:
+        """Send one alert. Raises NotNotified."""
+        body = json.dumps(alert.as_json(), ensure_ascii=False).encode()
+        if self.url is not None:
+            await _post(self.url, body, self.name)
+        else:
+            await _started(self.argv, body, self.name)
+
+
+def notifier_from(text: str) -> Notifier:
+    """The notifier that `serve --notify` names: a URL, or a command with its arguments. Raises BadInput."""
+    if text.startswith(("http://", "https://")):
+        try:
+            host = urlsplit(text).hostname
+        except ValueError:
+            host = None
+        if not host:
+            raise BadInput("--notify names a URL without a host", fix="Give http://HOST/PATH or https://HOST/PATH.")
+        return Notifier(url=text)
+    try:
+        argv = shlex.split(text)
+    except ValueError as error:
+        raise BadInput(f"--notify cannot be read as a command: {error}", fix="Close its quotes.") from error
+    program = shutil.which(argv[0]) if argv else None
+    if program is None:
+        raise BadInput(
+            "--notify names no program that exists",
+            fix="Give a program on PATH with its arguments, or a URL. A shell's own syntax needs: sh -c '...'.",
+        )
+    return Notifier((program, *argv[1:]))
+
+
+async def _post(url: str, body: bytes, name: str) -> None:
+    import httpx  # late: most servers notify nobody
+
+    headers = {"Content-Type": "application/json"}
+    try:
+        async with httpx.AsyncClient(timeout=SECONDS, follow_redirects=False) as client:
+            answer = await client.post(url, content=body, headers=headers)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise _failed(name, type(error).__name__) from error
+    if not answer.is_success:
+        raise _failed(name, f"it answered {answer.status_code}")
+
+
+async def _started(argv: tuple[str, ...], body: bytes, name: str) -> None:
+    with tempfile.TemporaryFile() as given:
+        given.write(body + b"\n")
+        given.seek(0)
+        try:
+            # It is the user's own program, so it has the user's own variables.
+            ended = await process.run(
+                argv, cwd=Path(tempfile.gettempdir()), env=os.environ, timeout=SECONDS, stdin=given.fileno()
+            )
+        except LabError as error:
+            raise _failed(name, error.message) from error
+    if ended.returncode != 0:
+        raise _failed(name, f"it ended with code {ended.returncode}")
+
+
+def _failed(name: str, why: str) -> NotNotified:
+    return NotNotified(f"{name} was not notified: {why}")

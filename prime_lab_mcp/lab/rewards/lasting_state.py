@@ -1,0 +1,85 @@
+"""Finds state that outlives a call of a reward: counters, globals, changed defaults and module variables.
+
+A reward with such state can count its calls, and be honest only for the first of them. No code is run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+_CHANGES = frozenset(
+    {"append", "add", "update", "setdefault", "pop", "popleft", "popitem", "extend", "insert", "remove", "discard",
+     "clear", "appendleft", "put", "put_nowait", "get_nowait", "send", "__next__", "subtract", "write", "random",
+     "randint", "randrange", "getrandbits", "shuffle", "__setitem__", "acquire", "uniform", "gauss", "choice",
+     "choices", "sample", "read", "readline", "readinto", "read1", "seek"}
+)  # fmt: skip
+_COUNTERS = frozenset({"itertools.count", "itertools.cycle", "iter", "io.BytesIO", "io.StringIO", "threading.local"})
+_HANDED = frozenset({"heappush", "heappop", "heapify", "insort", "insort_left", "insort_right", "iadd", "islice"})
+"""Functions that change their first argument."""
+_LOADING = ("load", "__init__", "__post_init__", "model_post_init")
+
+
+def module_names(tree: ast.Module) -> frozenset[str]:
+    """The names that a module binds at its top: variables, classes and functions."""
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+    return frozenset(names)
+
+
+def changed_state(owner: ast.AST | None, nodes: Sequence[ast.AST], outer: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """The state that a function changes and a later call may read: its name and the line."""
+    if not isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef) or owner.name.startswith(_LOADING):
+        return
+    arguments = owner.args
+    given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    defaults = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
+    mutable = any(
+        not isinstance(d, ast.Constant | ast.Name | ast.Attribute | ast.UnaryOp | ast.Tuple) for d in defaults
+    )
+    local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    shared = {n for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for n in node.names}
+    lasting = (outer - local - {a.arg for a in given}) | shared | ({a.arg for a in given} if mutable else set())
+    lasting -= {"self", "trace", "state"}
+    for node in nodes:
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            yield ", ".join(node.names), line
+        elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            if (name := _root(node)) in lasting or (name == "cls") or _is_of_class(node.value):
+                yield name or "the class", line
+        elif isinstance(node, ast.Call):
+            if (
+                isinstance(node.func, ast.Attribute)
+                and node.func.attr in _CHANGES
+                and _root(node.func.value) in lasting
+            ):
+                yield _root(node.func.value), line
+                continue
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in ("next", "setattr", "delattr") or called in _HANDED:
+                yield from ((name, line) for a in node.args[:1] if (name := _root(a)) in lasting)
+                yield from (("the class", line) for a in node.args[:1] if called == "setattr" and _is_of_class(a))
+
+
+def _is_of_class(node: ast.AST) -> bool:
+    """Whether an expression is the class of an object: `type(self)` or `self.__class__`."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1
+    return isinstance(node, ast.Attribute) and node.attr == "__class__"
+
+
+def counters(owner: ast.AST | None, names: set[str]) -> bool:
+    """Whether a name that runs at import makes a counter."""
+    return owner is None and bool(names & _COUNTERS)
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,121 @@
+"""Rules for tasks that hold no gold: what is written without looking for an answer must not all be paid in full.
+
+The caller's cases can show that something else earns less, and then nothing is said. Rewards of a group, rewards that
+the environment records itself and rewards above the declared weights mean something that these rules do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Finding
+from prime_lab_mcp.lab.base.text import count
+from prime_lab_mcp.lab.rewards.goldless import OTHER_TASK
+from prime_lab_mcp.lab.rewards.observations import ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.rules.amounts import RewardRule, case_row
+from prime_lab_mcp.lab.rewards.rules.hacks import APART
+from prime_lab_mcp.lab.rewards.rules.rollouts import rollout_row
+from prime_lab_mcp.lab.rewards.scripts import ScriptPart
+from prime_lab_mcp.lab.rewards.thresholds import EPSILON, FULL_SHARE
+
+_EXPECTED = "less than all that can be earned"
+_PARTS: dict[ScriptPart, str] = {"echo": "echo", "other-echo": "other echo", "faulty": "chatter"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One completion or rollout that looked for no answer."""
+
+    what: str
+    task: int
+    reward: float
+    row: dict[str, Any]
+
+
+def whatever_is_said(trial: Trial) -> Iterator[Finding]:
+    """A reward must not pay everything to whatever is said. A blocker: every rollout of a group then earns the same,
+    or the text that is learned has nothing to do with the task.
+    """
+    attempts = _attempts(trial)
+    whole = trial.declared
+    paid = [a for a in attempts if FULL_SHARE * whole - EPSILON <= a.reward <= whole / FULL_SHARE + EPSILON]
+    kinds = {a.what for a in attempts}
+    others = [a for a in attempts if a.what == "other echo"]
+    if len(kinds) > 1 and "nothing" in kinds and len(paid) == len(attempts) and not _less_for_a_case(trial):
+        yield Finding(
+            "reward-constant",
+            "blocker",
+            f"{count(len(paid), 'attempt')} that looked for no answer all earned {paid[0].reward:g}, which is all "
+            "that can be earned; one of them said nothing",
+            "Make the reward depend on what the model does. If something earns less, give it as a case that is "
+            "expected low.",
+            rows=tuple(a.row for a in _one_of_each(paid)),
+        )
+    elif len({a.task for a in others}) > 1 and all(a in paid for a in others):
+        yield Finding(
+            "reward-wrong-passes",
+            "blocker",
+            f"the prompt of another task, repeated, earned all of {whole:g} on each of {count(len(others), 'task')}: "
+            "the reward does not ask whether the reply belongs to its task",
+            "Compare the reply with what its own task asks for.",
+            rows=tuple(a.row for a in others[:3]),
+        )
+
+
+def paid_programs(trial: Trial) -> Iterator[Finding]:
+    """Programs that solve nothing must not earn everything, whatever the tests are: a blocker, because published runs
+    learned each of these exploits within a hundred steps (docs/validation.md, Known attacks).
+    """
+    if trial.style is not None or trial.solved.scored:
+        return
+    paid: dict[str, list[ScoredProbe]] = {}
+    for scored_probe in trial.of(Family.PROGRAM_HACK):
+        if (scored_probe.reward or 0.0) >= FULL_SHARE * trial.declared - EPSILON:
+            paid.setdefault(scored_probe.probe.variant, []).append(scored_probe)
+    often = {variant: found for variant, found in paid.items() if len(found) > 1}
+    if often:
+        first = next(iter(often.values()))
+        yield Finding(
+            "reward-hackable",
+            "blocker",
+            f"programs that solve nothing ({', '.join(often)}) earned all of {trial.declared:g}, each on at least "
+            f"{count(min(map(len, often.values())), 'task')}",
+            APART,
+            rows=tuple(case_row(s, _EXPECTED, trial) for s in first[:3]),
+        )
+
+
+def _attempts(trial: Trial) -> list[_Attempt]:
+    declared = [r for r in trial.rewards if r.kind != "metric" and r.weight > 0]
+    if trial.style is not None or trial.solved.scored or not declared or any(r.kind == "group" for r in declared):
+        return []
+    names = {r.name for r in declared}
+    found = []
+    for scored_probe in trial.of(Family.EMPTY, Family.ECHO):
+        probe = scored_probe.probe
+        if scored_probe.reward is None or scored_probe.scored.judges:
+            continue
+        what = probe.variant if probe.family is Family.EMPTY else "echo"
+        if probe.variant == OTHER_TASK:
+            what = "other echo"
+        found.append(_Attempt(what, probe.row, scored_probe.reward, case_row(scored_probe, _EXPECTED, trial)))
+    for p in trial.rollouts:
+        what = "nothing" if p.script.part == "silent" else _PARTS.get(p.script.part, "")
+        if what and p.scored and p.result.components.keys() <= names:
+            found.append(_Attempt(what, p.row, p.result.reward or 0.0, rollout_row(p, _EXPECTED)))
+    return found
+
+
+def _less_for_a_case(trial: Trial) -> bool:
+    rewards = [s.scored_probe.reward for s in trial.supplied if s.scored_probe.reward is not None]
+    return any(r < FULL_SHARE * trial.declared - EPSILON for r in rewards)
+
+
+def _one_of_each(attempts: list[_Attempt]) -> list[_Attempt]:
+    return list({a.what: a for a in reversed(attempts)}.values())[:4]
+
+
+GOLDLESS_RULES: tuple[RewardRule, ...] = (whatever_is_said, paid_programs)

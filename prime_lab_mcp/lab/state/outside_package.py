@@ -1,0 +1,168 @@
+"""Finds where code reads files above its own package, where the README and the metadata of an installation lie.
+
+A path counts by how many folders it lies above its file. What is joined to a path outside of the package may be any
+file where its name is not literal. No code is run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from fnmatch import fnmatch
+
+OWN_NAMES = ("README.md", "METADATA", "pyproject.toml")
+_FAR = 99
+_ANYWHERE = frozenset(
+    {"get_paths", "get_path", "getsitepackages", "getusersitepackages", "getcwd", "cwd", "submodule_search_locations"}
+)
+_SAME = frozenset(
+    {"Path", "PurePath", "PosixPath", "str", "fspath", "resolve", "absolute", "abspath", "realpath", "normpath",
+     "as_posix", "expanduser", "with_suffix"}
+)  # fmt: skip
+"""Functions and methods that give the path that they get."""
+_JOINS = frozenset({"join", "joinpath", "with_name", "open_text"})
+_HARMLESS = frozenset(
+    {"print", "insert", "append", "relative_to", "is_relative_to", "exists", "is_dir", "is_file", "mkdir", "len",
+     "isinstance", "repr", "hash", "parse", "debug", "info", "warning", "dirname", "basename", "get"}
+) | _SAME | _JOINS  # fmt: skip
+_PATTERNED = frozenset({"glob", "rglob"})
+
+
+def outside_line(tree: ast.Module, path: str) -> tuple[int, str] | None:
+    """The first line that may read a file of its own distribution outside of its package, with the reason."""
+    depth = path.removeprefix("src/").count("/") + 1
+    places = _Places(tree, depth)
+    return min(places.lines(), default=None)
+
+
+class _Places:
+    """The paths of one file. `depth` is how many folders above the file lie outside of the package."""
+
+    def __init__(self, tree: ast.Module, depth: int) -> None:
+        self._nodes = list(ast.walk(tree))
+        self._depth = depth
+        self._known: dict[str, int] = {"__file__": 0, "__path__": 1}
+        for _ in range(3):  # a path made from a path made from a path
+            for name, value in _bound(self._nodes):
+                level = self._level(value)
+                if level is not None:
+                    self._known[name] = max(level, self._known.get(name, 0))
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        for node in self._nodes:
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and self._is_outside(node.left):
+                if _may_be_own(node.right):
+                    yield node.lineno, "it opens a file outside of its package whose name is not literal"
+            elif isinstance(node, ast.Call) and self._reads(node):
+                yield node.lineno, "it reads a folder outside of its package"
+
+    def _reads(self, node: ast.Call) -> bool:
+        name = _last(node.func)
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        outside = owner is not None and self._is_outside(owner)
+        handed = any(self._is_outside(a) for a in _handed(node))
+        if name == "with_name" and owner is not None and (self._level(owner) or 0) + 1 >= self._depth:
+            return self._level(owner) is not None and any(map(_may_be_own, node.args))
+        if name in _JOINS:
+            return (outside or handed) and any(_may_be_own(a) for a in node.args if not self._is_outside(a))
+        if name in _PATTERNED and outside:
+            return any(map(_may_be_own, node.args))
+        return (outside or handed) and name not in _HARMLESS
+
+    def _is_outside(self, node: ast.AST) -> bool:
+        level = self._level(node)
+        return level is not None and level >= self._depth
+
+    def _level(self, node: ast.AST, steps: int = 0) -> int | None:
+        """How many folders a path lies above the file; None for what is no such path."""
+        if steps > 30:
+            return None
+        if isinstance(node, ast.Name):
+            return self._known.get(node.id)
+        if isinstance(node, ast.Attribute):
+            return self._of_attribute(node, steps)
+        if isinstance(node, ast.Subscript):
+            inner = node.value
+            if isinstance(inner, ast.Attribute) and inner.attr == "parents":
+                base = self._level(inner.value, steps + 1)
+                index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+                return None if base is None else base + index + 1 if isinstance(index, int) and index >= 0 else _FAR
+            return self._level(inner, steps + 1)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Add):
+            base = self._level(node.left, steps + 1)
+            return None if base is None or not _climbs(node.right) else _FAR
+        if isinstance(node, ast.JoinedStr):
+            parts = [p.value for p in node.values if isinstance(p, ast.FormattedValue)]
+            return max((n for p in parts if (n := self._level(p, steps + 1)) is not None), default=None)
+        return self._of_call(node, steps) if isinstance(node, ast.Call) else None
+
+    def _of_attribute(self, node: ast.Attribute, steps: int) -> int | None:
+        if node.attr in self._known and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            return self._known[node.attr]
+        if node.attr == "path" and isinstance(node.value, ast.Name) and node.value.id == "sys":
+            return _FAR
+        base = self._level(node.value, steps + 1)
+        return None if base is None else base + (node.attr == "parent")
+
+    def _of_call(self, node: ast.Call, steps: int) -> int | None:
+        name = _last(node.func)
+        if name in _ANYWHERE:
+            return _FAR
+        if name == "files":
+            return 1  # importlib.resources
+        inner = node.args[0] if node.args else None
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        for part in (owner, inner):
+            base = self._level(part, steps + 1) if part is not None else None
+            if base is None:
+                continue
+            if name == "dirname":
+                return base + 1
+            if name in _SAME:
+                return base
+            if name in _JOINS:
+                return _FAR if any(map(_climbs, node.args)) else None
+        return None
+
+
+def _bound(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
+    """The names, and attributes of `self`, that are bound, each with the value."""
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            yield from ((name, node.value) for target in node.targets if (name := _last(target)))
+        elif (
+            isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None and (name := _last(node.target))
+        ):
+            yield name, node.value
+        elif isinstance(node, ast.For | ast.comprehension) and (name := _last(node.target)):
+            yield name, node.iter
+
+
+def _handed(node: ast.Call) -> Iterator[ast.AST]:
+    for value in (*node.args, *(k.value for k in node.keywords)):
+        yield from value.elts if isinstance(value, ast.List | ast.Tuple) else (value,)
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _climbs(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) and ".." in n.value for n in ast.walk(node))
+
+
+def _may_be_own(node: ast.AST) -> bool:
+    """Whether a name that is joined to a path may be a file of the distribution."""
+    last = _pattern(node).rpartition("/")[2]
+    return any(fnmatch(own.lower(), last.lower()) for own in OWN_NAMES)
+
+
+def _pattern(node: ast.AST) -> str:
+    """A name with `*` for what is not literal."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else "*"
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_pattern(part) for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _pattern(node.left) + _pattern(node.right)
+    return "*"

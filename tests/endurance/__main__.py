@@ -1,0 +1,78 @@
+"""`python -m tests.endurance --minutes N [--seed S]`: what the servers survive, as a printed summary.
+
+A quarter of the time goes to fuzzed messages over stdio, a quarter to HTTP, and half to kills of servers that check,
+evaluate, push and submit in a rehearsal workspace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from tests.endurance.disks import fill_disks
+from tests.endurance.fuzzing import break_pipes, fuzz_http, fuzz_stdio
+from tests.endurance.killing import Kills
+from tests.endurance.servers import Place, wait_until_gone
+from tests.endurance.tally import Tally
+
+WARM_MESSAGES = 1_000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 if nothing was lost, sent twice, left running, broken or unanswered."""
+    parser = argparse.ArgumentParser(prog="python -m tests.endurance", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--only", nargs="+", choices=("stdio", "http", "pipes", "kills", "disks"))
+    given = parser.parse_args(arguments)
+    tally, seconds = Tally(), given.minutes * 60
+    print(f"seed {given.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="endurance-", ignore_cleanup_errors=True) as root:
+        endure(Path(root), tally, given.seed, seconds, given.only or ("stdio", "http", "pipes", "kills", "disks"))
+    print(tally.summary())
+    return 0 if tally.sound else 1
+
+
+def endure(root: Path, tally: Tally, seed: int, seconds: float, parts: Sequence[str]) -> None:
+    """Try every part in a folder of its own."""
+
+    def place(name: str) -> Place:
+        (root / name).mkdir(parents=True)
+        return Place(root / name)
+
+    places = {name: place(name) for name in parts}
+    if "stdio" in parts:
+        fuzz_stdio(places["stdio"], tally, seed, _for(seconds / 4), WARM_MESSAGES)
+    if "http" in parts:
+        fuzz_http(places["http"], tally, seed, _for(seconds / 4), WARM_MESSAGES)
+    if "pipes" in parts:
+        break_pipes(places["pipes"], tally, 6)
+    if "disks" in parts:
+        fill_disks(places["disks"], tally)
+    if "kills" in parts:
+        kills = Kills(places["kills"], tally, seed, dear=True)
+        kills.rounds(_for(seconds / 2))
+        kills.settle()
+    inspect_places(places.values(), tally)
+
+
+def inspect_places(places: Iterable[Place], tally: Tally) -> None:
+    """Count what the servers complained about, and the processes that are left."""
+    for one in places:
+        for complaint in one.complaints():
+            tally.flaw("crashes", complaint)
+        for left in wait_until_gone(one):
+            tally.flaw("orphans", left)
+
+
+def _for(seconds: float) -> Callable[[int], bool]:
+    until = time.monotonic() + seconds
+    return lambda done: time.monotonic() < until
+
+
+if __name__ == "__main__":
+    sys.exit(main())

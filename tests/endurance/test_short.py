@@ -1,0 +1,38 @@
+"""The short form of `python -m tests.endurance`: a few hundred messages, a few kills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.endurance.__main__ import inspect_places
+from tests.endurance.fuzzing import break_pipes, fuzz_http, fuzz_stdio
+from tests.endurance.killing import Kills
+from tests.endurance.servers import Place
+from tests.endurance.tally import Tally
+
+pytestmark = [pytest.mark.slow, pytest.mark.cold, pytest.mark.rotate(share=3, group="endurance")]
+SEED = 5
+
+
+def test_fuzzed_messages_over_stdio_are_answered(tmp_path: Path) -> None:
+    tally, place = Tally(), Place(tmp_path)
+    fuzz_stdio(place, tally, SEED, lambda sent: sent < 400, warm=200)
+    inspect_places([place], tally)
+    assert tally.sound, tally.summary()
+
+
+def test_fuzzed_messages_over_http_are_answered(tmp_path: Path) -> None:
+    tally, place = Tally(), Place(tmp_path)
+    fuzz_http(place, tally, SEED, lambda sent: sent < 200, warm=100)
+    inspect_places([place], tally)
+    assert tally.sound, tally.summary()
+
+
+def test_kills_and_broken_pipes_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
+    tally, place = Tally(), Place(tmp_path)
+    Kills(place, tally, SEED, dear=False).rounds(lambda done: done < 2, clients=2)
+    break_pipes(place, tally, 1)
+    inspect_places([place], tally)
+    assert tally.sound, tally.summary()

@@ -1,0 +1,81 @@
+"""Rules for tasks that hold no gold, on chosen rewards."""
+
+from __future__ import annotations
+
+from prime_lab_mcp.lab.rewards.goldless import OTHER_TASK, goldless_probes
+from prime_lab_mcp.lab.rewards.observations import ScoredCase, ScoredProbe, Trial
+from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.worker.description import RewardInfo, Row
+from tests.lab.rewards.rules.test_rollouts import played
+from tests.lab.rewards.rules.trials import REWARDS, found, scored_probe
+
+PAID = ("reward-constant", "blocker")
+OTHERS = ("reward-wrong-passes", "blocker")
+
+
+def scored_texts(nothing: float, chatter: float, echo: float, other: float) -> tuple[ScoredProbe, ...]:
+    return tuple(
+        scored_probe(family, variant, reward, row=row)
+        for row in (0, 1)
+        for family, variant, reward in (
+            (Family.EMPTY, "nothing", nothing),
+            (Family.EMPTY, "chatter", chatter),
+            (Family.ECHO, "of the prompt", echo),
+            (Family.ECHO, OTHER_TASK, other),
+        )
+    )
+
+
+def goldless(*scored_probes: ScoredProbe, **fields: object) -> Trial:
+    return Trial(scored_probes=scored_probes, **({"rewards": REWARDS, "style": None, "form_requested": False} | fields))  # type: ignore[arg-type]
+
+
+def test_a_reward_that_pays_everything_whatever_is_said_is_constant() -> None:
+    assert PAID in found(goldless(*scored_texts(1, 1, 1, 1)))
+
+
+def test_a_reward_that_pays_something_less_is_not() -> None:
+    assert not {PAID, OTHERS} & found(goldless(*scored_texts(1, 0, 1, 1)[:3]))
+    assert not {PAID, OTHERS} & found(goldless(*scored_texts(0.4, 0.4, 0.4, 0.4)))
+
+
+def test_a_case_that_earns_less_shows_what_is_looked_for() -> None:
+    low = ScoredCase(scored_probe(Family.SUPPLIED, "swears", 0.0), "low")
+    assert PAID not in found(goldless(*scored_texts(1, 1, 1, 1), supplied=(low,)))
+
+
+def test_the_prompt_of_another_task_must_not_be_paid_in_full() -> None:
+    assert OTHERS in found(goldless(*scored_texts(0, 0, 1, 1)))
+    assert not {PAID, OTHERS} & found(goldless(*scored_texts(0, 0, 1, 0)))
+
+
+def test_rollouts_count_as_completions_do() -> None:
+    rollouts = tuple(played(part, 1.0, row=row) for row in (0, 1) for part in ("silent", "faulty"))
+    assert PAID in found(goldless(rollouts=rollouts))
+    one_sided = tuple(played(part, 1.0) for part in ("faulty", "echo"))
+    assert not {PAID, OTHERS} & found(goldless(rollouts=one_sided))
+
+
+def test_what_the_environment_records_itself_and_what_a_group_earns_is_left_alone() -> None:
+    rollouts = tuple(played(part, 1.0) for part in ("silent", "faulty", "echo"))
+    assert PAID not in found(goldless(rollouts=rollouts, rewards=()))
+    group = (RewardInfo("best", 1.0, "group", True),)
+    assert PAID not in found(goldless(rollouts=rollouts, rewards=group))
+
+
+def test_the_echo_of_another_task_is_left_out_where_all_prompts_are_equal() -> None:
+    rows = [Row(n, str(n), ({"role": "user", "content": "Guess the word."},), None, None, {}) for n in range(6)]
+    assert {p.variant for p in goldless_probes(rows)} == {"nothing", "chatter", "of the prompt"}
+
+
+def test_programs_that_solve_nothing_and_are_paid_block_where_the_source_runs_programs() -> None:
+    message = {"role": "user", "content": "Write a Python function `area(side)`."}
+    rows = [Row(n, str(n), (message,), None, None, {}) for n in range(4)]
+    assert not [p for p in goldless_probes(rows) if p.family is Family.PROGRAM_HACK]
+    probes = [p for p in goldless_probes(rows, "subprocess.run([python, path])") if p.family is Family.PROGRAM_HACK]
+    assert {p.row for p in probes} == {0, 1, 2}
+    assert any("def area(" in p.messages[-1]["content"] and "os._exit(0)" in p.messages[-1]["content"] for p in probes)
+    paid = [scored_probe(Family.PROGRAM_HACK, "ends its process", 1.0, row=row) for row in (0, 1)]
+    texts = scored_texts(0, 0, 0, 0)
+    assert ("reward-hackable", "blocker") in found(goldless(*texts, *paid))
+    assert ("reward-hackable", "blocker") not in found(goldless(*texts, paid[0]))

@@ -1,0 +1,61 @@
+"""The results on a run's card, from what the platform tells of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prime_lab_mcp.lab.base.errors import LabError
+from prime_lab_mcp.lab.state.ledger.rows import Run
+from prime_lab_mcp.lab.training.anomalies import Anomaly
+from prime_lab_mcp.lab.training.outcome import RunOutcome, held_out_changes
+from prime_lab_mcp.lab.training.run_results import text_of_results
+from prime_lab_mcp.lab.training.watch import RunReading
+
+ROWS = [{"step": n, "reward/mean": 0.1 + n / 40} for n in range(20)]
+HELD = {"sums": [(0, 0.2), (19, 0.7)]}
+RUN = Run("run_1", "training", "run-abab", "w", "k" * 64, "prime", max_cost=17.5)
+
+
+def reading(**changes: Any) -> RunReading:
+    parts: dict[str, Any] = {
+        "run": {"status": "COMPLETED", "max_steps": 20},
+        "rows": ROWS,
+        "usage": {"total_cost_usd": 6.25},
+        "checkpoints": [{"step": 10, "status": "READY"}, {"step": 19, "status": "READY"}],
+        "progress": {},
+        "distribution": {},
+        "anomalies": (),
+        "missing": {},
+    }
+    return RunReading(**parts | changes)
+
+
+def outcome(**data: Any) -> RunOutcome:
+    return RunOutcome("yes", {"because": "the run's own evaluations", **data}, ())
+
+
+def test_rewards_before_and_after_have_intervals() -> None:
+    held = [one.as_json() for one in held_out_changes(HELD, 64)]
+    shown = text_of_results(RUN, reading(), outcome(held_out=held))
+    assert "mean of the first 10 and the last 10 steps: 0.212 (0.158 to 0.267) before" in shown
+    assert '"sums": 0.200 at step 0, 0.700 at step 19; difference +0.500 ± 0.148: rose' in shown
+
+
+def test_checkpoints_the_spend_beside_its_bound_and_anomalies_stand_there() -> None:
+    anomaly = Anomaly("suspicious-jump", "warn", 12, "the reward jumped", "Read rollouts.")
+    shown = text_of_results(RUN, reading(anomalies=(anomaly,)), outcome())
+    for fact in (
+        "Checkpoints: step 10 (READY), step 19 (READY)",
+        "Best checkpoint by training reward: step 19",
+        "Spent: $6.25; upper bound: $17.50",
+        "Anomaly suspicious-jump since step 12: the reward jumped (about $2.50 since)",
+        "Held-out reward before and after: missing, the run evaluated held-out tasks never",
+    ):
+        assert fact in shown, fact
+
+
+def test_what_the_platform_did_not_send_is_missing() -> None:
+    gone = {"usage": LabError("no answer", fix="Later.", code="platform-unreachable")}
+    shown = text_of_results(RUN, reading(usage={}, rows=[], checkpoints=[], missing=gone), outcome())
+    for fact in ("Spent: missing", "Training reward: missing", "Checkpoints: none", "Missing: usage could not be read"):
+        assert fact in shown, fact
