@@ -146,7 +146,9 @@ class Kills:
             return
         with closing(sqlite3.connect(ledger, timeout=20)) as database:
             [state] = database.execute("PRAGMA integrity_check").fetchone()
-            rows = dict(database.execute("SELECT tool, count(*) FROM evidence GROUP BY tool"))
+            # A server that was killed at its start leaves a file without tables: no verdict can have been answered.
+            begun = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'evidence'").fetchone()
+            rows = dict(database.execute("SELECT tool, count(*) FROM evidence GROUP BY tool")) if begun else {}
         if state != "ok":
             self.tally.flaw("lost verdicts", f"the ledger is damaged: {state}")
         for tool, number in self.acknowledged.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,18 @@ def test_kills_and_broken_pipes_lose_nothing_and_leave_nothing(tmp_path: Path) -
     break_pipes(place, tally, 1)
     inspect_places([place], tally)
     assert tally.sound, tally.summary()
+
+
+@pytest.mark.parametrize(("answered", "sound"), [(0, True), (1, False)])
+def test_a_ledger_without_tables_lost_what_was_answered_and_nothing_else(
+    tmp_path: Path, answered: int, sound: bool
+) -> None:
+    """A server that is killed while it starts leaves such a file."""
+    tally, place = Tally(), Place(tmp_path)
+    kills = Kills(place, tally, SEED, dear=False)
+    kills.acknowledged["test_reward"] = answered
+    place.state.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(place.state / "ledger.sqlite3")) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+    kills.rounds(lambda done: done < 1, servers=0)
+    assert tally.sound is sound, tally.summary()
