@@ -17,6 +17,31 @@ UNDECIDED: frozenset[Code] = frozenset({"confined", "data-unreachable", "python-
 """Codes of what this machine could not do for the user's environment. They prove nothing about the environment, so a
 verdict that rests on them alone is inconclusive, whether the code came as an error or as a finding."""
 
+PASSING: frozenset[Code] = frozenset(
+    {
+        "config-not-validated",
+        "config-registry-busy",
+        "edited-meanwhile",
+        "eval-not-stopping",
+        "hosted-outcome-unknown",
+        "hosted-samples-incomplete",
+        "intent-changed",
+        "platform-slow",
+        "platform-unreachable",
+        "push-in-flight",
+        "push-outcome-unknown",
+        "restart-in-flight",
+        "restart-outcome-unknown",
+        "resume-in-flight",
+        "resume-outcome-unknown",
+        "snapshot-changed",
+        "submit-in-flight",
+        "submit-outcome-unknown",
+        "upload-outcome-unknown",
+    }
+)
+"""Codes of what passes by itself or with another question: the same call, made again, can end differently."""
+
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of the operating system's errors when a disk or a quota is full."""
 
