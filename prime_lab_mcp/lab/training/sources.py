@@ -159,7 +159,7 @@ async def _facts(
         defaults=pushed.defaults,
         check_args=pushed.check_args,
         distributions=None if push is None else await _installed(lab, push, same, history),
-        held=_hub_content(lab, source, files, is_own, push),
+        hub_content=_hub_content(lab, source, files, is_own, push),
         failed=() if is_own else failed_verdicts(lab, files.source),
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )

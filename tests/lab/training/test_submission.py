@@ -71,10 +71,10 @@ def test_only_the_claim_that_was_looked_at_is_freed(lab: Lab) -> None:
 
 def test_that_a_claim_is_over_is_noted_once_and_only_while_its_outcome_is_unknown(lab: Lab) -> None:
     claim = lab.ledger.claim(KEY, "submit", "prime")
-    first = lab.ledger.over(KEY, "prime", claim.attempt, by=claim.holder)
-    assert lab.ledger.over(KEY, "prime", claim.attempt, by="another") == first
+    first = lab.ledger.record_end(KEY, "prime", claim.attempt, by=claim.holder)
+    assert lab.ledger.record_end(KEY, "prime", claim.attempt, by="another") == first
     lab.ledger.settle(KEY, "prime", {"id": "run-1"})
-    lab.ledger.over(KEY, "prime", claim.attempt, by=claim.holder)
+    lab.ledger.record_end(KEY, "prime", claim.attempt, by=claim.holder)
     found = lab.ledger.intent(KEY, "prime")
     assert found is not None
     assert dict(found.result) == {"id": "run-1"}
