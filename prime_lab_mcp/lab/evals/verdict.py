@@ -19,9 +19,9 @@ from typing import Any
 
 import prime_lab_mcp
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
-from prime_lab_mcp.lab.base.handover import PlantedPath
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import count, rounded
+from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.summary import Distribution

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
-from prime_lab_mcp.lab.base.handover import open_below
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.untrusted_files import open_below
 from prime_lab_mcp.lab.configs.config import value_at
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.rollouts.conversation import conversation, task_row
