@@ -292,7 +292,7 @@ class Calls:
                 outcome.facts,
                 self.lab.platform,
                 args.model_dump(mode="json", exclude_unset=True, exclude={"confirm", "yes"}),
-                {**outcome.data, **outcome.facts.kept},
+                {**outcome.data, **outcome.facts.unreported},
             )
         )
 

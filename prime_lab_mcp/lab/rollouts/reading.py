@@ -23,7 +23,7 @@ import msgspec
 import orjson
 
 from prime_lab_mcp.lab.base.errors import EvalError
-from prime_lab_mcp.lab.base.handover import open_results
+from prime_lab_mcp.lab.base.untrusted_files import open_results
 from prime_lab_mcp.lab.rollouts import layouts
 from prime_lab_mcp.lab.rollouts import scores as light
 from prime_lab_mcp.lab.rollouts.rollout import Reading, Rollout
