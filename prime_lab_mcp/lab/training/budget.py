@@ -1,9 +1,10 @@
-"""Fits a training config to a budget: the most steps whose upper bound stays within it.
+"""Fits a training config to a budget: finds the most steps whose upper bound stays within the budget.
 
-Only what the caller left open is changed, in this order: the steps; the evaluations while training (fewer tasks, before
-and after only); the batch down to `MIN_BATCH`; then batch and group down to `FEWEST_ROLLOUTS` and `MIN_GROUP`; at last
-the tokens of a completion, where no evaluation measured them. The bound is that of `training/bound.py`, which the
-question of a submission names, so a run that was fitted is never offered above its budget.
+Only choices that the caller left open are changed, in this order: the number of steps; the evaluations during training
+(fewer tasks, and only before and after); the batch down to `MIN_BATCH`; then batch and group down to `FEWEST_ROLLOUTS`
+and `MIN_GROUP`; at last the tokens of a completion, if no evaluation measured them. The bound is that of
+`training/bound.py`, which the question of a submission states. A fitted run therefore never costs more than its budget
+in that question.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
 
 WANTED_STEPS, FEWEST_STEPS = 50, 20
-"""Steps below which the evaluations and the batch are made smaller as well, and steps below which no run is worth its
-start (our judgement; the recipes of prime-rl have 200, and rewards of small models begin to rise within 50)."""
+"""If the budget allows fewer than `WANTED_STEPS`, the evaluations and the batch are made smaller as well. A run with
+fewer than `FEWEST_STEPS` is not worth its start. Our judgement: the recipes of prime-rl have 200 steps, and rewards of
+small models begin to rise within 50."""
 LIGHT_EVAL_TASKS = 32
-"""Held-out tasks of an evaluation while training where the budget is tight."""
+"""Number of held-out tasks of an evaluation during training if the budget is tight."""
 FEWEST_ROLLOUTS = 32
-"""Rollouts of a step below which no budget takes the batch: four groups of `MIN_GROUP` (our judgement). A batch below
-`MIN_BATCH` learns with more noise, which the check of the config says."""
+"""A budget never lowers the rollouts of a step below this number: four groups of `MIN_GROUP` (our judgement). The check
+of the config warns of a batch below `MIN_BATCH`, whose gradient has more noise."""
 FEWEST_TOKENS = 512
-"""Tokens of a completion below which no budget goes: half of what a plan without an evaluation leaves for a short
-derivation. A model that thinks first has `FEWEST_TOKENS_THINKING`."""
+"""A budget never lowers the tokens of a completion below this number: half of what a plan without an evaluation leaves
+for a short derivation. `FEWEST_TOKENS_THINKING` is the minimum for a model that thinks first."""
 FEWEST_TOKENS_THINKING = 2048
 
 Render = Callable[[ConfigChoices], TrainingConfig]
-"""The config that choices lead to, before anything is written."""
+"""Builds the config for given choices without writing a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class ConfigBudget:
     usd: float
 
     def fit(self, requested: ConfigChoices, render: Render, models: PlatformModels | None) -> ConfigChoices:
-        """Return choices whose bound fits. Raises BudgetError, or LabError where no bound is known."""
+        """Return choices whose bound fits. Raises BudgetError if none do, or LabError if no bound is known."""
         if requested.target != "hosted":
             raise LabError(
                 "a budget bounds hosted runs; the price of GPUs of one's own is not known here",
