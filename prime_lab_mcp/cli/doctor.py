@@ -58,7 +58,7 @@ def doctor(settings: Settings, output: OutputFormat) -> int:
 
 def _storage_lines(state_dir: Path, sizes: Sequence[StoreSize]) -> list[str]:
     lines = [f"state directory {state_dir}: {_size(sum(size.bytes for size in sizes))}"]
-    return lines + [f"  {s.name:18} {s.entries:6,} {_size(s.bytes):>9}  kept {s.kept}" for s in sizes]
+    return lines + [f"  {s.name:18} {s.entries:6,} {_size(s.bytes):>9}  kept {s.retention}" for s in sizes]
 
 
 def _size(number: int) -> str:

@@ -29,9 +29,9 @@ from prime_lab_mcp.lab.state.gates import (
     EVALUATED,
     FREE,
     LATEST_MODEL,
-    LINE,
     NEEDS,
     NOT_VALIDATED,
+    TRAINING_NEEDS,
     Need,
     Standing,
     Subject,
@@ -126,9 +126,9 @@ class Gate:
         call = replace(call, snapshot=snapshot)
         findings: list[Finding] = []
         subject = await anyio.to_thread.run_sync(lambda: self._named(subject_of(snapshot), None))
-        missing = await self._missing(LINE, subject, call, findings)
+        missing = await self._missing(TRAINING_NEEDS, subject, call, findings)
         if not missing:
-            missing = await self._missing(LINE, await self._installed(subject, snapshot), call, findings)
+            missing = await self._missing(TRAINING_NEEDS, await self._installed(subject, snapshot), call, findings)
         unmet = [result.unmet for result in missing if result.unmet is not None]
         return _blocked(tool, unmet, findings, call) if unmet else None
 

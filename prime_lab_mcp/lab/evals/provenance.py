@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from prime_lab_mcp.lab.base import handover
+from prime_lab_mcp.lab.base import untrusted_files
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.runner.command import IN_PROCESS_ID
 from prime_lab_mcp.lab.evals.spec import EvalSpec
@@ -137,7 +137,7 @@ def _episode_origin(episode: Mapping[str, Any]) -> ResultsOrigin:
 def _metadata(results: Path) -> Mapping[str, Any]:
     """Read metadata.json as v0 `vf-eval` writes it, or as the platform returns an evaluation."""
     path = results.parent / "metadata.json"
-    with suppress(OSError, ValueError, handover.PlantedPath), handover.open_results(path) as source:
+    with suppress(OSError, ValueError, untrusted_files.PlantedPath), untrusted_files.open_results(path) as source:
         if len(content := source.read(_LARGEST_METADATA + 1)) <= _LARGEST_METADATA:
             return mapping_or_empty(json.loads(content))
     return {}

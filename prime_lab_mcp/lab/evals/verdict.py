@@ -18,9 +18,9 @@ from typing import Any
 
 import prime_lab_mcp
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
-from prime_lab_mcp.lab.base.handover import PlantedPath
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import count, rounded
+from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.summary import Distribution
@@ -303,7 +303,7 @@ def evidence_facts(spec: EvalSpec, job: Job) -> Facts:
         toolchain=_toolchain(spec, job),
         results_sha256=job.progress.get("results_sha256"),
         touches_platform=job.platform is not None,
-        kept={"endpoint_named_by": spec.endpoint.named_by, "evaluated_at": job.at},
+        unreported={"endpoint_named_by": spec.endpoint.named_by, "evaluated_at": job.at},
     )
 
 
@@ -446,7 +446,7 @@ def _evidence(tool: str, job: Job, spec: EvalSpec, verdict: EvaluationVerdict) -
         env_args=facts.env_args,
         toolchain=facts.toolchain,
         findings=[f.as_json() | {"rows": []} for f in verdict.findings],
-        data={**data, **facts.kept},
+        data={**data, **facts.unreported},
         results_sha256=facts.results_sha256,
         at=time.time(),
     )

@@ -7,7 +7,8 @@ before is there as links to files that environment code may read. What another v
 downloaded is there too where the name of a file is the sha256 of its content: such files cannot be forged.
 
 The server is not confined, and environment code may have replaced any folder of its cache. Folders are opened by
-descriptor, without following links (base/handover.py), and a cache with anything else in their place is made anew.
+descriptor, without following links (base/untrusted_files.py), and a cache with anything else in their place is made
+anew.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from prime_lab_mcp.lab.base import handover
+from prime_lab_mcp.lab.base import untrusted_files
 
 _MOST_FILES = 50_000
 _MOST_DEPTH = 32
@@ -98,10 +99,10 @@ def data_cache(state_dir: Path, workspace: str, name: str, version: str, python:
                 with suppress(OSError):
                     _link_verified(family, environment, root, verified)
             break
-        except (handover.PlantedPath, PermissionError) as error:
+        except (untrusted_files.PlantedPath, PermissionError) as error:
             if attempt == 2:
-                raise handover.PlantedPath(name, "closed, or replaced again and again") from error
-            handover.discard_folder(root)
+                raise untrusted_files.PlantedPath(name, "closed, or replaced again and again") from error
+            untrusted_files.discard_folder(root)
     if new:
         _remove_older(family, environment)
     users = (path.resolve() for path in users_caches().values() if path.is_dir())
@@ -114,15 +115,15 @@ def _digest(text: str) -> str:
 
 def _fill(family: Path, root: Path) -> None:
     for name in _OWN_FOLDERS:
-        handover.make_below(family, f"{root.name}/{name}")
+        untrusted_files.make_below(family, f"{root.name}/{name}")
     users = users_caches()
     for variable in _VARIABLES:
         with (
             suppress(FileNotFoundError),
-            handover.folder_below(family, f"{root.name}/{_FOLDERS[variable]}") as opened,
+            untrusted_files.folder_below(family, f"{root.name}/{_FOLDERS[variable]}") as opened,
         ):
             _link_below(users[variable], opened, [_MOST_FILES], _MOST_DEPTH)
-    with suppress(OSError), handover.folder_below(family, root.name) as opened:
+    with suppress(OSError), untrusted_files.folder_below(family, root.name) as opened:
         os.utime(opened)
 
 
@@ -139,7 +140,7 @@ def _link_below(source: Path, into: int, left: list[int], depth: int) -> None:
                 return
             if entry.is_dir():
                 if not entry.is_symlink():
-                    with handover.folder_within(into, entry.name) as inner:
+                    with untrusted_files.folder_within(into, entry.name) as inner:
                         _link_below(Path(entry.path), inner, left, depth - 1)
             elif not entry.name.endswith((".lock", ".incomplete")):
                 # The Hub's cache links from snapshots to blobs by relative paths, which hold here as well.
@@ -153,17 +154,17 @@ def _link_verified(family: Path, environment: str, root: Path, verified: Path) -
     """Link what other versions of the environment downloaded, where the content shows that it is what its name says."""
     left = [_MOST_VERIFIED_BYTES]
     for other in (path for path in _caches_of(family, environment) if path != root):
-        with suppress(handover.PlantedPath):  # another version's own affair
-            for repository in handover.list_below(other, "hub"):
+        with suppress(untrusted_files.PlantedPath):  # another version's own affair
+            for repository in untrusted_files.list_below(other, "hub"):
                 _link_blobs(other, f"hub/{repository}/blobs", root, verified, left)
 
 
 def _link_blobs(other: Path, blobs: str, root: Path, verified: Path, left: list[int]) -> None:
-    with suppress(handover.PlantedPath):
-        for blob in filter(_BY_CONTENT.fullmatch, handover.list_below(other, blobs)):
+    with suppress(untrusted_files.PlantedPath):
+        for blob in filter(_BY_CONTENT.fullmatch, untrusted_files.list_below(other, blobs)):
             left[0] -= _verify(other, f"{blobs}/{blob}", verified / blob, left[0])
             if (verified / blob).is_file():
-                with handover.folder_below(root, blobs) as opened, suppress(FileExistsError):
+                with untrusted_files.folder_below(root, blobs) as opened, suppress(FileExistsError):
                     os.symlink(verified / blob, blob, dir_fd=opened)
 
 
@@ -173,9 +174,9 @@ def _verify(folder: Path, path: str, target: Path, most: int) -> int:
         os.utime(target)
         return 0
     digest, copied = hashlib.sha256(), 0
-    temporary = target.with_name(f"{handover.REMOVED}{os.getpid()}-{target.name}")
+    temporary = target.with_name(f"{untrusted_files.REMOVED}{os.getpid()}-{target.name}")
     try:
-        with handover.open_below(folder, path) as source, temporary.open("wb") as sink:
+        with untrusted_files.open_below(folder, path) as source, temporary.open("wb") as sink:
             while chunk := source.read(_CHUNK):
                 copied += len(chunk)
                 if copied > most:
@@ -184,7 +185,7 @@ def _verify(folder: Path, path: str, target: Path, most: int) -> int:
                 sink.write(chunk)
         if digest.hexdigest() == target.name:
             os.replace(temporary, target)
-    except (handover.PlantedPath, FileNotFoundError):
+    except (untrusted_files.PlantedPath, FileNotFoundError):
         return 0  # such as a link to the user's own cache
     finally:
         temporary.unlink(missing_ok=True)
@@ -201,4 +202,4 @@ def _remove_older(family: Path, environment: str) -> None:
     with suppress(OSError):
         for path in _caches_of(family, environment)[MOST_VERSIONS:]:
             if time.time() - path.lstat().st_mtime > UNUSED_SECONDS:
-                handover.discard_folder(path)
+                untrusted_files.discard_folder(path)

@@ -24,9 +24,9 @@ import anyio
 import orjson
 
 from prime_lab_mcp.lab.base.errors import EvalError, LabError
-from prime_lab_mcp.lab.base.handover import PlantedPath, open_results
 from prime_lab_mcp.lab.base.report import Finding, Progress, Say
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.untrusted_files import PlantedPath, open_results
 from prime_lab_mcp.lab.evals.rescore import checks
 from prime_lab_mcp.lab.evals.rescore.checks import REPLAYED_ROLLOUTS, SAMPLE, RescoreError, RewardChanges
 from prime_lab_mcp.lab.evals.rescore.stored import (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from prime_lab_mcp.lab.base.errors import BadInput, EvalError
-from prime_lab_mcp.lab.base.handover import open_results
+from prime_lab_mcp.lab.base.untrusted_files import open_results
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec

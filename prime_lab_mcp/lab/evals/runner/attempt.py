@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import ByteReceiveStream
 
-from prime_lab_mcp.lab.base import handover, process
+from prime_lab_mcp.lab.base import process, untrusted_files
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.evals.runner import command
 from prime_lab_mcp.lab.evals.runner.answered_replies import AnsweredReplies
@@ -79,7 +79,7 @@ class ResultsCounter:
         if path is None:
             return
         # The evaluated code can write the file and its folder, and may still run.
-        with handover.open_below(path.parent, path.name) as source:
+        with untrusted_files.open_below(path.parent, path.name) as source:
             # Inode numbers are reused, so only the content shows that the file was replaced.
             source.seek(self._offset - len(self._last))
             if source.read(len(self._last)) != self._last:
@@ -230,7 +230,7 @@ class JobAttempt:
         ended = ending_of_exit(code, tail.decode("utf-8", "replace"), self.files.root, kills)
         try:
             self.counter.count(self.files.find_results())
-        except handover.PlantedPath as error:
+        except untrusted_files.PlantedPath as error:
             # A full disk is the better explanation. The results are not read in either case.
             full = ended is not None and ended.cause == "eval-disk-full"
             return ended if ended is not None and full else AttemptEnding("crashed", error.message, error.code)
@@ -261,8 +261,8 @@ class JobAttempt:
         v0 `vf-eval` reports the number itself, because it may evaluate another dataset than the one that was counted.
         """
         if self.spec.api == "v0":
-            with suppress(OSError, ValueError, KeyError, TypeError, handover.PlantedPath):
-                planned = handover.read_below(self.files.work, self.files.planned.name, _COMPARED_BYTES)
+            with suppress(OSError, ValueError, KeyError, TypeError, untrusted_files.PlantedPath):
+                planned = untrusted_files.read_below(self.files.work, self.files.planned.name, _COMPARED_BYTES)
                 return int(json.loads(planned)["rollouts"])
             return 0
         return self.spec.planned if self.spec.tasks is not None else 0
@@ -276,7 +276,7 @@ class JobAttempt:
     async def _beat(self) -> None:
         renewed = 0.0
         while True:
-            with suppress(OSError, handover.PlantedPath):  # reported at the end
+            with suppress(OSError, untrusted_files.PlantedPath):  # reported at the end
                 self.counter.follow(self.files.results())
             progress = self.progress()
             now = time.time()
@@ -353,7 +353,7 @@ class JobAttempt:
 
 def file_sha256(path: Path) -> str:
     """Return the sha256 of a file's bytes in hexadecimal. Raises PlantedPath and OSError."""
-    with handover.open_results(path) as source:
+    with untrusted_files.open_results(path) as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prime_lab_mcp.lab.base import handover, process
+from prime_lab_mcp.lab.base import process, untrusted_files
 from prime_lab_mcp.lab.evals.spec import EvalSpec, can_shuffle
 from prime_lab_mcp.lab.relay.endpoints import judge_variables
 from prime_lab_mcp.lab.sandbox.caches import DataCache
@@ -66,7 +66,7 @@ class JobFiles:
     @property
     def spec(self) -> Path:
         """The description of the job that its supervisor reads."""
-        return self.root / handover.JOB
+        return self.root / untrusted_files.JOB
 
     @property
     def log(self) -> Path:
@@ -96,7 +96,7 @@ class JobFiles:
     @property
     def output(self) -> Path:
         """The output folder of `vf-eval`."""
-        return self.root / handover.RESULTS
+        return self.root / untrusted_files.RESULTS
 
     @property
     def lock(self) -> Path:
@@ -138,7 +138,7 @@ class JobFiles:
         """Return the results file. None if there is none, or if evaluated code put something else in its place."""
         try:
             return self.find_results()
-        except handover.PlantedPath:
+        except untrusted_files.PlantedPath:
             return None
 
     def find_results(self) -> Path | None:
@@ -147,15 +147,15 @@ class JobFiles:
             return self.samples
         # Earlier versions of the server stored samples in `output`. An evaluation on this machine could write there,
         # but then `work` exists.
-        if not self.work.exists() and handover.is_file_below(self.output, _OLDER_SAMPLES):
+        if not self.work.exists() and untrusted_files.is_file_below(self.output, _OLDER_SAMPLES):
             return self.output / _OLDER_SAMPLES
-        if handover.is_file_below(self.output, _V1_RESULTS):
+        if untrusted_files.is_file_below(self.output, _V1_RESULTS):
             return self.output / _V1_RESULTS
         candidates: list[tuple[float, Path]] = []
-        for environment in handover.list_below(self.output, "evals"):
-            for run in handover.list_below(self.output, f"evals/{environment}"):
+        for environment in untrusted_files.list_below(self.output, "evals"):
+            for run in untrusted_files.list_below(self.output, f"evals/{environment}"):
                 path = f"evals/{environment}/{run}/results.jsonl"
-                if handover.is_file_below(self.output, path):
+                if untrusted_files.is_file_below(self.output, path):
                     candidates.append(((self.output / path).lstat().st_mtime, self.output / path))
         return max(candidates)[1] if candidates else None
 
@@ -167,9 +167,9 @@ def eval_command(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
     """
     if resumable(spec, files):
         # If evaluated code replaced files of the earlier attempt, the rollouts of that attempt are dropped.
-        with suppress(handover.PlantedPath):
+        with suppress(untrusted_files.PlantedPath):
             return _command(spec, files, url, resumes=True)
-    handover.remove_folder(files.output)
+    untrusted_files.remove_folder(files.output)
     files.output.mkdir(parents=True, exist_ok=True)  # the sandbox can only open folders that exist
     return _command(spec, files, url, resumes=False)
 
@@ -184,9 +184,9 @@ def _command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> lis
         # `vf-eval` refuses to resume if the saved config differs from the given one, so the saved one is rewritten: the
         # relay's port changes in every run, the concurrency may change, and a crash may have left an incomplete file.
         config = files.saved_config
-        handover.replace_below(files.output, _SAVED_CONFIG, json.dumps(settings).encode())
+        untrusted_files.replace_below(files.output, _SAVED_CONFIG, json.dumps(settings).encode())
     else:
-        handover.replace_below(files.root, files.config.name, json.dumps(settings).encode())
+        untrusted_files.replace_below(files.root, files.config.name, json.dumps(settings).encode())
     return [str(spec.python), str(spec.program), "@", str(config), "--resume" if resumes else "--clean"]
 
 
@@ -203,7 +203,7 @@ def _v0_command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> 
     if resumes and results is not None:
         # `-R` requires results.jsonl and metadata.json, but the wrapper vf_eval_v0.py does not read the latter.
         metadata = results.with_name("metadata.json").relative_to(files.output)
-        handover.replace_below(files.output, metadata.as_posix(), b"{}")
+        untrusted_files.replace_below(files.output, metadata.as_posix(), b"{}")
         flags += ["-R", str(results.parent)]
     return [str(spec.python), *program, *flags]
 

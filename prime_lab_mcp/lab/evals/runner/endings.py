@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_lab_mcp.lab.base.codes import Code, recorded_code
-from prime_lab_mcp.lab.base.handover import open_results
 from prime_lab_mcp.lab.base.report import Finding, Severity
 from prime_lab_mcp.lab.base.text import count, quote
+from prime_lab_mcp.lab.base.untrusted_files import open_results
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.relay.metering import UNREACHABLE_KINDS, RelayUsage, error_counts_summary
 from prime_lab_mcp.lab.rollouts.reading import decode_line, read_rollouts

@@ -22,7 +22,7 @@ import anyio
 
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import EvalError
-from prime_lab_mcp.lab.base.report import Progress
+from prime_lab_mcp.lab.base.report import Next, Progress
 from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles, own_module_command
 from prime_lab_mcp.lab.evals.runner.endings import cause_of_errors
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
@@ -288,6 +288,7 @@ class EvaluationJobs:
                 f"evaluation {id} has no finished rollout",
                 fix="Call watch_run with its id to see how it stands.",
                 code="results-missing",
+                next=(Next("watch_run", "how it stands", {"id": id}),),
             )
         return results
 

@@ -18,6 +18,7 @@ from prime_lab_mcp.lab.base.statistics import LARGEST_ADVISED_SAMPLE, Interval, 
 from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD, attainable_reward
 from prime_lab_mcp.lab.distribution.sample_size import MOST_ROLLOUTS
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.rollouts.components import earned_for_answer
@@ -188,6 +189,15 @@ class PairedDifference:
         return {"value": rounded(i.value), "low": rounded(i.low), "high": rounded(i.high), "shown": self.is_significant}
 
 
+def _on_the_same_tasks(spec: EvalSpec, other: EvalSpec) -> Next:
+    """The evaluation that makes two evaluations without shared tasks comparable."""
+    if spec.model == other.model:
+        return Next("watch_run", "lists the evaluations; compare those of the same tasks")
+    return Next(
+        "run_eval", "the model on the tasks of the other one", {**run_eval_arguments(other), "model": spec.model}
+    )
+
+
 def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> ViewResult:
     """Return the comparison of two evaluations; differences are `evaluated` minus `other`.
 
@@ -200,6 +210,7 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
             f"evaluations {evaluated.id} and {other.id} have no scored task in common",
             fix="Compare evaluations of the same tasks: run_eval both with the same environment and env_args.",
             code="compare-no-shared-tasks",
+            next=(_on_the_same_tasks(evaluated.spec, other.spec),),
         )
     difference = paired_difference(
         [side.tasks[k].mean / side.best - other_side.tasks[k].mean / other_side.best for k in shared]
