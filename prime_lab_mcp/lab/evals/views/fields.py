@@ -84,6 +84,7 @@ def flat_fields(data: Mapping[str, Any], depth: int = _DEPTH) -> Iterator[tuple[
 
 
 FILTER_WORDS = ("all", "zero", "rewarded", "error", "truncated", "suspicious")
+_WORD_IS_TRUE = re.compile(rf"\s*({'|'.join(FILTER_WORDS)})\s*(?:==?\s*(?:true|yes|1)\s*)?")
 _COMPARISON = re.compile(r"\s*([A-Za-z_][\w.\- ]*?)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
 _AND = re.compile(r"\s+and\s+|\s*,\s*|\s*&&?\s*", re.I)
 _KEY = re.compile(r"[\w./:#@-]{1,200}")
@@ -94,9 +95,9 @@ _PREFIXED = 4
 
 @dataclass(frozen=True, slots=True)
 class RolloutFilter:
-    """A parsed filter. `word` (one of FILTER_WORDS) is for the view to apply; `fits` decides everything else."""
+    """A parsed filter. `words` (of FILTER_WORDS) are for the view to apply; `fits` decides everything else."""
 
-    word: str
+    words: frozenset[str]
     fits: Callable[[Rollout], bool]
     exact: bool = False
     """Whether the filter names one task or rollout."""
@@ -108,22 +109,23 @@ def parse_filter(where: str | None) -> RolloutFilter:
     """Parse a filter. Raises EvalError (`filter-unreadable`) if the text is no word, key or comparison."""
     text = (where or "all").strip()
     if text.lower() in FILTER_WORDS:
-        return RolloutFilter(text.lower(), _always)
-    if not re.search(r"[<>=]", text):
+        return RolloutFilter(frozenset({text.lower()}), _always)
+    if not re.search(r"[<>=]", text) and not all(part.lower() in FILTER_WORDS for part in _AND.split(text)):
         if _KEY.fullmatch(text) or _ROW.fullmatch(text):
-            return RolloutFilter("all", lambda r: _is_task(r, text) or _matches_key(r.id, text), exact=True)
+            return RolloutFilter(frozenset(), lambda r: _is_task(r, text) or _matches_key(r.id, text), exact=True)
         raise _unreadable(text)
-    word, tests, names = "all", [], []
+    words, tests, names = set(), [], []
     for part in _AND.split(text):
-        if part.lower() in FILTER_WORDS:
-            word = part.lower()
+        word = _WORD_IS_TRUE.fullmatch(part.lower())
+        if word is not None:
+            words.add(word[1])
             continue
         comparison = _COMPARISON.fullmatch(part)
         if comparison is None:
             raise _unreadable(text)
         tests.append(_test(*comparison.groups()))
         names.append(comparison[1])
-    return RolloutFilter(word, lambda r: all(test(r) for test in tests), fields=frozenset(names))
+    return RolloutFilter(frozenset(words), lambda r: all(test(r) for test in tests), fields=frozenset(names))
 
 
 class FieldNames:
