@@ -108,7 +108,7 @@ def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = D
     solved = {key: (sum(flags[row] for row in task.rows), len(task.rows)) for key, task in tasks.items()}
     prior = fit_prior(count_solved(list(solved.values())))
     sized_tasks, sized_best = tasks, best
-    if sample.told_apart:
+    if sample.separates_answer:
         sized_tasks = _by_key(sample, answers_of(sample))
         sized_best = attainable_reward(sample.answer_stated, max(t.high for t in sized_tasks.values()))
     sizes = _sizes(list(sized_tasks.values()), sized_best, list(solved.values()), prior, group)
