@@ -86,6 +86,8 @@ def flat_fields(data: Mapping[str, Any], depth: int = _DEPTH) -> Iterator[tuple[
 
 FILTER_WORDS = ("all", "zero", "rewarded", "error", "truncated", "suspicious")
 """Filters by the state of a rollout."""
+_WORD_IS_TRUE = re.compile(rf"\s*({'|'.join(FILTER_WORDS)})\s*(?:==?\s*(?:true|yes|1)\s*)?")
+"""Matches a word of FILTER_WORDS, also written as a comparison such as `truncated=true`."""
 _COMPARISON = re.compile(r"\s*([A-Za-z_][\w.\- ]*?)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
 _AND = re.compile(r"\s+and\s+|\s*,\s*|\s*&&?\s*", re.I)
 _KEY = re.compile(r"[\w./:#@-]{1,200}")
@@ -96,10 +98,10 @@ _PREFIXED = 4
 
 @dataclass(frozen=True, slots=True)
 class RolloutFilter:
-    """A parsed filter. A rollout has to match both `word` and `fits`."""
+    """A parsed filter. A rollout has to match all `words` and `fits`."""
 
-    word: str
-    """One of FILTER_WORDS. The view applies it, because it depends on all rollouts."""
+    words: frozenset[str]
+    """Words of FILTER_WORDS. The view applies them, because they depend on all rollouts."""
     fits: Callable[[Rollout], bool]
     """Whether a rollout matches the id or the comparisons of the filter."""
     exact: bool = False
@@ -112,22 +114,23 @@ def parse_filter(where: str | None) -> RolloutFilter:
     """Parse a filter. Raises EvalError (`filter-unreadable`) if it is no word, no id and no comparison."""
     text = (where or "all").strip()
     if text.lower() in FILTER_WORDS:
-        return RolloutFilter(text.lower(), _always)
-    if not re.search(r"[<>=]", text):
+        return RolloutFilter(frozenset({text.lower()}), _always)
+    if not re.search(r"[<>=]", text) and not all(part.lower() in FILTER_WORDS for part in _AND.split(text)):
         if _KEY.fullmatch(text) or _ROW.fullmatch(text):
-            return RolloutFilter("all", lambda r: _is_task(r, text) or _matches_key(r.id, text), exact=True)
+            return RolloutFilter(frozenset(), lambda r: _is_task(r, text) or _matches_key(r.id, text), exact=True)
         raise _unreadable(text)
-    word, tests, names = "all", [], []
+    words, tests, names = set(), [], []
     for part in _AND.split(text):
-        if part.lower() in FILTER_WORDS:
-            word = part.lower()
+        word = _WORD_IS_TRUE.fullmatch(part.lower())
+        if word is not None:
+            words.add(word[1])
             continue
         comparison = _COMPARISON.fullmatch(part)
         if comparison is None:
             raise _unreadable(text)
         tests.append(_test(*comparison.groups()))
         names.append(comparison[1])
-    return RolloutFilter(word, lambda r: all(test(r) for test in tests), fields=frozenset(names))
+    return RolloutFilter(frozenset(words), lambda r: all(test(r) for test in tests), fields=frozenset(names))
 
 
 class FieldNames:

@@ -7,6 +7,7 @@ conversations with all tool calls.
 
 from __future__ import annotations
 
+import difflib
 import heapq
 import json
 from array import array
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.report import Finding, Next
 from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.evals.views.columns import (
@@ -25,7 +27,7 @@ from prime_lab_mcp.lab.evals.views.columns import (
     FinishedEvaluation,
     ViewResult,
 )
-from prime_lab_mcp.lab.evals.views.fields import FieldNames, RolloutFilter, parse_filter
+from prime_lab_mcp.lab.evals.views.fields import FILTER_WORDS, FieldNames, RolloutFilter, parse_filter
 from prime_lab_mcp.lab.rollouts.conversation import (
     GoldMention,
     Message,
@@ -229,7 +231,8 @@ def rollouts_view(evaluated: FinishedEvaluation, where: str | None = None, page:
     The results are read twice: first to rank the rollouts, then to read those on the page. Raises EvalError
     (`filter-unreadable`, `field-unknown`).
     """
-    parsed_filter = parse_filter(where)
+    reason = next((bit for bit, text in REASONS.items() if where is not None and where.strip() == text), None)
+    parsed_filter = parse_filter(where if reason is None else "suspicious")
     suspicions = Suspicions(Columns(evaluated.spec.weights))
     fits, names = array("B"), FieldNames(parsed_filter.fields)
     for rollout in evaluated.rollouts():
@@ -238,7 +241,13 @@ def rollouts_view(evaluated: FinishedEvaluation, where: str | None = None, page:
         fits.append(parsed_filter.fits(rollout))
     names.require_existing("where", evaluated.id)
     reasons = suspicions.reasons()
-    matching = [i for i, fit in enumerate(fits) if fit and _matches_word(parsed_filter, suspicions, reasons, i)]
+    matching = [
+        i
+        for i, fit in enumerate(fits)
+        if fit and _matches_words(parsed_filter, suspicions, reasons, i) and (reason is None or reasons[i] & reason)
+    ]
+    if parsed_filter.exact and not matching:
+        raise _no_such_rollout(evaluated, where or "")
     pages = max(1, -(-len(matching) // PAGE))
     page = min(page, pages)
     order = heapq.nsmallest(page * PAGE, matching, key=lambda i: _rank(suspicions.columns, reasons, i))
@@ -265,16 +274,27 @@ def rollouts_view(evaluated: FinishedEvaluation, where: str | None = None, page:
     )
 
 
-def _matches_word(parsed_filter: RolloutFilter, suspicions: Suspicions, reasons: Sequence[int], index: int) -> bool:
+def _no_such_rollout(evaluated: FinishedEvaluation, where: str) -> EvalError:
+    near = next(iter(difflib.get_close_matches(where.lower(), FILTER_WORDS, 1)), "all")
+    return EvalError(
+        f"no rollout and no task of evaluation {evaluated.id} is called {quote(where, 80)}",
+        fix=f'Pass where="{near}", another of {", ".join(FILTER_WORDS)}, or a task or id that the view shows.',
+        code="filter-unreadable",
+        next=(Next("read_eval", "rollouts with their ids", {"eval": evaluated.id, "view": "rollouts", "where": near}),),
+    )
+
+
+def _matches_words(parsed_filter: RolloutFilter, suspicions: Suspicions, reasons: Sequence[int], index: int) -> bool:
     flags = suspicions.columns.flags[index]
-    return {
+    matches = {
         "all": True,
         "zero": bool(flags & ZERO_ROLLOUT),
         "rewarded": not flags & (ZERO_ROLLOUT | FAILED_ROLLOUT),
         "error": bool(flags & FAILED_ROLLOUT),
         "truncated": bool(flags & TRUNCATED_ROLLOUT),
         "suspicious": reasons[index] != 0,
-    }[parsed_filter.word]
+    }
+    return all(matches[word] for word in parsed_filter.words)
 
 
 def _rank(columns: Columns, reasons: Sequence[int], index: int) -> tuple[int, bool, float, int, int]:
@@ -301,6 +321,8 @@ def _fetch(
 def _sentence(data: Mapping[str, Any], *, with_messages: bool) -> str:
     if with_messages:
         return f"{count(data['matching'], 'rollout')} with every message."
+    if not data["matching"]:
+        return f"None of {count(data['of'], 'rollout')} fits where={quote(data['where'], 120)}."
     suspicions = ", ".join(f"{number:,} {text}" for text, number in data["suspicious"].items())
     selection = f"{data['matching']:,} of {count(data['of'], 'rollout')}, most suspicious first"
     return (
@@ -347,6 +369,8 @@ def _next(
     evaluated: FinishedEvaluation, data: Mapping[str, Any], page_rollouts: Sequence[tuple[Rollout, Sequence[str]]]
 ) -> tuple[Next, ...]:
     arguments = {"eval": evaluated.id, "view": "rollouts"}
+    if not data["matching"]:
+        return (Next("read_eval", "all rollouts, most suspicious first", arguments),)
     calls = []
     if data["matching"] > 1 and page_rollouts and page_rollouts[0][0].id:
         calls.append(
