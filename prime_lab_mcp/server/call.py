@@ -335,9 +335,10 @@ class Calls:
         if self._on_hub(name):
             if _hosted(tool, args):
                 return None
+            hosted = "Pass hosted=true to run on the platform; or pull" if tool.hosted is not None else "Pull"
             raise BadInput(
                 f"{quote(name, 120)} is a name on the Hub, and {tool.name} works on environments of the workspace",
-                fix=f'Pull it with create_environment(name=..., hub="{clip(name, 120)}"), or train on it as it is.',
+                fix=f'{hosted} it with create_environment(name=..., hub="{clip(name, 120)}"), or train on it as it is.',
                 code="environment-not-local",
             )
         return await self.lab.snapshot(name)

@@ -12,6 +12,7 @@ logged, stored or shown.
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import json
 import os
@@ -215,9 +216,11 @@ def checked_url(url: str, named: Sequence[NamedEndpoint] = ()) -> str:
     holds_more = parts.username is not None or parts.password is not None or parts.query or parts.fragment
     if parts.scheme not in ("http", "https") or not host or not (holds_more or _URL.fullmatch(url)):
         names = [*PRESETS, *(endpoint.name for endpoint in named)]
+        near = difflib.get_close_matches(url, names, 1)
+        nearest = f'Pass endpoint="{near[0]}"' if near else "Call preflight, which says what endpoints answer"
         raise BadInput(
             f"{quote(url, 80)} is neither a preset nor a URL",
-            fix=f"Use one of {', '.join(names)}, or a URL such as https://host/v1.",
+            fix=f"{nearest}; the names are {', '.join(names)}, or give a URL such as https://host/v1.",
             code="endpoint-unknown",
         )
     if holds_more:
