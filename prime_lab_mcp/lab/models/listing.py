@@ -305,4 +305,6 @@ def nothing_found(subject: str, query: str) -> Outcome:
         f"no {subject} matches {quote(query, 120)}",
         "Use other or fewer words; an empty query lists everything.",
     )
-    return Outcome("failed", f"No {subject} matches.", (finding,))
+    kinds = {"environment": "environment", "model": "model", "GPU type": "gpu"}
+    everything = Next("search_hub", "lists everything", {"kind": kinds[subject]})
+    return Outcome("failed", f"No {subject} matches.", (finding,), next=(everything,))
