@@ -17,6 +17,31 @@ UNDECIDED: frozenset[Code] = frozenset({"confined", "data-unreachable", "python-
 """Codes for steps that this machine could not carry out. They prove nothing about the user's environment, so a verdict
 that rests on them alone is inconclusive. The code may come from an error or from a finding."""
 
+PASSING: frozenset[Code] = frozenset(
+    {
+        "config-not-validated",
+        "config-registry-busy",
+        "edited-meanwhile",
+        "eval-not-stopping",
+        "hosted-outcome-unknown",
+        "hosted-samples-incomplete",
+        "intent-changed",
+        "platform-slow",
+        "platform-unreachable",
+        "push-in-flight",
+        "push-outcome-unknown",
+        "restart-in-flight",
+        "restart-outcome-unknown",
+        "resume-in-flight",
+        "resume-outcome-unknown",
+        "snapshot-changed",
+        "submit-in-flight",
+        "submit-outcome-unknown",
+        "upload-outcome-unknown",
+    }
+)
+"""Codes of what passes by itself or with another question: the same call, made again, can end differently."""
+
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers (errno) for a full disk and for a full quota."""
 

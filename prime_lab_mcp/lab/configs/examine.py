@@ -276,7 +276,8 @@ async def _hub(prime: PlatformReader, source: ConfigSource, findings: list[Findi
                 "config-environment-missing",
                 "blocker",
                 f"The Hub does not hold {quote(source.id, limit=100)}.",
-                "Correct the name or version (search_hub lists them), or call push_environment.",
+                f'Correct the name or version: search_hub(kind="environment", query={quote(source.hub_name or "")}) '
+                "lists the versions; or call push_environment.",
                 f"orchestrator.{source.kind}.source",
             )
         )

@@ -89,7 +89,8 @@ class Workspace:
                 return EnvironmentFolder(path.name, path, path.relative_to(self.root).as_posix())
         known = ", ".join(e.name for e in self.list_environments()) or "none yet"
         near = self.similar_names(name)
-        meant = f"Name {near[0]} if you mean that one" if near else "Name a folder under environments/"
+        named = quote(near[0], 80) if near else ""
+        meant = f"Pass environment={named} if you mean that one" if near else "Call workflow_status, which lists them"
         raise BadInput(
             f"there is no environment {quote(name)} in the workspace (there are: {known})",
             fix=f"{meant}, or call create_environment.",
@@ -116,7 +117,7 @@ class Workspace:
         if path.exists():
             raise BadInput(
                 f"environments/{path.name} exists already and is never overwritten",
-                fix="Choose another name, or work on the existing one with edit_environment.",
+                fix="Choose another name, or work on the existing one: read_environment, then edit_environment.",
                 code="environment-exists",
             )
         return path

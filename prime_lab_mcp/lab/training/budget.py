@@ -1,8 +1,8 @@
-"""Fits a training config to a budget: the most steps whose upper bound stays within it.
+"""Fits a training config to a budget: finds the most steps whose upper bound stays within the budget.
 
-Only what the caller left open is changed, in this order: the steps; the evaluations while training (fewer tasks, before
-and after only); the batch. The bound is that of `training/bound.py`, which the question of a submission names, so a run
-that was fitted is never offered above its budget.
+Only choices that the caller left open are changed, in this order: the number of steps; the evaluations during training
+(fewer tasks, and only before and after); the batch. The bound is that of `training/bound.py`, which the question of a
+submission states. A fitted run therefore never costs more than its budget in that question.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
 
 WANTED_STEPS, FEWEST_STEPS = 50, 20
-"""Steps below which the evaluations and the batch are made smaller as well, and steps below which no run is worth its
-start (our judgement; the recipes of prime-rl have 200, and rewards of small models begin to rise within 50)."""
+"""If the budget allows fewer than `WANTED_STEPS`, the evaluations and the batch are made smaller as well. A run with
+fewer than `FEWEST_STEPS` is not worth its start. Our judgement: the recipes of prime-rl have 200 steps, and rewards of
+small models begin to rise within 50."""
 LIGHT_EVAL_TASKS = 32
-"""Held-out tasks of an evaluation while training where the budget is tight."""
+"""Number of held-out tasks of an evaluation during training if the budget is tight."""
 
 Render = Callable[[ConfigChoices], TrainingConfig]
-"""The config that choices lead to, before anything is written."""
+"""Builds the config for given choices without writing a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class ConfigBudget:
     usd: float
 
     def fit(self, requested: ConfigChoices, render: Render, models: PlatformModels | None) -> ConfigChoices:
-        """Return choices whose bound fits. Raises BudgetError, or LabError where no bound is known."""
+        """Return choices whose bound fits. Raises BudgetError if none do, or LabError if no bound is known."""
         if requested.target != "hosted":
             raise LabError(
                 "a budget bounds hosted runs; the price of GPUs of one's own is not known here",
@@ -83,7 +84,8 @@ class ConfigBudget:
         return bound
 
     def _variants(self, requested: ConfigChoices, render: Render) -> Iterator[Callable[[int | None], ConfigChoices]]:
-        """Choices with ever less beside the steps, as functions of the steps (None: as planned)."""
+        """Yield variants of the choices, each cheaper than the one before, as functions of the number of steps (None:
+        as planned)."""
         why = dict(requested.because)
         light: dict[str, Any] = {}
         yield lambda steps: self._with(requested, steps, {}, why)

@@ -1,4 +1,5 @@
-"""Collects what a person should know before paying for a run, with concurrent requests to the platform."""
+"""Collects price, wallet, validation and secrets before a person is asked to pay for a run. Requests run
+concurrently."""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ class RunPreparation:
 
 
 async def validate_copy(lab: Lab, config: TrainingConfig, copy: Path) -> ValidateAnswer:
-    """Whether the platform's schema accepts the config.
+    """Ask the platform whether its schema accepts the config.
 
-    A recent recorded verdict on the config's bytes is reused, because the submitted copy differs by its name alone.
+    A recent recorded verdict on the same config file is reused, because the submitted copy differs only by its name.
     """
     return _recorded_verdict(lab, config) or await lab.prime.train_validate(copy)
 
@@ -57,10 +58,8 @@ def _recorded_verdict(lab: Lab, config: TrainingConfig) -> ValidateAnswer | None
 async def prepare_run(
     lab: Lab, config: TrainingConfig, copy: Path, platform: PlatformReader | None = None
 ) -> RunPreparation:
-    """Ask for the price, the wallet, the validation and the secrets of a run. `platform` answers for the present call.
-
-    Raises PrimeError when the price or the wallet cannot be read.
-    """
+    """Ask for the price, the wallet, the validation and the secrets of a run. Raises PrimeError if the price or the
+    wallet cannot be read. `platform` caches answers for the current call."""
     prime = platform or lab.prime
     answers: dict[str, Any] = {}
 

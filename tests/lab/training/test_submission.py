@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_cost
 from prime_lab_mcp.lab.training.card import note_on_card, run_card
 from prime_lab_mcp.lab.training.keys import EnvironmentSecrets, key_findings, link_findings
-from prime_lab_mcp.lab.training.submission import row_of, write_sent_copy
+from prime_lab_mcp.lab.training.submission import run_row, write_sent_copy
 from tests.tools.loopback import CONFIG
 
 OURS = "me/sums@0.1.0"
@@ -135,7 +135,7 @@ def started(lab: Lab, id: str, text: str, *, resumed_from: str | None = None) ->
     config = config_of(lab, text)
     name = "run-abababab"
     copy = write_sent_copy(lab, config, name, KEY)
-    run = row_of(
+    run = run_row(
         lab,
         config,
         Submitted(id, 3.5, 7.0, "H100"),
