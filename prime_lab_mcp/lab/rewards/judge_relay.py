@@ -146,5 +146,7 @@ async def judge_price(lab: Lab, snapshot: Snapshot, access: EndpointAccess) -> P
 
     The environment is loaded to find the judge's model. No question is sent.
     """
-    async with loading.open_environment(lab, snapshot, variables=endpoints.nowhere(lab.settings.allow_env)) as env:
+    async with loading.open_environment(
+        lab, snapshot, variables=endpoints.no_judge_variables(lab.settings.allow_env)
+    ) as env:
         return await highest_price(access, env.loaded.judges)
