@@ -15,6 +15,8 @@ from prime_lab_mcp.lab.prime.answers import PlatformModels
 
 MIN_BATCH = 64
 """Least number of rollouts with a gradient in a step. prime-rl's docs call a smaller batch too small."""
+MIN_GROUP = 8
+"""Least number of rollouts of one task in a step (prime-rl docs: "Group size >= 8")."""
 MIN_GROUPS = 8
 """Least number of groups with a gradient in a step (our judgement)."""
 

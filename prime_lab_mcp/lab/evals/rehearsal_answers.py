@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.evals.results import checkpoint_purpose
+from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.worker.description import Message, Row
 from prime_lab_mcp.lab.worker.host import Worker
@@ -23,6 +25,11 @@ PLAYING_SECONDS = 30.0
 PLAYED_TASKS = 400
 """Most solutions that are played before an evaluation. A solution that is a function of the messages has to be played
 in a rollout."""
+
+
+def served_unlisted(lab: Lab, model: str) -> bool:
+    """Whether the stand-in serves a model that it does not list: its scripted model at every skill, and checkpoints."""
+    return model.startswith("rehearsal/") or checkpoint_purpose(lab, model) is not None
 
 
 async def register_golds(

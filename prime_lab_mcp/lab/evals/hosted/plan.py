@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.base.errors import BadInput, EvalError, PrimeError
+from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.base.report import Finding, Unmet
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.hosted.platform import ENDED_WITHOUT_RESULT
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, EvalRequest
+from prime_lab_mcp.lab.evals.rehearsal_answers import served_unlisted
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.hub import lookup
@@ -27,6 +28,7 @@ from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.hub.ownership import FileFingerprints, read_ownership
 from prime_lab_mcp.lab.hub.publish import proven_files
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_finding
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
@@ -315,18 +317,13 @@ def _name(spec: EvalSpec, key: str) -> str:
 
 
 async def _price(lab: Lab, model: str, prime: PlatformReader) -> Price | None:
-    """Return the price that Prime Inference lists for a model, or None. Raises EvalError for an unknown model."""
+    """Return the price that Prime Inference lists for a model, or None. Raises BadInput for an unknown model."""
     listed = {str(m.get("id")): m for m in await prime.inference_models()}
     row = listed.get(model)
     if row is None:
-        # A rehearsal serves its scripted model under more names than it lists.
-        if lab.settings.rehearsal or not listed:
+        if not listed or (lab.settings.rehearsal and served_unlisted(lab, model)):
             return None
-        raise EvalError(
-            f"Prime Inference has no model {quote(model, 100)}, and hosted evaluations run on it",
-            fix='Use one of its models; search_hub(kind="model") lists them.',
-            code="endpoint-no-model",
-        )
+        raise not_offered_error(not_served_finding(model, listed))
     pricing = row.get("pricing")
     pricing = pricing if isinstance(pricing, Mapping) else {}
     prompt, completion = (
