@@ -18,8 +18,8 @@ from prime_lab_mcp.lab.state.gates import (
     DEPENDENT,
     EVALUATED,
     FREE,
-    LINE,
     NEEDS,
+    TRAINING_NEEDS,
     Standing,
     gate_standings,
     installed_verifiers,
@@ -151,7 +151,7 @@ def _gate(
     lab: Lab, snapshot: Snapshot, tool: str, installed: Mapping[str, str] | None, pending: str | None
 ) -> dict[str, str]:
     def missing(arguments: Mapping[str, Any] | None = None) -> list[Standing]:
-        needs = LINE if tool == "submit_training" else NEEDS[tool]
+        needs = TRAINING_NEEDS if tool == "submit_training" else NEEDS[tool]
         ledger, key, platform = lab.ledger, lab.key, lab.platform
         standings = gate_standings(ledger, key, platform, snapshot, needs, arguments, installed)
         return [one for one in (_awaiting(one, pending) for one in standings) if one.why]

@@ -21,8 +21,8 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.distributions import DependencyFingerprints, read_fingerprints
 from prime_lab_mcp.lab.interpreter import Interpreter, interpreter_requirements
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.relay.endpoints import nowhere
-from prime_lab_mcp.lab.sandbox.offer import present_offer
+from prime_lab_mcp.lab.relay.endpoints import no_judge_variables
+from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from prime_lab_mcp.lab.state.arguments import check_args
 from prime_lab_mcp.lab.state.dependency_drift import DISTRIBUTIONS
 from prime_lab_mcp.lab.state.pulled import PulledFiles, unagreed_pull
@@ -75,7 +75,7 @@ class PulledUnconfined(LabError):
 
 def require_agreement(lab: Lab, snapshot: Snapshot) -> None:
     """Raise PulledUnconfined for a stranger's code where the kernel leaves all files open to it."""
-    if present_offer().files != "open":
+    if present_support().files != "open":
         return
     pulled = unagreed_pull(lab.ledger, lab.key, snapshot)
     if pulled is not None:
@@ -127,7 +127,7 @@ async def open_environment(
         except LoadFailed as error:
             if variables or not error.lacks_openai_key:
                 raise
-            variables = nowhere(lab.settings.allow_env)
+            variables = no_judge_variables(lab.settings.allow_env)
             worker = await stack.enter_async_context(open_worker(variables=variables))
             loaded = await worker.load(timeout=LOAD_SECONDS)
         yield LoadedEnvironment(snapshot, api, interpreter, worker, loaded, arguments, variables, dependencies.by_name)

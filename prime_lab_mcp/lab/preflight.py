@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.base.versions import NEWEST_PYTHON, OLDEST_PYTHON, SUPPOR
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.prime.answers import PlatformModels, Wallet
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
-from prime_lab_mcp.lab.sandbox.offer import present_offer, unconfined_finding
+from prime_lab_mcp.lab.sandbox.kernel_support import present_support, unconfined_finding
 
 CapabilityName = Literal["local", "account", "training"]
 
@@ -94,8 +94,8 @@ async def local_capability(lab: Lab) -> Capability:
     free = shutil.disk_usage(state).free
     if free < LEAST_DISK:
         findings.append(_disk_low(free))
-    offer = present_offer()
-    unconfined = unconfined_finding(offer)
+    support = present_support()
+    unconfined = unconfined_finding(support)
     findings += [unconfined] if unconfined is not None else []
     facts = {
         "python": platform.python_version(),
@@ -103,10 +103,10 @@ async def local_capability(lab: Lab) -> Capability:
         "uv": bool(lab.toolchain.programs("uv")),
         "free_gb": round(free / 10**9, 1),
         "confinement": {
-            "files": offer.files,
-            "processes": offer.processes,
-            "network": offer.network,
-            "still_open": list(offer.remains),
+            "files": support.files,
+            "processes": support.processes,
+            "network": support.network,
+            "still_open": list(support.remains),
         },
     }
     missing = any(f.severity == "blocker" for f in findings)

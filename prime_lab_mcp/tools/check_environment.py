@@ -117,7 +117,7 @@ async def _load(
         *loaded_checks.rewards_in_readme(package_files, loaded.observed),
     ]
     recorded = {"shapes": dict(loaded.observed.traits.shapes)}
-    return Facts(env_args=given, toolchain=loaded.opened.toolchain, kept=recorded), findings, loaded.wheel.shipped
+    return Facts(env_args=given, toolchain=loaded.opened.toolchain, unreported=recorded), findings, loaded.wheel.shipped
 
 
 def _data(checked: load_check.LoadCheck) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def _folder(lab: Lab, args: Args) -> tuple[EnvironmentFolder, bool]:
             exact = f"environments/{parts[-1].replace('-', '_')}"
             raise BadInput(
                 f"there is no environment {quote(named, 80)}, but there is {near[0]}",
-                fix=f'Give environment="{near[0]}" if you mean that one, or environment="{exact}" for a new one.',
+                fix=f'Pass environment="{near[0]}" if you mean that one, or environment="{exact}" for a new one.',
                 code="environment-not-found",
             ) from None
         path = workspace.new_environment(parts[-1])

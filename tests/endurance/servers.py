@@ -82,7 +82,8 @@ class StdioServer:
     def __init__(self, place: Place) -> None:
         StdioServer._number += 1
         place.workspace.mkdir(parents=True, exist_ok=True)
-        with (place.root / f"stderr-{StdioServer._number}").open("wb") as stderr:
+        self._stderr = place.root / f"stderr-{StdioServer._number}"
+        with self._stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
                 place.command(),
                 stdin=subprocess.PIPE,
@@ -151,7 +152,8 @@ class StdioServer:
     def start(self) -> StdioServer:
         self.send(json.dumps(HELLO).encode() + b"\n")
         if self.answer(1) is None:
-            raise AssertionError("the server did not answer initialize")
+            wrote = self._stderr.read_text(encoding="utf-8", errors="replace")[-2000:]
+            raise AssertionError(f"no answer to initialize; exit code {self.process.poll()}, stderr: {wrote}")
         self.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
         return self
 

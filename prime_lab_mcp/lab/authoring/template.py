@@ -8,6 +8,7 @@ name. Templates are whole packages that lint and type-check as they are; this mo
 from __future__ import annotations
 
 import ast
+import difflib
 import io
 import json
 import keyword
@@ -91,9 +92,11 @@ def environment_kind(templates: Path, name: str, api: Api) -> EnvironmentKind:
     own: Api = "v0" if name.startswith("v0_") else "v1"
     offered = [k for k in template_names(templates) if k.startswith("v0_") or k in SINGLE_TURN or api == "v1"]
     if name not in offered:
+        near = difflib.get_close_matches(name, offered, 1)
+        nearest = f'Pass template="{near[0]}"' if near else 'Call read_reference(topic="guide/environments")'
         raise BadInput(
             f"there is no template {quote(name, 60)} for the API {api}",
-            fix=f"Choose one of: {', '.join(offered)}.",
+            fix=f"{nearest}; the templates are: {', '.join(offered)}.",
             code="unknown-template",
         )
     if own == "v0" or api == "v1":

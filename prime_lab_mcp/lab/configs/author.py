@@ -39,6 +39,7 @@ from prime_lab_mcp.lab.configs.write import finish_text
 from prime_lab_mcp.lab.distribution.sample import suggested_curriculum
 from prime_lab_mcp.lab.environment.credentials import FORWARDED_VARIABLES
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import require_trained
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 
 _LARGEST_RATIO = 1e6
@@ -142,6 +143,8 @@ async def write_config(lab: Lab, request: ConfigRequest, today: date, fit: Fit |
         pins = {old: new.id for old, new in zip(ids, resolved, strict=True)}
         choices = replace(choices, env_args=request.env_args, held_out=_held_out(request, base, resolved))
     context = await _gathered_context(lab, choices, resolved, base)
+    if context.models is not None:
+        require_trained(_model(choices, base), context.models.trainable)
     choices = replace(choices, sources=tuple(_with_recorded_facts(s, context, request) for s in choices.sources))
     name = request.name or _name(resolved, base)
     require_config_name(name)
@@ -263,9 +266,12 @@ def _written_config(
 async def _gathered_context(
     lab: Lab, choices: ConfigChoices, resolved: list[ResolvedSource], base: TrainingConfig | None
 ) -> ConfigContext:
-    model = choices.model or (base.model if base else DEFAULT_MODEL)
     proofs = {r.id: r.proof for r in resolved}
-    return gather_context_of_sources(lab, proofs, model, None, await _models(lab, choices))
+    return gather_context_of_sources(lab, proofs, _model(choices, base), None, await _models(lab, choices))
+
+
+def _model(choices: ConfigChoices, base: TrainingConfig | None) -> str:
+    return choices.model or (base.model if base else DEFAULT_MODEL)
 
 
 async def _models(lab: Lab, choices: ConfigChoices) -> PlatformModels | None:

@@ -15,6 +15,8 @@ from prime_lab_mcp.lab.prime.answers import PlatformModels
 
 MIN_BATCH = 64
 """Rollouts with a gradient per step below which prime-rl's docs call a batch too small."""
+MIN_GROUP = 8
+"""Rollouts of one task: prime-rl docs: "Group size >= 8"."""
 MIN_GROUPS = 8
 """Groups with a gradient per step that a config should have (our judgement)."""
 

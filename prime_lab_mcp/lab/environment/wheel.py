@@ -28,7 +28,7 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from prime_lab_mcp.lab.base import handover, process
+from prime_lab_mcp.lab.base import process, untrusted_files
 from prime_lab_mcp.lab.base.errors import LabError, ProcessError
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.base.text import quote
@@ -151,11 +151,11 @@ async def _build(place: Path, snapshot: Snapshot, interpreter: Interpreter) -> P
 def _take_wheel(scratch: Path, place: Path) -> Path:
     """Copy the wheel from the build's scratch folder to `place`. Raises WheelFailed if there is no proper wheel."""
     try:
-        names = [name for name in handover.list_below(scratch, "dist") if _WHEEL.fullmatch(name)]
+        names = [name for name in untrusted_files.list_below(scratch, "dist") if _WHEEL.fullmatch(name)]
         if not names:
             raise WheelFailed("the build ended well and left no wheel")
-        handover.copy_below(scratch, f"dist/{names[0]}", place / names[0], MAX_WHEEL_BYTES)
-    except handover.PlantedPath as error:
+        untrusted_files.copy_below(scratch, f"dist/{names[0]}", place / names[0], MAX_WHEEL_BYTES)
+    except untrusted_files.PlantedPath as error:
         raise WheelFailed(error.message) from error
     return place / names[0]
 

@@ -135,5 +135,7 @@ def _question(price: Price) -> float:
 async def judge_price(lab: Lab, snapshot: Snapshot, access: EndpointAccess) -> Price | None:
     """The price of the environment's judge at an endpoint. The environment is loaded to learn the judge's model; no
     question is sent."""
-    async with loading.open_environment(lab, snapshot, variables=endpoints.nowhere(lab.settings.allow_env)) as env:
+    async with loading.open_environment(
+        lab, snapshot, variables=endpoints.no_judge_variables(lab.settings.allow_env)
+    ) as env:
         return await highest_price(access, env.loaded.judges)

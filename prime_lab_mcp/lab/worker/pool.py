@@ -22,7 +22,7 @@ from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
 from prime_lab_mcp.lab.sandbox import confine
 from prime_lab_mcp.lab.sandbox.caches import DataCache, data_cache, interpreter_caches
-from prime_lab_mcp.lab.sandbox.offer import present_offer
+from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, Confinement, certificate_paths, python_paths
 from prime_lab_mcp.lab.worker.host import SiblingWorkers, Worker
 from prime_lab_mcp.lab.worker.zygote import Zygote
@@ -117,7 +117,7 @@ class Workers:
         root = self._settings.state_dir
         workspace = str(self._settings.workspace.resolve())
         cache = await anyio.to_thread.run_sync(data_cache, root, workspace, module, data_key, interpreter.python)
-        if not present_offer().layers:
+        if not present_support().layers:
             return cache, None
         python = await anyio.to_thread.run_sync(python_paths, interpreter.python)
         read = (tree, *python, CHILD, LIBRARIES, *cache.users, *certificate_paths())
@@ -133,7 +133,7 @@ class Workers:
         cannot be confined further.
         """
         state = self._settings.state_dir
-        if confinement is None or interpreter.base is None or "landlock" not in present_offer().layers:
+        if confinement is None or interpreter.base is None or "landlock" not in present_support().layers:
             return None
         if not tree.is_relative_to(state):
             return None

@@ -23,7 +23,7 @@ from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import InterpreterError, WorkerError
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.interpreter import Api, Interpreter
-from prime_lab_mcp.lab.sandbox.offer import present_offer
+from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from prime_lab_mcp.lab.sandbox.policy import NAMES_OVER_TCP, Confinement
 from prime_lab_mcp.lab.state.leftovers import scratch_prefix
 from prime_lab_mcp.lab.worker.channel import Channel, ChannelClosed, ChannelFlood, ChannelGarbage, pair
@@ -259,7 +259,7 @@ class Zygote:
 
 def _ports() -> dict[str, str]:
     """Return the variable that tells the fork server the permitted TCP ports."""
-    return {"PRIME_LAB_PORTS": json.dumps(Confinement((), ()).as_json()["ports"])} if present_offer().layers else {}
+    return {"PRIME_LAB_PORTS": json.dumps(Confinement((), ()).as_json()["ports"])} if present_support().layers else {}
 
 
 _WORKER_ONLY = frozenset(
