@@ -57,7 +57,7 @@ class Scorer:
     def __init__(self, worker: Worker, *, case_timeout: float = 5) -> None:
         self.worker = worker
         self.case_timeout = case_timeout
-        self.company: Mapping[int, Sequence[Sequence[Message]]] = {}
+        self.rest_of_group: Mapping[int, Sequence[Sequence[Message]]] = {}
         """By task: the other completions of the group that a group reward gets."""
         self.before: Mapping[int, tuple[Message, ...]] = {}
         """By task: messages that come before every completion, the calls and results of the task's solution."""
@@ -83,7 +83,7 @@ class Scorer:
         before = self.before.get(case.row, ())
         if before and tuple(case.messages[: len(before)]) != before:
             case = replace(case, messages=(*before, *case.messages))
-        return replace(case, company=self.company[case.row]) if case.row in self.company else case
+        return replace(case, rest_of_group=self.rest_of_group[case.row]) if case.row in self.rest_of_group else case
 
     async def score(self, cases: Sequence[Case], *, patience: int | None = None) -> list[Scored]:
         """Score cases, one result per case in order. A case that was left out has the problem `NOT_RUN`.
