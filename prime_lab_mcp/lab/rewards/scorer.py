@@ -58,7 +58,7 @@ class Scorer:
     def __init__(self, worker: Worker, *, case_timeout: float = 5) -> None:
         self.worker = worker
         self.case_timeout = case_timeout
-        self.company: Mapping[int, Sequence[Sequence[Message]]] = {}
+        self.rest_of_group: Mapping[int, Sequence[Sequence[Message]]] = {}
         """Maps a task to the other completions of the group that a group reward receives."""
         self.before: Mapping[int, tuple[Message, ...]] = {}
         """Maps a task to the messages that precede every completion: the tool calls of its solution with the
@@ -83,11 +83,11 @@ class Scorer:
         return replace(probe, messages=(*before, *probe.messages), given=len(before)) if not probe.given else probe
 
     def _prepared_case(self, case: Case) -> Case:
-        """Return the case with the messages of `before` and the group of `company`."""
+        """Return the case with the messages of `before` and the group of `rest_of_group`."""
         before = self.before.get(case.row, ())
         if before and tuple(case.messages[: len(before)]) != before:
             case = replace(case, messages=(*before, *case.messages))
-        return replace(case, company=self.company[case.row]) if case.row in self.company else case
+        return replace(case, rest_of_group=self.rest_of_group[case.row]) if case.row in self.rest_of_group else case
 
     async def score(self, cases: Sequence[Case], *, patience: int | None = None) -> list[Scored]:
         """Score cases, and return one result for each case, in order.

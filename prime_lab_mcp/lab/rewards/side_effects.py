@@ -34,7 +34,7 @@ from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Scored
-from prime_lab_mcp.lab.worker.witness import SHIFTS, Testimony, Witness, WitnessedScore
+from prime_lab_mcp.lab.worker.witness import SHIFTS, Witness, WitnessedScore, WitnessScores
 
 CONCURRENT_PROBES = 32
 """Largest number of completions that are scored concurrently (docs/validation.md, Reward tests)."""
@@ -121,7 +121,7 @@ async def score_in_other_process(
     if busy > 2 * _BUSY_MS:
         chosen = chosen[: max(_LONG, int(len(chosen) * 2 * _BUSY_MS / busy))]
     try:
-        async with worker.elsewhere(hash_seed) as other:
+        async with worker.in_another_process(hash_seed) as other:
             scores = await other.score([s.probe.case for s in chosen], timeout=60)
     except LabError:
         return ()  # Loading and scoring work in the first process, so the reward is not the cause of the failure.
@@ -130,9 +130,9 @@ async def score_in_other_process(
 
 async def warm_other_process(worker: Worker) -> None:
     """Start the other process in the background, so that it is ready after the probes are scored."""
-    if worker.twin is not None:
+    if worker.siblings is not None:
         try:
-            await worker.twin.warm()
+            await worker.siblings.warm()
         except LabError:
             return  # `score_in_other_process` then returns no scores.
 
@@ -191,21 +191,21 @@ async def compare_with_witness(
     sample = witness_sample(scored_probes)
     if not sample:
         return ComparedScores(None)
-    cases = [replace(s.probe.case, company=scorer.company.get(s.probe.row, ())) for s in sample]
+    cases = [replace(s.probe.case, rest_of_group=scorer.rest_of_group.get(s.probe.row, ())) for s in sample]
     limit = len(SHIFTS) * len(cases) * scorer.case_timeout
     try:
-        testimony = await witness.testify(cases, case_timeout=scorer.case_timeout, timeout=limit)
+        witnessed = await witness.score(cases, case_timeout=scorer.case_timeout, timeout=limit)
     except LabError as error:
         return ComparedScores(Witnessed(trouble=error.message))
-    silent = [i for i in range(len(sample)) if all(scores[i].error for scores in testimony.passes)]
+    silent = [i for i in range(len(sample)) if all(scores[i].error for scores in witnessed.passes)]
     if 2 * len(silent) > len(sample):
-        why = quote(testimony.passes[-1][silent[0]].error, 200)
+        why = quote(witnessed.passes[-1][silent[0]].error, 200)
         return ComparedScores(Witnessed(trouble=f"scoring raised there, which it does not here: {why}"))
-    differences = list(_differences(sample, testimony, _unstable(repeats), {row.index: row for row in rows}))
+    differences = list(_differences(sample, witnessed, _unstable(repeats), {row.index: row for row in rows}))
     if not differences:
         return ComparedScores(Witnessed(len(sample) - len(silent)))
     try:
-        async with scorer.worker.elsewhere() as other:
+        async with scorer.worker.in_another_process() as other:
             again = await other.score(cases, timeout=60)
     except LabError as error:
         return ComparedScores(Witnessed(trouble=f"a difference could not be confirmed: {error.message}"))
@@ -232,14 +232,14 @@ def _unstable(repeats: Sequence[RepeatedScore]) -> frozenset[str]:
 
 
 def _differences(
-    sample: Sequence[ScoredProbe], testimony: Testimony, unstable: frozenset[str], rows: Mapping[int, Row]
+    sample: Sequence[ScoredProbe], witnessed: WitnessScores, unstable: frozenset[str], rows: Mapping[int, Row]
 ) -> Iterator[WitnessDifference]:
     """Yield the completions of the sample that the witness scored differently or on another task."""
     for number, scored_probe in enumerate(sample):
-        if _other_task(rows.get(scored_probe.probe.row), testimony.tasks[number]):
+        if _other_task(rows.get(scored_probe.probe.row), witnessed.tasks[number]):
             yield WitnessDifference(scored_probe, None, other_task=True)
             continue
-        scores = [scores[number] for scores in testimony.passes]
+        scores = [scores[number] for scores in witnessed.passes]
         parts = [_different_parts(scored_probe.scored, score, unstable) if not score.error else () for score in scores]
         first = next((i for i, names in enumerate(parts) if names), None)
         if first is not None:

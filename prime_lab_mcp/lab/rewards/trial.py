@@ -175,7 +175,7 @@ async def score_tasks(
     slow = bool(times) and times[len(times) // 2] > _SLOW_CASE_MS
     scored_probes, repeats = await _probe(scorer, [p for p in probes if p not in heavy], sparing or slow)
     scored_probes = (*scored_probes, *await _wrongs_of_levels(scorer, calibration.style, golds))
-    if not scorer.company:  # A group reward may rightly differ between the calibration's group and this one.
+    if not scorer.rest_of_group:  # A group reward may rightly differ between the calibration's group and this one.
         repeats = (*_repeated_golds(calibration, golds), *repeats)
     return TaskScores(golds, scored_probes, repeats, tuple(picked), tuple(heavy))
 
@@ -337,12 +337,12 @@ async def _observe(
         await side_effects.warm_other_process(worker)
     grouped = any(r.kind == "group" for r in rewards)
     if grouped:
-        scorer.company = {row.index: (assistant_message(_NOTHING), assistant_message("")) for row in sample.rows}
+        scorer.rest_of_group = {row.index: (assistant_message(_NOTHING), assistant_message("")) for row in sample.rows}
     calibration = await calibrate(scorer, sample.rows, source, wrapper, sparing)
     sparing = sparing or (calibration is not None and asks_judge(loaded, (s for _, s in calibration.scored)))
     style = calibration.style if calibration is not None else None
     if style is not None and grouped:
-        scorer.company = group_by_task(style)
+        scorer.rest_of_group = group_by_task(style)
     probes, unmatched = place_cases(cases(style), sample.rows, style)
     solved = Solved()
     rows: Sequence[Row] = sample.rows
