@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from prime_lab_mcp.lab.rewards.copied_messages import CopyingRule
 from prime_lab_mcp.lab.rewards.probes.catalogue import AnswerStyle, Probe
 from prime_lab_mcp.lab.rewards.probes.families import Family
+from prime_lab_mcp.lab.rewards.replays import Replay
 from prime_lab_mcp.lab.rewards.scripts import PlayedScript
 from prime_lab_mcp.lab.rewards.search.outcome import SearchOutcome
 from prime_lab_mcp.lab.rewards.solutions import Solved
@@ -172,6 +174,10 @@ class Trial:
     """`golds` and `scored_probes` are rollouts, because a completion alone cannot earn the reward of a rollout."""
     solved: Solved = field(default_factory=Solved)
     """Rollouts of the tasks' solutions, and of changed copies."""
+    replays: tuple[Replay, ...] = ()
+    """Rollouts with the same replies that differ because the environment remembers earlier ones."""
+    copying: tuple[CopyingRule, ...] = ()
+    """Rules from the environment's messages to replies that were paid on some tasks, judged on others."""
     after_calls: bool = False
     """Golds and probes were scored after the calls of their task's solution."""
     interactive: bool = False

@@ -206,17 +206,24 @@ class Worker:
             return decode_side_effects(reply, [case for case, _ in cases])
 
     async def rollout(
-        self, plays: Sequence[RequestedRollout], *, seconds: float, case_timeout: float = 5, in_order: bool = False
+        self,
+        plays: Sequence[RequestedRollout],
+        *,
+        seconds: float,
+        case_timeout: float = 5,
+        in_order: bool = False,
+        held: bool = False,
     ) -> Rollouts:
         """Run whole rollouts with a scripted model through the environment's own loop, tools and hooks.
 
-        Rollouts that have not begun after `seconds` are not run. `in_order`: one after the other. Raises LoadFailed or
-        WorkerError if the environment hangs or ends its process.
+        Rollouts that have not begun after `seconds` are not run. `in_order`: one after the other. `held`: also, with
+        the same state of every random generator at the start of each. Raises LoadFailed or WorkerError if the
+        environment hangs or ends its process.
         """
         async with self._lock:
             await self._ensure(60)
             limit = seconds + (SERVING if self._api == "v1" else 0) + _LATE
-            request = rollouts_request(plays, seconds, case_timeout, in_order)
+            request = rollouts_request(plays, seconds, case_timeout, in_order, held)
             return decode_rollouts(await self._ask(request, limit, "running whole rollouts"))
 
     @asynccontextmanager

@@ -212,13 +212,14 @@ class Rollouts:
 
 
 def rollouts_request(
-    plays: Sequence[RequestedRollout], seconds: float, case_timeout: float, in_order: bool
+    plays: Sequence[RequestedRollout], seconds: float, case_timeout: float, in_order: bool, held: bool
 ) -> RolloutsRequest:
     """Build the request for a worker. Times are in seconds."""
     return {
         "op": "rollout",
         "rollouts": [{"row": play.row, "script": dict(play.script)} for play in plays],
-        "in_order": in_order,
+        "in_order": in_order or held,
+        "held": held,
         "seconds": seconds,
         "rollout_seconds": ROLLOUT_SECONDS,
         "serving": SERVING,

@@ -399,12 +399,14 @@ class ScriptedRollout(TypedDict):
 class RolloutsRequest(TypedDict):
     """Run whole rollouts. Times are in seconds. `turns` bounds rollouts with a stated limit, `endless` all others.
 
-    `in_order`: each rollout begins when the one before has ended.
+    `in_order`: each rollout begins when the one before has ended. `held`: also, each begins with the same state of
+    every random generator, and nothing is scored again.
     """
 
     op: Literal["rollout"]
     rollouts: list[ScriptedRollout]
     in_order: bool
+    held: bool
     seconds: float
     rollout_seconds: float
     serving: float

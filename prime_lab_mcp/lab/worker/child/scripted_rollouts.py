@@ -2,9 +2,9 @@
 
 A script is JSON data. Each of its `turns` is a text, `{"calls": [[tool, arguments]], "text": TEXT}`, or
 `{"tools": TEXT}`, which calls every offered tool once, with arguments that fit its schema and TEXT for every text
-argument. `then` is the behaviour after the last turn: `repeat` the last text, or `silence`. With `solution`, the model
-plays a solution instead, changed as `change` says (solutions.py): a list of messages, or true for the one that the
-environment states.
+argument. `then` is the behaviour after the last turn: `repeat` the last text, or `silence`; with `copy`, the model
+copies from the environment's messages there (copying.py). With `solution`, the model plays a solution instead, changed
+as `change` says (solutions.py): a list of messages, or true for the one that the environment states.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import coercion, environment, solutions
+from . import coercion, copying, environment, solutions
 from .protocol import ErrorReply, ToolReply
 from .solutions import SolutionPlayer, SolutionTurn
 
@@ -72,6 +72,9 @@ class ScriptedModel:
             self.turns = [turn for raw in self.script["turns"] for turn in self._turns_of(raw)]
         if self.spoken < len(self.turns):
             return self.turns[self.spoken]
+        copied = copying.reply(self.script, message_dicts(messages)) if self.script.get("copy") else None
+        if copied is not None:
+            return SolutionTurn(copied)
         if self.script.get("then") == "silence":
             return SolutionTurn("")
         texts = [turn.text for turn in self.turns if turn.text is not None]
