@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from prime_lab_mcp.lab.base.handover import open_results
+from prime_lab_mcp.lab.base.untrusted_files import open_results
 from prime_lab_mcp.lab.evals.views.columns import FAILED_ROLLOUT, TRUNCATED_ROLLOUT, ZERO_ROLLOUT, Columns
 from prime_lab_mcp.lab.rollouts.reading import Layout, decode_line, layout_of, parse_record, parse_score_line
 from prime_lab_mcp.lab.rollouts.rollout import Reading, Rollout

@@ -91,7 +91,7 @@ async def training_run(lab: ReadingLab, id: str) -> dict[str, Any]:
         "failure": foreign(reading.run.get("error_message"), 2000) if reading.run.get("error_message") else None,
         "series": _series(reading),
         "anomalies": [
-            anomaly.as_json() | {"burned": reading.burned_since(anomaly.since_step)} for anomaly in reading.anomalies
+            anomaly.as_json() | {"burned": reading.spent_since(anomaly.since_step)} for anomaly in reading.anomalies
         ],
         "checkpoints": [
             {"step": c.get("step"), "id": foreign(c.get("id") or "", 80), "status": foreign(c.get("status") or "", 40)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +13,9 @@ from pydantic import ValidationError
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.tools.tool import AnyTool, Arguments
+
+_ANSWERS = frozenset({"confirm", "yes"})
+"""Arguments that answer a question."""
 
 
 def parse(tool: AnyTool, given: Mapping[str, Any]) -> Arguments | Report:
@@ -79,7 +84,7 @@ def _refusal(tool: AnyTool, given: Mapping[str, Any], error: ValidationError) ->
             message = f"{where}: {problem['msg']} (given: {quote(problem.get('input'), 80)})"
             fix = f"Give {where} as the tool's schema describes it."
         findings.append(Finding("bad-argument", "blocker", message, fix, where))
-    return _refused(tool, given, findings)
+    return _refused(tool, given, findings, _mended(tool, given, error))
 
 
 def _holds_nul(value: Any) -> bool:
@@ -88,6 +93,29 @@ def _holds_nul(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(_holds_nul(part) for pair in value.items() for part in pair)
     return isinstance(value, list) and any(map(_holds_nul, value))
+
+
+def _mended(tool: AnyTool, given: Mapping[str, Any], error: ValidationError) -> Next | None:
+    """The call with misspelled names and values spelled as the tool has them; None where nothing is spelled so.
+
+    The answer to a question is not carried over: a mended call asks anew.
+    """
+    fields = tool.args.model_fields
+    mended = {name: value for name, value in given.items() if name not in _ANSWERS}
+    for problem in error.errors(include_url=False, include_context=True):
+        name = str(problem["loc"][0]) if problem["loc"] else ""
+        if problem["type"] == "extra_forbidden":
+            near = [one for one in difflib.get_close_matches(name, list(fields), 1) if one not in mended]
+            if name in mended and near:
+                mended[near[0]] = mended.pop(name)
+        elif problem["type"] == "literal_error" and len(problem["loc"]) == 1 and isinstance(mended.get(name), str):
+            options = re.findall(r"'([^']*)'", str(problem.get("ctx", {}).get("expected", "")))
+            mended[name] = next(iter(difflib.get_close_matches(mended[name].lower(), options, 1)), mended[name])
+    try:
+        tool.args.model_validate(mended)
+    except ValidationError:
+        return None
+    return Next(tool.name, "the same call, spelled as the tool's arguments are", mended)
 
 
 def _without(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -> Next:
@@ -103,12 +131,12 @@ def _without(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -
     return Next(tool.name, "without the arguments that are refused", rest or None)
 
 
-def _refused(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding]) -> Report:
+def _refused(tool: AnyTool, given: Mapping[str, Any], findings: list[Finding], mended: Next | None = None) -> Report:
     return Report(
         "error",
         f"{tool.name} was called with arguments it does not take; nothing was done.",
         findings=tuple(findings),
-        next=(_without(tool, given, findings),),
+        next=(mended or _without(tool, given, findings),),
     )
 
 

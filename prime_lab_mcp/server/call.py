@@ -272,9 +272,9 @@ class Calls:
         outcome = await running
         self._record(tool, args, outcome.snapshot or call.snapshot, outcome)
         if tool.runs_environment_code:
-            from prime_lab_mcp.lab.sandbox.offer import present_offer, unconfined_finding
+            from prime_lab_mcp.lab.sandbox.kernel_support import present_support, unconfined_finding
 
-            unconfined = unconfined_finding(present_offer())
+            unconfined = unconfined_finding(present_support())
             if unconfined is not None:
                 outcome = dataclasses.replace(outcome, findings=(*outcome.findings, unconfined))
         return _report(outcome)
@@ -292,7 +292,7 @@ class Calls:
                 outcome.facts,
                 self.lab.platform,
                 args.model_dump(mode="json", exclude_unset=True, exclude={"confirm", "yes"}),
-                {**outcome.data, **outcome.facts.kept},
+                {**outcome.data, **outcome.facts.unreported},
             )
         )
 
@@ -335,9 +335,10 @@ class Calls:
         if self._on_hub(name):
             if _hosted(tool, args):
                 return None
+            hosted = "Pass hosted=true to run on the platform; or pull" if tool.hosted is not None else "Pull"
             raise BadInput(
                 f"{quote(name, 120)} is a name on the Hub, and {tool.name} works on environments of the workspace",
-                fix=f'Pull it with create_environment(name=..., hub="{clip(name, 120)}"), or train on it as it is.',
+                fix=f'{hosted} it with create_environment(name=..., hub="{clip(name, 120)}"), or train on it as it is.',
                 code="environment-not-local",
             )
         return await self.lab.snapshot(name)

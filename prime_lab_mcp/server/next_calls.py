@@ -3,7 +3,7 @@
 Tools recommend calls without knowing everything: the call that led to them, and what is proven meanwhile. This module
 completes a recommendation with the arguments of the present call, leaves out what repeats a call that just failed or
 what no tool would accept, and replaces a step of the main line that is done, or not yet possible, by the step that is
-due.
+due. Where nothing else is recommended after a failure, the calls that the finding's fix names are (fix_calls.py).
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prime_lab_mcp.lab.base.report import Next, Report
+from prime_lab_mcp.lab.base.errors import PASSING
+from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.results import checkpoint_purpose, held_out_argument
+from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.gates import gate_standings, upcoming_call
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.source_code import detect_generation
 from prime_lab_mcp.lab.training.next_step import step_after_the_push
 from prime_lab_mcp.server import arguments
+from prime_lab_mcp.server.fix_calls import calls_of_fix
 from prime_lab_mcp.tools.tool import AnyTool
 
 _LINE = ("check_environment", "test_reward", "run_eval", "push_environment", "write_training_config")
@@ -59,7 +63,7 @@ def with_right_calls(report: Report, present: PresentCall) -> Report:
         completed = _completed(one, report, present)
         if completed is None:
             continue
-        if report.status in _CALLED and _repeats(completed, present):
+        if report.status in _CALLED and _repeats(completed, present) and not _passes(report):
             calls += _mending(report, present)
         else:
             calls.append(_due(completed, present) if report.status == "passed" else completed)
@@ -75,14 +79,17 @@ def needs_files(report: Report) -> bool:
     return report.status == "passed" and any(one.tool in _LINE for one in report.next)
 
 
-def _completed(one: Next, report: Report, present: PresentCall) -> Next | None:
-    """The recommendation with everything that its tool needs; None if no tool takes the call."""
+def _completed(one: Next, report: Report, present: PresentCall, *, repeated: bool = True) -> Next | None:
+    """The recommendation with everything that its tool needs; None if no tool takes the call.
+
+    `repeated`: the present tool without arguments means the present call, and not a call without arguments.
+    """
     tool = present.tools.get(one.tool)
     if tool is None:
         return None
     fields = tool.args.model_fields
     given = dict(one.arguments or {})
-    if not given and tool.name == present.tool.name:
+    if repeated and not given and tool.name == present.tool.name:
         given = present.carried
     for name, field in fields.items():
         if name in given or name not in present.carried:
@@ -133,17 +140,52 @@ def _repeats(one: Next, present: PresentCall) -> bool:
 
 
 def _mending(report: Report, present: PresentCall) -> list[Next]:
-    """What helps before the same call is made again: the files, and the page of what stopped the call."""
-    calls = []
+    """What helps before the same call is made again: the calls that the fix of the first blocker names, the files, and
+    the page of what stopped the call."""
+    blocker = next((f for f in report.findings if f.severity == "blocker"), None)
+    calls = _fixing(blocker, report, present) if blocker is not None else []
+    if calls and report.status != "failed":
+        return calls
     if report.status == "failed" and present.snapshot is not None and "read_environment" in present.tools:
         why = "the files; mend them with edit_environment and call again"
         here = _as_called({"environment": present.snapshot.relative}, present)
         calls.append(Next("read_environment", why, here))
-    blocker = next((f for f in report.findings if f.severity == "blocker"), None)
     if blocker is not None and "read_reference" in present.tools and present.tool.name != "read_reference":
         topic = {"topic": f"finding/{blocker.code}"}
         calls.append(Next("read_reference", f"what {blocker.code} means and its smallest fix", topic))
     return calls
+
+
+def _fixing(blocker: Finding, report: Report, present: PresentCall) -> list[Next]:
+    """The calls that the fix of a blocker names and that a tool takes."""
+    fields = {name: tuple(tool.args.model_fields) for name, tool in present.tools.items()}
+    named = [
+        _of_the_evaluation(one, present)
+        for one in calls_of_fix(blocker.fix, present.tool.name, present.carried, fields)
+    ]
+    completed = (_completed(one, report, present, repeated=False) for one in named)
+    return [one for one in completed if one is not None and not _repeats(one, present)]
+
+
+def _of_the_evaluation(one: Next, present: PresentCall) -> Next:
+    """A call about an environment that the present call names by one of its evaluations."""
+    given = dict(one.arguments or {})
+    fields = present.tools[one.tool].args.model_fields
+    if "environment" in given or "environment" in present.carried or "environment" not in fields:
+        return one
+    names = (present.carried.get(name) for name in ("eval", "id", "results"))
+    id = next((name for name in names if isinstance(name, str) and name.startswith("eval-")), None)
+    job = present.lab.ledger.job(id) if id is not None else None
+    if job is None or job.workspace != present.lab.key:
+        return one
+    measured = run_eval_arguments(EvaluationJobs(present.lab).spec(job))
+    known = measured if one.tool == "run_eval" else {"environment": measured["environment"]}
+    return replace(one, arguments={**known, **given})
+
+
+def _passes(report: Report) -> bool:
+    """Whether what stopped the call passes by itself, so that the same call can be made again."""
+    return any(finding.severity == "blocker" and finding.code in PASSING for finding in report.findings)
 
 
 def _due(one: Next, present: PresentCall) -> Next:

@@ -42,7 +42,7 @@ async def plan(call: Call, args: Args) -> Plan[Work]:
     if args.action == "stop" or args.action == "pause" or _is_evaluation(call, args.id):
         return Plan(Work(args))
     steering = await control.prepare_control(call.lab, args.action, args.id)
-    intent = Intent("control", steering.key, steering.question, steering.max_cost, ask=steering.became is None)
+    intent = Intent("control", steering.key, steering.question, steering.max_cost, ask=steering.continued_as is None)
     return Plan(Work(args, steering), intent)
 
 
@@ -106,14 +106,14 @@ async def _still_paused(call: Call, args: Args) -> Outcome:
 
     The user may want to stop the run that continues it.
     """
-    became = await control.continuation_of(call.lab, args.id)
+    continued_as = await control.continuation_of(call.lab, args.id)
     message = f"run {args.id} is PAUSED, and the platform left it so; it is not billed, and can be resumed"
     fix = "Leave it, or ask the user to delete it on its page."
     calls = [Next("watch_run", "how it stands", {"id": args.id})]
-    if became is not None:
-        message += f". It goes on as run {became}, which is billed"
-        fix = f"Stop run {became}."
-        calls.insert(0, Next("control_run", "end the run that is billed", {"id": became, "action": "stop"}))
+    if continued_as is not None:
+        message += f". It goes on as run {continued_as}, which is billed"
+        fix = f"Stop run {continued_as}."
+        calls.insert(0, Next("control_run", "end the run that is billed", {"id": continued_as, "action": "stop"}))
     return Outcome(
         "failed",
         f"Run {args.id} was not stopped; it is PAUSED.",

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import anyio
 from pydantic import Field
 
-from prime_lab_mcp.lab.base.errors import EvalError, LabError
+from prime_lab_mcp.lab.base.errors import BadInput, EvalError, LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
@@ -50,7 +50,7 @@ class Args(Arguments):
 
 
 async def run(call: Call, args: Args) -> Outcome:
-    lab = call.lab
+    lab, args = call.lab, _with_the_view(args)
     job, here = await _opened(lab, args.eval)
     other = (await _opened(lab, _other(lab, here, args.other)))[1] if args.view == "compare" else None
     files: summary.Files = await _files(lab, job) if args.view == "summary" else "present"
@@ -66,6 +66,25 @@ async def run(call: Call, args: Args) -> Outcome:
             outcome = replace(outcome, next=(*((due,) if due else ()), *outcome.next))
         outcome = await anyio.to_thread.run_sync(as_result, lab, job, judged, outcome)
     return await illustrate_outcome(lab, job, judged, outcome)
+
+
+def _with_the_view(args: Args) -> Args:
+    """The arguments with the view that `where`, `by` or `other` belongs to, where the call names no view.
+
+    Raises BadInput where it names a view that cannot select by `where`: an answer without the selection would look
+    like an empty one.
+    """
+    if "view" not in args.model_fields_set:
+        for name, view in (("where", "rollouts"), ("other", "compare"), ("by", "groups")):
+            if getattr(args, name) is not None:
+                return args.model_copy(update={"view": view})
+    if args.where is not None and args.where.strip().lower() != "all" and args.view != "rollouts":
+        raise BadInput(
+            f"the view {args.view} does not select by where",
+            fix='Pass view="rollouts", which does; or leave where out.',
+            code="bad-argument",
+        )
+    return args
 
 
 def _viewed(

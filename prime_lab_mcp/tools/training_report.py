@@ -112,7 +112,7 @@ def _failed(reading: RunReading) -> Finding:
 
 
 def _finding(anomaly: Anomaly, reading: RunReading) -> Finding:
-    burned = reading.burned_since(anomaly.since_step)
+    burned = reading.spent_since(anomaly.since_step)
     cost = f" (about ${burned:.2f} since)" if burned and anomaly.code not in ("overrun", "queue") else ""
     since = "" if anomaly.code == "queue" else f"since step {anomaly.since_step}: "
     rows: tuple[dict[str, Any], ...] = ()
@@ -123,7 +123,7 @@ def _finding(anomaly: Anomaly, reading: RunReading) -> Finding:
 
 
 def _anomaly(anomaly: Anomaly, reading: RunReading) -> dict[str, Any]:
-    burned = reading.burned_since(anomaly.since_step)
+    burned = reading.spent_since(anomaly.since_step)
     return anomaly.as_json() | ({"burned": burned} if burned is not None else {})
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from prime_lab_mcp.lab.base.handover import PlantedPath
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.sandbox import caches
 from prime_lab_mcp.lab.sandbox.caches import DataCache, data_cache, interpreter_caches
 from prime_lab_mcp.lab.worker.pool import Workers

@@ -82,7 +82,7 @@ async def test_evaluations_interpreters_and_snapshots_go_when_they_are_old_and_u
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Lab, "_clean", lambda lab: None)  # the lab's own thread would clean beside this test
-    monkeypatch.setattr(storage, "KEPT_EVALUATIONS", 1)
+    monkeypatch.setattr(storage, "RETAINED_EVALUATIONS", 1)
     monkeypatch.setattr(snapshot, "MOST_SNAPSHOTS", 1)
     state, content = lab.settings.state_dir, {name: name[0] * 64 for name in ("broken", "lost", "new")}
     _job(lab, "eval-old", "c", TWO_MONTHS)

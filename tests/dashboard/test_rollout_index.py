@@ -12,7 +12,7 @@ import pytest
 
 from prime_lab_mcp.dashboard import rollout_index
 from prime_lab_mcp.dashboard.rollout_index import RolloutIndex, RolloutQuery
-from prime_lab_mcp.lab.base.handover import open_results
+from prime_lab_mcp.lab.base.untrusted_files import open_results
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab
 from tests.lab.evals.finished import episode, finished

@@ -90,7 +90,7 @@ def _verdict_tool(name: str, fatal: str, *, model: str | None = None) -> Tool[On
             model=(args.model or model) if model else None,
             env_args=given,
             harness=args.harness,
-            kept={"endpoint_named_by": "person", "interpreter": str(interpreter.python)},
+            unreported={"endpoint_named_by": "person", "interpreter": str(interpreter.python)},
         )
         return Outcome("failed" if findings else "passed", name, findings, facts=facts)
 

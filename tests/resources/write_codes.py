@@ -7,7 +7,7 @@ from pathlib import Path
 from prime_lab_mcp.resources.catalog import References
 
 TARGET = Path(__file__).parents[2] / "prime_lab_mcp" / "lab" / "base" / "codes.py"
-_BEFORE = '''"""Every finding code that has a page, as a type: mypy refuses a code that is misspelled or has no page.
+_BEFORE = '''"""Defines the type of finding codes, so that mypy rejects a code that is misspelled or has no page.
 
 This module is generated from `prime_lab_mcp/resources/findings/*.md`. After adding or renaming a page, run
 `make codes` (or `python -m tests.resources.write_codes`).
@@ -23,8 +23,10 @@ _AFTER = ''']
 
 
 def recorded_code(text: str) -> Code:
-    """The code of a finding that was recorded or sent as text. An older version may have written a code that has
-    no page today, so the text is taken as it is."""
+    """Return a recorded or received code as `Code`, without checking it.
+
+    An older version may have written a code that has no page any more.
+    """
     return cast("Code", text)
 '''
 

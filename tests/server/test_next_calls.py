@@ -77,12 +77,26 @@ async def test_a_call_that_no_tool_takes_is_left_out(lab: Lab) -> None:
     assert right(lab, "preflight", {}, found) == [("watch_run", None)]
 
 
-async def test_mistyped_arguments_lead_to_the_call_without_them(lab: Lab) -> None:
-    calls = Calls(lab, TOOLS, None)  # type: ignore[arg-type]
-    report = await calls.execute("workflow_status", {"enviroment": "sums"})
-    assert [(n.tool, n.arguments) for n in report.next] == [("workflow_status", None)]
-    spends = await calls.execute("submit_training", {"config": "x.toml", "step": 5})
-    assert [n.tool for n in spends.next] == ["workflow_status"]
+@pytest.mark.parametrize(
+    ("tool", "given", "expected"),
+    [
+        ("workflow_status", {"enviroment": "sums"}, ("workflow_status", {"environment": "sums"})),
+        ("workflow_status", {"colour": "red"}, ("workflow_status", None)),
+        ("workflow_status", {"view": "spendings"}, ("workflow_status", {"view": "spend"})),
+        ("check_environment", {"name": "sums"}, ("workflow_status", None)),
+        (
+            "submit_training",
+            {"config": "x.toml", "step": 5, "yes": True},
+            ("submit_training", {"config": "x.toml", "steps": 5}),
+        ),
+        ("submit_training", {"config": "x.toml", "colour": 5}, ("workflow_status", None)),
+    ],
+)
+async def test_mistyped_arguments_lead_to_the_call_that_is_meant_or_without_them(
+    lab: Lab, tool: str, given: dict[str, Any], expected: tuple[str, dict[str, Any] | None]
+) -> None:
+    report = await Calls(lab, TOOLS, None).execute(tool, given)  # type: ignore[arg-type]
+    assert [(n.tool, n.arguments) for n in report.next] == [expected]
 
 
 async def test_a_dry_run_and_a_comparison_lead_to_the_evaluation_that_they_are_about(lab: Lab) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from prime_lab_mcp.lab.base.errors import PASSING
 from prime_lab_mcp.lab.base.report import Next, Report
 from prime_lab_mcp.server import arguments
 from prime_lab_mcp.server.call import Calls
@@ -48,7 +49,8 @@ def _problems(
     if one.tool in _ONE_OF and not any(named.get(name) for name in _ONE_OF[one.tool]):
         found.append(f"none of {_ONE_OF[one.tool]}")
     before = {name: value for name, value in given.items() if name not in _ANSWERS}
-    if report.status in ("failed", "blocked", "error") and one.tool == tool and named == before:
+    passes = any(finding.code in PASSING for finding in report.findings)
+    if report.status in ("failed", "blocked", "error") and one.tool == tool and named == before and not passes:
         found.append("repeats the call that just failed")
     return found
 

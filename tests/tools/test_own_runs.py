@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
-from prime_lab_mcp.lab.base.handover import PlantedPath
+from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.training.own_runs import read_own_run
 from prime_lab_mcp.tools import watch_run

@@ -60,6 +60,15 @@ def skilled(skill: float) -> Any:
     return reply
 
 
+async def test_what_selects_chooses_its_view_and_is_never_ignored(lab: Lab) -> None:
+    id = finished(lab, mixed()).id
+    assert (await look(lab, eval=id, where="zero")).data["matching"] > 0
+    assert "groups" in (await look(lab, eval=id, by="stop")).data
+    with pytest.raises(LabError) as refused:
+        await look(lab, eval=id, view="zeros", where="suspicious")
+    assert 'view="rollouts"' in refused.value.fix
+
+
 @pytest.mark.slow
 async def test_every_view_of_two_real_evaluations(lab: Lab) -> None:
     root = write_environment(lab.settings.workspace)

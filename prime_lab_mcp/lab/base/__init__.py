@@ -7,7 +7,6 @@ ENTRY = (
     "codes",
     "credentials",
     "errors",
-    "handover",
     "load_deadline",
     "named_credentials",
     "process",
@@ -16,6 +15,7 @@ ENTRY = (
     "statistics",
     "syntax",
     "text",
+    "untrusted_files",
     "versions",
 )
 """Modules that other packages may import."""

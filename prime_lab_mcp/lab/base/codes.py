@@ -1,4 +1,4 @@
-"""Every finding code that has a page, as a type: mypy refuses a code that is misspelled or has no page.
+"""Defines the type of finding codes, so that mypy rejects a code that is misspelled or has no page.
 
 This module is generated from `prime_lab_mcp/resources/findings/*.md`. After adding or renaming a page, run
 `make codes` (or `python -m tests.resources.write_codes`).
@@ -81,7 +81,6 @@ Code: TypeAlias = Literal[
     "config-missing-table",
     "config-model-fallback",
     "config-model-name",
-    "config-model-not-listed",
     "config-multi-node",
     "config-needed",
     "config-no-checkpoint",
@@ -318,7 +317,6 @@ Code: TypeAlias = Literal[
     "model-name-unpublished",
     "model-no-renderer",
     "model-no-tool-parser",
-    "model-not-listed",
     "model-not-offered",
     "model-not-served",
     "model-too-big",
@@ -606,6 +604,8 @@ Code: TypeAlias = Literal[
 
 
 def recorded_code(text: str) -> Code:
-    """The code of a finding that was recorded or sent as text. An older version may have written a code that has
-    no page today, so the text is taken as it is."""
+    """Return a recorded or received code as `Code`, without checking it.
+
+    An older version may have written a code that has no page any more.
+    """
     return cast("Code", text)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 REDACTED = "[redacted]"
+"""The text that `redacted` writes in the place of a credential."""
 
 _WORD = re.compile(r"[A-Za-z0-9]*")
 _WORD_LINE = re.compile(r"[A-Za-z0-9_]*")
@@ -44,7 +45,8 @@ class Credential(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A credential format: one of `marks`, followed by `least` to `most` characters that match `run`."""
+    """A credential format: one of `marks` (literal prefixes), followed by `least` to `most` characters that match
+    `run`."""
 
     kind: str
     marks: tuple[str, ...]
@@ -54,16 +56,16 @@ class Format:
     shape: re.Pattern[str] | None = None
     """Pattern that the whole run must match, for formats whose length alone is not distinctive."""
     partial: int | None = None
-    """Length from which `redacted` removes a run, because programs print shortened keys. None: `least`."""
+    """The shortest run that `redacted` removes: programs print shortened keys. None means `least`."""
     letters: bool = False
     """True if valid credentials may consist of letters of one case without digits."""
 
     def is_complete(self, body: str) -> bool:
-        """True if the issuer may have issued this credential; False for placeholders and for words."""
+        """True if `body`, the text after the mark, may be a real credential; False for placeholders and words."""
         return self._fits(body, self.least) and (self.letters or _looks_random(body)) and not is_placeholder(body)
 
     def is_redacted(self, body: str) -> bool:
-        """True if a report must not show this credential, including shortened and made-up ones."""
+        """True if a report must not show `body`, the text after the mark. Shortened and invented keys count too."""
         return self._fits(body, self.least if self.partial is None else self.partial) and (
             self.letters or _looks_random(body)
         )
@@ -75,12 +77,12 @@ class Format:
 
 
 def _looks_random(body: str) -> bool:
-    """True if the text has digits or random capitals, unlike a word or an identifier."""
+    """True if the text has a digit or at least four changes of case, unlike a word or an identifier."""
     return any(c.isdigit() for c in body) or len(_PAIRS.findall(body)) >= 4
 
 
 def is_placeholder(body: str) -> bool:
-    """True if a text stands in the place of a credential."""
+    """True if a text only stands for a credential, such as `your-key-here`, `xxxxxxxx` or a single repeated letter."""
     return len(set(body)) < 2 or _PLACEHOLDER.search(body) is not None
 
 
@@ -159,11 +161,12 @@ FORMATS: tuple[Format, ...] = (
     Format("Discord webhook", ("discord.com/api/webhooks/", "discordapp.com/api/webhooks/"), _PATH, 70),
     Format("JSON web token", ("eyJ",), _DOTTED, 40, 20_000, re.compile(r"[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}")),
 )
-"""Credentials that are recognised by their own text."""
+"""Credential formats that can be recognised by the credential's own text."""
 
 
 class _Assigned(NamedTuple):
-    """A credential that is recognised only by the name of the variable it is assigned to."""
+    """A credential format that can be recognised only by the name of the variable that the credential is assigned
+    to."""
 
     kind: str
     names: tuple[str, ...]
@@ -203,8 +206,7 @@ _KEY_IN_QUERY = re.compile(r"api_?key=", re.I)
 
 
 def _marks_by_character() -> tuple[tuple[str, tuple[tuple[str, Format], ...]], ...]:
-    """Group the marks by a character that they contain, so that a text without the character is not searched for
-    them."""
+    """Group the marks by a character that they contain. A text without this character needs no search for the group."""
     groups: dict[str, list[tuple[str, Format]]] = {"_": [], "-": [], ".": [], "": []}
     for format in FORMATS:
         for mark in format.marks:
@@ -216,7 +218,7 @@ _MARKS_BY_CHARACTER = _marks_by_character()
 
 
 def find(text: str) -> Iterator[Credential]:
-    """Every credential that may be in use: complete, and neither a placeholder nor a documented example."""
+    """Yield every credential that may be in use: complete ones that are neither placeholders nor default passwords."""
     yield from _marked(text, Format.is_complete)
     yield from _assigned(text)
     for start, end in _password_spans(text):
@@ -234,18 +236,18 @@ def find(text: str) -> Iterator[Credential]:
 
 
 def first(text: str) -> Credential | None:
-    """The first credential that may be in use, or None."""
+    """Return the first credential that may be in use, or None if there is none."""
     return next(find(text), None)
 
 
 def key_blocks(text: str) -> Iterator[Credential]:
-    """Every header of a private key, whatever follows the header."""
+    """Yield the header line of every private key, even where no key follows the header."""
     for start, head, _ in _key_block_spans(text):
         yield Credential("private key", _BLOCK, start, head)
 
 
 def redacted(text: str) -> str:
-    """Replace every credential. Valid JSON stays valid, because no quote and no escape is replaced."""
+    """Return the text with `REDACTED` for every credential. Valid JSON stays valid: no quote or escape is replaced."""
     spans = [(c.start, c.end) for c in _marked(text, Format.is_redacted)]
     spans += [(c.start, c.end) for c in _assigned(text)]
     spans += _password_spans(text)
@@ -267,6 +269,7 @@ def redacted(text: str) -> str:
 
 
 def _marked(text: str, accepted: Callable[[Format, str], bool]) -> Iterator[Credential]:
+    """Yield the credentials of `FORMATS` in a text that `accepted(format, text after the mark)` allows."""
     for char, marks in _MARKS_BY_CHARACTER:
         if char not in text:
             continue
@@ -283,15 +286,20 @@ def _marked(text: str, accepted: Callable[[Format, str], bool]) -> Iterator[Cred
                 place = text.find(mark, after)
 
 
-def _lower(text: str) -> str:
+def lower_same_length(text: str) -> str:
+    """Return the text in lower case, with every character at its old position.
+
+    `str.lower` makes some letters longer. Then only the ASCII letters are changed.
+    """
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(c.lower() if c.isascii() else c for c in text)
 
 
 def _assigned(text: str) -> Iterator[Credential]:
+    """Yield the values that follow one of the variable names of `_ASSIGNED`."""
     if "=" not in text and ":" not in text:
         return
-    lower = _lower(text)
+    lower = lower_same_length(text)
     for kind, names, run, least, most, shape in _ASSIGNED:
         for name in names:
             place = lower.find(name)
@@ -311,7 +319,7 @@ def _assigned(text: str) -> Iterator[Credential]:
 
 
 def _password_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of every password in `scheme://user:password@host`."""
+    """Return the start and end of every password in an address `scheme://user:password@host`."""
     spans: list[tuple[int, int]] = []
     place = text.find(_PROTOCOL)
     while place >= 0:
@@ -324,7 +332,7 @@ def _password_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _key_block_spans(text: str) -> Iterator[tuple[int, int, int]]:
-    """Start, end of the header and end of the body of every private key."""
+    """Yield (start of the header, end of the header, end of the body) of every private key."""
     place = text.find(_BLOCK)
     while place >= 0:
         after = place + len(_BLOCK)
@@ -339,7 +347,7 @@ def _key_block_spans(text: str) -> Iterator[tuple[int, int, int]]:
 def _spans_after(
     text: str, mark: re.Pattern[str], literal: str, run: re.Pattern[str], least: int
 ) -> list[tuple[int, int]]:
-    """Start and end of every credential that follows a word such as `Bearer`."""
+    """Return the start and end of every credential that follows a word such as `Bearer`."""
     if literal not in text and literal not in text.lower():
         return []
     spans: list[tuple[int, int]] = []

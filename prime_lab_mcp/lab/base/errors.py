@@ -14,15 +14,44 @@ from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next
 
 UNDECIDED: frozenset[Code] = frozenset({"confined", "data-unreachable", "python-missing", "wheel-not-checked"})
-"""Codes of what this machine could not do for the user's environment. They prove nothing about the environment, so a
-verdict that rests on them alone is inconclusive, whether the code came as an error or as a finding."""
+"""Codes for steps that this machine could not carry out. They prove nothing about the user's environment, so a verdict
+that rests on them alone is inconclusive. The code may come from an error or from a finding."""
+
+PASSING: frozenset[Code] = frozenset(
+    {
+        "config-not-validated",
+        "config-registry-busy",
+        "edited-meanwhile",
+        "eval-not-stopping",
+        "hosted-outcome-unknown",
+        "hosted-samples-incomplete",
+        "intent-changed",
+        "platform-slow",
+        "platform-unreachable",
+        "push-in-flight",
+        "push-outcome-unknown",
+        "restart-in-flight",
+        "restart-outcome-unknown",
+        "resume-in-flight",
+        "resume-outcome-unknown",
+        "snapshot-changed",
+        "submit-in-flight",
+        "submit-outcome-unknown",
+        "upload-outcome-unknown",
+    }
+)
+"""Codes of what passes by itself or with another question: the same call, made again, can end differently."""
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Numbers of the operating system's errors when a disk or a quota is full."""
+"""Error numbers (errno) for a full disk and for a full quota."""
 
 
 class LabError(Exception):
-    """An operation could not be carried out. `fix` says what to do next; `code` is stable and kebab-case."""
+    """An operation could not be carried out.
+
+    `fix` says what to do next. `code` is a stable finding code. `where` names the file, row or argument at fault, and
+    `next` holds the calls that the report recommends.
+    """
 
     default_code: Code = "lab-error"
 
@@ -43,6 +72,7 @@ class LabError(Exception):
         self.next = next
 
     def as_finding(self) -> Finding:
+        """Return the error as a finding of severity `blocker`."""
         return Finding(self.code, "blocker", self.message, self.fix, self.where)
 
 
@@ -83,7 +113,7 @@ class EvalError(LabError):
 
 
 class BudgetError(LabError):
-    """Nothing fits a budget. `least`: the smallest budget in US dollars that something fits."""
+    """No option fits the budget. `least` is the smallest budget, in US dollars, that fits an option."""
 
     default_code: Code = "budget-too-small"
 
@@ -99,7 +129,7 @@ class LedgerError(LabError):
 
 
 def disk_full_error(folder: Path) -> LabError:
-    """The error of a disk without room, at whatever step it shows."""
+    """Return the error for a full disk. `folder` is the folder that was being written."""
     return LabError(
         "the disk is full",
         fix=f"Free some space where {folder} is, or start the server with --state-dir on another disk, and call again.",

@@ -1,8 +1,8 @@
-"""One deadline for all loads of one call.
+"""Limits the time that one tool call loses in environment loads that do not finish.
 
-A call loads an environment several times: from its folder, from its wheel, its held-out split, again after a fault.
-Each load has a limit of its own, and code that hangs in each of them would hold the call for the sum of the limits. The
-time that loads lose without finishing is therefore counted for the call, and later loads get what is left.
+A call may load an environment several times: from its folder, from its wheel, with its held-out split, and again after
+a failure. Each load has its own time limit. Without a common limit, code that hangs in every load would delay the call
+for the sum of these limits. The time of unfinished loads is therefore added up, and later loads get the remainder.
 """
 
 from __future__ import annotations
@@ -12,21 +12,27 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 LOADS_SECONDS = 120.0
-"""Seconds that the loads of one call may lose, together: the limit of one load, which may download a dataset."""
+"""Seconds that all unfinished loads of one call may take together. This equals the limit of one load, which may have to
+download a dataset."""
 _LEAST = 0.5
+"""The shortest time limit of a load in seconds."""
 
 
 class LoadDeadline:
-    """What the unfinished loads of one call have left. A load that finishes costs nothing."""
+    """The seconds that are left for unfinished loads of one call. A load that finishes does not count."""
 
     def __init__(self, seconds: float) -> None:
         self._left = seconds
 
     def limit(self, wanted: float) -> float:
-        """The time limit of the next load, at most `wanted`. Never zero, so that a load fails by its own timeout."""
+        """Return the time limit of the next load in seconds, at most `wanted`.
+
+        The limit is never zero, so that a load fails by its own timeout.
+        """
         return min(wanted, max(self._left, _LEAST))
 
     def lose(self, seconds: float) -> None:
+        """Count the seconds of a load that did not finish."""
         self._left -= seconds
 
 
@@ -34,7 +40,7 @@ _OF_CALL: ContextVar[LoadDeadline | None] = ContextVar("load_deadline", default=
 
 
 def load_deadline() -> LoadDeadline | None:
-    """The deadline of the present call; None outside of calls."""
+    """Return the deadline of the current call; None outside of a call."""
     return _OF_CALL.get()
 
 

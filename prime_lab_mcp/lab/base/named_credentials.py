@@ -1,7 +1,8 @@
-"""Finds credentials that only the words around them tell: values of variables, headers, addresses, files of programs.
+"""Finds credentials that only their context reveals: a variable's name, an HTTP header, an address or a known file
+format.
 
-Such a value has no mark of its own, so a value counts only if it looks random, and a text that names a value is no
-proof: task data may speak of passwords.
+Such a credential has no prefix of its own. A value therefore counts only if it looks random: task data may mention
+passwords and keys without containing any.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from prime_lab_mcp.lab.base.credentials import Credential, is_placeholder
+from prime_lab_mcp.lab.base.credentials import Credential, is_placeholder, lower_same_length
 
 _NAME = re.compile(
     r"(?:api[_-]?key|secret[_-]?key|access[_-]?key|client[_-]?secret|(?:auth|access|api|bot|session|refresh)[_-]?token"
     r"|private[_-]?key|[_-]token|[_-]secret|[_-]api|license[_-]?key|encryption[_-]?key|signing[_-]?key)$"
 )
 _STEMS = ("key", "token", "secret", "_api", "-api")
-"""Ends of the names, which `str.find` finds faster than a pattern finds the names."""
+"""Last parts of the names in `_NAME`. A search for them with `str.find` is faster than a search with the pattern."""
 _VALUE = re.compile(
     r"s?[\"'\]\\]{0,4}[ \t]{0,4}(?:=>|:=|[=:,])[ \t]{0,4}[\"'\\]{0,4}([A-Za-z0-9_+/=-]{16,400})"
     r"(?![A-Za-z0-9_+/=(.\[-])",
@@ -37,23 +38,21 @@ _OTHERS = (
     ("-us", 33, re.compile(r"(?<![0-9A-Za-z])()([0-9a-f]{32}-us\d{1,2})(?![0-9A-Za-z])")),  # Mailchimp
     ("secret_", 0, re.compile(r"(secret_)([a-z0-9_-]{1,60}_[0-9a-f]{32}\.[A-Za-z0-9]{32})(?![\w.-])")),  # Lambda
 )
-"""A part of the credential in lower case, how far from its begin that part stands at most, and the pattern."""
+"""(part of the credential in lower case, largest distance of this part from the credential's start, pattern)."""
 _BESIDE = (
     ("username", re.compile(r"(\"key\"\s{0,4}:\s{0,4}\")([0-9a-f]{32})\"")),  # kaggle.json
     ("auths", re.compile(r"(\"auth\"\s{0,4}:\s{0,4}\")([A-Za-z0-9+/=]{16,400})\"")),  # Docker
     ("kty", re.compile(r"(\"d\"\s{0,4}:\s{0,4}\")([A-Za-z0-9_-]{40,1400})\"")),  # JSON web key
     ("PuTTY-User-Key-File", re.compile(r"(Private-Lines:\s{0,4}\d{1,3}\s{1,4})([A-Za-z0-9+/=]{40,80})")),
 )
-"""A word that the file holds, and the value that is a credential then."""
+"""(word, pattern): in a text that contains the word, the second group of the pattern is a credential."""
 
 _PAIRS = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 
 
 def find_named(text: str) -> Iterator[Credential]:
-    """Credentials that the words around them name and that look random."""
-    lower = text.lower()
-    if len(lower) != len(text):  # Some letters are longer in lower case.
-        lower = "".join(c.lower() if c.isascii() else c for c in text)
+    """Yield the random-looking values that the text around them names as a credential."""
+    lower = lower_same_length(text)
     yield from _assigned(text, lower)
     for match in _near(text, lower, ("bearer", "basic", "ssws", "apikey"), _HEADER, 0):
         if match[1].lower() == "basic" and not _is_basic(match[2]):
@@ -77,6 +76,7 @@ def find_named(text: str) -> Iterator[Credential]:
 
 
 def _assigned(text: str, lower: str) -> Iterator[Credential]:
+    """Yield the random-looking values of variables and fields whose name matches `_NAME`."""
     for stem in _STEMS:
         place = lower.find(stem)
         while place >= 0:
@@ -90,7 +90,7 @@ def _assigned(text: str, lower: str) -> Iterator[Credential]:
 def _near(
     text: str, lower: str, marks: tuple[str, ...], pattern: re.Pattern[str], back: int
 ) -> Iterator[re.Match[str]]:
-    """The matches that begin `back` characters or fewer before a mark."""
+    """Yield the matches of `pattern` that begin at most `back` characters before one of `marks`."""
     for mark in marks:
         place = lower.find(mark)
         while place >= 0:
@@ -104,11 +104,15 @@ def _near(
 
 
 def _credential(kind: str, match: re.Match[str]) -> Credential:
+    """Return the credential in the match's second group. Its mark is the first group or the first four characters."""
     return Credential(kind, match[1][:24] or match[2][:4], match.start(2), match.end(2))
 
 
 def _is_random(value: str) -> bool:
-    """Whether a value is too irregular for a word, a path or an identifier."""
+    """Whether a value is too irregular for a word, a path or an identifier.
+
+    The limits on length and on entropy were chosen by us.
+    """
     body = value.removeprefix("0x")
     letters, digits = sum(c.isalpha() for c in body), sum(c.isdigit() for c in body)
     if is_placeholder(body):
@@ -126,11 +130,12 @@ def _is_random(value: str) -> bool:
 
 
 def _bits(text: str) -> float:
-    """Shannon entropy for each character."""
+    """Return the Shannon entropy of a text in bits per character."""
     return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
 
 
 def _is_basic(value: str) -> bool:
+    """Whether a value is the Base64 form of `user:password`, as the HTTP scheme Basic requires."""
     try:
         decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
     except (binascii.Error, ValueError):

@@ -1,13 +1,12 @@
-"""Starts processes, and identifies processes that hold a claim. No other module starts one.
+"""Starts programs, and identifies the process that holds a claim in the ledger. No other module starts processes.
 
 Every child has its own process group, a closed stdin, a deadline and an output limit. The whole group is killed on
 timeout, cancellation, excessive output and at the end of the call. A watchdog shell in the group reads a pipe whose
-write end closes when this process dies, so children do not survive a SIGKILL of the server either. The only exception
+write end closes when this process dies, so that children do not survive a SIGKILL of the server. The only exceptions
 are job supervisors (`spawn_detached`): they hold a lease in the ledger and end at their own deadline.
 
-The holder of a claim is identified by its number, its start time and its machine (boot and process namespace), so that
-a number that the system has given to another process, or a process of another machine or container, is not mistaken
-for the holder.
+A claim's holder is identified by its process id, its start time and its machine (boot and process namespace). A later
+process with the same id, or a process of another machine or container, is therefore not mistaken for the holder.
 """
 
 from __future__ import annotations
@@ -71,7 +70,10 @@ _FLOOD = 64
 def clean_environment(
     extra: Mapping[str, str] | None = None, *, home: Path | None = None, allow: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the variables for untrusted code: an allow-list without credentials, the names in `allow`, and `extra`."""
+    """Return the environment variables for untrusted code.
+
+    They are a fixed list without credentials, the variables named in `allow`, and `extra`. `home` replaces HOME.
+    """
     variables = {k: v for k, v in os.environ.items() if k in _INHERITED or k.startswith("LC_") or k in allow}
     variables["HOME"] = str(home) if home is not None else os.environ.get("HOME", "/")
     variables["PYTHONUTF8"] = "1"
@@ -80,7 +82,7 @@ def clean_environment(
 
 
 def installer_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables for uv and pip: `clean_environment` and the user's index and proxy settings."""
+    """Return the environment variables for uv and pip: `clean_environment` with the user's index and proxy settings."""
     variables = clean_environment()
     variables.update({k: v for k, v in os.environ.items() if k.startswith(_INSTALLER_PREFIXES)})
     variables["UV_PYTHON_DOWNLOADS"] = "never"
@@ -90,7 +92,7 @@ def installer_environment(extra: Mapping[str, str] | None = None) -> dict[str, s
 
 @dataclass(frozen=True, slots=True)
 class CompletedProcess:
-    """The result of a program. `stdout` and `stderr` hold the newest output, up to the output limit."""
+    """The result of a program. `stdout` and `stderr` hold the end of the output, up to the output limit."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -100,7 +102,7 @@ class CompletedProcess:
 
 
 class ChildProcess:
-    """A long-lived child. Closing it (or leaving `async with`) kills its whole group."""
+    """A running child process. `close`, or leaving `async with`, kills the child's whole process group."""
 
     def __init__(self, process: Process, alive: int, name: str) -> None:
         self.process = process
@@ -124,7 +126,7 @@ class ChildProcess:
             self._alive = -1
 
     async def close(self, grace: float = 0.0) -> None:
-        """Send SIGTERM and wait `grace` seconds, then kill the group and wait for its end."""
+        """Send SIGTERM, wait up to `grace` seconds, then kill the group and wait for its end."""
         with anyio.CancelScope(shield=True):
             if grace and self.process.returncode is None:
                 with suppress(ProcessLookupError, PermissionError):
@@ -287,7 +289,7 @@ def is_alive(pid: int) -> bool:
 
 
 def command_line(pid: int) -> tuple[str, ...] | None:
-    """The arguments of a process; empty for one that ended, None where the system does not say (macOS)."""
+    """Return the arguments of a process: empty if the process has ended, None if the system has no /proc (macOS)."""
     if not Path("/proc/self/cmdline").exists():
         return None
     try:
@@ -303,6 +305,7 @@ def which(program: str, env: Mapping[str, str] | None = None) -> Path | None:
 
 
 def _require_startable(program: str, cwd: Path, env: Mapping[str, str]) -> None:
+    """Raise ProcessError if the folder or the program does not exist."""
     if not cwd.is_dir():
         raise ProcessError(f"the folder {cwd.name} to run in is gone", fix="Call again.")
     if shutil.which(program, path=env.get("PATH")) is None:
@@ -314,7 +317,7 @@ def _require_startable(program: str, cwd: Path, env: Mapping[str, str]) -> None:
 
 
 class _Tail:
-    """Holds the newest `limit` bytes of a stream; `flooded` is set after `_FLOOD` times that many."""
+    """Stores the last `limit` bytes of a stream. `flooded` becomes True after `_FLOOD` times as many bytes."""
 
     def __init__(self, limit: int, on_line: Callable[[str], None] | None = None) -> None:
         self.flooded = False
@@ -325,6 +328,7 @@ class _Tail:
         self._on_line = on_line
 
     async def pump(self, stream: ByteReceiveStream, stop: Callable[[], None]) -> None:
+        """Read the stream to its end, and call `stop` if the stream is flooded."""
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for chunk in stream:
                 self._total += len(chunk)
@@ -350,20 +354,20 @@ class _Tail:
 
 _PROCESS = secrets.token_hex(4)
 _BSD_INFO, _BSD_INFO_SIZE, _START_OFFSET = 3, 136, 120
-"""`PROC_PIDTBSDINFO` of <sys/proc_info.h>, the size of `proc_bsdinfo`, and the offset of the start time in it."""
+"""`PROC_PIDTBSDINFO` of <sys/proc_info.h>, the size of `struct proc_bsdinfo`, and the start time's offset, in bytes."""
 
 
 def new_holder() -> str:
     """Return a new holder name for this process. Each call returns a different name."""
     own = os.getpid()
-    # Releases before this form read the number before the first hyphen, and may share the ledger.
+    # Older releases may share the ledger. They read the process id before the first hyphen.
     return f"{own}-{_PROCESS}-{secrets.token_hex(4)}@{_start_of(own) or ''}@{_machine() or ''}"
 
 
 def holder_lives(holder: str) -> bool | None:
-    """True if the process of a holder runs, False if it does not, None if that is unknown.
+    """Return True if the holder's process runs, False if the process has ended, None if that is unknown.
 
-    The answer is unknown for a process of another machine or container, and for a name in the form of older releases.
+    The answer is unknown for a process of another machine or container, and for holder names of older releases.
     """
     name, _, rest = holder.partition("@")
     start, _, machine = rest.partition("@")
@@ -380,7 +384,7 @@ def holder_lives(holder: str) -> bool | None:
 
 @lru_cache(maxsize=1)
 def _machine() -> str | None:
-    """Id of this machine's boot and of its process namespace; None if the system provides none."""
+    """Return the id of this machine's boot and process namespace; None if the system provides no such id."""
     try:
         if sys.platform == "darwin":
             return _mac_boot()
@@ -391,7 +395,7 @@ def _machine() -> str | None:
 
 
 def _start_of(pid: int) -> str | None:
-    """Start time of a process in the system's own unit; None if the system does not provide it."""
+    """Return the start time of a process: seconds on macOS, clock ticks since boot elsewhere. None if unknown."""
     try:
         if sys.platform == "darwin":
             return _mac_start(pid)

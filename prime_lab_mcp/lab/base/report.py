@@ -1,5 +1,6 @@
-"""The report that every tool call returns and its parts: findings with the code that runs checks and merges their
-findings, and progress while the call runs.
+"""Defines the report that every tool call returns, and its parts: findings, unmet requirements, next calls and links.
+
+The module also runs checks, and sorts, merges and limits their findings.
 
 The fields of `Report` are a public interface. A flaw in the user's material is a `Finding`; an operation that could
 not be carried out is a `LabError` (errors.py), which reaches the agent as a report too. A tool body itself returns an
@@ -20,14 +21,19 @@ Status = Literal["passed", "failed", "inconclusive", "running", "blocked", "need
 Verdict = Literal["passed", "failed", "inconclusive", "running"]
 Severity = Literal["blocker", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("blocker", "warning", "info")
-"""Worst first."""
+"""All severities, the most severe first."""
 Why = Literal["never-run", "failed", "inconclusive", "stale", "rehearsal", "model"]
+"""The reason why a gate does not accept the evidence."""
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One flaw in, or fact about, the user's material. `code` is stable and kebab-case."""
+    """One flaw in the user's material, or one fact about it.
+
+    `code` is the stable name of the kind of finding. `fix` says what to do next. `where` names the file, row or field.
+    `rows` holds details as data.
+    """
 
     code: Code
     severity: Severity
@@ -52,15 +58,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """One piece of evidence that a gate requires and does not have. `tool` produces this evidence."""
+    """One piece of evidence that a gate requires and that is missing. `tool` produces this evidence."""
 
     tool: str
     why: Why
     detail: str
     arguments: Json | None = None
-    """Arguments of the call that proves it, where they are known."""
+    """Arguments of the call that produces the evidence; None if they are unknown."""
     instead: Next | None = None
-    """The call to make where `tool` alone would say the same again."""
+    """The call to make where another call of `tool` would have the same result; None if `tool` is right."""
 
     def as_json(self) -> dict[str, Any]:
         result: dict[str, Any] = {"tool": self.tool, "why": self.why, "detail": self.detail}
@@ -116,10 +122,11 @@ class Report:
     next: tuple[Next, ...] = ()
     links: tuple[Link, ...] = ()
     pictures: tuple[Picture, ...] = ()
-    """Not part of the JSON: the server sends them as images, and the terminal prints their file names."""
+    """Images, which are not part of the JSON: the server sends them as images, the terminal prints their file names."""
 
     @property
     def is_error(self) -> bool:
+        """Whether the call was refused or could not be carried out. A failed verdict is not an error."""
         return self.status in ("blocked", "error")
 
     def as_json(self) -> dict[str, Any]:
@@ -140,15 +147,15 @@ def verdict_of(findings: tuple[Finding, ...] | list[Finding]) -> Literal["passed
 
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
-"""Arguments: the amount done, the total (None if the total is unknown) and a message."""
+"""A callback for progress: the amount done, the total (None if unknown) and a message."""
 Say = Callable[[str], Awaitable[None]]
-"""Argument: a message. For steps that cannot measure their progress."""
+"""A callback for steps that cannot measure their progress. The argument is a message."""
 
 
 P = ParamSpec("P")
 _RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 _PLACES = 6
-"""How many locations the last shown finding lists for the findings that are not shown."""
+"""Number of locations that `capped` lists for the findings that it leaves out."""
 
 
 def run_checks(
@@ -164,9 +171,9 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def merged(findings: Iterable[Finding], codes: Collection[Code]) -> list[Finding]:
-    """Keep one finding for each of `codes`: the first one, or the first blocker if the first one is no blocker.
+    """Reduce the findings of each code in `codes` to one: the first blocker, or the first finding if none blocks.
 
-    Findings with other codes are all kept.
+    The blocker takes the position of the code's first finding. All findings with other codes stay.
     """
     result: list[Finding] = []
     position_of: dict[str, int] = {}
@@ -181,9 +188,9 @@ def merged(findings: Iterable[Finding], codes: Collection[Code]) -> list[Finding
 
 
 def capped(findings: Iterable[Finding], each: int) -> list[Finding]:
-    """Keep at most `each` findings per code and severity.
+    """Return at most `each` findings for each code and severity.
 
-    The message of the last kept one says how many more there are, and where the first of those are.
+    Where findings are left out, the message of the last returned one gives their number and first locations.
     """
     findings = list(findings)
     groups: defaultdict[tuple[str, str], list[Finding]] = defaultdict(list)

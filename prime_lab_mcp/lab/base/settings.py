@@ -1,4 +1,4 @@
-"""Settings that a person chooses when starting the server. No tool call changes them."""
+"""Settings that a person chooses when starting the server. A tool call cannot change them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ Platform = Literal["prime", "rehearsal"]
 
 @dataclass(frozen=True, slots=True)
 class NamedEndpoint:
-    """A model endpoint that a person named. `variable` is the variable of its key; None: the endpoint gets no key."""
+    """A model endpoint that a person configured.
+
+    `variable` is the environment variable that holds the API key. None means that the endpoint gets no key.
+    """
 
     name: str
     url: str
@@ -20,7 +23,11 @@ class NamedEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`workspace` is the folder the agent works in; `state_dir`, outside of it, holds ledger, snapshots and jobs."""
+    """The settings of a server.
+
+    `workspace` is the folder that the agent works in. `state_dir` lies outside of the workspace and holds the ledger,
+    the snapshots and the evaluation jobs.
+    """
 
     workspace: Path
     state_dir: Path
@@ -31,10 +38,10 @@ class Settings:
     allow_env: tuple[str, ...] = field(default_factory=tuple)
     """Names of the environment variables that environment code may read."""
     endpoints: tuple[NamedEndpoint, ...] = ()
-    """Endpoints that a person named (`--endpoint`, `endpoints.toml`). A tool call names them, and nothing else gets a
-    key besides the presets."""
+    """Endpoints that a person configured (`--endpoint`, `endpoints.toml`). A tool call selects them by name. Only these
+    endpoints and the presets receive API keys."""
     notify: str | None = None
-    """The command or URL that gets alerts (`--notify`), as the person wrote it."""
+    """The command or URL that receives alerts, as the person passed it to `--notify`."""
     templates: Path = Path()
     """Folder of the template packages (resources/templates)."""
 
@@ -60,5 +67,5 @@ class Settings:
 
     @property
     def rehearsal_dir(self) -> Path:
-        """State of the rehearsal platform and the scratch HOME that `prime` gets while rehearsing."""
+        """Folder with the state of the rehearsal platform and the temporary HOME that `prime` uses in a rehearsal."""
         return self.state_dir / "rehearsal"

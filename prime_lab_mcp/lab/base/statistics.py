@@ -13,7 +13,7 @@ from functools import cache
 from typing import Literal
 
 Cells = Mapping[tuple[int, int], int]
-"""Number of tasks for each pair (rollouts of a task, how many of those had the outcome)."""
+"""Number of tasks for each pair (rollouts of the task, rollouts with the outcome)."""
 
 NORMAL_975 = 1.959963984540054
 """The 97.5 % quantile of the standard normal distribution."""
@@ -29,17 +29,17 @@ _GOLDEN_STEPS = 48
 
 
 def log_beta(a: float, b: float) -> float:
-    """The logarithm of the beta function."""
+    """Return the logarithm of the beta function B(a, b)."""
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
 def log_rising(a: float, n: int) -> float:
-    """The logarithm of a (a + 1) ... (a + n - 1)."""
+    """Return the logarithm of the rising factorial a (a + 1) ... (a + n - 1)."""
     return math.lgamma(a + n) - math.lgamma(a) if n else 0.0
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
-    """I_x(a, b): the chance that a Beta(a, b) variable is at most x."""
+    """Return I_x(a, b), the probability that a Beta(a, b) variable is at most x."""
     if x <= 0:
         return 0.0
     if x >= 1:
@@ -52,7 +52,7 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def f_tail(value: float, between: int, within: int) -> float:
-    """P(F >= value) for an F distribution with these degrees of freedom."""
+    """Return P(F >= value) for an F distribution with `between` and `within` degrees of freedom."""
     if value <= 0:
         return 1.0
     return incomplete_beta(within / 2, between / 2, within / (within + between * value))
@@ -60,7 +60,7 @@ def f_tail(value: float, between: int, within: int) -> float:
 
 @cache
 def student_975(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t. Raises ValueError below one degree of freedom."""
+    """Return the 97.5 % quantile of Student's t distribution. Raises ValueError below one degree of freedom."""
     if freedom < 1:
         raise ValueError(f"Student's t has at least one degree of freedom, not {freedom}")
     if freedom == 1:
@@ -76,7 +76,7 @@ def student_975(freedom: int) -> float:
 
 
 def _student_expansion(v: int) -> float:
-    """The first terms of the expansion of the quantile around the normal one (Abramowitz and Stegun 26.7.5)."""
+    """Approximate the 97.5 % quantile for `v` degrees of freedom (Abramowitz and Stegun 26.7.5)."""
     z = NORMAL_975
     return z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
 
@@ -84,10 +84,10 @@ def _student_expansion(v: int) -> float:
 def fit_concentration(
     cells: Cells, mean: float, log_low: float = LOG_LOW, log_high: float = LOG_HIGH
 ) -> tuple[float, float]:
-    """Return the concentration a + b with the highest beta-binomial likelihood for the given mean, and the likelihood.
+    """Return the concentration a + b with the highest beta-binomial likelihood, and its log-likelihood.
 
-    The mean is a / (a + b). Golden-section search over the logarithm of the concentration, between `log_low` and
-    `log_high`.
+    The mean a / (a + b) is given. The function runs a golden-section search over the logarithm of the concentration,
+    between `log_low` and `log_high`.
     """
     low, high = log_low, log_high
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -108,7 +108,10 @@ def fit_concentration(
 
 
 def beta_binomial_likelihood(cells: Cells, mean: float, concentration: float) -> float:
-    """Log-likelihood of the counts without the binomial coefficients, which do not depend on the parameters."""
+    """Return the beta-binomial log-likelihood of the counts.
+
+    The binomial coefficients are left out, because they do not depend on the parameters.
+    """
     hit, missed = concentration * mean, concentration * (1 - mean)
     return math.fsum(
         [
@@ -120,7 +123,7 @@ def beta_binomial_likelihood(cells: Cells, mean: float, concentration: float) ->
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """Lentz's method for the continued fraction of the incomplete beta function."""
+    """Compute the continued fraction of the incomplete beta function by Lentz's method."""
     c, d = 1.0, 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1))
     result = d
     for m in range(1, _FRACTION_STEPS):
@@ -144,7 +147,7 @@ _STEPS = 10_000
 
 
 def chi_square_uniform(counts: Sequence[int]) -> tuple[float, int]:
-    """Pearson's statistic and degrees of freedom of counts against equal chances."""
+    """Return Pearson's chi-square statistic and its degrees of freedom for counts that should be equal."""
     expected = sum(counts) / len(counts)
     return sum((c - expected) ** 2 for c in counts) / expected, len(counts) - 1
 
@@ -197,23 +200,24 @@ LARGEST_ADVISED_SAMPLE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its 95 % interval."""
+    """An estimate with its 95 % confidence interval."""
 
     value: float
     low: float
     high: float
 
     def side(self, threshold: float) -> Side:
-        """The side of the threshold on which the interval lies; `across` if the interval touches the threshold."""
+        """Return the side of the threshold on which the interval lies; `across` if it contains the threshold."""
         if self.high < threshold:
             return "below"
         return "above" if self.low > threshold else "across"
 
     def tasks_to_decide(self, threshold: float, tasks: int) -> int | None:
-        """How many tasks put the interval on one side in four of five evaluations, if the estimate is right.
+        """Return the number of tasks that would decide on which side of the threshold the true value lies.
 
-        None if the estimate lies on the threshold. The power of 80 % is (1.96 + 0.84)^2: docs/validation.md, Reward
-        distributions.
+        With so many tasks the interval lies on one side in four of five evaluations, if the estimate is right. The
+        factor for this power of 80 % is explained in docs/validation.md, Reward distributions. `tasks` is the present
+        number of tasks. None if the estimate lies on the threshold or more than `LARGEST_ADVISED_SAMPLE` are needed.
         """
         gap = abs(self.value - threshold)
         reach = self.high - self.value if self.value < threshold else self.value - self.low
@@ -224,16 +228,17 @@ class Interval:
 
 
 def wilson_interval(successes: float, n: int) -> Interval:
-    """A share with Wilson's interval, which is valid for small n and for shares of 0 and 1."""
+    """Return successes / n with Wilson's interval, which is valid for small n and for shares of 0 and 1."""
     return score_interval(successes / n, n) if n else Interval(0.0, 0.0, 1.0)
 
 
 def clustered_interval(means: Sequence[float], rollouts: int) -> tuple[Interval, float]:
-    """The mean of task means with its interval and standard error; tasks are clusters (Miller 2024, arXiv 2411.00640).
+    """Return the mean of the task means with its interval, and the standard error.
 
-    For rewards in [0, 1] the result is Wilson's interval for the effective number of rollouts: near 0 and 1 few tasks
-    determine the mean, and the usual interval of a mean misses the true value too often (benchmarks/statistics.py).
-    While few tasks have rollouts with different rewards, a correlation of one half inside tasks is assumed.
+    Tasks are clusters of rollouts (Miller 2024, arXiv 2411.00640). For means in [0, 1] the interval is Wilson's for
+    the effective number of rollouts: near 0 and 1 few tasks determine the mean, and Student's interval misses the true
+    value too often (benchmarks/statistics.py). Where only few tasks have a mean above 0, or only few a mean below 1, a
+    correlation of one half inside tasks is assumed.
     """
     n = len(means)
     if n == 0:
@@ -248,22 +253,24 @@ def clustered_interval(means: Sequence[float], rollouts: int) -> tuple[Interval,
     return score_interval(middle, rollouts / _design(means, middle, error, rollouts), student_975(n - 1)), error
 
 
-_ASSUMED, _TELLING = 0.5, 3
+_ASSUMED, _ASSUMED_WEIGHT = 0.5, 3
 """The assumed correlation inside tasks, and the number of informative tasks that the assumption counts as."""
 
 
 def _design(means: Sequence[float], middle: float, error: float, rollouts: int) -> float:
-    """The design effect: how many rollouts of these tasks carry the information of one independent rollout."""
+    """Return the design effect: the number of these rollouts that are worth one independent rollout."""
     assumed = 1 + (rollouts / len(means) - 1) * _ASSUMED
-    telling = min(sum(m > 1e-9 for m in means), sum(m < 1 - 1e-9 for m in means))
-    if telling == 0:
+    informative = min(sum(m > 1e-9 for m in means), sum(m < 1 - 1e-9 for m in means))
+    if informative == 0:
         return assumed
     observed = error**2 * rollouts / (middle * (1 - middle))
-    return max(1e-6, (_TELLING * max(assumed, observed) + telling * observed) / (_TELLING + telling))
+    weighted = _ASSUMED_WEIGHT * max(assumed, observed) + informative * observed
+    return max(1e-6, weighted / (_ASSUMED_WEIGHT + informative))
 
 
 def score_interval(p: float, n: float, z: float = NORMAL_975) -> Interval:
-    """Wilson's score interval of a share p of n, where n need not be an integer."""
+    """Return Wilson's score interval for the share p of n trials. n need not be an integer; z is the normal
+    quantile."""
     spread = 1 + z**2 / n
     middle = (p + z**2 / (2 * n)) / spread
     half = z * math.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / spread
@@ -271,7 +278,7 @@ def score_interval(p: float, n: float, z: float = NORMAL_975) -> Interval:
 
 
 def student_interval(values: Sequence[float]) -> Interval:
-    """The mean of one value per task with Student's interval."""
+    """Return the mean of the values with Student's interval. Each value belongs to one task."""
     n = len(values)
     middle = math.fsum(values) / n if n else 0.0
     if n < 2:
@@ -281,7 +288,7 @@ def student_interval(values: Sequence[float]) -> Interval:
 
 
 def bootstrap_interval(values: Sequence[float], value: float) -> Interval:
-    """The 2.5 and 97.5 percentiles of bootstrap values around an estimate."""
+    """Return the estimate `value` with the interval from the 2.5 to the 97.5 percentile of bootstrap `values`."""
     ordered = sorted(values)
     last = len(ordered) - 1
 

@@ -1,7 +1,7 @@
-"""Parsing of Python in several threads.
+"""Parses Python source safely when several threads parse at the same time.
 
-CPython counts the depth of a syntax tree for all threads together, so a parse can fail with a SystemError while another
-thread parses (https://github.com/python/cpython/issues/106905, seen with 3.11.7). The same parse succeeds afterwards.
+CPython 3.11.7 counts the depth of syntax trees for all threads together, so a parse can fail with a SystemError while
+another thread parses (https://github.com/python/cpython/issues/106905). A second attempt succeeds.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _TRIES = 5
 
 
 def parse_python(source: str | bytes, filename: str = "<unknown>") -> ast.Module:
-    """`ast.parse`. Raises SyntaxError, ValueError, RecursionError, MemoryError."""
+    """Parse source code like `ast.parse`. Raises SyntaxError, ValueError, RecursionError or MemoryError."""
     return retry_parsing(lambda: ast.parse(source, filename=filename))
 
 
 def retry_parsing(parse: Callable[[], T]) -> T:
-    """Call a function that parses Python, and call again after a SystemError of the parser."""
+    """Return the result of `parse`. After a SystemError `parse` is called again, up to five times in total."""
     for _ in range(_TRIES - 1):
         try:
             return parse()

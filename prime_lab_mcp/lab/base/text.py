@@ -1,10 +1,10 @@
 """Makes foreign text and foreign values safe to use, formats numbers for reports, and estimates token counts.
 
-Dataset rows, completions, logs and messages of environments are data, not instructions. Reports quote them by `quote`,
-which escapes control characters, shortens the text and removes credentials. What leaves the server (reports, pages,
-questions, progress, terminal output) also passes `escape` or `escape_lines` as a whole, so a text that somebody
-forgot to quote cannot move a cursor, reverse a line or hide words either. Values of foreign JSON and TOML are converted
-to the expected type; a value of another type becomes None or empty.
+Dataset rows, completions, logs and messages of environments are data, not instructions. Reports quote them with
+`quote`, which escapes control characters, shortens the text and removes credentials. All output of the server (reports,
+pages, questions, progress, terminal output) also passes through `escape` or `escape_lines`. Foreign text that was not
+quoted by mistake therefore cannot move a cursor, reverse a line or hide words. Values of foreign JSON and TOML are
+converted to the expected type; a value of another type becomes None or empty.
 """
 
 from __future__ import annotations
@@ -25,27 +25,29 @@ _NAMED_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.I)
 
 
 def clip(text: str, limit: int = LIMIT) -> str:
-    """Shorten to `limit` characters and append how many characters are missing."""
+    """Shorten a text to `limit` characters, and append the number of characters that were removed."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… (+{len(text) - limit} characters)"
 
 
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]")
-"""Characters that Unicode counts as letters, marks or symbols and that nobody sees: fillers, joiners, and selectors of
-variants (but for the two that choose between text and emoji)."""
+"""Invisible characters that Unicode counts as letters, marks or symbols: fillers, joiners and variation selectors.
+
+The two variation selectors that choose between text and emoji (U+FE0E and U+FE0F) are not among them.
+"""
 _LINE_BREAK = re.compile(r"(\r?\n|\t)")
 
 
 def is_invisible(character: str) -> bool:
-    """True for control, bidirectional, zero-width and other characters that change what a reader sees, unseen."""
+    """True for invisible characters, such as control, bidirectional and zero-width characters. A space is visible."""
     return (character != " " and unicodedata.category(character).startswith(("C", "Zl", "Zp"))) or _BLANK.match(
         character
     ) is not None
 
 
 def escape(text: str) -> str:
-    """Replace every character that `is_invisible` by its escape, so that the text is displayed as it is."""
+    """Replace every invisible character with its Unicode escape, so that a reader sees the whole text."""
     if text.isprintable() and (text.isascii() or _BLANK.search(text) is None):
         return text
     return "".join(c.encode("unicode_escape").decode("ascii") if is_invisible(c) else c for c in text)
@@ -66,7 +68,10 @@ def quote(value: object, limit: int = LIMIT) -> str:
 
 
 def redact(text: str) -> str:
-    """Remove everything that looks like a credential, and the value of every variable with a name such as API_KEY."""
+    """Replace everything that looks like a credential, and the values of environment variables such as API_KEY.
+
+    A variable counts if its name contains KEY, TOKEN, SECRET or PASSWORD and its value has at least 8 characters.
+    """
     for name, value in os.environ.items():
         if len(value) >= 8 and value in text and _NAMED_SECRET.search(name):
             text = text.replace(value, credentials.REDACTED)
@@ -89,10 +94,10 @@ TOKEN_ESTIMATE_METHOD = (
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text without a tokenizer; for English prose within about a fifth.
+    """Estimate the number of tokens in a text without a tokenizer. The error is about a fifth for English prose.
 
-    Digits, code and LaTeX take more tokens than the estimate. The script is recognised by the UTF-8 length of the
-    characters.
+    Digits, code and LaTeX take more tokens than the estimate. The script is recognised by the number of UTF-8 bytes of
+    each character.
     """
     if text.isascii():
         return -(-len(text) // 4)

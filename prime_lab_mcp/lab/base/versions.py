@@ -16,13 +16,13 @@ PYTHONS = f"{OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]}-{NEWEST_PYTHON[0]}.{NEWEST_PYT
 
 RELEASES_BEFORE_0_2 = tuple(f"0.1.{patch}" for patch in range(40))
 V0_RELEASES_LABELLED_V1 = tuple(f"0.{minor}.{patch}" for minor in (2, 3) for patch in range(20))
-"""v0 versions that prime labels v1, because it does so for every requirement that starts at 0.2.0 or later."""
+"""Releases with the v0 API that prime labels v1: prime does so for every requirement that starts at 0.2.0 or later."""
 V0_RELEASES = (*RELEASES_BEFORE_0_2, *V0_RELEASES_LABELLED_V1)
-"""Versions of verifiers with the v0 API: whole ranges, because packages pin any of them."""
+"""Versions of verifiers with the v0 API. The ranges are complete, because a package may pin any version."""
 V1_RELEASES = tuple(f"0.4.{patch}" for patch in range(40))
-"""Versions of verifiers that training uses: released ones, and future ones that the bound <0.5 admits."""
+"""Versions of verifiers that training uses: the released ones, and future ones that the bound <0.5 admits."""
 LATER_RELEASES = ("0.5.0", "0.9.0", "1.0.0")
-"""Unreleased versions of verifiers that a requirement without an upper bound admits."""
+"""Possible future versions of verifiers that a requirement without an upper bound admits."""
 V0_INSTALLED = "verifiers>=0.1.14,<0.4"
 """Requirement with which the interpreter of a v0 environment is built."""
 V0_ADVISED = "verifiers>=0.1.14,<0.2"

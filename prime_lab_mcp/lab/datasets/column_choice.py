@@ -6,6 +6,7 @@ columns that tasks carry beside question and answer; training and evaluation sel
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ def choose_columns(table: ScannedDataset, prompt_column: str | None, answer_colu
     columns = describe_columns(rows, table.features)
     options = option_columns(row for _, row in spread_rows(rows, 50))
     named_prompt = _named_prompt(columns, rows, prompt_column) if prompt_column is not None else None
-    answer = _column(columns, rows, answer_column) if answer_column is not None else None
+    answer = _column(columns, rows, "answer_column", answer_column) if answer_column is not None else None
     excluded = {o for o in options if not names_right_option(o)} | ({answer.name} if answer else set())
     excluded |= {o for o in options if len(options) > 1}
     prompts = [named_prompt] if named_prompt else guess_prompts(columns, rows, excluded)
@@ -134,20 +135,29 @@ def _named_prompt(columns: Sequence[Column], rows: Rows, names: str) -> PromptGu
         (names,) if any(c.name == names for c in columns) else tuple(p.strip() for p in names.split(",") if p.strip())
     )
     if not parts:
-        raise BadInput("prompt_column names no column", fix="Name one, or several with commas between them.")
+        raise BadInput(
+            "prompt_column names no column",
+            fix="Leave prompt_column out to see the guesses, or name one, or several with commas between them.",
+        )
     for part in parts:
-        _column(columns, rows, part)
+        _column(columns, rows, "prompt_column", part)
     return PromptGuess(parts, 1.0, "you named it" if len(parts) == 1 else "you named them")
 
 
-def _column(columns: Sequence[Column], rows: Rows, name: str) -> Column:
+def _column(columns: Sequence[Column], rows: Rows, argument: str, name: str) -> Column:
     column = next((c for c in columns if c.name == name), None)
     if column is not None:
         return column
     if "." in name and any(value_at(row, name) is not None for _, row in rows):
         return describe_column(name, rows, {})
-    column_names = ", ".join(quote(c.name, 40)[1:-1] for c in columns[:30])
-    raise BadInput(f"there is no column {quote(name, 80)}", fix=f"Name one of: {column_names}.", code="unknown-column")
+    column_names = ", ".join(quote(c.name, 40) for c in columns[:30])
+    near = difflib.get_close_matches(name, [c.name for c in columns], 1)
+    mended = f"Pass {argument}={quote(near[0], 80)}" if near else f"Leave {argument} out to see the guesses"
+    raise BadInput(
+        f"there is no column {quote(name, 80)}",
+        fix=f"{mended}; the columns are: {column_names}.",
+        code="unknown-column",
+    )
 
 
 _SAMPLE = 400

@@ -19,7 +19,7 @@ from prime_lab_mcp.lab.datasets import file_scans
 from prime_lab_mcp.lab.datasets.file_scans import ScanWork, judge_scans
 from prime_lab_mcp.lab.datasets.inspection import Inspection
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest, ScanProgress, SplitScan
-from prime_lab_mcp.lab.datasets.source import choose_splits
+from prime_lab_mcp.lab.datasets.source import choose_splits, listed_names, nearest_name
 
 _MAIN_SPLIT_SHARE = 0.75
 """Share of the streaming time that the split to train on may take."""
@@ -69,19 +69,23 @@ def _split_names(datasets: Any, name: str, config: str | None, commit: str) -> l
 def _config(datasets: Any, request: DatasetRequest, commit: str) -> str | None:
     """Return the requested config, the only config, or the dataset's default config."""
     names = datasets.get_dataset_config_names(request.dataset, revision=commit)
-    listed = ", ".join(quote(n, 60)[1:-1] for n in names[:40])
+    listed = listed_names(names)
     more = f" and {len(names) - 40} more" if len(names) > 40 else ""
     if request.config is not None and request.config not in names:
         raise BadInput(
             f"{request.dataset} has no config {quote(request.config, 80)}; it has: {listed}{more}",
-            fix="Give config one of these, or leave it out if there is only one.",
+            fix=f"Pass config={nearest_name(request.config, names)}." if names else "Leave config out.",
             code="unknown-config",
         )
     if request.config is not None or len(names) < 2:
         return request.config or (names[0] if names else None)
     default: str | None = datasets.get_dataset_default_config_name(request.dataset, revision=commit)
     if default is None:
-        raise BadInput(f"{request.dataset} has the configs {listed}{more}", fix="Give config.", code="config-needed")
+        raise BadInput(
+            f"{request.dataset} has the configs {listed}{more}",
+            fix=f"Pass config={nearest_name(None, names)}, or another one.",
+            code="config-needed",
+        )
     return default
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +24,23 @@ def split_in(name: str) -> str | None:
     return match[1].lower() if match else None
 
 
+def nearest_name(wanted: str | None, names: Sequence[str]) -> str:
+    """The quoted one of some names that is spelled most like `wanted`, or the first one."""
+    return quote(next(iter(difflib.get_close_matches(wanted or "", names, 1)), names[0]), 80)
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """Names for a message. They are quoted, as all foreign text is."""
+    return ", ".join(quote(name, 60) for name in names[:40])
+
+
 def choose_splits(names: Sequence[str], split: str | None, eval_split: str | None) -> tuple[str, str | None]:
     """Return the training split and the held-out split, by request or by their names. Raises BadInput."""
-    for requested in (split, eval_split):
+    for argument, requested in (("split", split), ("eval_split", eval_split)):
         if requested is not None and requested not in names:
             raise BadInput(
                 f"there is no split {quote(requested, 80)}",
-                fix=f"Name one of: {', '.join(quote(n, 60)[1:-1] for n in names[:40])}.",
+                fix=f"Pass {argument}={nearest_name(requested, names)}, or another of: {listed_names(names)}.",
                 code="unknown-split",
             )
     if split is not None and split == eval_split:
@@ -149,17 +160,20 @@ def _of_config(folder: Path, config: str | None) -> tuple[dict[str, tuple[Path, 
     parts = [*_folders(folder), *_folders(folder / "data")]
     configs = {p.name: files_by_split for p in parts if (files_by_split := _in_folder(p))}
     if config is not None and config not in configs:
-        listed = ", ".join(quote(c, 60)[1:-1] for c in list(configs)[:40]) or "none"
+        listed = listed_names(list(configs)) or "none"
         raise BadInput(
             f"{quote(folder.name)} has no config {quote(config, 80)}; it has: {listed}",
-            fix="Give config one of these." if configs else "Leave config out.",
+            fix=f"Pass config={nearest_name(config, list(configs))}." if configs else "Leave config out.",
             code="unknown-config",
         )
     if config is None and len(configs) > 1:
         config = "default" if "default" in configs else None
     if config is None and len(configs) > 1:
-        listed = ", ".join(quote(c, 60)[1:-1] for c in list(configs)[:40])
-        raise BadInput(f"{quote(folder.name)} has the configs {listed}", fix="Give config.", code="config-needed")
+        raise BadInput(
+            f"{quote(folder.name)} has the configs {listed_names(list(configs))}",
+            fix=f"Pass config={nearest_name(None, list(configs))}, or another one.",
+            code="config-needed",
+        )
     name = config or next(iter(configs), None)
     return (configs[name], name) if name is not None else ({}, None)
 

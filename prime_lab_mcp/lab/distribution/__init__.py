@@ -1,4 +1,7 @@
-"""Statistics of rewards that predict whether GRPO would learn from a set of rollouts. Pure functions, no processes."""
+"""Computes statistics of rewards that predict whether GRPO training would learn from a set of rollouts.
+
+All functions are pure: they start no process and read no file.
+"""
 
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts

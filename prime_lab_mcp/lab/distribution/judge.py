@@ -1,4 +1,5 @@
-"""Judges a set of rollouts: collects them in one pass, estimates statistics, and applies the decisions of `rules`."""
+"""Judges a set of rollouts: collects them in one pass, computes statistics, and applies the decision table of
+`rules`."""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 
 def component_summaries(sample: RolloutSample, grouped: Sequence[TaskRewards]) -> tuple[ComponentSummary, ...]:
-    """Summarise every component of the reward: its scores, and its share of the variance inside tasks.
+    """Summarise every component of the reward: its scores, and its share of the reward's variance inside tasks.
 
-    `grouped` are the tasks with two rollouts or more.
+    `grouped` are the tasks with at least two rollouts.
     """
     total_variation = math.fsum(t.variation for t in grouped)
     return tuple(_component(sample, name, grouped, total_variation) for name in sample.scores)
@@ -73,7 +74,8 @@ def _component(
 
 
 def _inside(column: array[float], rewards: array[float], grouped: Sequence[TaskRewards]) -> tuple[float, float, int]:
-    """Return sums inside tasks: of score times reward, of the squared score, and of the degrees of freedom."""
+    """Return three sums over tasks: the covariation of score and reward, the squared deviations of the score, and the
+    degrees of freedom."""
     crossed = squared = 0.0
     free, last = 0, len(column)
     for task in grouped:
@@ -97,7 +99,7 @@ def _inside(column: array[float], rewards: array[float], grouped: Sequence[TaskR
 
 
 def means_by_task(column: Sequence[float], tasks: Sequence[TaskRewards]) -> tuple[list[float], int]:
-    """Return the mean score of every task that has scores, and the number of scores."""
+    """Return the mean score of every task that has scores, and the total number of scores."""
     means, n = [], 0
     for task in tasks:
         scores = [s for r in task.rows if r < len(column) and (s := column[r]) == s]
@@ -108,7 +110,7 @@ def means_by_task(column: Sequence[float], tasks: Sequence[TaskRewards]) -> tupl
 
 
 _EXACT_OUTCOMES = 12
-"""Number of distinct rewards up to which each is a separate outcome; beyond it rewards are continuous and binned."""
+"""Largest number of distinct rewards that are separate outcomes. More rewards count as continuous and are binned."""
 _BIN = 0.05
 _EASY = 0.9
 
@@ -124,15 +126,16 @@ def judge_rollouts(
     available: int | None = None,
     seed: int = 0,
 ) -> Distribution:
-    """Judge whether training on the source of these rollouts would teach anything. Equal rollouts give equal results.
+    """Judge whether training on the tasks and rewards of these rollouts would teach a model anything.
 
-    Where the components tell the answer from form, length and style, a group counts as usable for its answers alone.
-    `available` is the number of tasks that the environment has, None where it is unknown or has no end: advice never
-    asks for more.
+    A group is usable if it has two different rewards. If the components separate the answer from form, length and
+    style, only the rewards for the answer count. Equal arguments give equal results.
 
-    `weights` belong to an environment whose results do not repeat them (v0). `floor` is the reward of a trivial policy,
-    as a share of the attainable reward; without `floor` the rollouts and `golds` (task to right answer, for some tasks)
-    determine it.
+    `group_size` is the number of rollouts in a training group. `attainable` is the highest attainable reward; without
+    it the weights or the observed rewards determine it. `weights` maps components to weights, for environments whose
+    results do not store them (v0). `floor` is the reward of a trivial policy as a share of the attainable reward;
+    without it the rollouts and `golds` (task to reference answer) determine it. `available` is the number of tasks of
+    the environment, which advice never exceeds; None if the number is unknown or unlimited.
     """
     weight_by_name = dict(weights or {})
     sample = collect_sample(rollouts, weight_by_name)
@@ -202,7 +205,11 @@ def judge_rollouts(
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What the rollouts earned for their answers, apart from form, length and style."""
+    """The rewards for the answers alone, without those for form, length and style.
+
+    `tasks` are all tasks with such rewards, `grouped` those with at least two rollouts. `best` is the highest
+    attainable reward for the answer.
+    """
 
     tasks: list[TaskRewards]
     grouped: list[TaskRewards]
@@ -211,8 +218,8 @@ class _Answers:
 
 
 def _answers(sample: RolloutSample, *, complete: bool) -> _Answers | None:
-    """None where the names of the components do not tell the answer from its form."""
-    if not sample.told_apart:
+    """Return the rewards for the answers; None if the components do not separate the answer from form and style."""
+    if not sample.separates_answer:
         return None
     tasks = answers_of(sample)
     highest = max((t.high for t in tasks), default=0.0)
@@ -225,7 +232,11 @@ def _answers(sample: RolloutSample, *, complete: bool) -> _Answers | None:
 
 
 def _mean_interval(means: Sequence[float], rollouts: int, *, complete: bool) -> tuple[Interval, float]:
-    """Return the mean over tasks. Where every task was evaluated, only the rollouts of these tasks are uncertain."""
+    """Return the mean over tasks with its interval, and the standard error.
+
+    `complete` means that every task of the environment was evaluated. Then the choice of tasks adds no uncertainty, and
+    the interval covers only that of the rollouts.
+    """
     mean, error = clustered_interval(means, rollouts)
     if complete and len(means) > 1 and mean.low >= 0.0 and mean.high <= 1.0:
         within = score_interval(mean.value, rollouts)
@@ -234,7 +245,10 @@ def _mean_interval(means: Sequence[float], rollouts: int, *, complete: bool) -> 
 
 
 def _best(sample: RolloutSample, given: float | None, weights: Mapping[str, float]) -> tuple[float, Basis]:
-    """Return the highest attainable reward and its source. A reward above the sum of weights shows scores above 1."""
+    """Return the highest attainable reward and its source: given, the sum of weights, or the highest observed reward.
+
+    An observed reward above the sum of weights replaces this sum, because it proves that scores exceed 1.
+    """
     highest = max(sample.rewards, default=0.0)
     if given is not None and given > 0:
         return given, "given"
@@ -244,6 +258,7 @@ def _best(sample: RolloutSample, given: float | None, weights: Mapping[str, floa
 
 
 def _usable(signal: Interval | None, every: Interval | None, group_size: int) -> UsableGroups:
+    """Return the share of usable groups. `signal` counts rewards for answers, `every` the whole rewards."""
     if signal is None:
         return UsableGroups(None, None, None, group_size)
     form_only = max(0.0, every.value - signal.value) if every is not None and every is not signal else None
@@ -251,9 +266,8 @@ def _usable(signal: Interval | None, every: Interval | None, group_size: int) ->
 
 
 def task_outcomes(tasks: Sequence[TaskRewards], best: float) -> list[Outcomes]:
-    """Count the outcomes of every task: each distinct reward is an outcome, or each bin where there are many
-    rewards.
-    """
+    """Count the outcomes of every task. An outcome is a distinct reward, or a bin if there are many distinct
+    rewards."""
     number: dict[float, int] = {}
     outcome_of: dict[float, int] = {}
     for task in tasks:
@@ -269,10 +283,10 @@ def task_outcomes(tasks: Sequence[TaskRewards], best: float) -> list[Outcomes]:
 
 
 def _binned(task: TaskRewards, best: float) -> Outcomes:
-    """Bin continuous rewards: differences of less than half a bin teach too little to count.
+    """Count continuous rewards in bins of width `_BIN`.
 
-    Fixed bins would split almost equal rewards at their edges, so a task whose rewards all lie within half a bin has
-    one outcome.
+    A task whose rewards all lie within half a bin has one outcome: such small differences teach too little, and the
+    edge of a bin could separate almost equal rewards.
     """
     if task.high - task.low < _BIN / 2 * best:
         return [(math.floor(task.mean / best / _BIN + 0.5), len(task.rewards))]
@@ -288,6 +302,7 @@ def _zero_variance(grouped: Sequence[TaskRewards], best: float) -> float | None:
 
 
 def _without_easy(grouped: Sequence[TaskRewards], best: float, group_size: int) -> float | None:
+    """Return the usable share without easy tasks; None if no task is easy or all tasks are."""
     harder = [t for t in grouped if t.mean <= _EASY * best]
     if not harder or len(harder) == len(grouped):
         return None
@@ -298,10 +313,12 @@ def _without_easy(grouped: Sequence[TaskRewards], best: float, group_size: int) 
 
 
 def _perfect(sample: RolloutSample, best: float) -> float | None:
+    """Return the share of scored rollouts with the full attainable reward."""
     return sum(r >= (1 - EPSILON) * best for r in sample.rewards) / sample.scored if sample.scored else None
 
 
 def _complete(sample: RolloutSample, best: float) -> float | None:
+    """Return the mean reward / attainable of the rollouts that no limit cut off."""
     complete = [r for r, cut in zip(sample.rewards, sample.cut, strict=True) if not cut]
     return math.fsum(complete) / len(complete) / best if complete else None
 
@@ -315,6 +332,7 @@ def _tool_use(called: Sequence[int], solved: Sequence[int]) -> ToolUse | None:
 
 
 def _range(sample: RolloutSample, best: float) -> tuple[float, float] | None:
+    """Return the 1st and 99th percentile of reward / attainable."""
     if not sample.scored:
         return None
     ordered = sorted(sample.rewards)
@@ -323,14 +341,17 @@ def _range(sample: RolloutSample, best: float) -> tuple[float, float] | None:
 
 
 def _deviation(tasks: Sequence[TaskRewards], sample: RolloutSample, best: float) -> Interval:
-    """Return the standard deviation of reward / attainable, with an interval from the squared deviations over tasks."""
+    """Return the standard deviation of reward / attainable with its interval.
+
+    The interval comes from the mean squared deviation of each task.
+    """
     if not tasks:
         return Interval(0.0, 0.0, 1.0)
     grand = math.fsum(t.mean * len(t.rewards) for t in tasks) / sample.scored
     squares = array("d", [(t.variation / len(t.rewards) + (t.mean - grand) ** 2) / best**2 for t in tasks])
     variance = student_interval(squares)
     if max(squares) - min(squares) < 1e-12:
-        # Nothing varied in N rollouts: less than 3 / N of them would have.
+        # All tasks deviate equally. The rule of three bounds an event that N rollouts did not show by 3 / N.
         variance = Interval(variance.value, variance.value - 3 / sample.scored, variance.value + 3 / sample.scored)
     return Interval(*(math.sqrt(max(0.0, v)) for v in (variance.value, variance.low, variance.high)))
 
@@ -338,6 +359,7 @@ def _deviation(tasks: Sequence[TaskRewards], sample: RolloutSample, best: float)
 def _floor(
     sample: RolloutSample, parts: Sequence[ComponentSummary], best: float, golds: Mapping[str, str] | None
 ) -> TrivialFloor | None:
-    named = sample.form
-    paid = next((c.weight for c in parts if named and c.name == named[0]), None)
-    return trivial_floor(paid, best, golds)
+    """Return the best trivial policy; the weight of the format component is the reward for the format alone."""
+    form = sample.form
+    weight = next((c.weight for c in parts if form and c.name == form[0]), None)
+    return trivial_floor(weight, best, golds)

@@ -1,4 +1,4 @@
-"""The correlation of reward with completion length, and the distribution of lengths."""
+"""Computes the correlation of reward with completion length, and summarises completion lengths."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from prime_lab_mcp.lab.distribution.sample import TaskRewards
 
 _TASKS = 4_000
-"""Tasks to rank at most, evenly spread: their ranks determine a correlation to about 0.01."""
+"""Largest number of tasks that are ranked, evenly spread over all tasks: they give a correlation accurate to about
+0.01."""
 _CERTAIN = 2.576
-"""z of p < .01, two-sided."""
+"""The z value of a two-sided test with p < .01."""
 
 
 @dataclass(frozen=True, slots=True)
 class LengthCorrelation:
-    """Spearman's correlation inside tasks.
+    """Spearman's rank correlation of reward and completion length inside tasks.
 
-    `certain`: p < .01 by Fisher's transform, with one degree of freedom less for each task's mean.
+    `certain` means p < .01 by Fisher's transformation, with one degree of freedom less for each task.
     """
 
     rho: float
@@ -29,10 +30,11 @@ class LengthCorrelation:
 def length_correlation(
     tasks: Sequence[TaskRewards], lengths: array[float], called: Sequence[int] = ()
 ) -> LengthCorrelation | None:
-    """Correlate rewards with completion tokens, ranked inside each task; None where one of the two never differs.
+    """Correlate rewards with completion tokens, ranked inside each task.
 
-    `called` is 0 for rollouts that were offered tools and called none. Beside rollouts that called one they are left
-    out: a model that skips the work says little and is not paid, which is no reward for length.
+    None if the rewards or the lengths do not differ inside any task. `called` has the values of `RolloutSample.called`.
+    If any rollout called a tool, rollouts that called none are left out: a model that skips the tools writes little and
+    is not rewarded, which does not mean that the reward favours length.
     """
     leaves_out = 1 in called
     crossed = long = paid = 0.0
@@ -40,12 +42,12 @@ def length_correlation(
     for task in tasks[:: max(1, math.ceil(len(tasks) / _TASKS))]:
         if task.low == task.high:
             continue
-        kept = [n for n, row in enumerate(task.rows) if not (leaves_out and called[row] == 0)]
-        theirs, rewards = [lengths[task.rows[n]] for n in kept], [task.rewards[n] for n in kept]
+        ranked = [n for n, row in enumerate(task.rows) if not (leaves_out and called[row] == 0)]
+        tokens, rewards = [lengths[task.rows[n]] for n in ranked], [task.rewards[n] for n in ranked]
         if len(set(rewards)) < 2:
             continue
-        middle = (len(theirs) + 1) / 2
-        ranks = [(a - middle, b - middle) for a, b in zip(_ranks(theirs), _ranks(rewards), strict=True)]
+        middle = (len(tokens) + 1) / 2
+        ranks = [(a - middle, b - middle) for a, b in zip(_ranks(tokens), _ranks(rewards), strict=True)]
         crossed += math.fsum([a * b for a, b in ranks])
         long += math.fsum([a * a for a, _ in ranks])
         paid += math.fsum([b * b for _, b in ranks])
@@ -60,7 +62,7 @@ def length_correlation(
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Return ranks from 1; equal values share the mean of their ranks."""
+    """Return the ranks of the values, from 1. Equal values get the mean of their ranks."""
     places = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     start = 0
@@ -75,7 +77,10 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def mean_lengths_by_outcome(solved: Sequence[int], lengths: Sequence[float]) -> dict[str, int]:
-    """Return the mean completion tokens of solved and unsolved rollouts, where the endpoint reports tokens."""
+    """Return the mean completion tokens of solved and of unsolved rollouts.
+
+    Rollouts whose endpoint reported no tokens are left out, and so is an outcome without any other rollout.
+    """
     totals, counts = [0.0, 0.0], [0, 0]
     for success, length in zip(solved, lengths, strict=True):
         if length > 0:
@@ -86,7 +91,7 @@ def mean_lengths_by_outcome(solved: Sequence[int], lengths: Sequence[float]) -> 
 
 
 def length_percentiles(counts: Sequence[float]) -> dict[str, int]:
-    """Return p50, p95, p99 and max of token counts; empty where the endpoint reports none."""
+    """Return p50, p95, p99 and max of token counts; empty if the endpoint reported no tokens."""
     ordered = sorted(c for c in counts if c > 0)
     if not ordered:
         return {}

@@ -1,4 +1,4 @@
-"""The calls that follow a verdict on a distribution."""
+"""Recommends the next tool calls after a verdict on a reward distribution."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ _ZEROS = frozenset(
 def next_calls(
     facts: Distribution, environment: str, evaluation: str | None, again: Mapping[str, Any] | None = None
 ) -> tuple[Next, ...]:
-    """Return the next calls for a verdict: the rollouts behind the zeros, other tasks, the reward, or a larger
-    sample.
+    """Return the next calls for a verdict.
 
-    `again`: the arguments of `run_eval` that lead to this evaluation, which advice keeps.
+    After a pass they push the environment or write a training config. Otherwise they show the rollouts without reward
+    or the difficulty of the tasks, test the reward, or run a larger evaluation. `again` has the arguments of `run_eval`
+    for the judged evaluation, which a larger evaluation keeps.
     """
     arguments = {"eval": evaluation} if evaluation else {}
     codes = {f.code for f in facts.findings if f.severity != "info"}
@@ -82,7 +83,7 @@ def next_calls(
 
 
 def _larger_evaluation(facts: Distribution, environment: str, again: Mapping[str, Any]) -> Iterator[Next]:
-    """The evaluation that would decide: more tasks, or more rollouts where the environment has no more tasks."""
+    """Yield the evaluation that would decide: more tasks, or more rollouts if the environment has no more tasks."""
     sizes = [row for f in facts.findings if f.code in UNCLEAR_CODES and f.severity == "blocker" for row in f.rows]
     if not environment:
         return

@@ -1,8 +1,10 @@
-"""The decision table for a distribution: thresholds, rules on the whole reward and on its components, and the verdict.
+"""Decides the verdict on a reward distribution: the thresholds, the rules and how the rules combine.
 
-An estimate whose interval lies wholly on the failing side of a threshold fails. An interval across a failing threshold
-makes the verdict inconclusive, with the number of tasks that would decide. Otherwise the rule passes. Samples of fewer
-than 30 tasks or 4 rollouts each never pass. A failure outweighs an inconclusive rule.
+A rule fails if the interval of its estimate lies wholly on the failing side of the threshold. If the interval contains
+the threshold, the rule is inconclusive, and its finding states the number of tasks that would decide. Otherwise the
+rule passes. Samples of fewer than 30 tasks or 4 rollouts for each task never pass, unless the environment has fewer
+tasks and each has correspondingly more rollouts. One failed rule outweighs any inconclusive ones. docs/validation.md,
+Reward distributions, explains the thresholds.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ from prime_lab_mcp.lab.distribution.summary import (
 )
 
 MIN_SAMPLE, MEAN_LOW, MEAN_HIGH, MIN_STD, MIN_FORMAT = 20, 0.05, 0.95, 0.05, 0.3
-"""The five thresholds of the reward checks: sample size, lowest and highest mean, deviation, format score."""
+"""Thresholds of the five reward checks: scored rollouts, lowest and highest mean reward, standard deviation of the
+rewards, and mean format score."""
 USABLE_FAIL, USABLE_WARN = 0.10, 0.40
 POOL_FAIL, POOL_WARN = 0.90, 0.50
 ERRORS_FAIL, ERRORS_WARN = 0.10, 0.05
@@ -56,7 +59,7 @@ EASIER_TASKS_FIX = "Use harder tasks or a weaker model, and leave out what is al
 
 
 def unclear_finding(what: str, interval: Interval, threshold: float, facts: Distribution, fix: str) -> Finding:
-    """Return the finding for an interval that lies across a threshold, with the sample size that would decide."""
+    """Return the finding for an interval that contains a threshold, with the sample size that would decide."""
     needed = interval.tasks_to_decide(threshold, facts.tasks)
     size = larger_size(facts, needed) if needed is not None else None
     if needed is None:
@@ -79,7 +82,7 @@ def bounds_text(interval: Interval) -> str:
 
 
 def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
-    """Judge failed, non-finite and truncated rollouts."""
+    """Judge the numbers of failed rollouts, of rollouts with a non-finite reward and of truncated rollouts."""
     if estimates.completed == 0:
         what = f"all {count(facts.rollouts, 'rollout')} failed" if facts.rollouts else "there is no rollout"
         yield Finding(
@@ -121,12 +124,12 @@ def on_failures(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
 
 
 def on_size(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
-    """Judge the size of the sample: tasks, rollouts per task."""
+    """Judge the size of the sample: the number of tasks and of rollouts for each task."""
     tasks, rollouts = advised_size(facts.available)
     fix = f"Run run_eval with num_examples={tasks} and rollouts={rollouts}."
     least_tasks, least_rollouts = needed_size(facts.available)
     if estimates.full_tasks < least_tasks or facts.scored < least_tasks * least_rollouts:
-        # An environment of few tasks makes up for them by rollouts.
+        # In an environment with few tasks, more rollouts of each task make the sample large enough.
         needed = f"{least_tasks} are needed"
         if least_tasks < MIN_TASKS:
             needed = f"the environment has {count(least_tasks, 'task')}, and each needs {least_rollouts} rollouts"
@@ -148,7 +151,10 @@ def on_size(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
 
 
 def on_means(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
-    """Judge the mean reward and its spread: of the answers alone where they can be told apart."""
+    """Judge the mean reward and its variation.
+
+    The mean is that of the rewards for answers if the components separate the answer from form and style.
+    """
     mean, what = estimates.mean, "mean reward"
     if facts.answer is not None:
         mean, what = facts.answer.mean, "mean reward for the answer"
@@ -189,10 +195,10 @@ def _dead_finding(facts: Distribution, answer: AnswerSummary) -> Finding:
 
 
 def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
-    """Compare the mean with the trivial floor.
+    """Compare the mean reward with the reward of the best trivial policy, the floor.
 
-    The mean is at the floor where the interval contains the floor and the estimate is hardly above; farther off, more
-    tasks would decide.
+    The mean is at the floor if its interval reaches down to the floor and the estimate is less than `NEAR_FLOOR` above
+    it. If the interval reaches the floor and the estimate is higher, more tasks would decide.
     """
     if facts.floor is None or (mean.value >= facts.floor.reward + NEAR_FLOOR and mean.low > facts.floor.reward):
         return
@@ -216,6 +222,7 @@ def _on_floor(facts: Distribution, mean: Interval) -> Iterator[Finding]:
 
 
 def _on_variation(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
+    """Judge the standard deviation and the range of the rewards."""
     deviation = estimates.deviation
     wider = "Give partial credit or a wider reward scale: prime-rl does not divide by the deviation; then run_eval."
     if deviation.side(MIN_STD) == "across":
@@ -239,7 +246,7 @@ def _on_variation(facts: Distribution, estimates: Estimates) -> Iterator[Finding
 
 
 def on_signal(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
-    """Judge the share of groups that teach, and the difficulty pools."""
+    """Judge the share of usable groups, the difficulty pools and the variance inside tasks."""
     group, signal = facts.usable_groups.group_size, estimates.signal
     if signal is not None:
         form_only = facts.usable_groups.form_only or 0.0
@@ -290,11 +297,12 @@ def on_signal(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
 
 
 def _divided(facts: Distribution, estimates: Estimates) -> bool:
-    """True when signal fraction and usable share are both below their thresholds (docs/validation.md, Reward
-    distributions), and not by chance.
+    """True if the model either always or never solves each task, and this is not due to chance.
 
-    The share's interval alone may reach above its threshold at 4 rollouts a task. So all rollouts of a task have to
-    agree, in as many tasks as bound the share of mixed tasks to 6 %.
+    Then almost no variance lies inside tasks. With 4 rollouts for each task the interval of the usable share may still
+    reach above its threshold. The function therefore requires equal rewards for all rollouts of each task, in at least
+    `ADVISED_TASKS` tasks: so many tasks bound the share of tasks with different rewards to 6 % (docs/validation.md,
+    Reward distributions).
     """
     apart = facts.answer is not None and facts.learnability == 0
     agree = (apart or facts.zero_variance_share == 1.0) and estimates.full_tasks >= ADVISED_TASKS
@@ -302,6 +310,7 @@ def _divided(facts: Distribution, estimates: Estimates) -> bool:
 
 
 def _on_pools(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
+    """Judge the shares of tasks without any reward and of tasks that are always solved."""
     n = estimates.scored_tasks
     never = "never got any reward" if facts.answer is None else "never got any reward for the answer"
     pools: tuple[tuple[str, Code, Code, str, str], ...] = (
@@ -311,7 +320,7 @@ def _on_pools(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
     for pool, code, mostly, description, fix in pools:
         share = wilson_interval(facts.difficulty[pool], n)
         if facts.available is not None and n >= facts.available and facts.scored >= n * ADVISED_ROLLOUTS:
-            share = Interval(share.value, share.value, share.value)  # these are all the tasks there are
+            share = Interval(share.value, share.value, share.value)  # the sample has all tasks of the environment
         if share.side(POOL_FAIL) == "above":
             yield Finding(
                 code,
@@ -343,7 +352,7 @@ def on_form(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
         )
         return
     if form.unparsed_rate is not None and form.unparsed_rate > UNPARSED_WARN:
-        able = "" if form.solved_if_kept is None else f"; where it is kept, {form.solved_if_kept:.0%} are solved"
+        able = "" if form.solved_if_correct is None else f"; where it is kept, {form.solved_if_correct:.0%} are solved"
         yield Finding(
             "distribution-unparsed",
             "blocker" if form.unparsed_rate > UNPARSED_FAIL else "warning",
@@ -354,7 +363,7 @@ def on_form(facts: Distribution, estimates: Estimates) -> Iterator[Finding]:
 
 
 def on_components(facts: Distribution) -> Iterator[Finding]:
-    """Judge how the components share the variance of the reward."""
+    """Judge the components: their shares of the reward's variance, constant scores and scores outside 0 to 1."""
     form = next((c for c in facts.components if facts.form and c.name == facts.form.name), None)
     others = [c for c in facts.components if c.within_task_share is not None and c is not form]
     if form is not None and form.within_task_share is not None and others:
@@ -379,7 +388,7 @@ def on_components(facts: Distribution) -> Iterator[Finding]:
 
 
 def _on_saturation(facts: Distribution, form: ComponentSummary | None) -> Iterator[Finding]:
-    """Report components that have the same score everywhere among several: they contribute no gradient."""
+    """Report components with the same score in every rollout, which give no gradient."""
     flat = [c for c in facts.components if c is not form and c.weight != 0 and c.std < 1e-6]
     unearned = [c for c in flat if abs(c.mean) < 1e-6 and (c.weight is None or c.weight > 0)]
     flat = [c for c in flat if c not in unearned]
@@ -403,7 +412,7 @@ def _on_saturation(facts: Distribution, form: ComponentSummary | None) -> Iterat
 
 
 def on_tool_use(facts: Distribution) -> Iterator[Finding]:
-    """Judge what the rollouts show about tools: those that are solved without a call are the first suspects."""
+    """Warn if the model never called a tool, and if rollouts were solved without a tool call."""
     use = facts.tool_use
     if use is None:
         return
@@ -429,6 +438,7 @@ def on_tool_use(facts: Distribution) -> Iterator[Finding]:
 
 
 def _on_range(facts: Distribution) -> Iterator[Finding]:
+    """Warn about negative rewards and about scores outside 0 to 1."""
     listed = [f"{quote(c.name, 60)} in {count(c.outside, 'rollout')}" for c in facts.components if c.outside]
     below = f"the reward is negative in {count(facts.outside, 'rollout')}" if facts.outside else ""
     if listed or below:
@@ -465,11 +475,11 @@ UNCLEAR_CODES = frozenset(
         "eval-all-errors",
     }
 )
-"""Blockers that mean "not decided"; every other blocker is a failure."""
+"""Codes of blockers that leave the verdict open. Every other blocker is a failure."""
 
 
 def decide_verdict(facts: Distribution, estimates: Estimates) -> Distribution:
-    """Return `facts` with checks, findings and status."""
+    """Apply all rules and return `facts` with its checks, findings and status."""
     findings = [*on_failures(facts, estimates)]
     if facts.scored:
         findings += on_means(facts, estimates)
@@ -480,7 +490,7 @@ def decide_verdict(facts: Distribution, estimates: Estimates) -> Distribution:
         findings += on_size(facts, estimates)
         findings += on_lengths(facts)
     if any(f.severity == "blocker" and f.code not in UNCLEAR_CODES for f in findings):
-        # What has failed needs no larger sample to say so.
+        # A failure is certain, so advice about a larger sample would be misleading.
         findings = [f for f in findings if f.code != "distribution-unclear"]
     findings = worst_first(sorted(findings, key=lambda f: f.code in UNCLEAR_CODES))
     return dataclasses.replace(facts, status=_status(findings), findings=tuple(findings), checks=tuple(_checks(facts)))
@@ -494,9 +504,7 @@ def _status(findings: list[Finding]) -> Status:
 
 
 def _checks(facts: Distribution) -> Iterator[DistributionCheck]:
-    """Yield the five checks, on the estimates; the verdict rests on intervals. A format score of 0 counts as a
-    value.
-    """
+    """Yield the five reward checks. They compare the estimates, while the verdict compares their intervals."""
     mean, std, form = facts.mean, facts.std, facts.form
     yield DistributionCheck("sample-count", facts.scored, f">= {MIN_SAMPLE}", facts.scored >= MIN_SAMPLE)
     yield DistributionCheck("not-all-zero", mean, f"> {MEAN_LOW}", mean is not None and mean > MEAN_LOW)

@@ -1,8 +1,8 @@
-"""Collects rollouts for judging in one pass: numeric columns, one entry per rollout, grouped by task.
+"""Collects rollouts into numeric columns in one pass, and groups them by task.
 
-The columns of a million rollouts take some 50 MB. The difficulty pools are those of prime-rl, by the mean reward of a
-task (DifficultyPoolSamplerConfig of prime-rl 559b4477, 21 August 2026). Tasks with a mean of exactly 0 or exactly 1 are
-counted separately: prime-rl draws them too, but they teach nothing.
+The columns of a million rollouts take about 50 MB. The difficulty pools are those of prime-rl, which sorts tasks by
+their mean reward (DifficultyPoolSamplerConfig of prime-rl 559b4477, 21 August 2026). Tasks without any reward and tasks
+with the full mean reward are counted separately: prime-rl draws them too, but they teach nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from prime_lab_mcp.lab.rollouts.components import judges_answer, measures_form, 
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 EPSILON = 1e-6
+"""Rewards that differ by less are equal."""
 
 
 def attainable_reward(stated: float, highest: float) -> float:
-    """Return the highest attainable reward, from the sum of positive weights (0 where unknown) and the highest reward.
+    """Return the highest attainable reward.
 
-    A reward above the sum of weights shows that scores exceed 1. Without weights the result is at least 1.
+    `stated` is the sum of positive weights (0 if unknown), and `highest` the highest observed reward. An observed
+    reward above the sum of weights counts, because it proves that scores exceed 1. Without weights the result is at
+    least 1.
     """
     if stated >= highest - EPSILON and stated > 0:
         return stated
@@ -34,21 +37,25 @@ Curriculum = Literal["gate", "pools", "both"]
 
 
 class DifficultyPool(NamedTuple):
-    """A pool of tasks with a mean up to `threshold`; `weight` is the relative frequency of draws from the pool."""
+    """A pool of tasks with a mean reward up to `threshold`. `weight` is how often prime-rl draws from it,
+    relatively."""
 
     threshold: float
     weight: float
 
 
 POOLS = {"hard": DifficultyPool(0.25, 0.2), "normal": DifficultyPool(0.75, 1.0), "easy": DifficultyPool(1.0, 0.2)}
-"""The default pools of prime-rl, easiest last."""
+"""The default pools of prime-rl, from hard to easy."""
 POOL_NAMES = ("never", "hard", "normal", "easy", "always")
 CURRICULUM_BELOW = 0.6
-"""Usable share of groups below which resampling the other groups pays (our judgement)."""
+"""Share of usable groups below which a curriculum that resamples unusable groups is suggested (our choice)."""
 
 
 def pool_of(mean: float, highest: float) -> str:
-    """Return the pool of a task by its mean and highest reward, both as shares of the attainable reward."""
+    """Return the name of a task's pool, from its mean and highest reward as shares of the attainable reward.
+
+    `never` is a task without any reward, `always` one with the full mean reward.
+    """
     if highest <= EPSILON:
         return "never"
     if mean >= 1 - EPSILON:
@@ -57,17 +64,21 @@ def pool_of(mean: float, highest: float) -> str:
 
 
 def suggested_curriculum(usable: float, solved: int, unsolved: int) -> Curriculum | None:
-    """Suggest a curriculum for a usable share and the numbers of tasks that are too easy and too hard."""
+    """Suggest a curriculum: `gate` if few groups are usable, `pools` if some tasks are too easy and some too hard.
+
+    `usable` is the share of usable groups. `solved` and `unsolved` are the numbers of tasks that are too easy and too
+    hard. None if neither condition holds.
+    """
     gate, pools = usable < CURRICULUM_BELOW, bool(solved and unsolved)
     return "both" if gate and pools else "gate" if gate else "pools" if pools else None
 
 
 @dataclass(slots=True)
 class RolloutSample:
-    """All columns of a set of rollouts. Rewards are unscaled, as the environment returned them."""
+    """A set of rollouts as columns of numbers. Rewards are unscaled, as the environment returned them."""
 
     index: dict[str, int] = field(default_factory=dict)
-    """The number of every task."""
+    """Maps the key of every task to its number, which the column `task` holds."""
     rollouts: int = 0
     errors: int = 0
     nonfinite: int = 0
@@ -76,27 +87,29 @@ class RolloutSample:
     """Prompt tokens of every scored rollout."""
     weights: dict[str, float | None] = field(default_factory=dict)
     stated: float = 0.0
-    """The largest sum of positive weights that a rollout states."""
-    # One entry per scored rollout:
+    """The largest sum of positive weights in one rollout."""
+    # The following columns have one entry for each scored rollout.
     task: array[int] = field(default_factory=lambda: array("l"))
     rewards: array[float] = field(default_factory=lambda: array("d"))
     lengths: array[float] = field(default_factory=lambda: array("f"))
     cut: array[int] = field(default_factory=lambda: array("b"))
     called: array[int] = field(default_factory=lambda: array("b"))
-    """1 where the model called a tool, 0 where it was offered tools and called none, -1 where that is not known."""
+    """1 if the model called a tool, 0 if it was offered tools and called none, -1 if unknown or no tools were
+    offered."""
     scores: dict[str, array[float]] = field(default_factory=dict)
-    """Scores by component, NaN where a rollout has none; shorter where the last rollouts have none."""
+    """Scores by component: NaN for a rollout without a score. A column ends at the last rollout with a score."""
     form_metric: array[float] = field(default_factory=lambda: array("d"))
-    """A metric that tells whether the format was followed, for environments that do not reward the format."""
+    """The metric `form_name`, which is high for a correct format. Used if no component rewards the format."""
     form_name: str | None = None
     answers: array[float] = field(default_factory=lambda: array("d"))
-    """What each rollout earned for its answer, NaN without components; shorter where the last ones have none."""
+    """The reward of each rollout for its answer: NaN without components. The column ends at the last rollout with
+    components."""
     answer_stated: float = 0.0
-    """The largest sum of positive weights of components that judge the answer."""
+    """The largest sum of positive weights of the components that judge the answer, in one rollout."""
 
     @property
-    def told_apart(self) -> bool:
-        """Whether the reward for the answer is known apart from the reward for form, length or style."""
+    def separates_answer(self) -> bool:
+        """Whether some weighted components judge the answer and others form, length or style, with known weights."""
         if any(weight is None for weight in self.weights.values()):
             return False
         paid = [name for name, weight in self.weights.items() if weight]
@@ -105,13 +118,17 @@ class RolloutSample:
 
     @property
     def style_names(self) -> tuple[str, ...]:
-        """The weighted components that judge form, length or style."""
+        """The names of the weighted components that judge form, length or style."""
         return tuple(name for name, weight in self.weights.items() if weight and not judges_answer(name))
 
     def solved(self, best: float) -> array[int]:
-        """Return 1 for every scored rollout that has half of the attainable reward, some of it for its answer."""
+        """Return 1 for every scored rollout that counts as solved, else 0.
+
+        A solved rollout has at least half of the attainable reward `best`, and some reward for its answer if the
+        components separate the answer.
+        """
         least = PASS_THRESHOLD * best
-        if not self.told_apart:
+        if not self.separates_answer:
             return array("b", [reward >= least for reward in self.rewards])
         earned = array("d", self.answers)
         earned.extend([math.nan] * (len(self.rewards) - len(earned)))
@@ -127,8 +144,9 @@ class RolloutSample:
 
     @property
     def form(self) -> tuple[str, array[float]] | None:
-        """The component that rewards the format, by name and never as the only one; otherwise a metric of the
-        format.
+        """The name and scores of the component that rewards the format, or of a metric of the format; None without one.
+
+        A component counts only if there are others beside it.
         """
         if len(self.scores) > 1:
             for name, column in self.scores.items():
@@ -140,7 +158,10 @@ class RolloutSample:
 
 
 def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) -> RolloutSample:
-    """Collect rollouts. Failed rollouts are only counted, because an error is not a wrong answer."""
+    """Collect rollouts into columns. Failed rollouts are only counted, because an error is not a wrong answer.
+
+    `weights` has the weights of components whose results do not store them (v0).
+    """
     sample = RolloutSample()
     index = sample.index
     for rollout in rollouts:
@@ -167,6 +188,7 @@ def collect_sample(rollouts: Iterable[Rollout], weights: Mapping[str, float]) ->
 
 
 def _scores(sample: RolloutSample, rollout: Rollout, weights: Mapping[str, float]) -> None:
+    """Append the scores of a rollout's components to the columns of the sample."""
     stated = answer_stated = answer = 0.0
     row = len(sample.rewards) - 1
     columns = sample.scores
@@ -174,7 +196,7 @@ def _scores(sample: RolloutSample, rollout: Rollout, weights: Mapping[str, float
         if weight is None:
             weight = weights.get(name)
             if weight is None and weights:
-                continue  # v0 lists metrics of weight nothing among its reward functions
+                continue  # v0 also lists metrics, which have no weight, among its reward functions
         if weight is not None and weight > 0:
             stated += weight
         if weight and judges_answer(name):
@@ -197,6 +219,7 @@ def _scores(sample: RolloutSample, rollout: Rollout, weights: Mapping[str, float
 
 
 def _metrics(sample: RolloutSample, rollout: Rollout) -> None:
+    """Append the metric that measures the format. The first rollout with such a metric decides its name."""
     if sample.form_name is None:
         sample.form_name = next((n for n in rollout.metrics if measures_form(n)), None)
         if sample.form_name is None:
@@ -210,7 +233,10 @@ def _metrics(sample: RolloutSample, rollout: Rollout) -> None:
 
 
 def rows_by_task(sample: RolloutSample) -> Iterator[array[int]]:
-    """Yield the rows of each task that has any, in order of first appearance (a counting sort)."""
+    """Yield the row numbers of each task with scored rollouts, in order of the tasks' first appearance.
+
+    A row number is an index into the columns. The function is a counting sort.
+    """
     starts = array("l", [0]) * (len(sample.index) + 1)
     for number in sample.task:
         starts[number + 1] += 1
@@ -226,16 +252,18 @@ def rows_by_task(sample: RolloutSample) -> Iterator[array[int]]:
 
 
 PASS_THRESHOLD = 0.5
-"""Share of the attainable reward from which a rollout counts as solved."""
+"""Share of the attainable reward with which a rollout counts as solved."""
 _KS = (1, 2, 4, 8, 16, 32)
+"""The values of k for pass@k."""
 
 
 @dataclass(slots=True)
 class TaskRewards:
-    """The scored rollouts of one task. Rewards and their statistics are unscaled."""
+    """The rewards of one task's scored rollouts. Rewards and their statistics are unscaled."""
 
     rewards: array[float]
     rows: array[int]
+    """The rollouts' indices into the columns of the sample."""
     mean: float
     variation: float
     """Sum of squared deviations from the task's mean."""
@@ -249,11 +277,12 @@ def tasks_of(sample: RolloutSample) -> list[TaskRewards]:
 
 
 def answers_of(sample: RolloutSample) -> list[TaskRewards]:
-    """Group what the rollouts earned for their answers by task; rollouts that have no such component are left out."""
+    """Group the rewards for the answers by task. Rollouts without such a reward are left out."""
     return _tasks(sample, sample.answers)
 
 
 def _tasks(sample: RolloutSample, every: array[float]) -> list[TaskRewards]:
+    """Group a column of rewards by task, without NaN."""
     tasks = []
     known = len(every)
     for task_rows in rows_by_task(sample):
@@ -274,7 +303,7 @@ def _tasks(sample: RolloutSample, every: array[float]) -> list[TaskRewards]:
 
 
 def pool_counts(sample: RolloutSample, tasks: Sequence[TaskRewards], best: float) -> dict[str, int]:
-    """Count the tasks in each of prime-rl's pools; tasks that are never or always solved are separate."""
+    """Count the tasks in each difficulty pool (`POOL_NAMES`). `best` is the attainable reward."""
     pools = dict.fromkeys(POOL_NAMES, 0)
     for task in tasks:
         pools[pool_of(task.mean / best, highest_answer(sample, task) / best)] += 1
@@ -282,17 +311,18 @@ def pool_counts(sample: RolloutSample, tasks: Sequence[TaskRewards], best: float
 
 
 def highest_answer(sample: RolloutSample, task: TaskRewards) -> float:
-    """Return the most that a rollout of this task earned: for its answer, where that is known apart."""
-    if not sample.told_apart:
+    """Return the highest reward of a task: only for the answer if the components separate the answer."""
+    if not sample.separates_answer:
         return task.high
     known = [e for row in task.rows if row < len(sample.answers) and (e := sample.answers[row]) == e]
     return max(known, default=task.high)
 
 
 def pass_at_k(tasks: Sequence[TaskRewards], solved: Sequence[int]) -> dict[int, Interval]:
-    """Return the unbiased estimate of Chen et al. 2021 with its interval, over tasks with at least k rollouts.
+    """Estimate pass@k with its interval, for every k of `_KS` for which more than half of the tasks have k rollouts.
 
-    `solved` has one entry per scored rollout. Each task counts as n // k independent draws of k rollouts.
+    The estimator is the unbiased one of Chen et al. 2021 (arXiv 2107.03374), over tasks with at least k rollouts.
+    `solved` has one entry for each scored rollout. For the interval, n rollouts count as n // k independent draws.
     """
     counts = [(len(t.rows), sum(solved[row] for row in t.rows)) for t in tasks]
     estimates: dict[int, Interval] = {}
@@ -305,7 +335,7 @@ def pass_at_k(tasks: Sequence[TaskRewards], solved: Sequence[int]) -> dict[int, 
 
 
 def mean_task_std(tasks: Sequence[TaskRewards], best: float) -> float | None:
-    """Return the standard deviation of reward / attainable over all rollouts."""
+    """Return the standard deviation of reward / attainable over all rollouts; None for fewer than two rollouts."""
     n = sum(len(t.rewards) for t in tasks)
     if n < 2:
         return None
@@ -315,7 +345,11 @@ def mean_task_std(tasks: Sequence[TaskRewards], best: float) -> float | None:
 
 
 def signal_fraction(tasks: Sequence[TaskRewards]) -> float | None:
-    """Return 1 - ICC(1) of a one-way layout, clipped to [0, 1]; None without variance or without repeats."""
+    """Return the share of the rewards' variance that lies inside tasks, from 0 to 1.
+
+    The share is 1 - ICC(1), the intraclass correlation of a one-way analysis of variance. None if there are fewer than
+    two tasks, no task has two rollouts, or the rewards do not vary.
+    """
     n, groups = sum(len(t.rewards) for t in tasks), len(tasks)
     if groups < 2 or n <= groups:
         return None
@@ -328,7 +362,10 @@ def signal_fraction(tasks: Sequence[TaskRewards]) -> float | None:
 
 
 def learnability(grouped: Sequence[TaskRewards], best: float) -> float | None:
-    """Return the mean unbiased variance inside a task: p (1 - p) for a reward of 0 or 1."""
+    """Return the mean over tasks of the unbiased variance of reward / attainable; None without tasks.
+
+    For rewards of 0 and 1 this is the mean of p (1 - p), where p is the chance to solve the task.
+    """
     if not grouped:
         return None
     return math.fsum(t.variation / (len(t.rewards) - 1) for t in grouped) / len(grouped) / best**2

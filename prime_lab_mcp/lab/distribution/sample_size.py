@@ -1,4 +1,7 @@
-"""How many tasks and rollouts a sample needs: to pass at all, to be worth asking for, and to decide an unclear rule."""
+"""Computes the number of tasks and of rollouts for each task that a sample needs.
+
+There are three sizes: the smallest one that can pass, the advised one, and the one that would decide an unclear rule.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,15 @@ from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS, Dist
 
 ADVISED_TASKS, ADVISED_ROLLOUTS = 50, 8
 MOST_ROLLOUTS = 128
-"""The most rollouts a task that run_eval takes."""
+"""The largest number of rollouts for each task that run_eval accepts."""
 
 
 def needed_size(available: int | None) -> tuple[int, int]:
-    """Return the fewest tasks and rollouts a task that can pass, where the environment has `available` tasks."""
+    """Return the smallest numbers of tasks and of rollouts for each task that can pass.
+
+    `available` is the number of tasks of the environment, or None if it is unknown. If there are fewer than `MIN_TASKS`
+    tasks, each task needs more rollouts.
+    """
     if available is None or available >= MIN_TASKS:
         return MIN_TASKS, MIN_ROLLOUTS
     tasks = max(available, 1)
@@ -20,7 +27,7 @@ def needed_size(available: int | None) -> tuple[int, int]:
 
 
 def advised_size(available: int | None) -> tuple[int, int]:
-    """Return tasks and rollouts a task to ask for, never more tasks than the environment has."""
+    """Return the advised numbers of tasks and of rollouts for each task, never more tasks than `available`."""
     if available is None or available >= ADVISED_TASKS:
         return ADVISED_TASKS, ADVISED_ROLLOUTS
     tasks = max(available, 1)
@@ -28,9 +35,9 @@ def advised_size(available: int | None) -> tuple[int, int]:
 
 
 def larger_size(facts: Distribution, tasks: int) -> tuple[int, int] | None:
-    """Return tasks and rollouts a task of a sample worth that many tasks at the present rollouts a task.
+    """Return the numbers of tasks and of rollouts for each task that are worth `tasks` tasks of the present sample.
 
-    An environment with fewer tasks makes up for them by rollouts. None where even the most rollouts are too few.
+    If the environment has fewer tasks, each task gets more rollouts. None if that would exceed `MOST_ROLLOUTS`.
     """
     each = max(1.0, facts.scored / max(facts.tasks, 1))
     if facts.available is None or tasks <= facts.available:
@@ -40,10 +47,7 @@ def larger_size(facts: Distribution, tasks: int) -> tuple[int, int] | None:
 
 
 def larger_sample(facts: Distribution, tasks: int) -> str:
-    """Return the call for a sample worth that many tasks at the present rollouts a task.
-
-    Where the environment has fewer tasks, the call asks for all of them and for more rollouts a task instead.
-    """
+    """Return the advice, as text, to run an evaluation of the size that `larger_size` computes."""
     if facts.available is None or tasks <= facts.available:
         return f"Run run_eval with num_examples={tasks}"
     every = f"all {facts.available} tasks" if facts.available > 1 else "its one task"

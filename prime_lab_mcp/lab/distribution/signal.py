@@ -1,16 +1,17 @@
-"""Estimates the share of groups with a gradient at the training group size, from rollouts of another group size.
+"""Estimates the share of training groups with a gradient, from evaluations with fewer rollouts for each task.
 
-A group without two different rewards teaches nothing, since GRPO subtracts the group's mean. Where every task has at
-least G rollouts, groups of G among them are counted. The share at r rollouts is no estimate of the share at G > r, so a
-model extrapolates. The model treats each outcome separately, since one outcome may divide the tasks (no reward at all)
-while others vary inside tasks (partial credit).
+A group is usable if it has two different rewards: GRPO subtracts the group's mean, so a group of equal rewards has no
+gradient. If every task has at least G rollouts, where G is the size of a training group, the function counts the groups
+of G rollouts among them. With fewer rollouts a model extrapolates. An outcome is a distinct reward or a bin of rewards.
+The model treats each outcome separately: one outcome (such as no reward) may depend on the task alone while others
+(such as partial credit) vary inside tasks.
 
-Two models describe how a task's chance of an outcome varies over tasks. In the first the chance has a Beta
-distribution, so that counts are beta-binomial: the mean is the pooled mean, and the concentration has maximum
-likelihood. In the second there are two kinds of tasks, each with one chance: this model fits tasks that are rarely or
-nearly always hit, which a Beta distribution cannot separate from tasks of even chance, and tasks that are never solved
-beside others. Few rollouts cannot tell the models apart, and the models differ at a larger G, so the interval covers
-both where both fit. The interval is over tasks.
+Two models describe how the probability of an outcome varies over tasks. In the first model the probability has a Beta
+distribution, so that the counts are beta-binomial. Its mean is the pooled mean, and its concentration is fitted by
+maximum likelihood. In the second model there are two kinds of tasks, each with one probability. The second model fits
+tasks that are solved rarely or nearly always, and tasks that are never solved beside others, which a Beta distribution
+describes badly. Few rollouts cannot decide between the models, and their predictions differ for a larger G. The
+interval therefore covers both models where both fit. The interval describes the uncertainty from the choice of tasks.
 """
 
 from __future__ import annotations
@@ -35,24 +36,26 @@ from prime_lab_mcp.lab.base.statistics import (
 )
 
 _CHI2 = 2.706
-"""95 % of half a chi-square with one degree of freedom: the likelihood ratio at the edge of a parameter's range."""
+"""Critical value at 5 % of a likelihood-ratio test for a parameter at the edge of its range: half of the statistic's
+distribution is a chi-square distribution with one degree of freedom."""
 _ROUNDS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class BetaFit:
-    """The fitted Beta distribution of one outcome with known mean share: the concentration of highest likelihood."""
+    """The Beta distribution with a given mean that fits the counts of one outcome best."""
 
     concentration: float
     alike: bool
-    """True when a model of equal tasks fits as well.
+    """True if a model in which all tasks have the same probability fits as well.
 
-    Maximum likelihood finds differences between equal tasks: the concentration ends at the edge of its range half of
-    the time, and below the edge the other half.
+    For equal tasks, maximum likelihood puts the concentration at the edge of its range in half of the samples, and
+    wrongly below the edge in the other half.
     """
     likelihood: float
 
     def all_of(self, mean: float, group: int) -> float:
+        """Return the probability that all rollouts of a group have the outcome."""
         return expected_power(self.concentration, mean, group)
 
 
@@ -62,7 +65,7 @@ def expected_power(concentration: float, mean: float, group: int) -> float:
 
 
 def fit_beta(cells: Cells, mean: float) -> BetaFit:
-    """Fit the beta-binomial of maximum likelihood with this mean."""
+    """Fit the concentration of a beta-binomial distribution with this mean by maximum likelihood."""
     concentration, best = fit_concentration(cells, mean)
     edge = beta_binomial_likelihood(cells, mean, math.exp(LOG_HIGH))
     return BetaFit(concentration, 2 * (best - edge) < _CHI2, best)
@@ -70,20 +73,25 @@ def fit_beta(cells: Cells, mean: float) -> BetaFit:
 
 @dataclass(frozen=True, slots=True)
 class TwoKindsFit:
-    """The fitted model of two kinds of tasks: (share of the kind, chance of the outcome) for each."""
+    """The fitted model of two kinds of tasks: (share of the tasks, probability of the outcome) for each kind."""
 
     kinds: tuple[tuple[float, float], tuple[float, float]]
     likelihood: float
 
     def all_of(self, group: int) -> float:
+        """Return the probability that all rollouts of a group have the outcome."""
         return math.fsum(share * p**group for share, p in self.kinds)
 
     def none_of(self, group: int) -> float:
+        """Return the probability that no rollout of a group has the outcome."""
         return math.fsum(share * (1 - p) ** group for share, p in self.kinds)
 
 
 def fit_two_kinds(cells: Cells) -> TwoKindsFit:
-    """Fit two kinds of tasks by expectation maximisation; the likelihood is comparable with that of `fit_beta`."""
+    """Fit the model of two kinds of tasks by expectation maximisation.
+
+    Its log-likelihood can be compared with that of `fit_beta`.
+    """
     counted = [(size, count, tasks) for (size, count), tasks in cells.items() if tasks]
     total = sum(n for _, _, n in counted)
     weight, p, q = 0.5, 0.1, 0.9
@@ -112,30 +120,33 @@ Outcomes = Sequence[tuple[int, int]]
 
 _RESAMPLES = 400
 _JACKKNIFE_FROM = 600
-"""Number of tasks from which a block jackknife replaces the bootstrap: as accurate there, and linear in tasks."""
+"""Smallest number of tasks for which a block jackknife replaces the bootstrap. The jackknife is as accurate with so
+many tasks, and its time grows only linearly with their number."""
 _BLOCKS = 40
 _STEPS = 48
 _WORSE, _BETTER = -1.92, 3.84
-"""Thresholds for the log likelihood of two kinds of tasks minus that of a Beta distribution.
+"""Thresholds for the log-likelihood of the model of two kinds minus that of the Beta distribution.
 
-Below the first the two kinds do not count. Above the second they replace the Beta distribution. The first is a
-likelihood ratio of 3.84; the second is twice that, for the additional parameter.
+Below `_WORSE` the model of two kinds is ignored. Above `_BETTER` it replaces the Beta distribution. In a
+likelihood-ratio test (twice the difference) they are 3.84, the 5 % value of chi-square with one degree of freedom, and
+twice as much, because the model of two kinds has one parameter more.
 """
 
 
 @dataclass(slots=True)
 class OutcomeTable:
-    """The counts that the likelihood needs. They are sums over tasks, so a fit costs the same for ten tasks and a
-    million.
-    """
+    """The counts that the likelihood needs. They are sums over tasks, so the time of a fit does not depend on the
+    number of tasks."""
 
     pairs: Counter[tuple[int, int, int]] = field(default_factory=Counter)
-    """Number of tasks by (outcome, rollouts of the task, count k >= 1)."""
+    """Number of tasks for each (outcome, rollouts of the task, rollouts with the outcome), without counts of 0."""
     sizes: Counter[int] = field(default_factory=Counter)
+    """Number of tasks for each number of rollouts."""
     means: dict[int, float] = field(default_factory=dict)
-    """Sum over tasks of each outcome's share."""
+    """For each outcome, the sum over tasks of the share of rollouts with the outcome."""
 
     def add(self, task: Outcomes, times: int = 1) -> None:
+        """Count a task `times` times."""
         size = sum(count for _, count in task)
         self.sizes[size] += times
         for outcome, count in task:
@@ -143,6 +154,7 @@ class OutcomeTable:
             self.means[outcome] = self.means.get(outcome, 0.0) + times * count / size
 
     def without(self, other: OutcomeTable) -> OutcomeTable:
+        """Return the counts of this table minus those of another."""
         left = OutcomeTable(Counter(self.pairs), Counter(self.sizes))
         left.pairs.subtract(other.pairs)
         left.sizes.subtract(other.sizes)
@@ -150,7 +162,8 @@ class OutcomeTable:
         return left
 
     def cells(self) -> dict[int, dict[tuple[int, int], int]]:
-        """Return, for each outcome, the number of tasks by (rollouts, count k >= 0)."""
+        """Return, for each outcome, the number of tasks for each (rollouts, rollouts with the outcome), with counts of
+        0."""
         cells: dict[int, dict[tuple[int, int], int]] = {}
         for (outcome, size, count), tasks in self.pairs.items():
             if tasks:
@@ -165,8 +178,9 @@ class OutcomeTable:
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """The usable share by the fitted concentration, and the usable share of equal tasks where equal tasks fit as
-    well.
+    """The estimated usable share, and the highest plausible one.
+
+    `highest` is the share for tasks of equal probability if such a model fits as well, else `value`.
     """
 
     value: float
@@ -174,7 +188,7 @@ class _Estimate:
 
 
 def usable_share(table: OutcomeTable, group_size: int) -> float:
-    """Return the expected share of groups of this size with at least two different rewards."""
+    """Return the expected share of groups of `group_size` rollouts with at least two different rewards."""
     value = _estimate(table, group_size).value
     if _counted(table, group_size):
         return value
@@ -183,6 +197,7 @@ def usable_share(table: OutcomeTable, group_size: int) -> float:
 
 
 def _estimate(table: OutcomeTable, group_size: int) -> _Estimate:
+    """Estimate the usable share: by counting if every task has enough rollouts, else by the Beta model."""
     shares = _shares(table)
     if len(shares) < 2:
         return _Estimate(0.0, 0.0)
@@ -199,14 +214,16 @@ def _estimate(table: OutcomeTable, group_size: int) -> _Estimate:
 
 
 def _shares(table: OutcomeTable) -> dict[int, float]:
+    """Return the mean share of each outcome over tasks, without outcomes that never occur."""
     tasks = sum(table.sizes.values())
     return {o: total / tasks for o, total in table.means.items() if total > 1e-9}
 
 
 def _fits(table: OutcomeTable, shares: Mapping[int, float]) -> list[tuple[int, BetaFit, list[float]]]:
-    """Return each fit as (outcome, fit, mean shares of its outcomes). Of two outcomes, one fit describes both.
+    """Return the fits as (outcome, fit, mean shares of the outcomes that the fit describes).
 
-    Of several outcomes only those that fill a whole task are fitted, because the others hardly ever fill a group.
+    If there are two outcomes, one fit describes both. If there are more, only outcomes that all rollouts of some task
+    have are fitted: groups in which all rollouts have one of the other outcomes are very rare.
     """
     cells = table.cells()
     if len(shares) == 2:
@@ -218,11 +235,12 @@ def _fits(table: OutcomeTable, shares: Mapping[int, float]) -> list[tuple[int, B
 
 
 def _counted(table: OutcomeTable, group_size: int) -> bool:
+    """Whether every task has at least `group_size` rollouts, so that groups can be counted without a model."""
     return min(size for size, tasks in table.sizes.items() if tasks) >= group_size
 
 
 def _of_groups(table: OutcomeTable, group_size: int) -> float:
-    """Return the share of mixed groups among all groups of each task's rollouts: unbiased, without a model."""
+    """Return the share of usable groups among all possible groups of each task's rollouts. The estimate is unbiased."""
     same = math.fsum(
         tasks * math.comb(count, group_size) / math.comb(size, group_size)
         for (_, size, count), tasks in table.pairs.items()
@@ -231,12 +249,13 @@ def _of_groups(table: OutcomeTable, group_size: int) -> float:
 
 
 def _share(shares: Mapping[int, float], concentration: float, group_size: int) -> float:
+    """Return the usable share if every outcome has a Beta distribution of this concentration."""
     same = math.fsum(expected_power(concentration, share, group_size) for share in shares.values())
     return min(1.0, max(0.0, 1.0 - same))
 
 
 def usable_interval(tasks: Sequence[Outcomes], group_size: int, seed: int) -> Interval:
-    """Return the usable share with its interval over tasks. Each task needs at least two rollouts."""
+    """Return the usable share with its interval. Each task needs at least two rollouts; `seed` fixes the resampling."""
     table = OutcomeTable()
     for task in tasks:
         table.add(task)
@@ -254,9 +273,9 @@ def usable_interval(tasks: Sequence[Outcomes], group_size: int, seed: int) -> In
 
 
 def _with_second_model(interval: Interval, table: OutcomeTable, group_size: int) -> Interval:
-    """Widen the interval to cover the model of two kinds of tasks where that model fits about as well.
+    """Widen the interval so that it covers the model of two kinds of tasks, if that model fits about as well.
 
-    Where that model fits far better, the interval is around its share alone.
+    If the model of two kinds fits much better, the interval is moved to its estimate.
     """
     moved, gained = _second_model(table, group_size)
     value, low, high = (min(1.0, max(0.0, v + moved)) for v in (interval.value, interval.low, interval.high))
@@ -266,7 +285,11 @@ def _with_second_model(interval: Interval, table: OutcomeTable, group_size: int)
 
 
 def _second_model(table: OutcomeTable, group_size: int) -> tuple[float, float]:
-    """Return how far two kinds of tasks move the share where they fit about as well, and how much better they fit."""
+    """Compare the model of two kinds of tasks with the Beta model.
+
+    Returns the difference of their usable shares and the difference of their log-likelihoods, both summed over the
+    outcomes for which the model of two kinds does not fit worse.
+    """
     cells = table.cells()
     moved = gained = 0.0
     for outcome, fitted, outcome_shares in _fits(table, _shares(table)):
@@ -280,6 +303,7 @@ def _second_model(table: OutcomeTable, group_size: int) -> tuple[float, float]:
 
 
 def _bootstrap(tasks: Sequence[Outcomes], value: float, group_size: int, seed: int) -> Interval:
+    """Return the interval from resampling the tasks; its upper bound is that of the highest plausible share."""
     rng = random.Random(seed)
     values, highest = [], []
     for _ in range(_RESAMPLES):
@@ -293,11 +317,10 @@ def _bootstrap(tasks: Sequence[Outcomes], value: float, group_size: int, seed: i
 
 
 def _at_least(interval: Interval, mixed: int, table: OutcomeTable, group_size: int) -> Interval:
-    """Widen the interval to the uncertainty of the share of mixed tasks, which resamples of few mixed tasks
-    underestimate.
+    """Widen the interval of a share below 0.5 to at least that of the share of mixed tasks.
 
-    The uncertainty is Wilson's interval of that share, scaled from the present rollouts to `group_size` by the fitted
-    ratio.
+    A mixed task has rollouts with different rewards; `mixed` is their number. Resampling underestimates the uncertainty
+    if there are few of them. Wilson's interval of their share is scaled by the ratio of the two estimates.
     """
     tasks = sum(table.sizes.values())
     mixed_share = wilson_interval(mixed, tasks)
@@ -307,6 +330,7 @@ def _at_least(interval: Interval, mixed: int, table: OutcomeTable, group_size: i
 
 
 def _jackknife(tasks: Sequence[Outcomes], table: OutcomeTable, value: float, group_size: int, seed: int) -> Interval:
+    """Return the interval from leaving out each of `_BLOCKS` random blocks of tasks."""
     order = list(range(len(tasks)))
     random.Random(seed).shuffle(order)
     values = []
@@ -321,11 +345,11 @@ def _jackknife(tasks: Sequence[Outcomes], table: OutcomeTable, value: float, gro
 
 
 def _bound_without_mixed(table: OutcomeTable, group_size: int) -> float:
-    """Return an upper bound of the usable share where no task has two different rewards, one-sided at 95 %.
+    """Return a one-sided 95 % upper bound of the usable share if no task has two different rewards.
 
-    With one outcome, N equal rollouts leave p < 3 / N for another outcome. With several outcomes the tasks differ from
-    each other: n tasks leave a share of 3 / n mixed tasks, which the beta-binomial extrapolates to groups of
-    `group_size`.
+    If all N rollouts have one outcome, another outcome has a probability below 3 / N (rule of three). If the tasks
+    differ from each other, fewer than about 3 / n of n tasks are mixed, and the beta-binomial distribution extrapolates
+    this share to groups of `group_size`.
     """
     rollouts = sum(size * tasks for size, tasks in table.sizes.items())
     tasks = sum(table.sizes.values())

@@ -1,4 +1,4 @@
-"""A judged distribution with the statistics behind its verdict, as `check_reward_distribution` returns it."""
+"""Defines the judged reward distribution: the verdict of `check_reward_distribution` with its statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Basis = Literal["given", "weights", "observed"]
 
 @dataclass(frozen=True, slots=True)
 class DistributionCheck:
-    """One of the five reward checks. `passed` is None where the check does not apply."""
+    """One of the five reward checks. `passed` is None if the check does not apply."""
 
     name: str
     value: float | None
@@ -34,10 +34,11 @@ class DistributionCheck:
 
 @dataclass(frozen=True, slots=True)
 class UsableGroups:
-    """Share of groups with two different rewards at `group_size`; None where there are too few rollouts.
+    """The share of groups of `group_size` rollouts with two different rewards, and the bounds of its 95 % interval.
 
-    Where the components tell the answer from its form, the share counts groups whose rewards for the answer differ, and
-    `form_only` the groups whose rewards differ by form, length or style alone.
+    All three are None if no task has two rollouts. If the components separate the answer from form and style, `share`
+    counts groups whose rewards for the answer differ, and `form_only` is the share of groups whose rewards differ only
+    by form, length or style.
     """
 
     share: float | None
@@ -54,14 +55,14 @@ class UsableGroups:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSummary:
-    """What rollouts earned for their answers alone. `mean` is a share of what the answer can earn."""
+    """The rewards for the answers alone. `mean` is a share of the highest reward for an answer."""
 
     mean: Interval
     paid: int
-    """Rollouts that earned anything for the answer."""
+    """Number of rollouts with a positive reward for the answer."""
     scored: int
     others: tuple[str, ...]
-    """The weighted components that judge form, length or style."""
+    """Names of the weighted components that judge form, length or style."""
 
     def as_json(self) -> dict[str, Any]:
         interval = [rounded(self.mean.low), rounded(self.mean.high)]
@@ -70,8 +71,10 @@ class AnswerSummary:
 
 @dataclass(frozen=True, slots=True)
 class ComponentSummary:
-    """Statistics of one component. `mean` is the unweighted score; `within_task_share` is a share of the variance in
-    tasks.
+    """Statistics of one component of the reward.
+
+    `mean` is the mean unweighted score. `within_task_share` is the component's share of the reward's variance inside
+    tasks; None if the weight is unknown or the reward does not vary.
     """
 
     name: str
@@ -81,7 +84,7 @@ class ComponentSummary:
     std: float = 0.0
     within_task_std: float | None = None
     at_best: float = 0.0
-    """Share of rollouts with the highest score: 1, or the highest observed score if that is above 1."""
+    """Share of rollouts with the highest score, which is 1 or the highest observed score above 1."""
     outside: int = 0
     """Number of scores below 0 or above 1."""
 
@@ -99,16 +102,18 @@ class ComponentSummary:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Rollouts whose model was offered tools: how many called none, how many were solved, and how many are both."""
+    """Numbers of scored rollouts in which the model was offered tools."""
 
     offered: int
+    """All of these rollouts."""
     without_call: int
+    """Rollouts in which the model called no tool."""
     solved: int
     solved_without_call: int
 
     @property
     def kind_of_evidence(self) -> str:
-        """What the evaluation shows: a model that uses tools, or one that answers without them."""
+        """Describes the evaluated model by how often it called a tool."""
         if self.without_call == self.offered:
             return "a model that never called a tool"
         return f"a model that called a tool in {1 - self.without_call / self.offered:.0%} of the rollouts"
@@ -127,7 +132,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The verdict and the statistics behind it. Means and deviations are of reward / `attainable`."""
+    """The verdict on a reward distribution with its statistics. Means and deviations are of reward / `attainable`."""
 
     status: Status
     findings: tuple[Finding, ...]
@@ -146,7 +151,7 @@ class Distribution:
     usable_groups: UsableGroups
     zero_variance_share: float | None
     signal_fraction: float | None
-    """Share of the reward's variance inside tasks, the only part that trains."""
+    """Share of the reward's variance that lies inside tasks. Only this part gives a gradient."""
     pass_at_k: Mapping[int, float]
     pass_at_k_intervals: Mapping[int, Interval]
     pass_threshold: float
@@ -158,39 +163,39 @@ class Distribution:
     length_correlation: LengthCorrelation | None
     components: tuple[ComponentSummary, ...]
     learnability: float | None
-    """Mean variance of reward / attainable inside a task: p (1 - p) for a reward of 0 or 1."""
+    """Mean over tasks of the variance of reward / attainable."""
     prompt_tokens: Mapping[str, int]
     completion_tokens: Mapping[str, int]
-    """p50, p95, p99 and max, of scored rollouts whose endpoint reported tokens."""
+    """p50, p95, p99 and max over the scored rollouts whose endpoint reported tokens."""
     length_by_outcome: Mapping[str, int]
     """Mean completion tokens of solved and unsolved rollouts."""
     reward_range: tuple[float, float] | None
     """1st and 99th percentile of reward / attainable."""
     mean_complete: float | None
-    """Mean of the rollouts that were not cut off, where any was."""
+    """Mean reward / attainable of the rollouts that no limit cut off; None if no rollout was cut off."""
     usable_without_easy: float | None
-    """Usable share without the tasks whose mean is above 0.9."""
+    """Share of usable groups without the tasks whose mean reward / attainable is above 0.9."""
     form: FormStatistics | None
     floor: TrivialFloor | None
     outside: int
     """Scored rollouts whose reward is below 0."""
     answer: AnswerSummary | None = None
-    """What the answers earned, where the components tell the answer from form, length and style."""
+    """The rewards for the answers; None if the components do not separate the answer from form, length and style."""
     tool_use: ToolUse | None = None
-    """None where no model was offered tools, or the results do not say."""
+    """None if the model was offered no tools or the results do not store this."""
     available: int | None = None
-    """Tasks that the environment has; None where that is unknown or where they have no end."""
+    """Number of tasks of the environment; None if it is unknown or unlimited."""
 
     @property
     def is_dead(self) -> bool:
-        """Whether nothing was solved, in as many rollouts as decide that: there is nothing to reinforce."""
+        """Whether no rollout was solved and a finding says so for certain: training would have nothing to reinforce."""
         return any(f.code in ("distribution-dead", "distribution-all-zero") for f in self.findings) and not (
             self.answer.paid if self.answer is not None else self.pass_rate
         )
 
     @property
     def headroom(self) -> float | None:
-        """pass@k minus pass@1 at the largest k: the gain that sharpening alone can reach."""
+        """pass@k minus pass@1 for the largest k: the gain of a model that always gives the best of its k answers."""
         return self.pass_at_k[max(self.pass_at_k)] - self.pass_at_k[1] if len(self.pass_at_k) > 1 else None
 
     def as_json(self) -> dict[str, Any]:
@@ -234,18 +239,19 @@ class Distribution:
 
 
 MIN_TASKS, MIN_ROLLOUTS = 30, 4
+"""Smallest numbers of tasks and of rollouts for each task with which a distribution can pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """The intervals and counts on which the verdict rests."""
+    """The intervals and counts that decide the verdict."""
 
     mean: Interval
     signal: Interval | None
-    """Share of usable groups; None where no task has two rollouts."""
+    """Share of usable groups; None if no task has two rollouts."""
     deviation: Interval
     form: Interval | None
-    """Mean score of the format."""
+    """Mean score of the format; None if neither a component nor a metric measures the format."""
     scored_tasks: int
     full_tasks: int
     """Tasks with at least `MIN_ROLLOUTS` scored rollouts."""

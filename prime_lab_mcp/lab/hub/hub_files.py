@@ -1,7 +1,7 @@
 """Fetches the archive and the wheel that the Hub serves for one version, and compares them file by file.
 
-The Hub's content hash has no separators between paths and bytes, so that two trees can share it; it is a hint. The
-files are compared instead: all of the archive without `.prime`, and all of the wheel without its metadata.
+The Hub's content hash is only a hint: it has no separators between paths and bytes, so two trees can share it. The
+comparison therefore covers the files themselves: the archive without `.prime`, and the wheel without its metadata.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from prime_lab_mcp.lab.state.manifest import Manifest, parse_manifest
 from prime_lab_mcp.lab.state.snapshot import MAX_BYTES, MAX_FILES, Snapshot, is_archived
 
 KEEP_SECONDS = 60.0
-"""Seconds for which fetched files are reused, so that the gate, the plan and the second gate of one call fetch once."""
+"""Seconds for which fetched files are reused. The gate, the plan and the second gate of a call then fetch once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,15 @@ class HubFiles:
 
 
 class FetchedHubFiles:
-    """The files that one server fetched in the last minute, by name, version, and whether the wheel was fetched too."""
+    """A cache of the files that this server fetched in the last minute, by name, version and whether it fetched the
+    wheel."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[str, str, bool], tuple[float, HubFiles]] = {}
 
     def get(self, ref: str, version: str, wheel: bool) -> HubFiles | None:
-        """The files of a version, if they are fresh. Where the wheel was fetched, the archive was fetched as well."""
+        """The cached files of a version; None if there are none. A fetch with the wheel also serves a request without
+        it."""
         fetched = self._files.get((ref, version, True)) or self._files.get((ref, version, wheel))
         return fetched[1] if fetched is not None and time.monotonic() - fetched[0] < KEEP_SECONDS else None
 
@@ -81,7 +83,7 @@ async def fetch_hub_files(lab: Lab, ref: str, version: str, *, wheel: bool = Tru
 
 
 def forget_hub_files(lab: Lab, ref: str) -> None:
-    """Forget the fetched files of a name after a push to it."""
+    """Drop the cached files of a name after a push to it."""
     lab.memory(FetchedHubFiles).forget(ref)
 
 
@@ -116,7 +118,7 @@ async def _fetch(lab: Lab, ref: str, version: str, wheel: bool) -> HubFiles:
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(scratch, ignore_errors=True))
-    # In a fixed order: the question names the problems, and the gate compares that text before sending.
+    # The order is fixed, because the question names the problems and the gate compares that text before sending.
     listed = tuple(problems[part] for part in ("archive", "wheel") if part in problems)
     contents: dict[str, bytes] | None = parts.get("archive")
     if contents is None:
@@ -134,7 +136,8 @@ async def _fetch(lab: Lab, ref: str, version: str, wheel: bool) -> HubFiles:
 
 
 def _read_archive(folder: Path) -> dict[str, bytes]:
-    """Every file of an unpacked archive but the CLI's own records. Raises LabError."""
+    """Read every file of an unpacked archive except the CLI's own records. Raises LabError for links and large
+    archives."""
     contents: dict[str, bytes] = {}
     total = 0
     for root, names, files in os.walk(folder):
@@ -171,7 +174,7 @@ class ProvenFiles:
 
 
 def compare_hub_files(hub_files: HubFiles, proven: ProvenFiles, pinned: str) -> HubContent:
-    """Compare what the Hub holds with what was validated. `pinned` is `owner/name@version`."""
+    """Compare the files on the Hub with the validated files. `pinned` is `owner/name@version`."""
     reason = "; ".join(hub_files.problems) or "the Hub serves it to nobody"
     archived = {path: digest for path, digest in proven.files.items() if is_archived(path)}
     archive_equal = None if hub_files.archive is None else hub_files.content == proven.content
@@ -211,9 +214,11 @@ def _wheel_equal(wheel: Mapping[str, str], archive: Mapping[str, str] | None, pr
     return all(digest in (files.get(path), files.get(f"src/{path}")) for path, digest in wheel.items())
 
 
-def _differing(ours: Mapping[str, str], proven: Mapping[str, str], *, extra: bool = False) -> str:
-    """The names of the files that differ. `extra`: files that the Hub lacks are no difference."""
+def _differing(published: Mapping[str, str], proven: Mapping[str, str], *, extra: bool = False) -> str:
+    """A text with the number and names of the files that differ. With `extra`, files that the Hub lacks do not
+    count."""
     if not proven:
         return ""
-    paths = sorted(p for p in ours.keys() | (set() if extra else proven.keys()) if ours.get(p) != proven.get(p))
+    compared = published.keys() | (set() if extra else proven.keys())
+    paths = sorted(path for path in compared if published.get(path) != proven.get(path))
     return f": {count(len(paths), 'file')} ({', '.join(quote(p, 60) for p in paths[:3])})" if paths else ""

@@ -1,6 +1,6 @@
-"""Looks up what is published: environments on the Environments Hub, and Hugging Face datasets of the same name.
+"""Looks up environments on the Environments Hub, and Hugging Face datasets of the same name.
 
-`prime` answers for the Hub. Hugging Face is asked directly, and never in a rehearsal.
+Requests to the Hub go through `prime`. Hugging Face is asked directly, and never in a rehearsal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HUGGING_FACE_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class HubEntry:
-    """One name on the Hub. `exists` is None when the Hub did not answer, and `problem` says why."""
+    """One environment name on the Hub. `exists` is None if the Hub did not answer, and `problem` states the reason."""
 
     owner: str
     name: str
@@ -93,7 +93,7 @@ async def look_up_environment(prime: PlatformReader, owner: str, name: str, *, v
 async def hub_fact(prime: PlatformReader, owner: str, name: str, version: str | None) -> HubFact:
     """The facts that gates need about one training or eval source. Never raises.
 
-    Older versions are requested only where the latest is not the requested one.
+    Older versions are requested only if the requested version is not the latest, or the latest has no hash.
     """
     entry = await look_up_environment(prime, owner, name)
     if entry.exists and version is not None and (version != entry.version or not entry.content_hash):
@@ -116,7 +116,7 @@ async def runtime_at(prime: PlatformReader, entry: HubEntry, version: str | None
 
 
 async def runtime_from_source(prime: PlatformReader, ref: str, version: str | None) -> Runtime | None:
-    """The generation that a package's requirements imply, by the rule of `prime env push`."""
+    """The verifiers generation that a package's requirements imply, by the rule of `prime env push`."""
     try:
         source = await prime.env_inspect(f"{ref}@{version}" if version else ref, "pyproject.toml")
         project = tomllib.loads(str(source.get("content") or "")).get("project") or {}
@@ -156,7 +156,7 @@ async def is_dataset(settings: Settings, id: str) -> bool | None:
         return None
     if answer.status_code == 200:
         return True
-    # Hugging Face answers 401 for a repository that does not exist as for a private one.
+    # Hugging Face also answers 401 for a repository that does not exist.
     return False if answer.status_code in (401, 403, 404) else None
 
 

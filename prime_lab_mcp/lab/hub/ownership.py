@@ -1,11 +1,12 @@
-"""Decides who owns a Hub environment, and what training on the environment needs.
+"""Decides whether the user owns a Hub environment, and which evidence training on it needs.
 
-An environment is ours if its owner is the logged-in account or one of its teams, if this machine pushed it, or if its
-files were made here. A project name alone counts only where the owner cannot be asked. An environment that was first
-pulled from another owner stays theirs. Files in a folder (`.prime/.env-metadata.json`) are a name and prove nothing.
+An environment belongs to the user if its owner is the logged-in account or one of its teams, if this machine pushed it,
+or if its files were made here. Its project name decides only if the account cannot be asked. An environment that was
+first pulled from another owner still belongs to that owner. Files in a folder (`.prime/.env-metadata.json`) prove
+nothing, because anybody can write them.
 
-Another owner's v1 environment can go straight into a config (the fast path); validating it again is offered, not
-required. Our own environment needs its gates under any name and from any workspace.
+Another owner's v1 environment can be used in a config without local evidence (the fast path); validating it again is
+optional. The user's own environment needs the evidence of its gates under any name and from any workspace.
 """
 
 from __future__ import annotations
@@ -30,20 +31,19 @@ from prime_lab_mcp.lab.state.manifest import parse_manifest
 from prime_lab_mcp.lab.state.pulled import PULL
 from prime_lab_mcp.lab.state.snapshot import take_snapshot
 
-"""The name of the pulling tool, under which the ledger notes a pull. No gate asks for these rows."""
-_JUDGES = ("check_environment", "test_reward", "check_reward_distribution")
+_JUDGING_TOOLS = ("check_environment", "test_reward", "check_reward_distribution")
 
 
 @dataclass(frozen=True, slots=True)
 class FileFingerprints:
-    """The fingerprints of the files of a Hub environment. `cli_hash` is the Hub's own hash, which is a hint."""
+    """The fingerprints of the files of a Hub environment. `cli_hash` is the Hub's own hash and only a hint."""
 
     cli_hash: str | None = None
     source: str | None = None
     content: str | None = None
 
     def matches(self, row: dict[str, Any]) -> bool:
-        """True if a row names the same files; rows of earlier versions know the CLI's hash alone."""
+        """True if a row names the same files. Rows of earlier versions contain only the CLI's hash."""
         pairs = [(self.source, row.get("source")), (self.content, row.get("content"))]
         if not any(recorded for _, recorded in pairs) or not any(own for own, _ in pairs):
             pairs = [(self.cli_hash, row.get("cli_hash"))]
@@ -52,14 +52,14 @@ class FileFingerprints:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The facts that decide who owns a name, gathered once for a call."""
+    """The facts that decide who owns an environment. They are read once for each call."""
 
     owners: frozenset[str] | None
     """Names of the account and its teams in lower case; None if they could not be asked."""
     local_names: frozenset[str]
     """Project names of this workspace's folders, and `owner/name` of the CLI's records in them."""
     pulled: tuple[dict[str, Any], ...]
-    """Files that any workspace pulled from another owner before it knew them."""
+    """Data of the ledger rows about pulls of files that were unknown on this machine before."""
 
     def is_ours(self, lab: Lab, owner: str, name: str, files: FileFingerprints) -> bool:
         if self.owners is not None and owner.lower() in self.owners:
@@ -71,13 +71,13 @@ class Ownership:
         return self.owners is None and bool({_project(name), f"{owner}/{name}"} & self.local_names)
 
     def made_here(self, lab: Lab, files: FileFingerprints) -> bool:
-        """Whether these files are known to a workspace of this machine, and not by pulling them from another owner."""
+        """Whether a workspace of this machine recorded these files, and did not pull them from another owner."""
         is_recorded = lab.ledger.knows_files(source=files.source, content=files.content, cli_hash=files.cli_hash)
         return is_recorded and not any(files.matches(row) for row in self.pulled)
 
 
 async def read_ownership(lab: Lab, prime: PlatformReader | None = None) -> Ownership:
-    """Ask the account and read the workspace. Never raises."""
+    """Ask for the account and its teams, and read the workspace and the ledger. Never raises."""
     owners = await _owners(prime or lab.prime)
     names = await anyio.to_thread.run_sync(_local_names, lab)
     rows = lab.ledger.evidence(tool=PULL)
@@ -95,11 +95,11 @@ async def _owners(prime: PlatformReader) -> frozenset[str] | None:
 
 
 def failed_verdicts(lab: Lab, source: str | None) -> tuple[str, ...]:
-    """The latest verdicts on files with this source, in any workspace, that failed."""
+    """Describe the tools whose latest verdict on files with this source fingerprint, in any workspace, failed."""
     if not source:
         return ()
     failed: list[str] = []
-    for tool in _JUDGES:
+    for tool in _JUDGING_TOOLS:
         rows = lab.ledger.evidence(tool=tool, source=source)
         latest = next((row for row in rows if row.platform in (None, lab.platform)), None)
         if latest is not None and latest.status == "failed":
@@ -108,17 +108,17 @@ def failed_verdicts(lab: Lab, source: str | None) -> tuple[str, ...]:
 
 
 async def note_pulled(lab: Lab, ref: str, folder: Path) -> None:
-    """Record that these files came from another owner and were unknown here, so that reading them does not make them
-    ours.
+    """Record that these files were pulled from another owner and were unknown here before.
 
-    Without this record, validating another owner's environment would close the fast path for it.
+    Without this record, the first check of the pulled environment would make its files count as the user's own, and the
+    fast path would be closed.
     """
     try:
         snapshot = await anyio.to_thread.run_sync(
             take_snapshot, lab.workspace.environment(folder.name), lab.settings.snapshots
         )
     except LabError:
-        return  # what cannot be read as an environment is in no snapshot either
+        return  # an unreadable environment has no snapshot, so its files cannot count as the user's own
     owner, _, name = ref.partition("@")[0].partition("/")
     ownership = await read_ownership(lab)
     files = FileFingerprints(snapshot.cli_hash, snapshot.source, snapshot.content)
@@ -166,7 +166,7 @@ _GATES = (
     "It is yours, so it keeps its gates under any name and from any workspace: check_environment, test_reward and "
     "check_reward_distribution on exactly the files that push_environment published, for the model to be trained."
 )
-_BY_HAND = (
+_NOT_PUSHED_HERE = (
     " But no push_environment published them from this machine: push its files with that first, or pull it "
     "(create_environment with hub) and prove it here."
 )
@@ -178,7 +178,7 @@ _FAST = (
 
 @dataclass(frozen=True, slots=True)
 class TrainingCandidate:
-    """A Hub environment judged for training. `version` is the requested version, or the latest."""
+    """A Hub environment, with the facts that decide whether it can be trained. `version` defaults to the latest."""
 
     entry: HubEntry
     version: str | None
@@ -198,7 +198,7 @@ class TrainingCandidate:
 
     @property
     def fast(self) -> bool:
-        """Whether it may be trained without local evidence."""
+        """Whether the environment may be trained without local evidence."""
         return bool(self.trainable) and not self.ours and self.version is not None
 
     def as_json(self) -> dict[str, Any]:
@@ -211,14 +211,14 @@ class TrainingCandidate:
             "fast_path": self.fast,
         }
         if self.ours:
-            fields["gates"] = _GATES + ("" if self.pushes else _BY_HAND)
+            fields["gates"] = _GATES + ("" if self.pushes else _NOT_PUSHED_HERE)
         elif self.fast:
             fields["gates"] = _FAST
             fields["offered"] = [call.as_json() for call in self.offered()]
         return fields
 
     def offered(self) -> tuple[Next, ...]:
-        """The calls that would validate the environment again, each with what it shows."""
+        """The calls that would pull and validate the environment, each with the question that it answers."""
         name = self.entry.name.replace("-", "_")
         local = {"environment": name}
         return (
@@ -266,7 +266,7 @@ class TrainingCandidate:
 
 
 async def training_candidate(lab: Lab, entry: HubEntry, version: str | None) -> TrainingCandidate:
-    """Judge a Hub environment. Reads the package's source where the Hub has no label for the version."""
+    """Collect the facts about a Hub environment. If the Hub has no label for the version, its source is read."""
     runtime = await lookup.runtime_at(lab.prime, entry, version)
     pushes = lab.ledger.pushes(owner=entry.owner, name=entry.name, platform=lab.platform)
     ownership = await read_ownership(lab)

@@ -1,7 +1,8 @@
-"""Publishes a snapshot: chooses the target, checks whether the Hub holds it, sends at most once, and reads the result.
+"""Publishes a snapshot: chooses the target, checks whether the Hub holds it, sends at most once, and records the
+result.
 
-The push runs in a writable copy in the state directory, so nothing is built or written in the user's folder. A refusal
-of the platform is explained with the remedy.
+The push runs in a writable copy in the state directory, so nothing is built or written in the user's folder. If the
+platform refuses, the error states a remedy.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _READ_ONLY = frozenset({"VIEWER", "GUEST"})
 
 
 async def explain_refusal(lab: Lab, owner: str, name: str, refused: PrimeRefusal) -> PrimeRefusal:
-    """Add the remedy to a refused push: the permitted owners, or the obstacle."""
+    """Return the error of a refused push with a remedy: the permitted owners, or the conflict to resolve."""
     if refused.code in ("platform-forbidden", "platform-not-found"):
         fix = f"{quote(owner, 80)} is not yours to publish under. {await _owners(lab)}"
     elif refused.code == "platform-conflict":
@@ -81,7 +82,7 @@ async def _owners(lab: Lab) -> str:
 
 
 Bump = Literal["patch", "minor", "major"]
-# The Hub refuses the same content twice, so that a request which arrives late does no harm.
+# The Hub refuses to publish the same content twice, so a late request has no second effect.
 DELAYS = Delays(limit=660.0, landing=0.0, landing_after_failure=0.0)
 
 
@@ -119,7 +120,7 @@ async def plan_publish(
 ) -> PublishTarget:
     """Decide owner, name and version from the account, the manifest and the Hub. Raises LabError.
 
-    `platform` answers for the present call; without it, the platform is asked directly.
+    `platform` caches answers for the current call. Without it, the platform is asked directly.
     """
     prime = platform or lab.prime
     manifest = snapshot.manifest
@@ -212,7 +213,7 @@ async def _own_name(lab: Lab, prime: PlatformReader) -> str:
 
 
 def publish_key(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> str:
-    """The identity of a push: these files without their version, under this name, version and visibility."""
+    """Hash the identity of a push: the files without their version, and name, version and visibility on the Hub."""
     project = dict(snapshot.manifest.project)
     project.pop("version", None)
     files = {path: digest for path, digest in snapshot.files.items() if path != "pyproject.toml"}
@@ -229,7 +230,7 @@ def publish_key(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """The outcome of a push. `was_sent` is False where the Hub already held the files."""
+    """The outcome of a push. `was_sent` is False if the Hub already held the files."""
 
     version: str
     entry: HubEntry
@@ -240,14 +241,15 @@ class PublishResult:
 async def send_push(
     lab: Lab, snapshot: Snapshot, target: PublishTarget, intent: str, runtime: Runtime, request: PublishRequest
 ) -> PublishResult:
-    """Push a snapshot once. After any failure the Hub is asked before anything is sent again. Raises LabError."""
+    """Push a snapshot at most once. After a failure, the Hub is asked before anything is sent again. Raises
+    LabError."""
     verify_snapshot(snapshot)
     push = EnvironmentPush(lab, snapshot, target, intent, runtime, request)
     earlier = lab.ledger.intent(intent, lab.platform)
     if earlier is not None and earlier.state == "done":
-        there = (await push.look_up(None)).value
-        if there is not None:
-            return replace(there, was_sent=False)
+        existing = (await push.look_up(None)).value
+        if existing is not None:
+            return replace(existing, was_sent=False)
         lab.ledger.release(intent, lab.platform)  # it was deleted on the Hub since
     try:
         settled = await Once(lab.ledger).send(push)
@@ -259,9 +261,9 @@ async def send_push(
 
 
 async def build_pushed_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> tuple[Path, str]:
-    """Build the wheel to push, without any key and with the package files of the checked one; with its digest.
+    """Build the wheel to push in an environment without keys. Returns its path, and the digest of its package files.
 
-    Raises LabError (`wheel-not-pushed`) if it cannot be built.
+    Raises LabError (`wheel-not-pushed`) if the wheel cannot be built.
     """
     try:
         if not may_build(snapshot, lab.ledger.overrides(lab.key)):
@@ -282,14 +284,14 @@ async def build_pushed_wheel(lab: Lab, snapshot: Snapshot, target: Path) -> tupl
 
 
 async def compare_with_hub(lab: Lab, snapshot: Snapshot, target: PublishTarget, version: str) -> HubContent:
-    """Fetch what the Hub holds and compare the files with the snapshot's and with the wheel that was sent."""
+    """Fetch the published files, and compare them with the snapshot and with the wheel that was sent."""
     forget_hub_files(lab, target.ref)
     files = await fetch_hub_files(lab, target.ref, version)
     return compare_hub_files(files, proven_files(lab, snapshot.content, lab.key), f"{target.ref}@{version}")
 
 
 _SENT_WHEEL = "sent_wheel"
-"""The name under which the ledger notes the wheel of a push. No gate asks for these rows."""
+"""The tool name of the ledger rows that record a pushed wheel. No gate reads these rows."""
 
 
 def proven_files(lab: Lab, content: str, workspace: str) -> ProvenFiles:
@@ -350,18 +352,18 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
         except PrimeRefusal as refused:
             if refused.code != "platform-conflict":
                 raise
-            return await self._held_already(refused)
+            return await self._resolve_conflict(refused)
         return PublishResult(target.version, await _look(lab, self._snapshot, target), True, pushed)
 
-    async def _held_already(self, refused: PrimeRefusal) -> PublishResult:
-        """Resolve a conflict: the Hub holds these files already, or has another reason to refuse."""
+    async def _resolve_conflict(self, refused: PrimeRefusal) -> PublishResult:
+        """Return the published version if the Hub already holds these files; else raise the refusal."""
         try:
-            there = (await self.look_up(None)).value
+            existing = (await self.look_up(None)).value
         except LabError as error:
             raise self.unknown(refused.message, 0.0) from error
-        if there is None:
+        if existing is None:
             raise refused
-        return replace(there, was_sent=False)
+        return replace(existing, was_sent=False)
 
     async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[PublishResult]:
         entry = await _look(self._lab, self._snapshot, self._target)
@@ -397,7 +399,7 @@ class EnvironmentPush(AtMostOnce[PublishResult]):
 
 
 async def _look(lab: Lab, snapshot: Snapshot, target: PublishTarget) -> HubEntry:
-    """The Hub's present entry, with its older versions only where the newest has other content."""
+    """The current Hub entry. Older versions are requested only if the latest has other content."""
     entry = await lookup.look_up_environment(lab.prime, target.owner, target.name)
     if entry.exists and entry.content_hash != snapshot.cli_hash:
         return await lookup.look_up_environment(lab.prime, target.owner, target.name, versions=True)
@@ -412,7 +414,10 @@ def record_push(
     runtime: Runtime,
     content: HubContent,
 ) -> Push:
-    """Record the push in the ledger, once for each version and content. `content` is what the Hub was found to hold."""
+    """Record the push in the ledger, once for each version and content.
+
+    `content` is the result of comparing the files on the Hub with the snapshot.
+    """
     hub_hash = published.entry.hash_of(published.version)
     push = Push(
         workspace=lab.key,
@@ -442,7 +447,7 @@ def _copy(lab: Lab, snapshot: Snapshot) -> Iterator[Path]:
     root.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=root))
     try:
-        # Build backends look for ignore files in the folders above until they meet this.
+        # Build backends look for ignore files in parent folders. They stop at a folder with `.git`.
         (scratch / ".git").mkdir()
         folder = scratch / snapshot.name
         for path in snapshot.files:

@@ -1,4 +1,4 @@
-"""Raises the version in the user's pyproject.toml for a push, and restores it where nothing was published."""
+"""Raises the version in the user's pyproject.toml for a push, and restores it if nothing was published."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUTCOME_UNKNOWN = "push-outcome-unknown"
 
 @dataclass(slots=True)
 class VersionBump:
-    """A change of pyproject.toml. `before` and `after` are its bytes, None without a change.
+    """A change of pyproject.toml. `before` and `after` are the file's bytes; None without a change.
 
     `sending` is True once the push has begun.
     """
@@ -28,7 +28,7 @@ class VersionBump:
     sending: bool = False
 
     def undo(self) -> bool:
-        """Restore the old bytes, unless the file changed meanwhile. Returns True where they were restored."""
+        """Restore the old bytes, unless the file changed meanwhile. Returns True if they were restored."""
         if self.before is None:
             return False
         with suppress(OSError):

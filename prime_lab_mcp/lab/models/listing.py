@@ -1,10 +1,10 @@
-"""The platform's live lists of models and GPUs, joined with the registry, for `search_hub` and the page of models."""
+"""Reads the platform's live lists of models and GPUs, joined with the registry, for `search_hub` and `lab://models`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -12,7 +12,6 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Link, Next
 from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.models import listing
 from prime_lab_mcp.lab.models.memory import fewest_gpus, gpu_memory
 from prime_lab_mcp.lab.models.readiness import readiness_points, readiness_words
 from prime_lab_mcp.lab.models.registry import KnownModel, find_model, load_registry
@@ -20,23 +19,20 @@ from prime_lab_mcp.lab.prime.answers import PlatformModels, finite_number
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.outcome import Outcome
 
-if TYPE_CHECKING:
-    pass
-
 ASSUMED_SEQUENCE = 4096
 """Sequence length in tokens for which `lora_gpus` counts GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveLists:
-    """The platform's lists of models. A list is None where it could not be read, and `problems` says why."""
+    """The platform's lists of models. A list that could not be read is None, and `problems` has the error."""
 
     served: Mapping[str, Mapping[str, Any]] | None
     """Entries of Prime Inference by model id."""
     offered: PlatformModels | None
     problems: tuple[LabError, ...] = ()
     spellings: Mapping[str, str] = field(default_factory=dict)
-    """Names on the trainable list, by folded published name."""
+    """Names on the list of trainable models, by their canonical spelling (`folded_name`)."""
 
     @property
     def trainable(self) -> Mapping[str, tuple[str, ...]]:
@@ -53,15 +49,15 @@ class LiveLists:
 
 
 def folded_name(name: str) -> str:
-    """One canonical spelling for all names of a model."""
+    """Convert any name of a model to one canonical spelling, for comparisons."""
     return load_registry().spelt(name).lower()
 
 
 async def fetch_lists(lab: Lab, seconds: float | None = None) -> LiveLists:
-    """Read both lists. Never raises; a list that cannot be read is None.
+    """Read both lists concurrently. Never raises; a list that cannot be read is None.
 
-    `seconds` limits the time. The served models are then read only after the trainable ones, so that a call without an
-    account, which fails at once, does not wait for the network.
+    `seconds` limits the time. With a limit, the served models are read after the trainable ones. A call without an
+    account fails at once on the first list, and then does not wait for the network.
     """
     lists: dict[str, Any] = {}
     problems: list[LabError] = []
@@ -87,14 +83,15 @@ async def fetch_lists(lab: Lab, seconds: float | None = None) -> LiveLists:
 
 
 def listed_names(lists: LiveLists) -> list[str]:
-    """Every model that is served or trainable now, each once, under its served name if it has one."""
+    """The name of every model that is served or trainable now, each once, as Prime Inference names it if it is
+    served."""
     names = list(lists.served or ())
     folded = {folded_name(name) for name in names}
     return names + [name for name in lists.trainable if folded_name(name) not in folded]
 
 
 def model_row(name: str, lists: LiveLists, evals: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """One model as a caller reads it. Unknown fields are left out."""
+    """One model as a row of a report, with prices in US dollars per million tokens. Unknown fields are left out."""
     model = find_model(name)
     trained = lists.trained_as(name)
     entry = next((lists.served[id] for id in lists.served_as(name)), {}) if lists.served else {}
@@ -138,7 +135,7 @@ def _lora_gpus(model: KnownModel, types: tuple[str, ...]) -> dict[str, int] | No
 
 
 def _registered(model: KnownModel) -> dict[str, Any]:
-    """Facts of the registry, each remark with its date."""
+    """The registry's facts about a model; each remark has its date."""
     size = f"{model.parameters:g}B" if model.parameters else None
     if size and model.active and model.active != model.parameters:
         size += f", {model.active:g}B active"
@@ -169,36 +166,36 @@ def evaluations_by_model(history: Iterable[Evidence]) -> dict[str, list[dict[str
     return by_model
 
 
-SHOWN_MODELS = 25
-_DOUBTED = 3
-"""Number of model rows about which findings are written; the other rows show their doubts in fields."""
+LISTED_MODELS = 25
+_ROWS_WITH_FINDINGS = 3
+"""Number of model rows that get findings. Other rows only have fields."""
 
 
 async def search_models(lab: Lab, query: str) -> Outcome:
-    """Find models by a part of their name, with the platform's lists and the evaluations on this machine."""
-    lists = await listing.fetch_lists(lab)
+    """Find models by a part of their name in the platform's lists, with the evaluations on this machine."""
+    lists = await fetch_lists(lab)
     if lists.offered is None and lists.served is None:
         raise lists.problems[0]
     evals = evaluations_by_model(
         row for tool in ("check_reward_distribution", "run_eval") for row in lab.ledger.evidence(lab.key, tool=tool)
     )
-    folded = listing.folded_name(query) if query else ""
-    names = [n for n in listing.listed_names(lists) if query.lower() in n.lower() or folded == listing.folded_name(n)]
-    rows = [listing.model_row(name, lists, evals) for name in names]
+    folded = folded_name(query) if query else ""
+    names = [n for n in listed_names(lists) if query.lower() in n.lower() or folded == folded_name(n)]
+    rows = [model_row(name, lists, evals) for name in names]
     rows.sort(key=lambda row: not row.get("trainable"))
-    findings = [_half(problem) for problem in lists.problems]
+    findings = [_unread_list_finding(problem) for problem in lists.problems]
     if not rows:
         model = find_model(query)
         if not (model.is_known or model.closed):
             return nothing_found("model", query)
-        rows = [listing.model_row(query, lists, evals)]
+        rows = [model_row(query, lists, evals)]
         findings.append(_not_offered(query, lists))
-    findings += [_not_served(row) for row in rows[:_DOUBTED] if _unserved(row, lists)]
+    findings += [_not_served(row) for row in rows[:_ROWS_WITH_FINDINGS] if _unserved(row, lists)]
     return Outcome(
         "passed",
         _count_summary(rows, lists),
         tuple(findings),
-        {"models": rows[:SHOWN_MODELS], "total": len(rows), "price_unit": "US dollars per million tokens"},
+        {"models": rows[:LISTED_MODELS], "total": len(rows), "price_unit": "US dollars per million tokens"},
         next=_measure(rows),
         links=(Link("lab://models", "Models: the registry and the live lists"),),
     )
@@ -241,7 +238,7 @@ def _not_offered(query: str, lists: LiveLists) -> Finding:
     )
 
 
-def _half(problem: LabError) -> Finding:
+def _unread_list_finding(problem: LabError) -> Finding:
     """A finding for a list that could not be read; the other list is still shown."""
     return replace(problem.as_finding(), severity="warning")
 
@@ -295,7 +292,7 @@ def _gpu(
 
 
 def _reserved(models: PlatformModels, query: str, listed: set[str]) -> list[dict[str, Any]]:
-    """GPU types of clusters that are not rented by the hour, so that no price is known."""
+    """GPU types of clusters that cannot be rented by the hour. Their price is unknown."""
     types = sorted({g for gpus in models.trainable.values() for g in gpus} - listed)
     return [_gpu(g, None, available_now=None, models=models) for g in types if query.lower() in g.lower()]
 
@@ -308,4 +305,6 @@ def nothing_found(subject: str, query: str) -> Outcome:
         f"no {subject} matches {quote(query, 120)}",
         "Use other or fewer words; an empty query lists everything.",
     )
-    return Outcome("failed", f"No {subject} matches.", (finding,))
+    kinds = {"environment": "environment", "model": "model", "GPU type": "gpu"}
+    everything = Next("search_hub", "lists everything", {"kind": kinds[subject]})
+    return Outcome("failed", f"No {subject} matches.", (finding,), next=(everything,))

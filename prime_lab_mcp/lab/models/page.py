@@ -1,4 +1,4 @@
-"""The page `lab://models`: the registry, joined with the platform's live lists where these can be read."""
+"""Writes the page `lab://models`: the registry, joined with the platform's live lists if these can be read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ ABOUT = "Every model the project knows: size, architecture, renderer, tool parse
 _SECONDS = 12.0
 """Time limit for both live lists together, because a reader waits for the page."""
 _SERVED = 120
-"""Rows that are shown of the served models."""
+"""Maximum number of rows in the table of served models."""
 
 
 async def models_page(lab: Lab) -> str:
-    """The present page. Never raises; without the platform it shows the registry alone and says so."""
+    """Read the live lists and write the page. Never raises; without the platform, the page contains only the
+    registry."""
     lists = await listing.fetch_lists(lab, _SECONDS)
     return page_text(lists, datetime.now(UTC), rehearsal=lab.settings.rehearsal)
 
@@ -126,7 +127,7 @@ def _closed(registry: ModelRegistry) -> Iterator[str]:
 
 
 def _rendered(registry: ModelRegistry) -> Iterator[str]:
-    """Models that prime-rl renders by name and for which the registry has no facts."""
+    """Models that prime-rl has a renderer for by name, and about which the registry has no facts."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for name in registry.renderers:
         if name.lower() not in registry.by_name:

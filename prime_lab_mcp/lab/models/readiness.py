@@ -1,7 +1,7 @@
 """Judges whether a model can be trained: published weights, renderer, trainer support, tool parser, and GPU memory.
 
-The judgement is a pure function of what is known of the model and of the run. A `ReadinessPoint` is one of these needs;
-its code is that of the finding for an unmet need.
+The verdict is a pure function of the facts about the model and the run. A `ReadinessPoint` is one requirement. Its code
+is the code of the finding that reports an unmet requirement.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.models import memory
+from prime_lab_mcp.lab.models.offered import NOT_TRAINED_FIX, not_trained_message
 from prime_lab_mcp.lab.models.registry import KnownModel
 
 ReadinessVerdict = Literal["ok", "doubt", "no"]
@@ -21,7 +22,7 @@ ReadinessVerdict = Literal["ok", "doubt", "no"]
 
 @dataclass(frozen=True, slots=True)
 class ReadinessPoint:
-    """One requirement that training has of a model. `code` is the finding's code where the verdict is not `ok`."""
+    """One requirement that training has of a model. `code` is the finding's code if the verdict is not `ok`."""
 
     code: Code
     verdict: ReadinessVerdict
@@ -38,8 +39,11 @@ class ReadinessPoint:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPurpose:
-    """The run that a model is judged for. `listed` is None where the platform did not answer or the GPUs are
-    self-managed."""
+    """The settings of the run that a model is judged for.
+
+    `listed` says whether the platform lists the model as trainable. It is None if the platform did not answer, or if
+    the run uses the user's own GPUs.
+    """
 
     listed: bool | None = None
     hosted: bool = True
@@ -62,25 +66,18 @@ def platform_lists_model(model: KnownModel, run: TrainingPurpose) -> Iterator[Re
     if not run.hosted:
         return
     if run.listed:
-        yield ReadinessPoint("model-not-listed", "ok", "the platform trains it")
+        yield ReadinessPoint("model-not-offered", "ok", "the platform trains it")
     elif run.listed is None:
         yield ReadinessPoint(
-            "model-not-listed",
+            "model-not-offered",
             "doubt",
             f"whether the platform trains {quote(model.name, 100)} is unknown: it could not be asked.",
             'Ask search_hub(kind="model") once the platform can be reached.',
             "model.name",
         )
     else:
-        yield ReadinessPoint(
-            "model-not-listed",
-            "doubt",
-            f"{quote(model.name, 100)} is none of the models that the platform lists as trained; whether it takes it "
-            "all the same, on GPUs rented by the hour, only the platform can say.",
-            'Choose one that search_hub(kind="model") lists as trainable, or train on GPUs of your own '
-            '(target="self-managed").',
-            "model.name",
-        )
+        why = f"{not_trained_message(model.name)}."
+        yield ReadinessPoint("model-not-offered", "no", why, NOT_TRAINED_FIX, "model.name")
 
 
 def weights_published(model: KnownModel, run: TrainingPurpose) -> Iterator[ReadinessPoint]:
@@ -218,7 +215,7 @@ def known_faults(model: KnownModel, run: TrainingPurpose) -> Iterator[ReadinessP
     """The faults that the registry records for the model."""
     for fact in model.facts_about("fault"):
         kind = fact.value["kind"]
-        # The notes are older than prime-rl's support of vision models, and than our table of names.
+        # These notes are outdated: prime-rl supports vision models now, and the registry has a table of names.
         if kind in ("vision", "name") or (kind in ("tools", "truncation") and not run.tools):
             continue
         yield ReadinessPoint(
@@ -290,20 +287,6 @@ def gpu_kind(model: KnownModel, run: TrainingPurpose) -> Iterator[ReadinessPoint
         )
 
 
-_WORDS = {
-    "model-closed": "closed",
-    "model-not-listed": "not listed",
-    "model-name-unpublished": "its name",
-    "model-no-renderer": "no renderer",
-    "model-fallback": "trainer (no native implementation)",
-    "model-vision": "vision",
-    "model-no-tool-parser": "tool parser",
-    "model-too-big": "memory",
-    "model-wrong-gpu": "GPU type",
-    "model-known-fault": "known fault",
-}
-
-
 def readiness_points(
     model: KnownModel,
     *,
@@ -318,7 +301,7 @@ def readiness_points(
     renderer: str | None = None,
     hosted: bool = True,
 ) -> tuple[ReadinessPoint, ...]:
-    """All points that apply, including those that are fine."""
+    """Judge every requirement that applies to a run, including those that are met."""
     run = TrainingPurpose(
         listed, hosted, gpu_type, train_gpus, infer_gpus, lora, seq_len, tools, vision_configured, renderer
     )
@@ -354,18 +337,19 @@ def readiness_verdict(points: tuple[ReadinessPoint, ...]) -> ReadinessVerdict:
 
 
 def readiness_words(points: tuple[ReadinessPoint, ...]) -> str:
-    """`ready`, or the first of the worst points in two or three words: `closed`, `no renderer`, `check vision`."""
+    """Return `ready`, or the worst requirement in two or three words, such as `closed`, `renderer` or `check
+    vision`."""
     for verdict in ("no", "doubt"):
         codes = [p.code for p in points if p.verdict == verdict]
         if codes:
-            bare = verdict == "no" or codes[0] == "model-not-listed"
-            return _WORDS[codes[0]] if bare else f"check {_WORDS[codes[0]]}"
+            bare = verdict == "no" or codes[0] == "model-not-offered"
+            return _REQUIREMENT_NAMES[codes[0]] if bare else f"check {_REQUIREMENT_NAMES[codes[0]]}"
     return "ready"
 
 
-_WORDS = {
+_REQUIREMENT_NAMES = {
     "model-closed": "closed",
-    "model-not-listed": "not listed",
+    "model-not-offered": "not listed",
     "model-name-unpublished": "unknown name",
     "model-no-renderer": "renderer",
     "model-fallback": "slower trainer",
@@ -375,3 +359,4 @@ _WORDS = {
     "model-wrong-gpu": "GPU type",
     "model-known-fault": "known fault",
 }
+"""Short names of the requirements, by code, for `readiness_words`."""

@@ -1,4 +1,4 @@
-"""Facts about a model: those that its name states, and the dated facts of the registry with their sources."""
+"""Looks up facts about a model: those that its name states, and the dated facts of the registry with their sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FactName = Literal["size", "context", "price", "baseline", "note", "fault"]
 
 @dataclass(frozen=True, slots=True)
 class ModelFact:
-    """One dated fact about a model. `source` is a key of `sources()` or an address."""
+    """One dated fact about a model. `source` is a key of `ModelRegistry.sources` or an address."""
 
     what: FactName
     value: Mapping[str, Any]
@@ -53,7 +53,7 @@ _FACT_TEXTS: Mapping[FactName, Callable[[Mapping[str, Any]], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """One model under its name on Hugging Face. `names` are the names that platforms use besides."""
+    """The facts about one model. `name` is its name on Hugging Face; `names` are other names that platforms use."""
 
     name: str
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True)
 class ModelVendor:
-    """The models of a vendor: a pattern `match` for names, and the models that were listed."""
+    """The models of a vendor: `match` is a pattern of their names, `listed` are models that the vendor offered."""
 
     match: re.Pattern[str]
     vendor: str
@@ -99,7 +99,7 @@ class ModelRegistry:
     """Rows by each of their names in lower case."""
 
     def spelt(self, name: str) -> str:
-        """The model's name on Hugging Face with its own capitals; an unknown name is returned unchanged."""
+        """The model's name as Hugging Face spells it; an unknown name is returned unchanged."""
         row = self.by_name.get(name.lower())
         if row is not None:
             return row.name
@@ -108,7 +108,7 @@ class ModelRegistry:
 
 @cache
 def load_registry() -> ModelRegistry:
-    """Read the registry that is part of the package, once for each process."""
+    """Read the registry that the package contains. The result is cached."""
     data = _read("registry.json")
     families = _read("families.json")
     rows = tuple(
@@ -175,7 +175,7 @@ _PUBLISHED = re.compile(r"[\w.-]+/[\w.-]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """Everything known of a model; None means not known. Sizes are in billions of parameters, and `active` equals
+    """All known facts about a model; None means unknown. Sizes are in billions of parameters, and `active` equals
     `parameters` for a dense model."""
 
     name: str
@@ -194,13 +194,14 @@ class KnownModel:
     renderer: str | None = None
     """The renderer of prime-rl; None where the config must name one."""
     published: str | None = None
-    """The name on Hugging Face with its own capitals, which trainer and renderer look up; None without such a name."""
+    """The name as Hugging Face spells it, under which trainer and renderer look the model up; None without such
+    a name."""
     is_known: bool = False
     """Whether the registry or the renderers name the model; otherwise all fields follow from its name."""
     closed: str | None = None
-    """The vendor that does not publish the weights; None for open weights and where it is not known."""
+    """The vendor, if it does not publish the weights; None if the weights are open or nothing is known."""
     inference_only: bool = False
-    """Whether the platform served the model under this name and did not offer it for training."""
+    """Whether the platform served a model of this name and did not offer it for training."""
     text_of_vision: bool | None = None
     """Whether it is a vision model that prime-rl trains on text with a frozen vision part."""
     images: bool | None = None
@@ -222,9 +223,10 @@ class KnownModel:
 
 
 def find_model(name: str) -> KnownModel:
-    """Return the facts about a model, by any of its names in any capitals. An unknown model has those of its name only.
+    """Return the facts about a model, by any of its names, in upper or lower case.
 
-    `Qwen3-30B-A3B` states 30 billion parameters, of which 3 billion are active.
+    For an unknown model, only the facts in its name are returned: `Qwen3-30B-A3B` states 30 billion parameters, of
+    which 3 billion are active.
     """
     registry = load_registry()
     spelt = registry.spelt(name)
@@ -255,7 +257,7 @@ def find_model(name: str) -> KnownModel:
 
 
 def _sizes(name: str, facts: tuple[ModelFact, ...]) -> tuple[float | None, float | None]:
-    """Total and active parameters. The registry's sizes take precedence, because names round."""
+    """Total and active parameters, in billions. The registry's sizes take precedence, because names round."""
     fact = next((f for f in facts if f.what == "size"), None)
     if fact is not None:
         return fact.value["parameters"], fact.value["active"]

@@ -58,7 +58,7 @@ async def replay(
 ) -> tuple[Replay, ...]:
     """The differences that memory explains, the worst first. `copying` are scripts that copy messages."""
     plays = recorded_plays(played, copying)
-    if not plays or worker.twin is None:
+    if not plays or worker.siblings is None:
         return ()
     # What is slow only once, such as a late import, must not make the first rollout another one.
     wanted = [(plays[-1][0], scripts.silent_script()), *plays * ROUNDS]
@@ -105,7 +105,7 @@ async def _in_fresh_process(worker: Worker, wanted: Sequence[tuple[int, RolloutS
     """The rollouts that ran, in order, up to the first one that did not."""
     plays = [scripts.as_play(script, row) for row, script in wanted]
     try:
-        async with worker.elsewhere() as other:
+        async with worker.in_another_process() as other:
             await other.close()  # A worker of the pool may have played before.
             try:
                 rollouts = await other.rollout(plays, seconds=_SECONDS, held=True)

@@ -1,11 +1,12 @@
 """Decides which components and metrics of a reward judge the form or the style of a completion rather than its answer.
 
-A component judges the form if its name says so (`answer_format`, `parse_reward`), and the style if its name speaks of
-length, brevity or style. A rollout that is paid only for its form or style counts as unrewarded. `form_statistics`
-counts how often the form was correct and how often those rollouts were solved.
+The decision rests on the component's name, because nothing else is known about the component. A component judges the
+form if its name has a word such as `format` or `parse`. It judges the style if its name has a word such as `length`,
+`brevity` or `style`. A rollout that is rewarded only for form or style counts as unrewarded. `form_statistics` counts
+how often the form was correct and how often those rollouts were solved.
 
-Checks before a run, evaluations and training runs all use this module, so that they classify a component alike. The
-name is foreign text and the only evidence there is.
+The checks before a run, the evaluations and the training runs use this module, so that all of them classify a component
+in the same way.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 @cache
 def words(name: str) -> frozenset[str]:
-    """Return the words in a name: `answer_format` and `answerFormat` have two."""
+    """Return the words in a name, in lower case. `answer_format` and `answerFormat` have the same two words."""
     return frozenset(part.casefold() for part in _PART.findall(name))
 
 
 @cache
 def is_about_form(name: str) -> bool:
-    """Whether a component judges the form of a completion: `answer_format`, `xmlparser_format_reward`.
+    """Whether a component judges the form of a completion, as `answer_format` and `xmlparser_format_reward` do.
 
-    Only whole words count: `information_gain` is not about form. A metric of a run may be a path; each part of the path
-    counts as a name.
+    Only whole words count: `information_gain` is not about form. A metric's name may be a path such as `reward/format`;
+    each part of the path counts as a name.
     """
     return bool(words(name) & _FORM) or any(_IN_FORM.search(part) for part in name.split("/"))
 
@@ -80,19 +81,19 @@ _STYLE = frozenset(
 
 @cache
 def judges_answer(name: str) -> bool:
-    """Whether a component may judge the answer: its name speaks neither of form nor of length, brevity or style."""
+    """Whether a component may judge the answer: no word of its name is about form, length or style."""
     return not is_about_form(name) and not words(name) & _STYLE
 
 
 @cache
 def is_penalty(name: str) -> bool:
-    """Whether zero is the good score of a component: `format_penalty`, `parse_errors`."""
+    """Whether zero is the best score of a component, as for `format_penalty` and `parse_errors`."""
     return _PENALTY.search(name) is not None
 
 
 @cache
 def pays_for_form(name: str, weight: float | None) -> bool:
-    """Whether a component rewards a correct form. `weight` is None where the weight is unknown."""
+    """Whether a component rewards a correct form. `weight` is None if the weight is unknown."""
     return is_about_form(name) and not is_penalty(name) and (weight is None or weight > 0)
 
 
@@ -100,13 +101,16 @@ def pays_for_form(name: str, weight: float | None) -> bool:
 def measures_form(name: str) -> bool:
     """Whether a metric is high for a correct form.
 
-    The test is narrower than the one for components, because metrics count many other things.
+    Fewer names qualify than in `is_about_form`, because metrics count many other things.
     """
     return _FORM_METRIC.search(name) is not None and not is_penalty(name)
 
 
 def earned_for_answer(rollout: Rollout, weights: Mapping[str, float] | None = None) -> bool:
-    """Whether a scored rollout was rewarded for its answer and not only for its form or style."""
+    """Whether a scored rollout was rewarded for its answer, and not only for its form or style.
+
+    If no component judges the answer, a positive reward is enough.
+    """
     scores = answer_scores(rollout, weights)
     if not scores:
         return (rollout.reward or 0.0) > 0
@@ -114,9 +118,9 @@ def earned_for_answer(rollout: Rollout, weights: Mapping[str, float] | None = No
 
 
 def answer_scores(rollout: Rollout, weights: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return the scores of the components with a positive weight that judge the answer, not its form or style.
+    """Map the components that judge the answer and have a positive weight to their scores.
 
-    `weights` supplies the weights for layouts that do not store them (v0).
+    `weights` has the weights for rollouts of v0, whose layout does not store them.
     """
     scores = {}
     for name, (score, weight) in rollout.components.items():
@@ -129,44 +133,44 @@ def answer_scores(rollout: Rollout, weights: Mapping[str, float] | None = None) 
 
 
 FORM_THRESHOLD = 0.5
-"""Score from which on a form counts as correct. XMLParser of verifiers 0.1 gives 0.2 and more for a partly correct
-form."""
+"""The lowest score of a correct form. XMLParser of verifiers 0.1 scores a partly correct form with 0.2 and more."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormStatistics:
-    """How often the form of a component was correct, crossed with whether the rollout was solved.
+    """Counts of scored rollouts by two criteria: whether the form was correct, and whether the rollout was solved.
 
-    All counts are of scored rollouts.
+    `name` is the component or metric that judges the form, and `mean` is its mean score.
     """
 
     name: str
     mean: float
-    kept_solved: int
-    kept_unsolved: int
+    correct_solved: int
+    correct_unsolved: int
     broken_solved: int
     broken_unsolved: int
     broken_complete: int
-    """Rollouts with a broken form that were not cut off."""
+    """Rollouts with a wrong form that no limit cut off."""
     complete: int
+    """Rollouts that no limit cut off."""
 
     @property
-    def solved_if_kept(self) -> float | None:
-        """P(solved | form correct): how often the model solves a task when its answer has the requested form."""
-        kept = self.kept_solved + self.kept_unsolved
-        return self.kept_solved / kept if kept else None
+    def solved_if_correct(self) -> float | None:
+        """The share of rollouts with a correct form that were solved; None if there are no such rollouts."""
+        correct = self.correct_solved + self.correct_unsolved
+        return self.correct_solved / correct if correct else None
 
     @property
     def unparsed_rate(self) -> float | None:
-        """Share of the complete rollouts whose form is broken."""
+        """The share of complete rollouts whose form is wrong."""
         return self.broken_complete / self.complete if self.complete else None
 
     def as_json(self) -> dict[str, Any]:
-        share = self.solved_if_kept
+        share = self.solved_if_correct
         return {
             "name": self.name,
-            "kept_solved": self.kept_solved,
-            "kept_unsolved": self.kept_unsolved,
+            "kept_solved": self.correct_solved,
+            "kept_unsolved": self.correct_unsolved,
             "broken_solved": self.broken_solved,
             "broken_unsolved": self.broken_unsolved,
             "solved_if_kept": None if share is None else round(share, 4),
@@ -174,7 +178,11 @@ class FormStatistics:
 
 
 def form_statistics(name: str, scores: Sequence[float], solved: Sequence[int], cut: Sequence[int]) -> FormStatistics:
-    """Count form against success. The sequences have one entry per rollout; a score of NaN means no score."""
+    """Count rollouts by form and success.
+
+    The sequences have one entry for each rollout: the score of the form (NaN if there is none), whether the rollout was
+    solved, and whether a limit cut it off.
+    """
     cells = [0, 0, 0, 0]
     complete = broken = known = 0
     total = 0.0

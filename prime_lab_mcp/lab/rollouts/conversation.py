@@ -1,13 +1,13 @@
-"""The conversation of one rollout, its reference answer and the fields of its task, for every layout; and whether a
-reply states the reference answer.
+"""Extracts the conversation, the task's fields and the reference answer from a rollout of any layout, and decides
+whether a reply states the reference answer.
 
-The functions parse `Rollout.record` on demand, so that reading a million rollouts for their rewards costs nothing here.
+The functions parse `Rollout.record` only when they are called, so that reading a million rewards needs no parsing.
 Rollouts of `read_scores` have no record and give empty results. All text is foreign.
 
-Whether a reply states the reference answer is decided carefully, because the decision ranks the rollouts that a person
-reads first: a reference answer that is no short text gives UNKNOWN. Numbers are compared by value and with word
-boundaries, text without case, punctuation and spacing. A reference answer of one or two characters, such as `B` or `1`,
-counts only in the last answer tag, box or line.
+`gold_mention` ranks the rollouts that a person reads first, so it decides only in clear cases: a reference answer that
+is not a short text gives UNKNOWN. Numbers are compared by value and must not be part of a longer number or word. Text
+is compared without case, punctuation and spacing. Many texts contain a reference answer of one or two characters, such
+as `B` or `1`, by chance: such a mention is evidence only in the last answer tag, box or line (`is_distinctive`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Message:
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
     answers: str = ""
-    """Id of the tool call that a tool message answers."""
+    """The id of the tool call that a tool message responds to; empty for other messages."""
 
 
 def conversation(rollout: Rollout) -> list[Message]:
@@ -59,7 +59,7 @@ def conversation(rollout: Rollout) -> list[Message]:
 
 
 def replies(rollout: Rollout) -> list[Message]:
-    """Return the messages that the model wrote, in order, without those of the assistant that a prompt holds."""
+    """Return the messages that the model wrote, in order. Assistant messages that belong to the prompt are left out."""
     record = rollout.record
     if "nodes" in record:
         nodes = (n for n in record.get("nodes") or [] if isinstance(n, Mapping) and n.get("sampled"))
@@ -84,8 +84,11 @@ def offered_tools(rollout: Rollout) -> dict[str, Mapping[str, Any]]:
 
 
 def task_data(rollout: Rollout) -> Mapping[str, Any]:
-    """Return the fields of the task: the data of a v1 task, or the fields of a v0 row or sample beside its
-    conversation."""
+    """Return the fields of the task.
+
+    They are the task's data without the fields that every task has (v1), or `info`, `answer`, `task` and `example_id`
+    (v0 rows and platform samples).
+    """
     record = rollout.record
     task = record.get("task")
     if isinstance(task, Mapping) and isinstance(task.get("data"), Mapping):
@@ -98,7 +101,7 @@ def task_data(rollout: Rollout) -> Mapping[str, Any]:
 
 
 def gold(rollout: Rollout) -> str | None:
-    """Return the reference answer as text if the task stores one under a usual name."""
+    """Return the reference answer as text, if a field of the task has one of the names in `_GOLD_FIELDS`."""
     data = task_data(rollout)
     for name in _GOLD_FIELDS:
         value = data.get(name)
@@ -107,7 +110,8 @@ def gold(rollout: Rollout) -> str | None:
     return None
 
 
-_ASKED = 60
+_QUESTION_START = 60
+"""Length of the question's start in `task_name`, in characters."""
 
 
 def task_row(rollout: Rollout) -> int | None:
@@ -120,15 +124,18 @@ def task_row(rollout: Rollout) -> int | None:
 
 
 def task_name(rollout: Rollout) -> dict[str, str]:
-    """Return how lists name a task: by its row, or its key where the layout stores none, and its question's start."""
+    """Return the fields that name a task in a list.
+
+    `task` is the row, or the key if the layout stores no row. `asked` is the start of the question, if there is one.
+    """
     row = task_row(rollout)
     name = {"task": rollout.task[:16] if row is None else f"row {row}"}
     asked = next((m.text for m in conversation(rollout) if m.role == "user" and m.text), "")
-    return name | ({"asked": quote(asked, _ASKED)} if asked else {})
+    return name | ({"asked": quote(asked, _QUESTION_START)} if asked else {})
 
 
 def task_names(rollouts: Iterable[Rollout], keys: Collection[str]) -> dict[str, dict[str, str]]:
-    """Map the keys of tasks to their names. The rollouts are read as far as they are needed."""
+    """Map the keys of tasks to the result of `task_name`. Reading stops when all tasks were found."""
     missing, names = set(keys), {key: {"task": key[:16]} for key in keys}
     for rollout in rollouts if missing else ():
         if rollout.task in missing:
@@ -155,7 +162,7 @@ _COMMON_TASK_FIELDS = frozenset(
         "workdir",
     }
 )
-"""Fields that every vf.TaskData has (verifiers 0.4.0)."""
+"""Fields that the data of every task has (`vf.TaskData` of verifiers 0.4.0)."""
 _ROW_FIELDS = ("answer", "task", "example_id")
 _GOLD_FIELDS = ("answer", "gold", "target", "label", "expected", "ground_truth", "solution", "correct_answer")
 
@@ -207,8 +214,10 @@ def _parsed(text: str) -> Any:
 
 
 _LONGEST = 120
-"""Characters. A longer reference answer is prose, a program or a proof, which no reply repeats word for word."""
+"""Longest reference answer that is searched for, in characters. A longer one is prose, a program or a proof, which no
+reply repeats word for word."""
 _SHORT = 2
+"""Length up to which many texts contain a reference answer by chance, in characters."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _OVER = re.compile(r"/\s*\d")
 _FRACTION = re.compile(r"(-?)\s*(?:\\[dt]?frac\s*\{?(\d{1,9})\}?\s*\{?(\d{1,9})\}?|(\d{1,9})\s*/\s*(\d{1,9}))")
@@ -218,18 +227,20 @@ _WORDS = re.compile(r"\W+")
 
 
 class GoldMention(IntEnum):
-    """Where a reply states the reference answer. UNKNOWN: the reference answer cannot be searched for."""
+    """Whether and where a reply states the reference answer."""
 
     UNKNOWN = 0
+    """There is no reference answer, or none that can be searched for."""
     ABSENT = 1
     MENTIONED = 2
+    """The reply contains the reference answer, but not as its final answer."""
     ANSWERED = 3
-    """The reply states the reference answer where its final answer stands."""
+    """The reference answer is the reply's final answer (`answer_place`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedGold:
-    """A reference answer in every form that the search compares."""
+    """A reference answer, prepared for the search: as text, number, normalised words and LaTeX without layout."""
 
     text: str
     number: Decimal | None
@@ -243,7 +254,10 @@ class SearchedGold:
 
 
 def searched_gold(stated: str | None) -> SearchedGold | None:
-    """Return the final answer of a stored reference answer, prepared for the search; None if it is no short text."""
+    """Prepare a stored reference answer for the search. None if its final answer is not a short text.
+
+    The final answer is the text after ####, the content of a box, or the whole text.
+    """
     if stated is None or golds.is_empty(stated):
         return None
     final = golds.after_hash(stated) or golds.boxed_content(stated) or stated
@@ -255,7 +269,7 @@ def searched_gold(stated: str | None) -> SearchedGold | None:
 
 
 def gold_mention(gold: SearchedGold | None, reply: str) -> GoldMention:
-    """Return where `reply` states the reference answer."""
+    """Return whether and where `reply` states the reference answer."""
     if gold is None:
         return GoldMention.UNKNOWN
     if _holds(gold, answer_place(reply)):
@@ -264,12 +278,16 @@ def gold_mention(gold: SearchedGold | None, reply: str) -> GoldMention:
 
 
 def is_distinctive(gold: SearchedGold | None) -> bool:
-    """Whether a mention anywhere in a reply is evidence: one or two characters occur in many texts by chance."""
+    """Whether a mention anywhere in a reply is evidence: the reference answer has more than two characters."""
     return gold is not None and not gold.short
 
 
 def answer_place(reply: str) -> str:
-    """Return the content of the last answer tag, box, text after #### or line that is not blank."""
+    """Return the final answer of a reply.
+
+    It is the content of the last answer tag, else of the last box, else the text after ####, else the last line that is
+    not blank.
+    """
     tags = _TAGS.findall(reply)
     if tags:
         return str(tags[-1][1]).strip()
@@ -280,6 +298,7 @@ def answer_place(reply: str) -> str:
 
 
 def _holds(gold: SearchedGold, text: str) -> bool:
+    """Whether a text contains the reference answer: as a number, as words or as a formula."""
     if gold.number is not None:
         return _states(gold.number, text)
     if gold.words and f" {gold.words} " in f" {_words(text)} ":
@@ -312,6 +331,7 @@ def _states(number: Decimal, text: str) -> bool:
 
 
 def _begins_at(text: str, place: int, *, negative: bool) -> bool:
+    """Whether a number with this sign begins at `place`, and not inside a longer number or word."""
     while place and text[place - 1] == "0":
         place -= 1
     before = text[place - 1] if place else " "
@@ -321,6 +341,7 @@ def _begins_at(text: str, place: int, *, negative: bool) -> bool:
 
 
 def _ends_after(text: str, place: int, fraction: bool) -> bool:
+    """Whether a number ends before `place`, apart from zeros after its decimal point."""
     if not fraction and text[place : place + 1] == "." and text[place + 1 : place + 2].isdigit():
         fraction, place = True, place + 1
     while fraction and text[place : place + 1] == "0":
@@ -329,6 +350,7 @@ def _ends_after(text: str, place: int, fraction: bool) -> bool:
 
 
 def _quotient(match: re.Match[str]) -> Decimal | None:
+    """Return the value of a fraction that `_FRACTION` matched; None if the denominator is 0."""
     sign, over, under, slash_over, slash_under = match.groups()
     below = Decimal(under or slash_under)
     value = Decimal(over or slash_over) / below if below else None

@@ -1,15 +1,15 @@
-"""Parses one record of each layout into rollouts: v1 episodes, v0 rows, and samples that the platform prints.
+"""Parses one record into rollouts, for each layout: v1 episodes, v0 rows, and samples that the platform prints.
 
 v1 is `traces.jsonl` of verifiers 0.2.1 and newer, with one rollout for each trained agent of an episode. v0 is
 `results.jsonl` with `metadata.json` beside it, as verifiers 0.1.14 to 0.3.1 write them. Platform records come from
-`prime train rollouts` and `prime eval samples` (prime 0.18, prime-evals 0.2.4). Fields may hold anything: every parser
-takes the values of the right type and ignores the rest.
+`prime train rollouts` and `prime eval samples` (prime 0.18, prime-evals 0.2.4). A field may hold a value of any type:
+every parser takes the values of the expected type and ignores the rest.
 
 The v1 fields are those of verifiers 0.4.0 (`verifiers/v1/trace.py`, `episode.py`). A trace does not store its total
-reward, which is the sum of score times weight. `ok` marks success, because `errors` also lists the errors of earlier
-attempts, oldest first.
+reward, which is the sum of score times weight. Success is read from `ok`, because `errors` also lists the errors of
+earlier attempts, oldest first.
 
-The platform passes samples on as they were uploaded, so platform records mix v0 fields with fields of the platform.
+The platform stores samples as they were uploaded, so platform records mix v0 fields with the platform's own fields.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ NOT_SCORED = "it was not scored"
 
 
 def assistant_text(completion: Any) -> str:
-    """Return the text of the assistant in a list of messages, or a completion that is text already."""
+    """Return the text of a completion: the assistant's messages, or the completion itself if it is a string.
+
+    Without assistant messages the text of all messages is returned.
+    """
     if isinstance(completion, str):
         return completion
     if not isinstance(completion, list):
@@ -44,7 +47,7 @@ def text_of(content: Any) -> str:
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number, else None. `True` gives 1.0."""
+    """Return a finite number as a float, or None for any other value. `True` gives 1.0."""
     if not isinstance(value, int | float):
         return None
     try:
@@ -54,7 +57,7 @@ def number(value: Any) -> float | None:
 
 
 def whole_number(value: Any) -> int:
-    """Return a count, or 0 for a value that is no count."""
+    """Return a number as an integer, or 0 for a value that is not a finite number."""
     finite = number(value)
     return int(finite) if finite is not None else 0
 
@@ -82,13 +85,13 @@ def name_or_empty(value: Any) -> str:
 
 
 V1_TRUNCATED = frozenset({"max_input_tokens", "max_output_tokens", "max_total_tokens", "compaction_failed"})
-"""Stop conditions of `Trace.is_truncated` except `max_turns`: a rollout that runs out of turns lost its game, and no
-token limit would change that."""
+"""Stop conditions for which `Trace.is_truncated` is true, except `max_turns`: a higher token limit would not help a
+rollout that runs out of turns."""
 NO_REWARD = "the environment gave it no reward"
 
 
 def v1_rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:
-    """Yield one rollout for each trained agent of a v1 episode."""
+    """Yield one rollout for each trained agent of a v1 episode, or one failed rollout for an episode without traces."""
     traces = [t for t in record.get("traces", [record]) if isinstance(t, dict)]
     trained = [t for t in traces if mapping_or_empty(t.get("agent")).get("trainable", True)] or traces
     if not trained:
@@ -152,6 +155,7 @@ def _trace(trace: Mapping[str, Any], episode: Mapping[str, Any], *, several: boo
 
 
 def _failure(trace: Mapping[str, Any], episode: Mapping[str, Any]) -> str | None:
+    """Return the error that ended a trace or its episode; None for a successful trace."""
     for record in (trace, episode):
         ok, errors = record.get("ok"), record.get("errors")
         if ok is True or (ok is None and not errors):
@@ -163,19 +167,19 @@ def _failure(trace: Mapping[str, Any], episode: Mapping[str, Any]) -> str | None
 
 
 def v1_unscored_reason(rewards: Mapping[str, Any]) -> str | None:
-    """Return why a successful rollout has no complete reward, or None if its reward is complete."""
+    """Return the reason why a rollout without errors has no complete reward; None if the reward is complete."""
     if not rewards:
         return NO_REWARD
     return None if all(isinstance(r, dict) for r in rewards.values()) else NOT_SCORED
 
 
 def v1_stop_condition(stop: Any) -> str:
-    """Describe the stop condition of a rollout that failed without an error."""
+    """Describe a rollout that failed without an error by its stop condition."""
     return f"it ended with {stop}" if isinstance(stop, str) else NOT_SCORED
 
 
 def v1_error(errors: Any) -> str | None:
-    """Return the last error, which ended the rollout."""
+    """Return the last error of a list, which ended the rollout, as text; None if there is no error."""
     if not isinstance(errors, list) or not errors:
         return None
     last = errors[-1]
@@ -191,15 +195,15 @@ def _calls(trace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _finish(trace: Mapping[str, Any]) -> Any:
-    """Return why the model stopped in the last successful call."""
+    """Return the `finish_reason` of the last model call without an error."""
     return next((c.get("finish_reason") for c in reversed(_calls(trace)) if c.get("error") is None), None)
 
 
 def _tokens(trace: Mapping[str, Any]) -> tuple[int, int]:
-    """Return prompt tokens, each counted once, and completion tokens.
+    """Return the numbers of prompt tokens and completion tokens.
 
-    Completion tokens come from the calls first, because the trace's own number repeats a call for every branch that
-    contains the call.
+    A prompt token that several calls repeat counts once. Completion tokens are the sum over the calls if the calls
+    state them: the trace's own number counts a call once for each branch that contains the call.
     """
     used = [u for c in _calls(trace) if isinstance(u := c.get("usage"), dict)]
     fresh = before = 0
@@ -215,6 +219,7 @@ def _tokens(trace: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _replies(trace: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the messages that the model wrote."""
     nodes = trace.get("nodes")
     for node in nodes if isinstance(nodes, list) else ():
         if isinstance(node, dict) and node.get("sampled") and isinstance(node.get("message"), dict):
@@ -222,6 +227,7 @@ def _replies(trace: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _key(task: Mapping[str, Any]) -> str:
+    """Return the key of a v1 task, else its index, else its hash, else `?`."""
     index = mapping_or_empty(task.get("data")).get("idx")
     key = task.get("key") or (index if index is not None else None)
     return str(key if key is not None else task.get("hash") or "?")
@@ -237,10 +243,10 @@ def _span(timing: Any) -> float:
 
 
 V0_COUNTERS = frozenset({"num_turns", "total_tool_calls"})
-"""Metrics that v0 records itself, besides the reward functions."""
+"""Metrics that v0 itself adds to the scores of the reward functions."""
 V0_TRUNCATED = frozenset({"prompt_too_long", "max_total_completion_tokens_reached"})
-"""Stop conditions of `MultiTurnEnv` that cut a rollout off. `max_turns_reached` is not among them: every single-turn
-rollout ends with it."""
+"""Stop conditions of `MultiTurnEnv` that mean a truncated rollout. `max_turns_reached` does not: every single-turn
+rollout stops with this condition."""
 
 
 def v0_rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:
@@ -286,15 +292,15 @@ def v0_components(metrics: Mapping[str, float]) -> dict[str, tuple[float, float 
 
 
 def v0_called_tool(metrics: Mapping[str, float]) -> bool | None:
-    """Whether the model called a tool, by the counter that environments with tools record."""
+    """Whether the model called a tool, by the counter that environments with tools record; None without a counter."""
     calls = metrics.get("total_tool_calls")
     return None if calls is None else calls > 0
 
 
 def v0_rollout_id(example: Any, started: float | None) -> str:
-    """Identify a v0 rollout by its task and its start time, because v0 stores no id.
+    """Return an id for a v0 rollout, made of its task and its start time, because v0 stores no id.
 
-    The start time has a resolution of a microsecond, which tells two rollouts of a task apart.
+    The start time has microseconds, so that two rollouts of a task get different ids. Empty without a start time.
     """
     return f"{example}@{started!r}" if started else ""
 
@@ -337,6 +343,7 @@ def platform_rollouts(record: Mapping[str, Any]) -> Iterator[Rollout]:
 
 
 def _task(record: Mapping[str, Any]) -> str:
+    """Return the key of a platform sample's task, or the text of its prompt if the sample has no key."""
     key = _first(record, PLATFORM_TASK_KEYS)
     if key is None:
         prompt = record.get("prompt") or record.get("input")
@@ -345,9 +352,9 @@ def _task(record: Mapping[str, Any]) -> str:
 
 
 def _identity(record: Mapping[str, Any], task: str) -> str:
-    """Return the id of the sample itself.
+    """Return the id of a platform sample if it identifies this one rollout, else an empty string.
 
-    `sample_id` and numbers may identify the problem, which every rollout of that problem repeats.
+    Only a text in `id` does: `sample_id` and numeric ids may identify the problem, so that all its rollouts share them.
     """
     id = record.get("id")
     return id if isinstance(id, str) and id != task else ""
@@ -368,4 +375,5 @@ def _platform_tokens(record: Mapping[str, Any], names: tuple[str, ...]) -> int:
 
 
 def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """Return the value of the first of these fields that the record has."""
     return next((record[n] for n in names if record.get(n) is not None), None)

@@ -1,11 +1,11 @@
 """Locates a results file, detects its layout and reads the file one record at a time.
 
 `read_rollouts` yields every rollout with its record, `read_scores` yields rollouts without conversations, and
-`read_first_rollouts` yields the first rollout of each task with only its task.
+`read_first_rollouts` yields the first rollout of each task with only the task's fields.
 
-The fast decoders accept a line only if its types are those that a library writes. The tolerant parser of the layout
-reads every other line. A single JSON document, a list or an object with a list of samples as the platform prints it,
-is streamed record by record.
+Fast decoders read the lines whose fields have the types that verifiers writes. The tolerant parser of the layout
+(layouts.py) reads all other lines. The platform prints one JSON document: a list of samples, or an object that contains
+such a list. A document is streamed record by record.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ import msgspec
 import orjson
 
 from prime_lab_mcp.lab.base.errors import EvalError
-from prime_lab_mcp.lab.base.handover import open_results
+from prime_lab_mcp.lab.base.untrusted_files import open_results
 from prime_lab_mcp.lab.rollouts import layouts
 from prime_lab_mcp.lab.rollouts import scores as light
 from prime_lab_mcp.lab.rollouts.rollout import Reading, Rollout
 
 SAMPLE_LISTS = ("samples", "rollouts", "data", "items", "results")
-"""Keys under which a document stores its records."""
+"""Fields of a document that may contain its list of records."""
 DECODED_WHOLE_BYTES = 16 * 1024 * 1024
-"""Bytes up to which a document is decoded as a whole. A larger document is streamed."""
+"""Size in bytes up to which a document is decoded at once. A larger document is streamed."""
 LARGEST_RECORD = 256 * 1024 * 1024
-"""Most characters of one record or line that are held in memory."""
+"""Longest record or line that is read into memory, in characters."""
 _CHUNK = 1 << 20
 _BLANK = " \t\r\n"
 
 
 def is_wrapper(record: Mapping[str, Any]) -> bool:
-    """Whether an object contains records and is no record itself."""
+    """Whether an object contains a list of records and is not a record itself."""
     return not ({"reward", "traces", "score"} & record.keys()) and any(
         isinstance(record.get(k), list) for k in SAMPLE_LISTS
     )
 
 
 def stream_elements(path: Path) -> Iterator[Any]:
-    """Yield the elements in order. Raises EvalError if the file is no JSON or ends too early."""
+    """Yield the records of a JSON document in order. Raises EvalError if the file is not JSON or ends too early."""
     try:
         with open_results(path) as opened, io.TextIOWrapper(opened, encoding="utf-8-sig") as source:
             if os.fstat(opened.fileno()).st_size <= DECODED_WHOLE_BYTES:
@@ -70,7 +70,7 @@ def _within(document: Any) -> list[Any]:
 
 
 class _Stream:
-    """Decodes one element at a time and buffers no more text than that element."""
+    """Decodes a JSON document one record at a time, with no more text in memory than that record needs."""
 
     def __init__(self, source: TextIO) -> None:
         self._source = source
@@ -79,7 +79,7 @@ class _Stream:
         self._ended = False
 
     def elements(self) -> Iterator[Any]:
-        """Yield the elements of the document in order."""
+        """Yield the records of the document in order. Raises ValueError if the document is not valid JSON."""
         opening = self._next()
         if opening == "[":
             yield from self._items()
@@ -187,21 +187,20 @@ _ANY = msgspec.json.Decoder().decode
 
 
 class FirstRollouts:
-    """Remembers which tasks were read, so that the data of each task is decoded once."""
+    """Selects the first rollout of each task. The data of a task is decoded only once."""
 
     def __init__(self) -> None:
         self.tasks_read: set[str] = set()
 
     def admit(self, rollout: Rollout) -> bool:
-        """Whether this rollout is the first of its task."""
+        """Whether this rollout is the first of its task. The task then counts as read."""
         if rollout.task in self.tasks_read:
             return False
         self.tasks_read.add(rollout.task)
         return True
 
     def v1(self, line: bytes) -> list[Rollout] | None:
-        """Return the tasks of an episode that were not read before, or None where the tolerant parser has to read the
-        line."""
+        """Return a rollout for each new task of a v1 episode, or None if the tolerant parser has to read the line."""
         try:
             traces = _EPISODE(line).traces
             trained = [t for t in traces if t.agent is None or t.agent.trainable] or traces
@@ -217,8 +216,8 @@ class FirstRollouts:
             return None
 
     def v0(self, line: bytes) -> list[Rollout] | None:
-        """Return the task of a row if it was not read before, or None where the tolerant parser has to read
-        the line."""
+        """Return a rollout for the task of a v0 row if the task is new, or None if the tolerant parser has to read the
+        line."""
         try:
             row = _ROW(line)
             name = str(row.example_id)
@@ -241,16 +240,20 @@ RESULT_FILES = ("traces.jsonl", "results.jsonl")
 _NAMES = {"v1": "v1 episode", "v0": "v0 rollout", "document": "platform sample"}
 _PARSERS = {"v1": layouts.v1_rollouts, "v0": layouts.v0_rollouts, "document": layouts.platform_rollouts}
 _FastReaders = Mapping[Layout, Callable[[bytes], list[Rollout] | None]]
-"""Decoders of a line that read only a part of the line; they return None where the tolerant parser has to read it."""
+"""For each layout, a decoder that reads only some fields of a line. It returns None if the tolerant parser has to read
+the line."""
 _LIGHT: _FastReaders = {"v1": light.v1_scores, "v0": light.v0_scores}
 _IN_FULL: _FastReaders = {}
 _MOST_RECORDS = 20_000
-"""Records that are searched for tasks, which is enough for a few thousand tasks."""
+"""Number of records in which `read_first_rollouts` looks for tasks: enough for a few thousand tasks."""
 _NOTHING: Mapping[str, Any] = {}
 
 
 def locate_results(path: Path) -> Path:
-    """Return the results file at `path`, or in the folder (or one of its run folders) at `path`. Raises EvalError."""
+    """Return the results file at `path`, or the only one below the folder `path`.
+
+    Raises EvalError if there is no results file or more than one.
+    """
     if path.is_file():
         return path
     if path.is_dir():
@@ -273,35 +276,39 @@ def locate_results(path: Path) -> Path:
 def read_rollouts(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
     """Yield every rollout of a results file or run folder with its record, in file order.
 
-    `reading` counts the rollouts that are left out (repeated, foreign, broken). Raises EvalError if the file is no
-    results file, holds no record or mixes layouts.
+    `reading` counts what is left out: repeated rollouts, rollouts of another model or environment, and broken lines.
+    Raises EvalError if the file is not a results file, contains no record or mixes layouts.
     """
     reading = reading or Reading()
     return filter(reading.admit, _rollouts(locate_results(path), reading, _IN_FULL))
 
 
 def read_scores(path: Path, reading: Reading | None = None) -> Iterator[Rollout]:
-    """Yield the same rollouts without `record`, `completion_text` and `seconds`, several times as fast."""
+    """Yield the rollouts of `read_rollouts` without `record`, `completion_text` and `seconds`, several times as fast.
+
+    Raises EvalError like `read_rollouts`.
+    """
     reading = reading or Reading()
     return filter(reading.admit, _rollouts(locate_results(path), reading, _LIGHT))
 
 
 def read_first_rollouts(path: Path, most: int = _MOST_RECORDS) -> Iterator[Rollout]:
-    """Yield the first rollout of each task among the first `most` records, in file order, with only its task.
+    """Yield the first rollout of each task among the first `most` records, in file order.
 
-    `record` holds the fields that `conversation.task_data` and `gold` read. Reward and text may be missing.
+    The rollout's `record` has the fields that `conversation.task_data` and `gold` read. Reward and text may be missing.
+    Raises EvalError like `read_rollouts`.
     """
     first = FirstRollouts()
     return filter(first.admit, _rollouts(locate_results(path), Reading(), {"v1": first.v1, "v0": first.v0}, most))
 
 
 def parse_record(record: Mapping[str, Any], written_by: Layout) -> Iterator[Rollout]:
-    """Yield the rollouts of one record: one, or one per trained agent of a v1 episode."""
+    """Yield the rollouts of one record: one for each trained agent of a v1 episode, otherwise one."""
     return _PARSERS[written_by](record)
 
 
 def parse_score_line(line: bytes, written_by: Layout) -> Iterable[Rollout] | None:
-    """Return the rollouts of one line as `read_scores` yields them, or None if the line is no record of that layout."""
+    """Return the rollouts of one line as `read_scores` yields them; None if the line is not a record of the layout."""
     decode = _LIGHT.get(written_by)
     rollouts = decode(line) if decode is not None else None
     if rollouts is not None:
@@ -328,8 +335,7 @@ def layout_of(record: Mapping[str, Any]) -> Layout:
 
 
 def decode_line(line: bytes) -> Any:
-    """Decode one line of JSON, or return None if the line is broken. NaN and Infinity are allowed, because v0 writes
-    them."""
+    """Decode one line of JSON; None if the line is broken. NaN and Infinity are accepted, because v0 writes them."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -339,7 +345,7 @@ def decode_line(line: bytes) -> Any:
 
 
 def first_record(path: Path) -> Mapping[str, Any] | None:
-    """Return the first whole record of a results file, whatever its layout, or None if there is no record."""
+    """Return the first complete record of a results file of any layout, or None if there is no record."""
     with open_results(path) as source:
         head = source.readline(LARGEST_RECORD)
         if not _is_document(head):
@@ -360,7 +366,7 @@ def _without_record(rollout: Rollout) -> Rollout:
 
 
 def _rollouts(path: Path, reading: Reading, quick: _FastReaders, most: int | None = None) -> Iterator[Rollout]:
-    """Yield the rollouts of the first `most` records. The tolerant parser reads every line that `quick` refuses."""
+    """Yield the rollouts of the first `most` records. The tolerant parser reads every line that `quick` cannot read."""
     finish = _without_record if quick is _LIGHT else _unchanged
     with open_results(path) as source:
         head = source.readline(LARGEST_RECORD)
@@ -391,6 +397,7 @@ def _is_document(head: bytes) -> bool:
 def _lines(
     path: Path, lines: Iterable[bytes], reading: Reading, readers: _FastReaders, finish: Callable[[Rollout], Rollout]
 ) -> Iterator[Iterable[Rollout]]:
+    """Yield the rollouts of each line. The first record decides the layout; `reading` counts broken lines."""
     written_by: Layout | None = None
     decode: Callable[[bytes], list[Rollout] | None] | None = None
     number = tail = 0
@@ -424,6 +431,7 @@ def _lines(
 
 
 def _elements(path: Path, most: int | None) -> Iterator[Rollout]:
+    """Yield the rollouts of the first `most` records of a JSON document."""
     layout: Layout | None = None
     for number, record in enumerate(islice(stream_elements(path), most), 1):
         if not isinstance(record, dict):
@@ -432,7 +440,7 @@ def _elements(path: Path, most: int | None) -> Iterator[Rollout]:
             written_by = layout_of(record)
         except EvalError as error:
             raise (error if layout is None else _mixed(path, number, layout)) from error
-        # The platform passes on v0 rollouts with and without the fields that tell them from its own samples.
+        # The platform prints v0 rollouts with or without the fields by which they differ from its own samples.
         if layout is not None and (layout == "v1") != (written_by == "v1"):
             raise _mixed(path, number, layout)
         layout = written_by

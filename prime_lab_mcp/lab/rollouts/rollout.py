@@ -1,7 +1,7 @@
-"""A finished rollout in the form that is common to all layouts, and the report on reading a results file.
+"""Defines `Rollout`, one finished rollout of any layout, and `Reading`, which counts what a reader leaves out.
 
 All text in a rollout comes from a model, a dataset or an environment: quote the text before you show it. `Reading`
-counts the lines and rollouts that a pass over a file left out, with the reason, and turns the counts into findings.
+counts the lines and rollouts that are left out of a file, by reason, and reports the counts as findings.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from prime_lab_mcp.lab.base.text import count, quote
 
 
 class RolloutOrigin(NamedTuple):
-    """Environment, agent, model and library version that one record states; empty where the record states none."""
+    """The environment, agent, model and verifiers version that a record names. A field is empty if it names none."""
 
     environment: str = ""
     agent: str = ""
-    """Name of the agent within a v1 environment of several agents."""
+    """Name of the agent in a v1 environment with several agents."""
     model: str = ""
     verifiers: str = ""
-    """Version of the library."""
+    """Version of the verifiers library that wrote the record."""
 
 
 UNKNOWN_ORIGIN = RolloutOrigin()
@@ -32,10 +32,11 @@ UNKNOWN_ORIGIN = RolloutOrigin()
 
 @dataclass(slots=True)
 class Rollout:
-    """One finished rollout. `reward` is None if the rollout failed (`error` says why) or its reward is not finite.
+    """One finished rollout. `reward` is None if the rollout failed (`error` has the reason) or its reward is not
+    finite.
 
-    Code never changes a rollout after reading. The class is not frozen, because that would triple the time to create
-    one.
+    No code changes a rollout after it was read. The class is not frozen, because creating frozen instances takes three
+    times as long.
     """
 
     task: str
@@ -45,32 +46,32 @@ class Rollout:
     metrics: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     truncated: bool = False
-    """Whether a limit cut the rollout off, as the library or the endpoint reports. Never guessed from a length."""
+    """Whether a limit cut the rollout off, as verifiers or the endpoint reports. It is never inferred from a length."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    """Sum over all turns, as the endpoint counted; 0 where the layout stores no number."""
+    """Sum over all turns, as the endpoint counted them; 0 if the layout stores no number."""
     seconds: float = 0.0
     completion_text: str = ""
     stop: str | None = None
     nonfinite: bool = False
-    """The environment's reward was NaN or infinite."""
+    """Whether the environment's reward was NaN or infinite."""
     id: str = ""
-    """Identifies this rollout alone; empty where the layout has no such id."""
+    """Unique id of the rollout; empty if the layout has no such id."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """The decoded record, for readers that need other fields."""
     origin: RolloutOrigin = UNKNOWN_ORIGIN
     called_tool: bool | None = None
-    """Whether the model called a tool; None where it was offered none, or the layout does not say."""
+    """Whether the model called a tool; None if the model was offered no tool or the layout does not store this."""
 
 
 _KINDS = 8
-"""Number of different origins that are counted separately. Further origins are counted together."""
+"""Number of origins that are counted separately. All further origins are counted together."""
 
 
 class NameSet:
-    """A set of names that needs 16 to 32 bytes a name. A set of a million strings would need 100 MiB.
+    """A set of names that needs 16 to 32 bytes for each name. A Python set of a million strings would need 100 MiB.
 
-    The set stores 64 bits of each name's hash: among a million names, two collide with a probability of 3e-8.
+    The set stores a hash of 64 bits for each name. Two of a million names collide with a probability of 3e-8.
     """
 
     __slots__ = ("_mask", "_size", "_slots")
@@ -109,26 +110,27 @@ class NameSet:
 
 @dataclass(slots=True)
 class Reading:
-    """Counts of one pass over a results file. Pass one to a reader, and use the counts when the pass has ended."""
+    """The counts of reading one results file. They are complete when the reader has ended."""
 
     rollouts: int = 0
     broken: int = 0
-    """Lines within the file that hold no JSON record."""
+    """Lines that are not a JSON record, without an incomplete last line."""
     broken_at: int = 0
     """Number of the first broken line, counted from 1."""
     cut_off: bool = False
-    """Whether the last line is incomplete: its writer died or still writes."""
+    """Whether the last line is incomplete, because the writing process died or is still writing."""
     repeated: int = 0
-    """Rollouts that repeat the id of an earlier one and were left out."""
+    """Rollouts that were left out because an earlier rollout has the same id."""
     repeated_id: str = ""
     foreign: Counter[RolloutOrigin] = field(default_factory=Counter)
-    """Rollouts whose environment, model or verifiers version differ from those of the first; they were left out."""
+    """Rollouts that were left out because their environment, model or verifiers version differs from the first
+    rollout's."""
     _origins: dict[str, RolloutOrigin] = field(default_factory=dict)
     _last: RolloutOrigin | None = None
     _ids: NameSet = field(default_factory=NameSet)
 
     def admit(self, rollout: Rollout) -> bool:
-        """Whether this rollout belongs to the results read so far. A rollout that does not belong is counted."""
+        """Whether a reader should yield this rollout. Repeated rollouts and rollouts of another origin are counted."""
         if rollout.origin is not self._last:
             if not self._has_same_origin(rollout.origin):
                 return False
@@ -150,7 +152,7 @@ class Reading:
         return False
 
     def findings(self) -> tuple[Finding, ...]:
-        """Findings on everything that was left out; empty for a file that was read completely."""
+        """Return findings about everything that was left out; none for a file that was read completely."""
         return (*self._foreign(), *self._repeated(), *self._broken())
 
     def _foreign(self) -> tuple[Finding, ...]:

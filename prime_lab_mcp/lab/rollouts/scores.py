@@ -1,9 +1,8 @@
-"""Fast readers that decode only the fields of a line that judging a distribution needs.
+"""Decodes from each line of a results file only the fields that judging a reward distribution needs.
 
-They do not build the conversation, the record and the durations. Typed decoding skips all other fields in one pass and
-checks the types of the fields it takes. If a type differs from those that a library writes (v0 writes NaN, for
-example), the reader returns None and the tolerant parser in `layouts` reads the line. Both give the same rollouts,
-which a property test checks.
+The rollouts have no conversation, record or duration. Typed decoding (msgspec) skips all other fields and checks the
+types of the decoded ones. If a field has an unexpected type, such as the NaN that v0 writes, the decoder returns None,
+and the tolerant parser in `layouts` reads the line. A property test checks that both give the same rollouts.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ _EPISODE = msgspec.json.Decoder(_Episode).decode
 
 
 def v1_scores(line: bytes) -> list[Rollout] | None:
-    """Return the rollouts of an episode, or None where the tolerant parser has to read the line."""
+    """Return the rollouts of a v1 episode, or None if the tolerant parser has to read the line."""
     try:
         episode = _EPISODE(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -156,7 +155,7 @@ def _trace_rollout(trace: _Trace, episode: _Episode, several: bool) -> Rollout |
 
 
 _HAS_TOOL_CALL = re.compile(rb'"tool_calls"\s*:\s*\[\s*\{')
-"""A list of tool calls that is not empty. Inside of a JSON text, the quotes would be escaped."""
+"""Matches a list of tool calls that is not empty. The same characters inside a JSON string have escaped quotes."""
 
 
 def _called_tool(trace: _Trace) -> bool | None:
@@ -169,7 +168,7 @@ _last = UNKNOWN_ORIGIN
 
 
 def _origin(environment: str, agent: str, model: str, verifiers: str) -> RolloutOrigin:
-    """Return one shared value for consecutive records with the same origin: records of a file nearly always agree."""
+    """Return the origin; the same object for consecutive records with equal origins, which saves time and memory."""
     global _last
     last, fields = _last, (environment, agent, model, verifiers)
     if fields != last:
@@ -186,7 +185,7 @@ def _failure(trace: _Trace, episode: _Episode) -> str | None:
 
 
 def _calls(trace: _Trace) -> tuple[int, int, str | None]:
-    """Return prompt tokens, completion tokens, and why the model stopped in the last successful call."""
+    """Return the prompt tokens, the completion tokens, and the `finish_reason` of the last call without an error."""
     fresh = before = completion = 0
     finish = None
     for call in trace.calls or ():
@@ -229,7 +228,7 @@ _NO_USE = _Use()
 
 
 def v0_scores(line: bytes) -> list[Rollout] | None:
-    """Return the rollout of a row, or None where the tolerant parser has to read the line."""
+    """Return the rollout of a v0 row, or None if the tolerant parser has to read the line."""
     try:
         row = _ROW(line)
     except (msgspec.DecodeError, UnicodeDecodeError):

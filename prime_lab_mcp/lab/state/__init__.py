@@ -1,5 +1,4 @@
-"""Everything on disk: the workspace, snapshots of its environments and the ledger; and the gates, computed from
-these."""
+"""The workspace, the snapshots of its environments, the ledger of verdicts, and the gates computed from these."""
 
 ENTRY = (
     "arguments",

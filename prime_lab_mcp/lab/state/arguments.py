@@ -1,9 +1,8 @@
-"""The arguments of an environment in one canonical form, in which evidence, pushes and configs are compared.
+"""Brings the arguments of an environment into one canonical form, so that evidence, pushes and configs can be compared.
 
 Arguments are the keys of a v1 taskset's config table without `id`, or the keyword arguments of a v0 `load_environment`.
-Missing arguments mean the defaults. An argument that is given as its own default counts as missing only where the
-source code shows that the package cannot tell the two apart (`known_defaults`). Everywhere else it counts as another
-argument.
+A missing argument means its default. An argument that is given as its own default counts as missing only if the source
+code shows that the package cannot tell the two apart (`known_defaults`). Otherwise it counts as a different argument.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def check_args(manifest: Manifest) -> dict[str, Any]:
 
 
 def canonical_arguments(given: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Sorted by key, without arguments that are given as their known default."""
+    """Sort arguments by key, and drop those that equal their known default."""
     known = defaults or {}
     return {k: given[k] for k in sorted(given) if not (k in known and _identical(given[k], known[k]))}
 
@@ -48,17 +47,17 @@ def same_arguments(one: Mapping[str, Any], other: Mapping[str, Any], defaults: M
 
 
 def arguments_summary(arguments: Mapping[str, Any]) -> str:
-    """`default arguments`, or `env_args={...}` as a caller writes it."""
+    """Return `default arguments`, or `env_args={...}` in the form in which a caller writes it."""
     if not arguments:
         return "default arguments"
     return f"env_args={clip(_json(canonical_arguments(arguments)), _TEXT_LIMIT)}"
 
 
 def without_null_text(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The taskset table of a TOML file with null in place of the text "None".
+    """Replace the text "None" with null in the taskset table of a TOML file.
 
     pydantic_config 0.4 reads "None" in a table of a config class as null. Only the taskset's table and its `task` table
-    are certainly such tables.
+    are certain to be such tables.
     """
     return {
         key: None
@@ -81,7 +80,7 @@ def _json(value: Any) -> str:
 
 _SIMPLE = {"bool": bool, "int": int, "float": float, "str": str}
 _FIELD_OPTIONS = frozenset({"default", "description", "title", "ge", "gt", "le", "lt"})
-_TELLING = (
+_DISTINGUISHING_WORDS = (
     "fields_set",
     "unset",
     "exclude_defaults",
@@ -101,19 +100,20 @@ _TELLING = (
     "settrace",
     "setprofile",
 )
-"""Words in the code of a package that can tell a default from a value that was given."""
+"""Words in identifiers and texts of code that can find out whether an argument was given or is a default."""
 _DYNAMIC = frozenset({"eval", "exec", "compile", "vars", "__import__", "globals", "locals"})
 
 
 def known_defaults(snapshot: Snapshot, code: SourceCode | None = None) -> dict[str, Any]:
-    """Defaults of the taskset's config that a caller may give as well as leave out, without any difference.
+    """Return the defaults of the taskset's config that a caller may give or omit without any difference.
 
-    Read from the source, never by running it. Empty for v0 and for every package in which a given value could be told
-    from a default: more than one config class, statements other than fields in the class, validators, dynamic access.
+    The defaults are read from the source; no code runs. The result is empty for v0, and for every package that could
+    tell a given value from a default: one with several config classes, statements other than fields in the class,
+    validators, or dynamic access.
     """
     code = code or read_source(snapshot)
     nodes = [node for file in code.files if file.tree is not None for node in ast.walk(file.tree)]
-    if any(file.tree is None for file in code.files) or _passes_getattr(nodes) or any(map(_tells, nodes)):
+    if any(file.tree is None for file in code.files) or _passes_getattr(nodes) or any(map(_may_distinguish, nodes)):
         return {}
     classes = [
         (node, import_aliases(file, "verifiers"))
@@ -126,42 +126,42 @@ def known_defaults(snapshot: Snapshot, code: SourceCode | None = None) -> dict[s
     return dict(_fields(classes[0][0]))
 
 
-_NAMED = {"Literal": ("typing", "typing_extensions"), "Field": ("pydantic",), **dict.fromkeys(_SIMPLE, ())}
-"""Names whose usual meaning is relied on, with the modules that they may be imported from."""
+_TRUSTED_NAMES = {"Literal": ("typing", "typing_extensions"), "Field": ("pydantic",), **dict.fromkeys(_SIMPLE, ())}
+"""Names that must have their usual meaning, and the modules from which the package may import them."""
 
 
-def _tells(node: ast.AST) -> bool:
-    """Whether a node could find out which arguments were given, or gives another meaning to a name of `_NAMED`."""
+def _may_distinguish(node: ast.AST) -> bool:
+    """Whether a node could find out which arguments were given, or rebinds a name of `_TRUSTED_NAMES`."""
     if isinstance(node, ast.Call):
         reads = dotted_name(node.func) in ("getattr", "hasattr")
         return reads and not (len(node.args) > 1 and isinstance(node.args[1], ast.Constant))
     if isinstance(node, ast.Name):
-        rebound = isinstance(node.ctx, ast.Store) and node.id in _NAMED
-        return rebound or node.id in _DYNAMIC or _telling(node.id)
+        rebound = isinstance(node.ctx, ast.Store) and node.id in _TRUSTED_NAMES
+        return rebound or node.id in _DYNAMIC or _has_distinguishing_word(node.id)
     if isinstance(node, ast.Attribute):
-        return _telling(node.attr)
+        return _has_distinguishing_word(node.attr)
     if isinstance(node, ast.keyword):
-        return _telling(node.arg or "")
+        return _has_distinguishing_word(node.arg or "")
     if isinstance(node, ast.ImportFrom):
         bound = {alias.asname or alias.name: alias.name for alias in node.names}
         return "*" in bound or any(
-            node.module not in _NAMED[name] or bound[name] != name for name in bound if name in _NAMED
+            node.module not in _TRUSTED_NAMES[name] or bound[name] != name for name in bound if name in _TRUSTED_NAMES
         )
     if isinstance(node, ast.alias):
-        return _telling(node.name)
+        return _has_distinguishing_word(node.name)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return node.name in _NAMED or _telling(node.name)
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and _telling(node.value)
+        return node.name in _TRUSTED_NAMES or _has_distinguishing_word(node.name)
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and _has_distinguishing_word(node.value)
 
 
 def _passes_getattr(nodes: Sequence[ast.AST]) -> bool:
-    """Whether `getattr` or `hasattr` is used other than by calling it at once."""
+    """Whether the code uses `getattr` or `hasattr` in any other way than to call it."""
     named = sum(isinstance(n, ast.Name) and n.id in ("getattr", "hasattr") for n in nodes)
     return named != sum(isinstance(n, ast.Call) and dotted_name(n.func) in ("getattr", "hasattr") for n in nodes)
 
 
-def _telling(name: str) -> bool:
-    return any(word in name.lower() for word in _TELLING)
+def _has_distinguishing_word(name: str) -> bool:
+    return any(word in name.lower() for word in _DISTINGUISHING_WORDS)
 
 
 def _only_declares_fields(node: ast.ClassDef, aliases: Mapping[str, str]) -> bool:
@@ -199,7 +199,7 @@ def _default(node: ast.expr) -> ast.Constant | None:
 
 
 def _fits(annotation: ast.expr, value: Any) -> bool:
-    """Whether validation leaves exactly this value unchanged, as it leaves a default."""
+    """Whether validation of a field with this annotation returns the value unchanged, as it returns every default."""
     if isinstance(annotation, ast.Name):
         return type(value) is _SIMPLE.get(annotation.id)
     if isinstance(annotation, ast.Constant):

@@ -1,13 +1,14 @@
-"""What the sources and packages of a training config must have before a run. The functions are pure: facts go in.
+"""Requirements for the sources and packages of a training config. All functions here are pure.
 
-A source is an environment with the arguments that the config gives it. Ours requires its push, the same files on the
-Hub and on disk, and evidence for its arguments. A stranger's environment exists on the Hub, is v1 and has its version
-pinned.
+A source is an environment with the arguments that the config gives it. The user's own environment must have been
+pushed, must have the same files on the Hub and on disk, and needs evidence for its arguments. Another owner's
+environment must be on the Hub, must be written for v1, and must be named with its version.
 
-A package is whatever else the config names: an environment, a harness, a judge, a function. A package of verifiers
-needs nothing. A stranger's exists on the Hub and has its version pinned. Ours is pushed, on the Hub and on disk as it
-was pushed, and passed check_environment. The training evidence must have been made with the package, which the rules of
-the source beside it require.
+A package is anything else that the config names: an environment class, a harness, a judge or a function. A package that
+comes with verifiers has no requirements. Another owner's package must be on the Hub and be named with its version. The
+user's own package must have been pushed, must be unchanged on the Hub and on disk, and must have passed
+check_environment. The rules of the source that uses the package require that the training evidence was made with the
+package.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ HubOutcome = Literal["equal", "different", "archive-only", "wheel-unfetched", "w
 
 @dataclass(frozen=True, slots=True)
 class HubContent:
-    """How the fetched files of a published version compare with what was validated, with a sentence about it.
+    """The result of comparing the files of a published version with the validated files. `detail` states it in a
+    sentence.
 
-    `archive-only`: the Hub serves no wheel of it, and this server sent the wheel that was checked. `wheel-unfetched`
-    and `wheel-only`: one of the two could not be fetched, and the other is equal.
+    `archive-only`: the archive is equal, and the Hub serves no wheel, but this server sent the wheel that was checked.
+    `wheel-unfetched`: the archive is equal, and the wheel could not be compared. `wheel-only`: the wheel is equal, and
+    the archive could not be fetched.
     """
 
     outcome: HubOutcome = "not-asked"
@@ -58,12 +61,12 @@ class HubContent:
 
     @property
     def caution(self) -> str | None:
-        """What a confirmation must name where not everything could be compared."""
+        """The sentence for the confirmation if some files could not be compared; None in all other cases."""
         return self.detail if self.outcome in ("wheel-unfetched", "wheel-only", "unfetched") else None
 
 
 HUB_DIFFERS: Code = "hub-content-differs"
-"""The blocker of a push whose version on the Hub holds other files. A person may waive it for that version."""
+"""The blocker for a version whose files on the Hub differ from the push. A person may waive it for that version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class SourceFacts:
     hub: HubFact
     waived: frozenset[tuple[str, str]] = frozenset()
     trains: bool = True
-    """False for an eval source. Its held-out tasks need not be the evaluated ones."""
+    """False for an eval source, whose held-out tasks may differ from the tasks that were evaluated."""
     group_size: int | None = None
     """Rollouts per task in the config."""
     harness: str | None = None
@@ -95,14 +98,15 @@ class SourceFacts:
     check_args: Mapping[str, Any] = field(default_factory=dict)
     distributions: Mapping[str, str] | None = None
     """Fingerprints of the distributions that would run the pushed environment now (`Subject.distributions`)."""
-    held: HubContent = HubContent()
-    """How the files on the Hub compare with the push; for a foreign environment, whether they could be fetched."""
+    hub_content: HubContent = HubContent()
+    """Compares the files on the Hub with the push; for another owner's environment, says whether they could be fetched.
+    """
     resumed_run: str | None = None
     """Name of the run that training resumes from."""
     runs: frozenset[str] = frozenset()
     """Names of all training runs that are known."""
     failed: tuple[str, ...] = ()
-    """Verdicts of this machine on a foreign environment's files that failed."""
+    """Descriptions of the verdicts on another owner's environment that failed on this machine."""
 
 
 def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
@@ -110,21 +114,21 @@ def source_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> t
     if facts.owner is None:
         return [_push_first(facts, f"{facts.name} is a local name; hosted training takes owner/name@version")], []
     if not is_plain_id(facts.id):
-        return [_misspelt(facts.id)], []
+        return [_invalid_id_unmet(facts.id)], []
     if facts.hub.exists is None:
         return [Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}")], []
     if facts.ours:
-        return _ours_unmet(facts, platform, model)
+        return _own_unmet(facts, platform, model)
     return foreign_standing(facts)
 
 
 def foreign_standing(facts: SourceFacts) -> tuple[list[Unmet], list[str]]:
-    """What a stranger's package on the Hub lacks, and the cautions about it."""
+    """Return the unmet requirements of another owner's package on the Hub, and the cautions about it."""
     return _foreign_unmet(facts), _foreign_cautions(facts)
 
 
 def push_unmet(facts: SourceFacts) -> list[Unmet]:
-    """Return what is missing between a package of ours, its push, the Hub and the files on disk."""
+    """Return the unmet requirements of the user's own package: its push, and equal files on the Hub and on disk."""
     push = facts.push
     if push is None:
         version = f"@{facts.version}" if facts.version else " (no version pinned)"
@@ -135,8 +139,8 @@ def push_unmet(facts: SourceFacts) -> list[Unmet]:
         return [_push_first(facts, f"the Hub does not hold {facts.id}")]
     waived = _waived_difference(facts, push)
     other_hash = bool(facts.hub.content_hash) and facts.hub.content_hash != push.cli_hash
-    if (other_hash or facts.held.outcome == "different") and not waived:
-        detail = facts.held.detail or f"the Hub holds other content under {facts.id} than was pushed"
+    if (other_hash or facts.hub_content.outcome == "different") and not waived:
+        detail = facts.hub_content.detail or f"the Hub holds other content under {facts.id} than was pushed"
         return [_push_first(facts, detail)]
     if facts.on_disk and push.source not in facts.on_disk:
         detail = f"{push.environment} was edited since {facts.id} was pushed"
@@ -145,11 +149,12 @@ def push_unmet(facts: SourceFacts) -> list[Unmet]:
 
 
 def _waived_difference(facts: SourceFacts, push: Push) -> bool:
-    """True if a person waived what differs on the Hub, for this version: the content covers it, the source does not."""
+    """True if a person waived the difference on the Hub for this version. The waiver names the content fingerprint,
+    which covers the version; the source fingerprint does not."""
     return (push.content, HUB_DIFFERS) in facts.waived
 
 
-def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
+def _own_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tuple[list[Unmet], list[str]]:
     push = facts.push
     unpublished = push_unmet(facts)
     if unpublished or push is None:
@@ -158,17 +163,17 @@ def _ours_unmet(facts: SourceFacts, platform: Platform, model: str | None) -> tu
     for need in TRAINING if facts.trains else EVALUATION:
         result = _source_standing(need, facts, push, platform, model)
         if result.unmet:
-            missing.append(_to_evaluate(result.unmet, model, facts.harness))
+            missing.append(_with_evaluation_arguments(result.unmet, model, facts.harness))
         elif result.row is not None and need.tool in EVALUATED:
             missing.extend(_group_size_unmet(result.row, facts))
-    return missing, _held_cautions(facts, push)
+    return missing, _content_cautions(facts, push)
 
 
-def _held_cautions(facts: SourceFacts, push: Push) -> list[str]:
-    """What a confirmation must name about the files on the Hub: a difference that a person waived, or no comparison."""
+def _content_cautions(facts: SourceFacts, push: Push) -> list[str]:
+    """Sentences for the confirmation about the files on the Hub: a waived difference, or an incomplete comparison."""
     if _waived_difference(facts, push):
-        return [f"a person waived that {facts.held.detail}"] if facts.held.detail else []
-    return [facts.held.caution] if facts.held.caution is not None else []
+        return [f"a person waived that {facts.hub_content.detail}"] if facts.hub_content.detail else []
+    return [facts.hub_content.caution] if facts.hub_content.caution is not None else []
 
 
 def _source_standing(need: Need, facts: SourceFacts, push: Push, platform: Platform, model: str | None) -> Standing:
@@ -185,12 +190,12 @@ def _source_standing(need: Need, facts: SourceFacts, push: Push, platform: Platf
 
 
 def trained_model(facts: SourceFacts, model: str | None) -> TrainedModel:
-    """The model for which the evaluation of a source must speak."""
+    """The model that an evaluation of this source must be about."""
     return TrainedModel(model, facts.resumed_run, facts.runs, facts.group_size)
 
 
 def source_evaluation(facts: SourceFacts, platform: Platform, model: str | None) -> Evidence | None:
-    """The evaluation on which training on a source rests; None for environments of others and for eval sources."""
+    """The evaluation that opened the gate of a source; None for other owners' environments and for eval sources."""
     if not facts.ours or facts.push is None or not facts.trains:
         return None
     return next(
@@ -200,9 +205,9 @@ def source_evaluation(facts: SourceFacts, platform: Platform, model: str | None)
 
 
 def _with_harness(facts: SourceFacts, need: Need) -> list[Evidence]:
-    """The verdicts without those on evaluations by another harness than the config names.
+    """Drop the verdicts on evaluations with another harness than the config names.
 
-    An evaluation by the platform does not say which harness played it.
+    Verdicts on evaluations by the platform stay, because the platform does not report the harness.
     """
     if facts.harness is None or need.tool != "check_reward_distribution":
         return list(facts.history)
@@ -219,8 +224,8 @@ def plugin_module(id: str) -> str:
     return id.rpartition("/")[2].partition("@")[0].replace("-", "_").lower()
 
 
-def _to_evaluate(unmet: Unmet, model: str | None, harness: str | None) -> Unmet:
-    """The missing distribution, with the model and the harness to evaluate."""
+def _with_evaluation_arguments(unmet: Unmet, model: str | None, harness: str | None) -> Unmet:
+    """Add the model and the harness to the call that produces the missing `check_reward_distribution` verdict."""
     if unmet.tool != "check_reward_distribution" or model is None or unmet.arguments is None:
         return unmet
     other = {} if harness is None or plugin_module(harness) == "null" else {"harness": harness}
@@ -242,7 +247,7 @@ def _group_size_unmet(row: Evidence, facts: SourceFacts) -> list[Unmet]:
 
 def _foreign_cautions(facts: SourceFacts) -> list[str]:
     cautions = [f"{verdict} failed here on the files of {facts.id}" for verdict in facts.failed]
-    return cautions + ([facts.held.detail] if facts.held.outcome == "unfetched" else [])
+    return cautions + ([facts.hub_content.detail] if facts.hub_content.outcome == "unfetched" else [])
 
 
 def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
@@ -257,7 +262,7 @@ def _foreign_unmet(facts: SourceFacts) -> list[Unmet]:
     return []
 
 
-def _misspelt(id: str) -> Unmet:
+def _invalid_id_unmet(id: str) -> Unmet:
     detail = f"{quote(id, 120)} is no plain owner/name@version: letters, digits, dots, hyphens and underscores"
     return Unmet("write_training_config", "failed", detail)
 
@@ -267,6 +272,7 @@ def _push_first(facts: SourceFacts, detail: str) -> Unmet:
 
 
 CHECKED = Need("check_environment", "content")
+"""The evidence that every own package needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,13 +283,13 @@ class PackageFacts:
     id: str
     where: str
     shipped: bool = False
-    """Whether verifiers or prime-rl brings it."""
+    """Whether the package comes with verifiers or prime-rl."""
     within: bool = False
-    """Whether it is part of a taskset's package that the config names as a source, which has its own gate."""
+    """Whether the package belongs to a taskset that the config names as a source. The source has its own gate."""
     beside: SourceFacts | None = None
-    """The source that it plays with; None for code of the whole run."""
+    """The source that uses the package; None for code that the whole run uses."""
     published: SourceFacts | None = None
-    """What is known of it on the Hub; None for a name without an owner."""
+    """The facts about the package on the Hub; None for a name without an owner."""
 
 
 def package_unmet(facts: PackageFacts, platform: Platform) -> tuple[list[Unmet], list[str]]:
@@ -296,14 +302,16 @@ def package_unmet(facts: PackageFacts, platform: Platform) -> tuple[list[Unmet],
         detail = f"{facts.where} names {facts.id}, and no evaluation of {trained.id} here was made through it"
         if facts.shipped:
             return [], [detail]
-        return [_leave_out(trained, f"{detail}; export the environment class from the taskset's own package")], []
+        return [
+            _without_package_unmet(trained, f"{detail}; export the environment class from the taskset's own package")
+        ], []
     if facts.shipped:
         return [], []
     published = facts.published
     if published is None:
-        return [_leave_out(beside, _unknown(facts))], []
+        return [_without_package_unmet(beside, _unknown_package_message(facts))], []
     if not is_plain_id(facts.id):
-        return [_misspelt(facts.id)], []
+        return [_invalid_id_unmet(facts.id)], []
     if published.hub.exists is None:
         return [
             Unmet("search_hub", "inconclusive", f"the Hub could not be asked about {facts.id}", _query(facts.id))
@@ -316,12 +324,12 @@ def package_unmet(facts: PackageFacts, platform: Platform) -> tuple[list[Unmet],
         return missing, []
     subject = Subject(push.environment, push.source, push.content)
     checked = standing(CHECKED, published.history, subject, platform, set(published.waived)).unmet
-    caution = published.held.caution
+    caution = published.hub_content.caution
     return [checked] if checked is not None else [], [caution] if caution is not None else []
 
 
 def conflicting_packages(ids: Iterable[tuple[str, str]]) -> list[Unmet]:
-    """Packages that would be imported as one module. `ids` are pairs of an id with an owner and its module."""
+    """Find packages that share one import name. `ids` are pairs of an id with an owner and the import name."""
     by_module: dict[str, dict[str, None]] = {}
     for id, module in ids:
         by_module.setdefault(module, {})[id] = None
@@ -339,14 +347,15 @@ def conflicting_packages(ids: Iterable[tuple[str, str]]) -> list[Unmet]:
 
 
 def own_keys_unmet(facts: SourceFacts, keys: Iterable[str]) -> list[Unmet]:
-    """Refuse `keys` that a config sets on the user's own environment class: no tool here can load the environment with
-    them, so nothing is proven for these settings.
+    """Refuse `keys` that a config sets on the user's own environment class.
+
+    No tool here can load the environment with these keys, so there is no evidence for such settings.
     """
     named = ", ".join(keys)
     if not facts.ours or not named:
         return []
     detail = f"{named}: nothing here was proven with these settings; make them the package's defaults or taskset keys"
-    return [_leave_out(facts, detail)]
+    return [_without_package_unmet(facts, detail)]
 
 
 def agents_of(facts: SourceFacts) -> frozenset[str]:
@@ -361,14 +370,14 @@ def agents_of(facts: SourceFacts) -> frozenset[str]:
 
 
 def override_cautions(facts: SourceFacts, keys: Iterable[str]) -> list[str]:
-    """What a confirmation names where agents are set up otherwise than in every evaluation made here."""
+    """Cautions for the confirmation about `keys` of agents that were set in no evaluation here."""
     named = ", ".join(keys)
     if not (facts.ours and facts.trains and named):
         return []
     return [f"{facts.id} is trained with {named}, and no evaluation here was made with these settings"]
 
 
-def _unknown(facts: PackageFacts) -> str:
+def _unknown_package_message(facts: PackageFacts) -> str:
     how = (
         "a function counts as known in a package that the config names as a source, or in verifiers"
         if facts.kind == "function"
@@ -377,8 +386,8 @@ def _unknown(facts: PackageFacts) -> str:
     return f"{facts.where} names {facts.id}, of which nothing is known here: {how}"
 
 
-def _leave_out(source: SourceFacts | None, detail: str) -> Unmet:
-    """The call that writes a config without the package."""
+def _without_package_unmet(source: SourceFacts | None, detail: str) -> Unmet:
+    """The unmet requirement whose call writes the config without the package."""
     arguments = {"environments": [source.id]} if source is not None and source.owner is not None else None
     return Unmet("write_training_config", "failed", detail, arguments)
 

@@ -1,7 +1,7 @@
-"""Compares the distributions that a verdict was reached with and those that the same Python holds now.
+"""Compares the distributions that were installed when a verdict was reached with those that are installed now.
 
-What a reward pays depends on the code that it imports. A verdict therefore carries the fingerprint of every
-distribution that the package requires, and counts for a push or a submission only while these are the same.
+A reward depends on the code that it imports. A verdict therefore records the fingerprint of every distribution that the
+package requires. The verdict counts for a push or a submission only while these fingerprints stay the same.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 
 DISTRIBUTIONS = "distributions"
-"""The entry of a verdict's toolchain that holds `VERSION DIGEST` by name."""
+"""Key in a verdict's toolchain. Its value maps the name of each distribution to `VERSION DIGEST`."""
 HOSTED = "hosted"
-"""The entry of a verdict's toolchain that says that the platform resolved the distributions, and ran them."""
+"""Key in a verdict's toolchain. True if the platform installed the distributions and ran the environment."""
 LOADED_BY = frozenset({"check_environment", "test_reward", "check_reward_distribution"})
 """Tools whose verdicts depend on the installed distributions."""
 _NAMED = 4
 
 
 def dependency_drift(row: Evidence, present: Mapping[str, str] | None) -> str | None:
-    """What differs between the distributions of a verdict and the present ones; None if nothing does.
+    """Describe how the installed distributions differ from those of a verdict; None if they are the same.
 
-    `present` is None where the present ones are not known. A verdict of an older version names none, and then counts as
-    reached with others.
+    `present` is None if the installed distributions are not known, and then nothing is compared. A verdict of an older
+    version of this server recorded no distributions and counts as different.
     """
     if present is None or row.tool not in LOADED_BY or row.toolchain.get(HOSTED):
         return None

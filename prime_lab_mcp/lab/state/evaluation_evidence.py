@@ -1,11 +1,12 @@
-"""Chooses the evaluation that is the evidence of a gate, and says what a person must know about that evaluation.
+"""Chooses the evaluation that is the evidence of a gate, and states what a person must know about that evaluation.
 
-The evidence of a gate fits what would be published or trained: the model to be trained, and a sample that is large
-enough to decide. An evaluation of another model, of a checkpoint, or of too few tasks neither closes a gate that a
-fitting evaluation opened nor opens a gate by itself.
+The evaluation must be of the model to be trained, and its sample must be large enough to decide. An evaluation of
+another model, of a checkpoint, or of too few tasks does not close a gate that a fitting evaluation opened. Alone, it
+does not open a gate either.
 
-Evidence is ceiling-only if it comes from another model, or from an endpoint that neither the platform nor the user
-stands for. Whoever may choose the address of an endpoint may also answer there under the name of any model.
+Evidence is ceiling-only if it comes from another model than the one to be trained, or from an endpoint that nobody
+vouches for: neither the platform's, nor a known provider's, nor one that the user named. Whoever chooses the address of
+an endpoint can serve any model there under any name.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from prime_lab_mcp.lab.base.text import count, quote
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 
 _VOUCHED = frozenset({"platform", "provider", "person"})
-"""Values of `endpoint_named_by` whose endpoint is the platform's, a provider's with the user's key, or named by the
-user. Rows of older versions have none, and only those of the platform are known to come from such an endpoint."""
+"""Values of `endpoint_named_by` for endpoints that somebody vouches for: the platform's, a provider's with the user's
+key, and those that the user named. Rows of older versions lack the field; of these, only rows of the platform count."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """The model that a gate is about. `name` is None at a push, where the latest model that opens the gate counts."""
+    """The model to be trained. `name` is None at a push, where the latest model that opens the gate counts."""
 
     name: str | None = None
     checkpoint_of: str | None = None
-    """Name of the run that training resumes from. Evaluations of its checkpoints fit before those of `name`."""
+    """Name of the run that training resumes from. Evaluations of its checkpoints are preferred to those of `name`."""
     runs: frozenset[str] = frozenset()
-    """Names of all training runs that are known. Evaluations of their checkpoints are results, not evidence."""
+    """Names of all known training runs. Evaluations of their checkpoints are results, not evidence."""
     group_size: int | None = None
     """Rollouts per task in training."""
 
@@ -42,12 +43,15 @@ def choose_evaluation(
     decides: Callable[[Evidence], bool],
     opens: Callable[[Evidence], bool],
 ) -> Evidence | None:
-    """Return the evidence among verdicts on evaluations of the same files with the same arguments, newest first.
+    """Return the verdict that is the evidence of a gate; None if only checkpoints were evaluated.
 
-    Each model stands by its latest verdict that decides. Where no model is to be trained yet (at a push), the latest
-    model that opens the gate counts, so that a failing benchmark of another one closes nothing; if none opens it, the
-    latest evaluated. Without an evaluation of the model to be trained, the result is one of another model, which is
-    ceiling-only. None: there are only evaluations of checkpoints.
+    `rows` are the verdicts on evaluations of the same files with the same arguments, newest first. For each model, the
+    latest verdict that decides counts. If training resumes from a run, a deciding verdict on a checkpoint of that run
+    comes first, then a verdict on the model to be trained. If there is none of either, the result is a verdict on
+    another model, which is ceiling-only.
+
+    At a push, no model is chosen yet, and the latest model that opens the gate counts. A failing benchmark of another
+    model therefore closes nothing. If no model opens the gate, the latest verdict that decides is the result.
     """
     if trained.checkpoint_of is not None:
         resumed = [row for row in rows if _is_checkpoint(row, (trained.checkpoint_of,))]
@@ -65,8 +69,11 @@ def choose_evaluation(
 
 
 def _latest(rows: Sequence[Evidence], trained: TrainedModel, decides: Callable[[Evidence], bool]) -> Evidence | None:
-    """The latest verdict that decides, or the latest of all if none does. Verdicts for groups of the training's size or
-    smaller go before verdicts for larger groups, which have more signal than training."""
+    """The latest verdict that decides, or the latest verdict if none decides.
+
+    Verdicts for groups of at most the training's size are preferred, because larger groups have more signal than
+    training.
+    """
     size = trained.group_size
     sized = [row for row in rows if size is None or (judged_group_size(row) or 0) <= size] or rows
     return next((row for row in sized if decides(row)), sized[0] if sized else None)
@@ -80,7 +87,7 @@ def judged_group_size(row: Evidence) -> int | None:
 
 
 def ceiling_reasons(row: Evidence, trained: TrainedModel) -> tuple[str, ...]:
-    """Why this evidence is ceiling-only, each with model and host; empty if it is not. For the question to a person."""
+    """Return why this evidence is ceiling-only, one sentence per reason, for the question to a person."""
     reasons = []
     model, host = quote(row.model or "an unknown model", 120), quote(row.endpoint_host or "an unknown host", 120)
     environment = row.environment or "the environment"
@@ -99,7 +106,7 @@ def ceiling_reasons(row: Evidence, trained: TrainedModel) -> tuple[str, ...]:
 
 
 def evaluation_summary(row: Evidence) -> str:
-    """One sentence for a question: model, host, tasks and date of the evaluation that opened a gate."""
+    """Return a sentence with model, host, number of tasks and date of an evaluation, for the question to a person."""
     tasks = row.data.get("tasks") or row.arguments.get("num_examples")
     size = f", {count(tasks, 'task')}" if isinstance(tasks, int) else ""
     at = row.data.get("evaluated_at")

@@ -1,11 +1,11 @@
-"""The two fingerprints of an environment, and the static analysis that decides what the source fingerprint covers.
+"""Computes the two fingerprints of an environment, and decides by static analysis which files `source` covers.
 
-`content` covers every pushed file. `source` covers whatever the package's code can read, because that can decide the
-reward: every file but the one README that pyproject.toml names, and pyproject.toml as parsed TOML without its version.
-Where the code reads its README or its own metadata, both are source too, and `source` covers everything.
+`content` covers every pushed file. `source` covers the files that the package's code can read, because these can decide
+the reward: every file but the README that pyproject.toml names, and pyproject.toml as parsed TOML without its version.
+If the code reads its README or its own metadata, `source` covers every file completely.
 
-The analysis answers "yes" where it is not sure: an environment whose README counts as source needs a new proof after a
-README edit, and nothing worse happens.
+If the analysis is not sure, it assumes that the code reads these files. The only cost is that an edit of the README
+then makes the evidence stale.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOURCE_DEFINITION = b"prime-lab-mcp source fingerprint 2"
 
 _METADATA_MODULES = ("importlib.metadata", "importlib_metadata", "pkg_resources")
 _METADATA_OF = frozenset({"version", "metadata", "distribution", "requires", "files", "get_distribution", "require"})
-"""Functions of those modules that take the name of a distribution."""
+"""Functions of the metadata modules whose first argument is the name of a distribution."""
 _OWN_FILE = re.compile(r"readme|pyproject|\.dist-info|\.egg-info|importlib[._]metadata|pkg_resources", re.I)
 _METADATA_FILE = re.compile(r"METADATA|PKG-INFO")
 _LISTING = frozenset({"glob", "iglob", "rglob", "iterdir", "listdir", "scandir", "walk"})
@@ -53,7 +53,7 @@ def content_fingerprint(contents: Mapping[str, bytes]) -> str:
 
 
 def source_fingerprint(contents: Mapping[str, bytes], manifest: Manifest, content: str) -> str:
-    """sha256 over what the package's code can read. `content` is the content fingerprint of the same files."""
+    """sha256 over the files that the code can read. `content` is the content fingerprint of the same files."""
     if own_files_reader(contents, manifest, content) is not None:
         return _fingerprint(contents.items(), SOURCE_DEFINITION)
     return _fingerprint(_sources(contents, manifest), SOURCE_DEFINITION)
@@ -79,19 +79,19 @@ def _fingerprint(parts: Iterable[tuple[str, bytes]], definition: bytes | None = 
     return digest.hexdigest()
 
 
-_known: dict[str, str | None] = {}
+_cache: dict[str, str | None] = {}
 
 
 def own_files_reader(contents: Mapping[str, bytes], manifest: Manifest, content: str) -> str | None:
-    """Where the code may read its README or its own metadata, as `path:line: reason`; None if it does not.
+    """Return the first place where the code may read its README or its own metadata, as `path:line: reason`.
 
-    The answer for a content fingerprint is remembered.
+    None means that there is no such place. The result is cached by content fingerprint.
     """
-    if content not in _known:
-        if len(_known) > 256:
-            _known.clear()
-        _known[content] = next(_readers(contents, manifest), None)
-    return _known[content]
+    if content not in _cache:
+        if len(_cache) > 256:
+            _cache.clear()
+        _cache[content] = next(_readers(contents, manifest), None)
+    return _cache[content]
 
 
 def _readers(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _readers(contents: Mapping[str, bytes], manifest: Manifest) -> Iterator[str]
 
 
 def _run_texts(contents: Mapping[str, bytes], path: str) -> Iterator[str]:
-    """Texts that name the README or the metadata, for a package that runs texts as code."""
+    """Yield a reason for each text in the package that names the README or metadata. `path` runs texts as code."""
     for other, data in sorted(contents.items()):
         if other == PUSHED_README or (other.endswith(".py") and not _READS_ITSELF.search(data)):
             continue
@@ -127,7 +127,7 @@ def _run_texts(contents: Mapping[str, bytes], path: str) -> Iterator[str]:
 
 
 def _repackaged(manifest: Manifest) -> Iterator[str]:
-    """A build configuration that can give the README another name inside the wheel."""
+    """Yield a reason for each rule of the build configuration that can rename the README inside the wheel."""
     tool = manifest.table.get("tool")
     for source in _force_included(tool):
         normal = source.removeprefix("./").rstrip("/")
@@ -170,7 +170,7 @@ def _reader_line(tree: ast.Module, own: str, top_level: bool) -> tuple[int, str]
 
 
 def _metadata_names(nodes: list[ast.AST]) -> dict[str, str]:
-    """Local names that stand for a metadata module or something of one, with their full names."""
+    """Map the local names of metadata modules, and of their members, to the full names."""
     names: dict[str, str] = {"importlib": "importlib"}
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -190,7 +190,7 @@ def _metadata_names(nodes: list[ast.AST]) -> dict[str, str]:
 
 
 def _is_metadata(node: ast.expr, names: Mapping[str, str]) -> bool:
-    if isinstance(node, ast.Attribute) and node.attr == "metadata" and _modules_of(node.value):
+    if isinstance(node, ast.Attribute) and node.attr == "metadata" and _looks_up_importlib(node.value):
         return True
     dotted = _dotted(node) or ""
     head, _, rest = dotted.partition(".")
@@ -198,7 +198,7 @@ def _is_metadata(node: ast.expr, names: Mapping[str, str]) -> bool:
     return full.startswith(_METADATA_MODULES) or ".importlib.metadata" in dotted
 
 
-def _modules_of(node: ast.AST) -> bool:
+def _looks_up_importlib(node: ast.AST) -> bool:
     """Whether an expression takes importlib out of a table of modules: `sys.modules["importlib"]`."""
     return (
         isinstance(node, ast.Subscript)
@@ -208,7 +208,11 @@ def _modules_of(node: ast.AST) -> bool:
 
 
 def _foreign_uses(nodes: list[ast.AST], names: Mapping[str, str], own: str) -> frozenset[int]:
-    """The nodes that ask about another distribution by its literal name, or name an exception of a metadata module."""
+    """Return the ids of nodes that read the metadata of another distribution, or that name an exception of a metadata
+    module.
+
+    The name of the other distribution must be a literal.
+    """
     foreign: set[int] = set()
     for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr.endswith(("NotFoundError", "NotFound")):
@@ -268,7 +272,7 @@ def _dotted(node: ast.AST) -> str | None:
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
-    """Names that hold one constant text, so that a file name put together from them is recognised."""
+    """Map names to the constant text that they hold, so that a file name made of several parts is recognised."""
     constants: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -279,6 +283,7 @@ def _constants(tree: ast.Module) -> dict[str, str]:
 
 
 _LONGEST = 4_000
+"""Characters at which a joined text is cut."""
 
 
 def _folded(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> str | None:
@@ -295,7 +300,7 @@ def _folded(node: ast.AST, constants: Mapping[str, str], depth: int = 0) -> str 
     if isinstance(node, ast.Name):
         return constants.get(node.id)
     if isinstance(node, ast.JoinedStr):
-        return "".join(fold(part) or "" for part in node.values)  # the text around what is put in
+        return "".join(fold(part) or "" for part in node.values)  # a part that is not constant counts as empty
     if isinstance(node, ast.FormattedValue):
         return fold(node.value)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod | ast.Div):

@@ -1,8 +1,9 @@
-"""The gates: which evidence a tool requires, in one table, and pure functions that compare it with the ledger.
+"""The gates: a table of the evidence that each tool requires, and pure functions that compare the table with the
+ledger.
 
-Evidence counts for exactly the fingerprint of the files that it is about. An edit makes the evidence stale, and undoing
-the edit makes it valid again. A restart or a second client changes nothing, because the functions read only ledger
-rows and files. `gate_standings` gives the state of one environment at every gate from check to push.
+Evidence counts only for the fingerprint of the files that it is about. An edit makes the evidence stale, and undoing
+the edit makes it valid again. A restart or a second client changes nothing, because the functions read only ledger rows
+and files. `gate_standings` gives the state of one environment at every gate from check to push.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Need:
     by: By
     arguments: ArgumentsOf = "any"
     loads: bool = False
-    """True if it is enough that the environment loads, whatever else the check of the environment finds."""
+    """True if the requirement is met once the environment loads, even if the check has other blockers."""
 
 
 NEEDS: Mapping[str, tuple[Need, ...]] = {
@@ -65,7 +66,7 @@ CAPABILITIES: Mapping[str, Literal["account", "training"]] = {
 missing."""
 
 
-LINE = (
+TRAINING_NEEDS = (
     Need("check_environment", "content"),
     Need("test_reward", "source", "named"),
     Need("check_reward_distribution", "source", "named"),
@@ -77,11 +78,11 @@ COULD_NOT_ASK = "config-validation-unavailable"
 """The only inconclusive blocker of a config that a confirmation may replace, if the confirmation names it."""
 
 NOT_VALIDATED = "the platform could not be asked whether it accepts this config"
-"""The words of that confirmation."""
+"""The text with which a confirmation names this blocker."""
 
 
 LATEST_MODEL = TrainedModel()
-"""At a push, no model to be trained is known: the latest model counts whose evaluation opens the gate."""
+"""The model at a push, where none is chosen yet: the latest model whose evaluation opens the gate counts."""
 
 EVALUATED = ("check_reward_distribution",)
 """Tools whose verdicts are about an evaluation."""
@@ -89,13 +90,13 @@ EVALUATED = ("check_reward_distribution",)
 DEPENDENT = ("push_environment", "submit_training")
 """Tools whose evidence must have been reached with the distributions that are installed now."""
 
-ARGUED = ("test_reward", "run_eval", "check_reward_distribution")
+ARGUMENT_DEPENDENT = ("test_reward", "run_eval", "check_reward_distribution")
 """Tools whose verdicts depend on the arguments of the environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The environment or config that a call is about, by fingerprints. None: the call has no such subject."""
+    """The environment or config that a call is about, as fingerprints. None: the call is not about one."""
 
     environment: str | None = None
     source: str | None = None
@@ -106,12 +107,11 @@ class Subject:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The arguments that a push or a config names. Empty: the defaults."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Defaults that may be given as well as left out (`arguments.known_defaults`)."""
+    """Defaults that a caller may give or omit without any difference (`arguments.known_defaults`)."""
     check_args: Mapping[str, Any] = field(default_factory=dict)
     """The arguments with which `test_reward` loads the environment if its call names none."""
     distributions: Mapping[str, str] | None = None
-    """Fingerprints of the distributions that would run the environment now; None: evidence counts whatever it ran
-    with."""
+    """Fingerprints of the distributions that would run the environment now. None: distributions are not compared."""
 
     def fingerprint(self, by: By) -> str | None:
         return {"content": self.content, "source": self.source, "config": self.config_sha256}[by]
@@ -121,12 +121,16 @@ class Subject:
         return {"any": None, "default": {}, "named": self.arguments}[need.arguments]
 
     def call_arguments(self, need: Need) -> dict[str, Any] | None:
-        """Arguments of the call that gives the evidence; None for a config."""
+        """Arguments of the call that produces the evidence; None for a config."""
         if need.by == "config" or self.environment is None:
             return None
         required = self.required_arguments(need)
         by_itself = self.check_args if need.tool == "test_reward" else {}
-        if required is None or need.tool not in ARGUED or same_arguments(required, by_itself, self.defaults):
+        if (
+            required is None
+            or need.tool not in ARGUMENT_DEPENDENT
+            or same_arguments(required, by_itself, self.defaults)
+        ):
             return {"environment": self.environment}
         return {"environment": self.environment, "env_args": dict(required)}
 
@@ -140,7 +144,7 @@ class Standing:
     detail: str
     row: Evidence | None = None
     arguments: Mapping[str, Any] | None = None
-    """Arguments of the call that gives the evidence."""
+    """Arguments of the call that produces the evidence."""
 
     @property
     def unmet(self) -> Unmet | None:
@@ -150,21 +154,24 @@ class Standing:
         return Unmet(self.need.tool, self.why, self.detail, self.arguments, instead)
 
 
-_TOO_LITTLE = frozenset({"distribution-too-small", "distribution-unclear"})
-_TASKS = 50
-"""Tasks of an evaluation by default (`run_eval`)."""
+_SAMPLE_SIZE_CODES = frozenset({"distribution-too-small", "distribution-unclear"})
+_DEFAULT_TASKS = 50
+"""Default number of tasks of `run_eval`."""
 
 
 def _larger_evaluation(row: Evidence | None, detail: str) -> Next | None:
-    """The evaluation that decides, where nothing but the size of the present one left a distribution open."""
+    """Return the call of a larger evaluation if the distribution was unclear only because the last one was too small.
+
+    In every other case the result is None.
+    """
     if row is None or row.tool != "check_reward_distribution" or not row.blockers or row.environment is None:
         return None
-    if not _TOO_LITTLE.issuperset(row.blockers):
+    if not _SAMPLE_SIZE_CODES.issuperset(row.blockers):
         return None
     tasks = row.data.get("tasks")
     given: dict[str, Any] = {"environment": row.environment, **({"model": row.model} if row.model else {})}
-    # Every default is as large as advice asks for, and fits what the environment has.
-    if isinstance(tasks, int) and tasks >= _TASKS:
+    # Below the default number of tasks, the default is large enough: the call names no number.
+    if isinstance(tasks, int) and tasks >= _DEFAULT_TASKS:
         given["num_examples"] = 2 * tasks
     if row.env_args:
         given["env_args"] = dict(row.env_args)
@@ -304,10 +311,10 @@ def subject_of(snapshot: Snapshot) -> Subject:
 
 
 def with_arguments(subject: Subject, named: Mapping[str, Any] | None, history: Sequence[Evidence]) -> Subject:
-    """The subject with the arguments that a push names.
+    """Return the subject with the arguments that a push names.
 
-    A push that names none means the default arguments; where `test_reward` found that the environment does not load
-    with these, it means the arguments with which the package says that it is checked.
+    A push that names no arguments means the default arguments. If `test_reward` has shown that the environment does not
+    load with its defaults, the push means `check_args` of the package.
     """
     if named is not None:
         return replace(subject, arguments=named)
@@ -343,11 +350,11 @@ def gate_standings(
     workspace: str,
     platform: Platform,
     snapshot: Snapshot,
-    needs: tuple[Need, ...] = LINE,
+    needs: tuple[Need, ...] = TRAINING_NEEDS,
     arguments: Mapping[str, Any] | None = None,
     distributions: Mapping[str, str] | None = None,
 ) -> list[Standing]:
-    """One standing per requirement. Evidence counts for the files, even if their folder had another name then.
+    """Return one standing per requirement. Evidence counts for the same files, even if their folder was renamed since.
 
     `arguments` are those that a push would name; `distributions` is as in `Subject`.
     """
@@ -368,7 +375,7 @@ def tried_arguments(ledger: Ledger, workspace: str, snapshot: Snapshot) -> list[
 
 
 def subject_history(ledger: Ledger, workspace: str, subject: Subject, needs: Iterable[Need]) -> list[Evidence]:
-    """The verdicts that can decide about a subject, newest first: those on its files, and the last on other files."""
+    """The verdicts that can decide about a subject, newest first: all on its files, and the last on other files."""
     rows: dict[int, Evidence] = {}
     for tool, by in dict.fromkeys((need.tool, need.by) for need in (*needs, *_ARGUMENT_NEEDS)):
         fingerprint = subject.fingerprint(by)
@@ -393,20 +400,20 @@ _ARGUMENT_NEEDS = (Need("test_reward", "source"),)
 
 
 def proven_tools(ledger: Ledger, workspace: str, platform: Platform, snapshot: Snapshot) -> tuple[str, ...]:
-    """The tools whose evidence is valid for these files, in the order of `LINE`."""
+    """The tools whose evidence is valid for these files, in the order of `TRAINING_NEEDS`."""
     return tuple(
         result.need.tool for result in gate_standings(ledger, workspace, platform, snapshot) if result.why is None
     )
 
 
 def upcoming_call(
-    environment: str, api: str | None, line: Sequence[Standing], env_args: Mapping[str, Any] | None = None
+    environment: str, api: str | None, standings: Sequence[Standing], env_args: Mapping[str, Any] | None = None
 ) -> Next:
-    """The call that proves what is missing first; once everything is proven, what comes after a push.
+    """Return the call that produces the first missing evidence. If none is missing, return the step after a push.
 
-    `env_args`: the arguments for which the line was computed, which the advice keeps.
+    `env_args` are the arguments for which the standings were computed. The returned call repeats them.
     """
-    step = next((standing for standing in line if standing.why), None)
+    step = next((standing for standing in standings if standing.why), None)
     here: dict[str, Any] = {"environment": environment}
     named = {**here, "env_args": dict(env_args)} if env_args else here
     if step is None and api == "v0":

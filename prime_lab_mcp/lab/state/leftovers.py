@@ -1,6 +1,7 @@
-"""Removes what servers that were killed left in the state directory: half-made snapshots and wheels, copies, scratch.
+"""Deletes what killed servers left in the state directory: unfinished snapshots and wheels, copies, scratch folders.
 
-Nothing here is evidence: snapshots, evaluations, wheels and interpreters have names of their own, and stay.
+Old caches are deleted too. None of this is evidence. The names of finished snapshots, evaluations, wheels and
+interpreters match no pattern here, so these stay.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from prime_lab_mcp.lab.base.process import is_alive
 from prime_lab_mcp.lab.state.snapshot import remove_tree
 
 UNFINISHED_SECONDS = 86_400.0
-"""Age after which a folder that is filled within minutes belongs to nobody."""
+"""Seconds after which an unfinished folder counts as abandoned. Servers finish such folders within minutes."""
 UNOWNED_SECONDS = 30 * 86_400.0
-"""The same for scratch whose name does not say which process made it (versions up to 1.0), and for unused caches."""
+"""Seconds after which an unused cache is deleted. The same limit holds for scratch folders whose name does not state
+the process that made them (versions up to 1.0)."""
 _CACHES = (
     "caches/python-*/*",
     "caches/[0-9a-f]*",  # up to 1.0: one cache for all versions of an environment
@@ -35,27 +37,27 @@ _OWNED = re.compile(r"^(?:zygote|child)-(\d+)-")
 
 
 def scratch_prefix(kind: str, pid: int) -> str:
-    """The beginning of the name of a scratch folder of this process."""
+    """The prefix of the names of this process's scratch folders."""
     return f"{kind}-{pid}-"
 
 
 def clean_leftovers(state_dir: Path, now: float | None = None) -> int:
-    """Delete what belongs to no living process, and return how many folders that were."""
+    """Delete folders that no running process owns, and old caches. Return the number of deleted folders."""
     present = time.time() if now is None else now
     removed = 0
     for path in [path for pattern in _UNFINISHED for path in state_dir.glob(pattern)]:
-        removed += _age(path, present) > UNFINISHED_SECONDS and _removed(path)
+        removed += _age(path, present) > UNFINISHED_SECONDS and _remove_folder(path)
     for path in [path for pattern in _CACHES for path in state_dir.glob(pattern)]:
-        removed += _age(path, present) > UNOWNED_SECONDS and _removed(path)
+        removed += _age(path, present) > UNOWNED_SECONDS and _remove_folder(path)
     for path in state_dir.glob("downloads/*"):
         if _age(path, present) > UNOWNED_SECONDS:
             path.unlink(missing_ok=True)
     for path in state_dir.glob("scratch/*"):
         owner = _OWNED.match(path.name)
         if owner is None:
-            removed += _age(path, present) > UNOWNED_SECONDS and _removed(path)
+            removed += _age(path, present) > UNOWNED_SECONDS and _remove_folder(path)
         elif not is_alive(int(owner[1])):
-            removed += _removed(path)
+            removed += _remove_folder(path)
     return removed
 
 
@@ -66,7 +68,7 @@ def _age(path: Path, now: float) -> float:
         return 0.0
 
 
-def _removed(path: Path) -> bool:
+def _remove_folder(path: Path) -> bool:
     if path.is_symlink() or not path.is_dir():
         return False
     remove_tree(path)

@@ -1,6 +1,6 @@
-"""Reads the pyproject.toml of an environment, and changes its version and nothing else.
+"""Reads the pyproject.toml of an environment, and can change its version without changing anything else.
 
-An unreadable file is not an error here: `Manifest.problem` says what is wrong, and the checks report that.
+An unreadable file is not an error here: `Manifest.problem` states the reason, and the checks report it.
 """
 
 from __future__ import annotations
@@ -70,22 +70,22 @@ class Manifest:
 
     @property
     def readme(self) -> str | None:
-        """The README that the project names, if it is the pushed README.md at the top; None for any other file.
+        """`README.md`, if the project names this file as its README; None for any other file.
 
-        Another file that is named as the README may be code or data of the package.
+        Any other file that the project names as its README may be code or data of the package.
         """
         return PUSHED_README if self.stated_readme == PUSHED_README else None
 
     @property
     def stated_readme(self) -> str | None:
-        """The path of the README that the project names, of any spelling; None if it names none."""
+        """The path of the README as the project states it; None if the project names no README."""
         stated = self.project.get("readme")
         if isinstance(stated, Mapping):
             stated = stated.get("file")
         return stated.removeprefix("./") if isinstance(stated, str) else None
 
     def sourced(self) -> dict[str, Any]:
-        """The table without the project's version, which does not count towards the source fingerprint."""
+        """The table without the project's version, which the source fingerprint does not cover."""
         table = dict(self.table)
         if self.project:
             table["project"] = {k: v for k, v in self.project.items() if k != "version"}
@@ -119,10 +119,10 @@ def next_version(current: str, bump: str) -> str:
 
 
 def set_version(path: Path, version: str) -> None:
-    """Change [project].version and no other byte; prime's own bump rewrites every `version =`.
+    """Change [project].version and no other byte. The CLI's own version bump rewrites every `version =`.
 
-    Tries each place that looks like a version, and takes the one whose change alters [project].version and nothing
-    else in the parsed file. Raises BadInput if the file cannot be read or has no literal version.
+    Tries each text that looks like a version, and takes the one whose change alters nothing but [project].version in
+    the parsed file. Raises BadInput if the file cannot be read or has no literal version.
     """
     raw = path.read_bytes()
     manifest = parse_manifest(raw)

@@ -1,8 +1,8 @@
 """Sends a request that publishes something or costs money at most once per intent.
 
-Before sending, the sender takes a claim in the ledger, which records its holder, and asks the platform whether the
-effect exists already, even if the ledger knows nothing of the intent. If the outcome of a request is unknown, only a
-look-up on the platform settles the intent. While the platform cannot be asked, nothing is sent again.
+Before it sends, the sender takes a claim in the ledger, which records the sending process. The sender then asks the
+platform whether the effect exists already, even if the ledger has no row for the intent. If the outcome of a request is
+unknown, only a look-up on the platform settles the intent. While the platform cannot be asked, nothing is sent again.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Delays:
     """Time limits of one kind of request, in seconds."""
 
     limit: float
-    """The longest time that sending takes. After it, a sender that cannot be observed from here counts as ended."""
+    """The longest time that sending takes. After it, a sender that this machine cannot observe counts as ended."""
     landing: float
-    """After a sender was killed: how long its request may still take effect on the platform."""
+    """How long a request may still take effect on the platform after its sender was killed."""
     landing_after_failure: float
-    """The same after a sender that ended by itself. With 0, an effect that the platform does not list does not
-    exist."""
+    """How long a request may still take effect after its sender failed without being killed. With 0, an effect that the
+    platform does not list does not exist."""
     wait: float = 0.0
     """How long a call waits for another call that is sending the same intent."""
     looks: tuple[float, ...] = (0.0,)
-    """The pause before each look-up on the platform after an answer was lost."""
+    """The pauses before the look-ups on the platform after an answer was lost, one per look-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Once:
             value = await self._outcome_of_lost(intent, state)
             if value is not None:
                 return Settled(value, False)
-            # From one attempt to the next in one step, so that of two servers here only one sends.
+            # One transaction replaces the old attempt by the new one, so that only one of two waiting servers sends.
             claim = self._ledger.claim(intent.key, intent.kind, intent.platform, after=state.attempt)
         return await self._deliver(intent, claim)
 
@@ -183,7 +183,7 @@ class Once:
             waited += _POLL_SECONDS
 
     async def _outcome_of_lost(self, intent: AtMostOnce[T], state: IntentState) -> T | None:
-        """Look up the outcome of a request without an answer; None if it certainly had no effect and will have none."""
+        """Look up the outcome of a request whose answer was lost; None if it had no effect and can have none now."""
         if state.result.get("phase") == "claimed":
             return None  # nothing was sent, and `Ledger.note` stops the holder if it still runs
         certain = self._certain_from(intent, state)
@@ -209,7 +209,7 @@ class Once:
             return float(over) + delays.landing
         if self._lives(state.holder) is False:
             # The sending program ended together with its server (lab/base/process.py).
-            ended = self._ledger.over(intent.key, intent.platform, state.attempt, by="witness")
+            ended = self._ledger.record_end(intent.key, intent.platform, state.attempt, by="witness")
             return ended + delays.landing
         return self._begun(state) + delays.limit + delays.landing
 
@@ -218,7 +218,7 @@ class Once:
         since = state.result.get("since")
         return float(since) if isinstance(since, (int, float)) else state.at
 
-    # The own request
+    # The request of this process
 
     async def _deliver(self, intent: AtMostOnce[T], claim: IntentState) -> Settled[T]:
         before: Mapping[str, Any] = {}
@@ -276,8 +276,8 @@ class Once:
         raise error
 
     def _end(self, intent: AtMostOnce[T], claim: IntentState, landing: float) -> None:
-        """Record that nothing more is sent under a claim, and from when on a look-up settles the intent."""
-        self._ledger.over(intent.key, intent.platform, claim.attempt, by=claim.holder, landing=landing)
+        """Record that this claim sends nothing more, and after how many seconds a look-up settles the intent."""
+        self._ledger.record_end(intent.key, intent.platform, claim.attempt, by=claim.holder, landing=landing)
 
     def _record(self, intent: AtMostOnce[T], value: T) -> None:
         with self._ledger.transaction():

@@ -25,8 +25,8 @@ class Facts:
     """True if the verdict depends on an answer of the platform. It then counts for that platform only."""
     proves: bool = True
     """False if the verdict is no evidence: results of unknown origin, or a trial with other settings."""
-    kept: Json = field(default_factory=dict)
-    """Data for other tools that is too long for a report: recorded with the data and not shown."""
+    unreported: Json = field(default_factory=dict)
+    """Data for other tools that is too long for a report. The ledger records it, and no report shows it."""
 
 
 @dataclass(frozen=True, slots=True)

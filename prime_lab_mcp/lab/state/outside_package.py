@@ -1,7 +1,7 @@
-"""Finds where code reads files above its own package, where the README and the metadata of an installation lie.
+"""Finds code that reads files above its own package, where an installation has the README and the metadata.
 
-A path counts by how many folders it lies above its file. What is joined to a path outside of the package may be any
-file where its name is not literal. No code is run.
+The analysis reads the syntax tree and runs no code. Every path has a level: the number of folders that it lies above
+its file. If a name that is joined to a path outside of the package is not literal, it may be the name of any file.
 """
 
 from __future__ import annotations
@@ -11,32 +11,34 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 
 OWN_NAMES = ("README.md", "METADATA", "pyproject.toml")
+"""Files that describe a distribution to itself."""
 _FAR = 99
+"""The level of a path that may lie anywhere."""
 _ANYWHERE = frozenset(
     {"get_paths", "get_path", "getsitepackages", "getusersitepackages", "getcwd", "cwd", "submodule_search_locations"}
 )
-_SAME = frozenset(
+_PATH_PRESERVING = frozenset(
     {"Path", "PurePath", "PosixPath", "str", "fspath", "resolve", "absolute", "abspath", "realpath", "normpath",
      "as_posix", "expanduser", "with_suffix"}
 )  # fmt: skip
-"""Functions and methods that give the path that they get."""
+"""Functions and methods whose result is the path that they are called with."""
 _JOINS = frozenset({"join", "joinpath", "with_name", "open_text"})
 _HARMLESS = frozenset(
     {"print", "insert", "append", "relative_to", "is_relative_to", "exists", "is_dir", "is_file", "mkdir", "len",
      "isinstance", "repr", "hash", "parse", "debug", "info", "warning", "dirname", "basename", "get"}
-) | _SAME | _JOINS  # fmt: skip
+) | _PATH_PRESERVING | _JOINS  # fmt: skip
 _PATTERNED = frozenset({"glob", "rglob"})
 
 
 def outside_line(tree: ast.Module, path: str) -> tuple[int, str] | None:
     """The first line that may read a file of its own distribution outside of its package, with the reason."""
     depth = path.removeprefix("src/").count("/") + 1
-    places = _Places(tree, depth)
-    return min(places.lines(), default=None)
+    levels = _PathLevels(tree, depth)
+    return min(levels.lines(), default=None)
 
 
-class _Places:
-    """The paths of one file. `depth` is how many folders above the file lie outside of the package."""
+class _PathLevels:
+    """The levels of all paths in one file. A path of level `depth` or more lies outside of the package."""
 
     def __init__(self, tree: ast.Module, depth: int) -> None:
         self._nodes = list(ast.walk(tree))
@@ -60,7 +62,7 @@ class _Places:
         name = _last(node.func)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         outside = owner is not None and self._is_outside(owner)
-        handed = any(self._is_outside(a) for a in _handed(node))
+        handed = any(self._is_outside(a) for a in _arguments(node))
         if name == "with_name" and owner is not None and (self._level(owner) or 0) + 1 >= self._depth:
             return self._level(owner) is not None and any(map(_may_be_own, node.args))
         if name in _JOINS:
@@ -74,7 +76,7 @@ class _Places:
         return level is not None and level >= self._depth
 
     def _level(self, node: ast.AST, steps: int = 0) -> int | None:
-        """How many folders a path lies above the file; None for what is no such path."""
+        """The level of an expression's path; None if the expression is not such a path."""
         if steps > 30:
             return None
         if isinstance(node, ast.Name):
@@ -118,7 +120,7 @@ class _Places:
                 continue
             if name == "dirname":
                 return base + 1
-            if name in _SAME:
+            if name in _PATH_PRESERVING:
                 return base
             if name in _JOINS:
                 return _FAR if any(map(_climbs, node.args)) else None
@@ -126,7 +128,7 @@ class _Places:
 
 
 def _bound(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
-    """The names, and attributes of `self`, that are bound, each with the value."""
+    """Yield every name or attribute that is bound, with the expression that it is bound to."""
     for node in nodes:
         if isinstance(node, ast.Assign):
             yield from ((name, node.value) for target in node.targets if (name := _last(target)))
@@ -138,7 +140,7 @@ def _bound(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
             yield name, node.iter
 
 
-def _handed(node: ast.Call) -> Iterator[ast.AST]:
+def _arguments(node: ast.Call) -> Iterator[ast.AST]:
     for value in (*node.args, *(k.value for k in node.keywords)):
         yield from value.elts if isinstance(value, ast.List | ast.Tuple) else (value,)
 
@@ -152,13 +154,13 @@ def _climbs(node: ast.AST) -> bool:
 
 
 def _may_be_own(node: ast.AST) -> bool:
-    """Whether a name that is joined to a path may be a file of the distribution."""
+    """Whether a name that is joined to a path may be one of `OWN_NAMES`."""
     last = _pattern(node).rpartition("/")[2]
     return any(fnmatch(own.lower(), last.lower()) for own in OWN_NAMES)
 
 
 def _pattern(node: ast.AST) -> str:
-    """A name with `*` for what is not literal."""
+    """The file name as a glob pattern, with `*` for every part that is not literal."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else "*"
     if isinstance(node, ast.JoinedStr):

@@ -1,4 +1,4 @@
-"""Environments that were pulled from another owner, and a person's agreement to run their code unconfined."""
+"""Records which environments were pulled from another owner, and that a person agreed to run their code unconfined."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 PULL = "create_environment"
-"""Tool of the rows that record a pull (`pulled`, `source` and `content` in their data)."""
+"""The tool of the ledger rows that record a pull. Their data has `pulled`, `source` and `content`."""
 _AGREED = "run_pulled"
 
 
@@ -23,10 +23,10 @@ class PulledFiles:
 
 
 def unagreed_pull(ledger: Ledger, workspace: str, snapshot: Snapshot) -> PulledFiles | None:
-    """The pulled files that a snapshot consists of or was made from, unless a person agreed to run them.
+    """Return the pull that a snapshot comes from; None if there is none, or if a person agreed to run its code.
 
-    A snapshot belongs to a pull by its files in any workspace, or by its folder: an edit by the agent leaves the rest
-    of the stranger's code in place. An agreement holds for what was pulled, edits included.
+    A snapshot comes from a pull if any workspace pulled the same files, or if this workspace pulled into the same
+    folder: after an edit, the rest of the code is still another owner's. An agreement also covers later edits.
     """
     folder = PurePosixPath(snapshot.relative).name
     agreed = {(row.data.get("pulled"), row.source) for row in ledger.evidence(tool=_AGREED)}
@@ -41,7 +41,7 @@ def unagreed_pull(ledger: Ledger, workspace: str, snapshot: Snapshot) -> PulledF
 
 
 def pulled_as(ledger: Ledger, workspace: str, owner: str, name: str, version: str | None) -> str | None:
-    """The environment of this workspace that was last pulled from this name on the Hub; None where none was."""
+    """The folder into which this workspace last pulled `owner/name` at this version; None if it never did."""
     for row in ledger.evidence(workspace, tool=PULL):
         known, _, of = str(row.data.get("pulled") or "").partition("@")
         if row.environment and known == f"{owner}/{name}" and version in (None, of):
@@ -50,6 +50,6 @@ def pulled_as(ledger: Ledger, workspace: str, owner: str, name: str, version: st
 
 
 def record_agreement(ledger: Ledger, workspace: str, pulled: PulledFiles) -> None:
-    """Record that a person agreed to run what was pulled where nothing confines it."""
+    """Record that a person agreed to run the pulled code without confinement."""
     data = {"pulled": pulled.ref}
     ledger.record(Evidence(_AGREED, "passed", workspace, None, source=pulled.source, data=data))

@@ -1,7 +1,7 @@
 """Read-only copies of exactly the files that `prime env push` would upload, with their fingerprints.
 
-The push uploads an archive and a wheel, and builds the wheel in the folder: files at the top that the build
-configuration includes by name are in the wheel although the archive leaves them out. A snapshot holds them too.
+The push uploads an archive, and a wheel that it builds in the folder. The wheel also holds the top-level files that the
+build configuration includes by name, which the archive leaves out. A snapshot holds these files too.
 
 Tests, evaluations and pushes all use a snapshot. Edits during a step are therefore harmless, and a file that the push
 leaves out is also missing in every test. The file selection and `cli_hash` follow prime 0.18.0
@@ -48,9 +48,9 @@ class LeftOut:
 class Snapshot:
     """A stored copy of an environment.
 
-    `source` and `content` are this server's fingerprints (fingerprint.py): `content` covers all files, `source`
-    whatever the code can read. `cli_hash` is prime's hash. It is a hint and proves nothing, because two trees can share
-    it.
+    `source` and `content` are this server's fingerprints (fingerprint.py): `content` covers all files, `source` the
+    files that the code can read. `cli_hash` is the hash of the prime CLI. Two trees can share this hash, so it is only
+    a hint.
     """
 
     name: str
@@ -64,14 +64,15 @@ class Snapshot:
     left_out: tuple[LeftOut, ...]
     manifest: Manifest
     own_files_reader: str | None = None
-    """Where the code may read its README or its own metadata, which are source then; None if it does not."""
+    """The first place where the code may read its README or metadata, which `source` then covers; None if there is
+    none."""
 
 
 def take_snapshot(folder: EnvironmentFolder, store: Path | None) -> Snapshot:
     """Copy the files that the push would upload into the store.
 
-    The same content is stored once. A stored copy that was changed is detected and replaced. Without a store nothing is
-    written, and the folder itself is the tree: for a reader that runs nothing. Raises BadInput if the
+    The same content is stored once. A stored copy that was changed is detected and replaced. If `store` is None,
+    nothing is written, and the tree is the folder itself; this suits callers that run no code. Raises BadInput if the
     folder cannot be read or exceeds 512 MiB or 20,000 files.
     """
     paths, left_out = collect_files(folder.path)
@@ -99,9 +100,9 @@ def take_snapshot(folder: EnvironmentFolder, store: Path | None) -> Snapshot:
 
 
 class FolderSnapshots:
-    """Snapshots of folders that are read again only after their files changed, as the files' times and sizes show.
+    """A cache of snapshots. A folder is read again only if the times or sizes of its files changed.
 
-    For what reports where things stand. What runs or publishes an environment calls `take_snapshot`.
+    Status reports use this cache. Code that runs or publishes an environment calls `take_snapshot`.
     """
 
     def __init__(self, store: Path | None) -> None:
@@ -123,15 +124,17 @@ class FolderSnapshots:
 
 
 SETTLED_SECONDS = 2.0
-"""Age from which the times of a file tell every later write. File systems count time in steps of up to two seconds."""
+"""Seconds that must have passed since a file changed, so that its next change shows in its times. File systems store
+times in steps of up to two seconds (FAT)."""
 
 _FolderTimes = tuple[tuple[str, int, int, int, int, int], ...]
 
 
 def _folder_times(root: Path) -> _FolderTimes | None:
-    """Path, kind, size, inode and times of every entry that a snapshot looks at; None if they tell too little.
+    """Path, mode, size, inode, modification time and status-change time of every entry that a snapshot looks at.
 
-    The time of the last status change is among them, which no program can set.
+    No program can set the status-change time. The result is None if the times could miss a change: after a recent
+    write, behind a link to a folder, or for too many files.
     """
     settled = (time.time() - SETTLED_SECONDS) * 1e9
     entries: list[tuple[str, int, int, int, int, int]] = []
@@ -146,7 +149,7 @@ def _folder_times(root: Path) -> _FolderTimes | None:
                     path = f"{relative}/{entry.name}" if relative else entry.name
                     status = entry.stat(follow_symlinks=False)
                     if stat.S_ISLNK(status.st_mode) and entry.is_dir():
-                        return None  # what lies behind a link has its own times
+                        return None  # the files behind a link have times of their own
                     if max(status.st_mtime_ns, status.st_ctime_ns) > settled or len(entries) > MAX_FILES:
                         return None
                     entries.append(
@@ -204,12 +207,12 @@ def collect_files(root: Path) -> tuple[list[str], tuple[LeftOut, ...]]:
 
 
 def is_archived(path: str) -> bool:
-    """Whether the archive of a push holds this file of a snapshot; the wheel alone may hold others at the top."""
+    """Whether a push's archive holds this file of a snapshot. The other files of a snapshot are in the wheel only."""
     return "/" in path or path in ("README.md", "pyproject.toml") or path.endswith(".py")
 
 
 def _included_in_wheel(root: Path) -> Callable[[str], bool]:
-    """Whether hatchling takes a file at the top into the wheel because the build configuration includes it by name."""
+    """Return a predicate: does the build configuration include this top-level file in the wheel by name (hatchling)?"""
     try:
         table = parse_manifest((root / "pyproject.toml").read_bytes()).table
     except OSError:
@@ -279,8 +282,8 @@ def verify_snapshot(snapshot: Snapshot) -> None:
 def clean_snapshots(store: Path, in_use: frozenset[str], older_than: float | None = None) -> int:
     """Delete old snapshots and return how many.
 
-    The newest `MOST_SNAPSHOTS`, those with a content fingerprint in `in_use`, and those that were used after
-    `older_than` stay.
+    Three kinds stay: the newest `MOST_SNAPSHOTS`, those with a content fingerprint in `in_use`, and those that were
+    used after `older_than`, in seconds since the epoch.
     """
     if not store.is_dir():
         return 0
@@ -359,8 +362,8 @@ def _store_copy(store: Path, content: str, contents: Mapping[str, bytes], files:
     except BaseException:
         remove_tree(building)
         raise
-    # Other calls and servers may store the same content now. Only a damaged copy is moved away, never a good one that
-    # somebody works with already.
+    # Other calls and servers may store the same content now. Only a damaged copy is moved away, because another call
+    # may already use an intact one.
     for _ in range(_ATTEMPTS):
         try:
             os.rename(building, home)
@@ -413,7 +416,7 @@ def _intact(tree: Path, files: Mapping[str, str]) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a folder, also where its own folders are read-only."""
+    """Delete a folder, even if its subfolders are read-only."""
     for folder, _, _ in os.walk(path):
         with suppress(OSError):
             os.chmod(folder, stat.S_IRWXU)

@@ -1,7 +1,7 @@
-"""Parses the Python files of a snapshot, without executing them: imports, functions, and the verifiers API generation.
+"""Parses the Python files of a snapshot without running them: imports, functions, and the verifiers API generation.
 
-`detect_generation` says whether an environment is written for v0 or v1. The code decides if it is unambiguous, else the
-package's requirement on verifiers.
+`detect_generation` decides whether an environment is written for v0 or v1. If the code is ambiguous, the package's
+requirement on verifiers decides.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def import_aliases(file: SourceFile, package: str) -> dict[str, str]:
 _TEXT_PRESERVING = frozenset(
     {"lower", "upper", "strip", "lstrip", "rstrip", "casefold", "replace", "get", "str", "removesuffix"}
 )
-"""Functions and methods whose result is essentially the text that they get."""
+"""Functions and methods whose result has essentially the same text as their input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class SourceFunction:
             yield dotted_name(node.func if isinstance(node, ast.Call) else node) or ""
 
     def derived(self, roots: frozenset[str]) -> frozenset[str]:
-        """Names that hold one of `roots` (names or attribute chains), or a text that is made only of one."""
+        """Names of variables that hold one of `roots` (names or attribute chains), or text made only from one."""
         pairs = [pair for node in self.nodes() if isinstance(node, ast.Assign) for pair in _pairs(node)]
         assigned = {name for name, _ in pairs} - set(self.parameters)
         derived = frozenset(r for r in roots if "." in r or r not in assigned)
@@ -292,7 +292,7 @@ def imported_modules(file: SourceFile) -> Iterator[tuple[str, str | None, int]]:
 
 
 def _names_module(text: str) -> bool:
-    """Whether a text is a dotted name, which an importing function of another name may get."""
+    """Whether a text is a dotted name, which could be a module for an importing function not in `_IMPORTERS`."""
     return "." in text and all(part.isidentifier() for part in text.split("."))
 
 
@@ -384,9 +384,9 @@ def detect_generation(snapshot: Snapshot, code: SourceCode | None = None) -> Det
 
 
 def requirement_admits(requirement: Requirement, versions: tuple[str, ...]) -> bool:
-    """True if a requirement allows any of these versions, or states a version of the same minor releases itself.
+    """True if a requirement allows any of these versions, or pins another version of the same minor releases.
 
-    A post-release or a pre-release that is pinned is such a version: `==0.1.5.post0`.
+    A pinned post-release or pre-release, such as `==0.1.5.post0`, is such a version.
     """
     lines = {tuple(version.split(".")[:2]) for version in versions}
     stated = (s.version.removesuffix(".*") for s in requirement.specifier if s.operator in ("==", "==="))

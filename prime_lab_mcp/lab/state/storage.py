@@ -1,7 +1,7 @@
-"""What the state directory holds, and for how long.
+"""Measures the data in the state directory, and deletes data that is no longer used.
 
-Evidence is in the ledger and stays for good. Folders can be made again, or are kept for people to read: those go once
-nobody has used them for long. `leftovers` removes what killed servers left half-made.
+Evidence is in the ledger and is never deleted. The other folders can be made again, or exist only for people to read,
+so they are deleted after a long time without use. `leftovers` deletes the unfinished work of killed servers.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from prime_lab_mcp.lab.state.leftovers import clean_leftovers
 from prime_lab_mcp.lab.state.snapshot import clean_snapshots, remove_tree
 
 DAY = 86_400.0
-KEPT_EVALUATIONS = 200
-"""Ended evaluations whose rollouts stay, however old they are."""
+RETAINED_EVALUATIONS = 200
+"""Number of ended evaluations whose rollouts stay, regardless of their age."""
 EVALUATION_DAYS, INTERPRETER_DAYS = 30, 60
 _LIVE = ("starting", "running")
 _TOOLCHAIN = "toolchain-"
-"""Prefix of the interpreter that `setup` installs, which stays."""
+"""Prefix of the interpreter that `setup` installs and that is never deleted."""
 _MOST_ENTRIES = 200_000
-"""Files and folders of one kind that are counted; the size of more is a lower bound."""
+"""Entries of one path that are counted. For a larger folder, the size is a lower bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateStore:
-    """One kind of thing in the state directory: where it lies, and how long it stays."""
+    """One kind of data in the state directory: glob patterns of its paths, and how long it is retained."""
 
     name: str
     patterns: tuple[str, ...]
-    kept: str
+    retention: str
 
 
 STORES = (
     StateStore("ledger", ("ledger.sqlite3*",), "for good"),
     StateStore("snapshots", ("snapshots/*",), "the newest 40, those of a day, and those that evaluations need"),
-    StateStore("evaluations", ("evals/*",), f"the newest {KEPT_EVALUATIONS}, and those of {EVALUATION_DAYS} days"),
+    StateStore("evaluations", ("evals/*",), f"the newest {RETAINED_EVALUATIONS}, and those of {EVALUATION_DAYS} days"),
     StateStore("wheels", ("wheels/*",), "the newest 20 of each kind"),
     StateStore("interpreters", ("interpreters/*",), f"{INTERPRETER_DAYS} days after the last use; the toolchain stays"),
     StateStore("caches", ("caches/*", "downloads/*"), "30 days after their last use"),
@@ -52,12 +52,12 @@ STORES = (
 
 @dataclass(frozen=True, slots=True)
 class StoreSize:
-    """How much of the disk one kind of thing takes."""
+    """The disk usage of one kind of data."""
 
     name: str
     entries: int
     bytes: int
-    kept: str
+    retention: str
 
 
 def store_sizes(state_dir: Path) -> tuple[StoreSize, ...]:
@@ -68,12 +68,12 @@ def store_sizes(state_dir: Path) -> tuple[StoreSize, ...]:
         entries = [path for pattern in store.patterns for path in state_dir.glob(pattern)]
         if entries:
             taken = sum(_bytes(path, counted) for path in entries)
-            sizes.append(StoreSize(store.name, len(entries), taken, store.kept))
+            sizes.append(StoreSize(store.name, len(entries), taken, store.retention))
     return tuple(sizes)
 
 
 def clean_state(state_dir: Path, jobs: list[JobFolder], now: float | None = None) -> int:
-    """Delete what nobody uses any more, and return how many folders that were. Safe beside other servers.
+    """Delete data that is no longer used, and return the number of deleted folders. Other servers may run meanwhile.
 
     `jobs` are all evaluations of the ledger, newest first.
     """
@@ -87,7 +87,7 @@ def clean_state(state_dir: Path, jobs: list[JobFolder], now: float | None = None
 
 
 def _needed(jobs: list[JobFolder], now: float) -> frozenset[str]:
-    """Contents of snapshots that an evaluation runs on, or that a broken one may go on with."""
+    """Content fingerprints of the snapshots that a running evaluation uses or an interrupted one needs to resume."""
     recent = now - EVALUATION_DAYS * DAY
     return frozenset(j.content for j in jobs if j.state in _LIVE or (j.state != "finished" and j.lease > recent))
 
@@ -96,17 +96,19 @@ def _clean_evaluations(store: Path, jobs: list[JobFolder], now: float) -> int:
     """Delete the folders of old evaluations, and those without a row in the ledger. Verdicts stay in the ledger."""
     oldest = now - EVALUATION_DAYS * DAY
     ended = [job for job in jobs if job.state not in _LIVE and (job.judged or job.state != "finished")]
-    stays = {job.id for job in jobs} - {job.id for job in ended[KEPT_EVALUATIONS:]}
-    return _remove(path for path in store.glob("*") if path.name not in stays and _used(path) < oldest)
+    stays = {job.id for job in jobs} - {job.id for job in ended[RETAINED_EVALUATIONS:]}
+    return _remove(path for path in store.glob("*") if path.name not in stays and _last_used(path) < oldest)
 
 
 def _clean_interpreters(store: Path, now: float) -> int:
     oldest = now - INTERPRETER_DAYS * DAY
-    return _remove(path for path in store.glob("*") if not path.name.startswith(_TOOLCHAIN) and _used(path) < oldest)
+    return _remove(
+        path for path in store.glob("*") if not path.name.startswith(_TOOLCHAIN) and _last_used(path) < oldest
+    )
 
 
-def _used(path: Path) -> float:
-    """When a folder was used last; infinitely late for one that is gone."""
+def _last_used(path: Path) -> float:
+    """The time of the last use, in seconds since the epoch; infinity for a folder that no longer exists."""
     try:
         return path.lstat().st_mtime
     except OSError:

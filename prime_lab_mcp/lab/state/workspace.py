@@ -1,6 +1,6 @@
 """Resolves paths and environment names inside the folder that the agent works in, and reads text files there.
 
-Paths that lead outside of the folder, or outside of one environment, are refused.
+Paths that lead outside of that folder, or outside of one environment, are refused.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NAME_BYTES = 255
 """Longest part of a path that file systems accept, in bytes."""
 
 _SIMILAR = 0.8
-"""Similarity of two names (`difflib`) from which on one may be a misspelling of the other. Our judgement."""
+"""Similarity of two names (`difflib`, 0 to 1) at which one may be a misspelling of the other. We chose this value."""
 
 
 def is_plain_id(id: str) -> bool:
-    """Whether everybody reads `owner/name[@version]` alike.
+    """Whether `owner/name[@version]` has only characters that every program reads in the same way.
 
-    In an address a Hub decodes `%6De` to `me`, and other characters look like letters or end a path, so that the owner
-    that is compared here would be another one than the Hub serves.
+    The Hub decodes `%6De` in an address to `me`, and other characters look like letters or end a path. The owner that
+    this server compares could then differ from the owner whose files the Hub serves.
     """
     return _PLAIN_ID.fullmatch(id) is not None
 
@@ -89,7 +89,8 @@ class Workspace:
                 return EnvironmentFolder(path.name, path, path.relative_to(self.root).as_posix())
         known = ", ".join(e.name for e in self.list_environments()) or "none yet"
         near = self.similar_names(name)
-        meant = f"Name {near[0]} if you mean that one" if near else "Name a folder under environments/"
+        named = quote(near[0], 80) if near else ""
+        meant = f"Pass environment={named} if you mean that one" if near else "Call workflow_status, which lists them"
         raise BadInput(
             f"there is no environment {quote(name)} in the workspace (there are: {known})",
             fix=f"{meant}, or call create_environment.",
@@ -116,7 +117,7 @@ class Workspace:
         if path.exists():
             raise BadInput(
                 f"environments/{path.name} exists already and is never overwritten",
-                fix="Choose another name, or work on the existing one with edit_environment.",
+                fix="Choose another name, or work on the existing one: read_environment, then edit_environment.",
                 code="environment-exists",
             )
         return path

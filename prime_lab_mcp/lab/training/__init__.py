@@ -1,4 +1,4 @@
-"""Training runs: their price and their keys, submitting one at most once, watching it, and what it came to."""
+"""Training runs: cost bound and forecast, API keys, submission, control, monitoring and outcome."""
 
 ENTRY = (
     "alerts",

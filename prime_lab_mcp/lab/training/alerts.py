@@ -1,7 +1,7 @@
-"""Finds what a person wants to hear of without asking: anomalies and ends of training runs and evaluations.
+"""Finds the events that a person is notified of: anomalies and ends of training runs and evaluations.
 
-`AlertWatch` looks at everything of one workspace that is live, and says each thing once: servers of the same state
-directory share what was said. What had ended before the watch began is not said.
+`AlertWatch` checks the live runs and evaluations of one workspace, and reports each event once. The servers of one
+state directory share a record of the reported events. An end that came before the watch began is not reported.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from prime_lab_mcp.lab.notifier import Alert
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training.watch import RunReading, watch_run
 
-_FOLLOWED = 20
-"""Newest runs and evaluations that are looked at."""
+_WATCHED = 20
+"""Number of the newest runs, and of the newest evaluations, that are checked."""
 _RUN_ENDED = frozenset({"COMPLETED", "FAILED", "STOPPED", "PAUSED"})
 _HOSTED_ENDED = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"})
 
 
 class AlertWatch:
-    """What was live at the last look at one workspace."""
+    """Watches one workspace, and remembers which runs and evaluations have ended."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -35,18 +35,19 @@ class AlertWatch:
         self._began = False
 
     async def round(self) -> list[Alert]:
-        """Look once. Returns what is new; the first round only learns what has ended already."""
-        found = [*self._evaluations()]
-        for run in self._lab.ledger.runs(workspace=self._lab.key, platform=self._lab.platform, limit=_FOLLOWED):
+        """Check once, and return the new alerts. The first round reports no ends, because these came before the
+        watch."""
+        alerts = [*self._evaluations()]
+        for run in self._lab.ledger.runs(workspace=self._lab.key, platform=self._lab.platform, limit=_WATCHED):
             if run.id in self._ended:
                 continue
             with suppress(LabError):  # a platform that does not answer is asked again in the next round
-                found += await self._run(run)
+                alerts += await self._run(run)
         began, self._began = self._began, True
-        return [alert for alert in found if (began or alert.kind == "anomaly") and self._is_first(alert)]
+        return [alert for alert in alerts if (began or alert.kind == "anomaly") and self._is_first(alert)]
 
     def _evaluations(self) -> Iterator[Alert]:
-        for job in EvaluationJobs(self._lab).list()[:_FOLLOWED]:
+        for job in EvaluationJobs(self._lab).list()[:_WATCHED]:
             if job.state in LIVE_STATES or job.id in self._ended:
                 continue
             self._ended.add(job.id)
@@ -73,7 +74,7 @@ class AlertWatch:
         return [Alert("ended", run.id, f"The hosted evaluation {run.id} is {status}.", {"status": status})]
 
     def _is_first(self, alert: Alert) -> bool:
-        """Whether no server of this state directory has said this yet."""
+        """Record an alert. Returns False if a server of this state directory recorded the same alert before."""
         what = (self._lab.key, alert.subject, alert.kind, alert.details.get("code"), alert.details.get("status"))
         folder = self._lab.settings.state_dir / "notified"
         try:
@@ -88,7 +89,7 @@ class AlertWatch:
 
 def _anomalies(run: Run, reading: RunReading) -> Iterator[Alert]:
     for anomaly in reading.anomalies:
-        burned = reading.burned_since(anomaly.since_step)
+        burned = reading.spent_since(anomaly.since_step)
         cost = f" About ${burned:.2f} were spent since." if burned else ""
         text = f"Run {quote(run.name, 80)} ({run.id}), since step {anomaly.since_step}: {anomaly.cause}.{cost}"
         yield Alert("anomaly", run.id, f"{text} {anomaly.advice}", {"code": anomaly.code, "level": anomaly.level})

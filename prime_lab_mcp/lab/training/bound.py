@@ -1,11 +1,11 @@
-"""The upper bound of a run's cost: what a question names first, and what the spending cap reserves.
+"""Computes the upper bound of a run's cost, which the question to the user states and the spending cap reserves.
 
 The bound counts every key that decides how long a run takes: the batch (in rollouts or tokens) and its groups, the
-longest rollout, evaluations while training, the size of the model, GPUs and steps. A run that one of the keys leaves
-without a limit has no bound; `CostBound.key` then names the key that would limit the run.
+longest rollout, evaluations during training, the size of the model, GPUs and steps. If one of the keys leaves the run
+without a limit, there is no bound, and `CostBound.key` names the key that would limit the run.
 
-Speeds are our judgement of 2026-11-22, at the slow end. The platform bills GPUs by the hour and enforces no limit, so
-`watch_run` reports a run that exceeds its bound.
+The speeds are our judgement of 2026-11-22, at the slow end. The platform bills GPUs by the hour and enforces no limit,
+so `watch_run` reports a run that exceeds its bound.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from prime_lab_mcp.lab.models.memory import gpu_memory
 from prime_lab_mcp.lab.models.registry import find_model
 
 MINUTES_PER_STEP = 6.0
-"""Least minutes that a step counts with, for a model of up to `_STEP_SIZE` billion parameters: starting rollouts,
-scoring, and the transfer of the weights."""
+"""Minimum minutes of a step, for a model of up to `_STEP_SIZE` billion parameters. A step includes the start of
+rollouts, scoring, and the transfer of the weights."""
 _STEP_SIZE = 32.0
 MINUTES_PER_EVAL = 2.0
-"""Least minutes that an evaluation while training counts with."""
+"""Minimum minutes of an evaluation during training."""
 START_HOURS = 0.5
 DECODED_PER_GPU_SECOND = 400.0
-"""Tokens that one inference GPU decodes in a second, for a model of up to `_SPEED_SIZE` billion parameters. It is half
-of the forecast's dearest case."""
+"""Tokens that one inference GPU decodes in a second, for a model of up to `_SPEED_SIZE` billion parameters: half of the
+speed in the forecast's dearest case (`_SPEED` in cost.py)."""
 _SPEED_SIZE = 8.0
 _PREFILLED_PER_DECODED = 8.0
 """Ratio of the speed of reading a prompt to the speed of writing a reply."""
 _PEAK_FLOPS = 989e12
 _UTILISATION = 0.05
 _RESAMPLED = 2.0
-"""Groups that a gate may draw for each usable one, as a multiple of what the evaluation measured: the share of usable
-groups shrinks as the model learns."""
+"""Factor on the number of groups that a gate draws for each usable group, as the evaluation measured it. The factor is
+above 1 because the share of usable groups shrinks as the model learns."""
 _LARGEST_GPU_GB = 288.0
 _BYTES_PER_PARAMETER = 2.0
 _LINEAR_HARNESSES = (None, "null")
@@ -58,9 +58,9 @@ VOLUME_KEY = "volume_size"
 
 @dataclass(frozen=True, slots=True)
 class CostBound:
-    """The upper bound of a run's cost in US dollars. `max_cost` is None without a known price or a limit.
+    """The upper bound of a run's cost in US dollars. `max_cost` is None if the price or a limit is unknown.
 
-    `key` is the key that would limit the run, where one is missing; `fix` says how to set the key.
+    If a limit is missing, `key` is the config key that would set it, and `fix` says how.
     """
 
     price_per_hour: float | None
@@ -102,7 +102,7 @@ def bound_from_ledger(lab: Lab, config: TrainingConfig, price_per_gpu_hour: floa
 def bound_cost(
     config: TrainingConfig, price_per_gpu_hour: float | None, context: ConfigContext | None = None
 ) -> CostBound:
-    """An upper bound of a run's cost, with its assumptions."""
+    """Compute the upper bound of a run's cost from a config. `CostBound.why` states the assumptions."""
     price = None if price_per_gpu_hour is None else round(price_per_gpu_hour * config.gpus, 4)
     if price is None:
         gpu = f" for {quote(config.gpu_type, 60)}" if config.gpu_type else ""
@@ -125,7 +125,7 @@ def _require_priced(config: TrainingConfig) -> None:
 
 
 def rollouts_of_evaluations(config: TrainingConfig, context: ConfigContext) -> int:
-    """Rollouts of all evaluations while training; 0 where a key that limits them is missing."""
+    """Number of rollouts of all evaluations during training; 0 if a key that limits them is missing."""
     try:
         return sum(times * rollouts for _, times, rollouts in _planned_evaluations(config, context, _steps(config)))
     except _UnboundedError:
@@ -144,7 +144,7 @@ def _most_hours(config: TrainingConfig, context: ConfigContext) -> tuple[float, 
 
 
 def _steps(config: TrainingConfig) -> int:
-    # prime-rl copies the shared value; where it is absent, each component has its own.
+    # prime-rl copies the shared value. Without the shared value, each component has its own.
     settings = [config.number(path) for path in (STEPS_KEY, f"orchestrator.{STEPS_KEY}", f"trainer.{STEPS_KEY}")]
     steps = max((n for n in settings if n is not None), default=0)
     if steps < 1:
@@ -193,7 +193,7 @@ def _rollouts(config: TrainingConfig, rollout: _RolloutTokens) -> float:
     groups = ceil(max(in_rollouts, 1) / max(1, group)) * group
     if not tokens:
         return groups
-    # A batch in tokens counts what the trainer keeps of a rollout, which ends at seq_len.
+    # A batch in tokens counts only the first seq_len tokens of a rollout, because the trainer cuts off the rest.
     sample_tokens = min(float(config.seq_len), rollout.prefilled)
     return max(groups, tokens / sample_tokens + group)
 
@@ -270,7 +270,7 @@ def _eval_limit(config: TrainingConfig, source: ConfigSource) -> int | None:
 
 
 def _completion_limit(tables: list[Any]) -> int | None:
-    """The limit of the first table that states one. `extra_body` goes to the server beside the limit."""
+    """The completion limit of the first table that states one. The server also receives the limits of `extra_body`."""
     for table in tables:
         limits = [
             n

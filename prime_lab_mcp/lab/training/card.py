@@ -1,7 +1,7 @@
-"""The run card: one Markdown page with everything that is needed to make a run again.
+"""Writes the run card: a Markdown page with all facts that are needed to repeat a run.
 
-The ledger holds the facts of the time of submission. The page adds the run's present status and results where the
-platform answers. An unknown fact is named as missing.
+The ledger holds the facts of the time of submission. If the platform answers, the page also shows the run's present
+status and results. The page states which facts are missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WANDB = "https://wandb.ai"
 
 
 def submission_facts(lab: Lab, config: TrainingConfig, key: str) -> dict[str, Any]:
-    """The facts of a submission at the time when it is recorded, for the run card."""
+    """Collect the facts of a submission for the run card. Called when the submission is recorded."""
     checked = lab.ledger.evidence(lab.key, tool="check_training_config", config_sha256=config.sha256)
     return {
         "environments": [_environment(lab, source) for source in {s.id: s for s in config.sources}.values()],
@@ -84,7 +84,7 @@ def _wandb(config: TrainingConfig) -> Iterator[tuple[str, str]]:
 
 
 def note_on_card(lab: Lab, run: Run, **facts: Any) -> Run:
-    """Add facts that only the tool knows (approval, forecast, versions) to a run's card, and record the run."""
+    """Add facts of the tool (approval, forecast, versions) to a run's card, and record the run."""
     card = {**as_mapping(run.data.get("card")), **facts}
     changed = replace(run, data={**dict(run.data), "card": card}, at=run.at or time.time())
     lab.ledger.record_run(changed)

@@ -32,7 +32,7 @@ _BEGINS = frozenset({"QUEUED", "PENDING"})
 
 @dataclass(frozen=True, slots=True)
 class RunControl:
-    """A planned resume or restart. `became` is the id of the run that continues already, if one does."""
+    """A planned resume or restart. `continued_as` is the id of a run that already continues this one."""
 
     action: Action
     id: str
@@ -40,12 +40,12 @@ class RunControl:
     question: str
     max_cost: float | None
     run: Mapping[str, Any]
-    became: str | None = None
+    continued_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ControlledRun:
-    """The run that continues. `was_sent` is False where it continued already and nothing was sent."""
+    """The run that continues. `was_sent` is False if the run already continued, so that nothing was sent."""
 
     id: str
     price_per_hour: float | None
@@ -60,11 +60,11 @@ async def prepare_control(lab: Lab, action: Action, id: str) -> RunControl:
 
 async def carry_out_control(lab: Lab, control: RunControl) -> ControlledRun:
     """Resume or restart a run as planned. Raises LabError."""
-    became = control.became
-    if became is None and control.action == "resume":
-        became = await continuation_of(lab, control.id)  # a submission may have continued it since the question
-    if became is not None:
-        return ControlledRun(became, None, False)
+    continued_as = control.continued_as
+    if continued_as is None and control.action == "resume":
+        continued_as = await continuation_of(lab, control.id)  # a submission may have continued it since the question
+    if continued_as is not None:
+        return ControlledRun(continued_as, None, False)
     intent = _INTENTS[control.action](lab, control.id, control.run, control.key)
     settled = await Once(lab.ledger).send(intent)
     if settled is None:
@@ -105,9 +105,9 @@ async def _prepare_resume(lab: Lab, id: str, run: Mapping[str, Any]) -> RunContr
     earlier = await Once(lab.ledger).settle(ResumedRun(lab, id, run, key))
     if earlier is not None and not _live(await run_status(lab, earlier.id)):
         key, earlier = _resume_key(lab, id, _resume_attempts(lab, id) + 1), None
-    became = earlier.id if earlier is not None else await continuation_of(lab, id)
-    if became is not None:
-        return RunControl("resume", id, key, f"Run {id} was resumed as {became}.", None, run, became)
+    continued_as = earlier.id if earlier is not None else await continuation_of(lab, id)
+    if continued_as is not None:
+        return RunControl("resume", id, key, f"Run {id} was resumed as {continued_as}.", None, run, continued_as)
     require_status("resume", id, run)
     limit, price = _cost_bound(lab, id)
     question = (
@@ -170,10 +170,10 @@ class ResumedRun(_ControlIntent):
         return self._row(await self._lab.prime.train_resume(self._id))
 
     async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Run]:
-        """Find the new run, which has the old run's name, among the runs that did not exist before.
+        """Find the new run among the runs that did not exist before. The new run has the old run's name.
 
-        Without a list of the runs before, a live run that began after this one paused, with the same config, is the new
-        run.
+        If the earlier runs were not recorded, a live run counts as the new one if it began after this run paused and
+        has the same config.
         """
         name = self._run.get("name")
         same = [r for r in await self._lab.prime.train_list() if r.get("name") == name and r.get("id") != self._id]
@@ -255,7 +255,7 @@ class RestartedRun(_ControlIntent):
         return self._row()
 
     async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Run]:
-        """Recognise a restart by a run that waits to begin again, or whose latest step went back."""
+        """Recognise a restart: the run waits to begin again, or its latest step went back."""
         reached = finite_number((await self._lab.prime.train_progress(self._id)).get("latestStep"))
         if before is None:
             return Lookup(None, {"step": reached})
@@ -303,7 +303,7 @@ async def stop_run(lab: Lab, id: str) -> tuple[str, bool]:
 
 
 def _cost_bound(lab: Lab, id: str) -> tuple[float | None, str]:
-    """Return the most that a resumed run may still cost, and the words about its price for the question to a person."""
+    """Return the most US dollars that the run may still cost, and a sentence about the price for the question."""
     runs = lab.ledger.runs(id=id, platform=lab.platform)
     price = runs[0].price_per_hour if runs else None
     limit = runs[0].max_cost if runs else None
@@ -313,7 +313,10 @@ def _cost_bound(lab: Lab, id: str) -> tuple[float | None, str]:
 
 
 def _unproven_sentence(lab: Lab, id: str) -> str:
-    """What a person must know before paying for more of a run: it was started elsewhere, or its proof failed since."""
+    """A warning for the question: the run was started elsewhere, or evidence about its environments failed since.
+
+    The text is empty if neither holds.
+    """
     runs = lab.ledger.runs(id=id, platform=lab.platform)
     if not runs:
         return " It was not started through this server: nothing about its environments is proven here."

@@ -1,7 +1,7 @@
-"""The forecast of a run's cost as a range with all its assumptions, never above the bound of `training/bound.py`.
+"""Forecasts a run's cost as a range with all its assumptions. The range never exceeds the bound of `training/bound.py`.
 
-The forecast gives the likely cost; a question names it beside the bound. prime-rl generates and trains at the same
-time, so the time of a step is the longer of the two plus the weight transfer.
+The forecast is the likely cost; a question states it beside the bound. prime-rl generates and trains at the same time,
+so a step takes the longer of the two times plus the weight transfer.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from prime_lab_mcp.lab.training.bound import (
 TOKENS_PER_GPU_SECOND = 2500.0
 _DATE = "2026-11-22"
 _SPEED = (8000.0, TOKENS_PER_GPU_SECOND, 800.0)
-"""Tokens that one GPU decodes in a second in the cheapest, expected and dearest case, for up to `_SPEED_SIZE` billion
-active parameters."""
+"""Tokens that one GPU decodes in a second in the cheapest, expected and dearest case, for a model of up to
+`_SPEED_SIZE` billion active parameters."""
 _SPEED_SIZE = 8.0
 _SWITCH_SECONDS = (5.0, 20.0, 60.0)
 _START = (0.1, 0.25, START_HOURS)
 _PEAK_FLOPS = 989e12
 _UTILISATION = (0.45, 0.25, 0.10)
 _UNMEASURED = (0.25, 0.5, 1.0)
-"""Shares of the token limit that a rollout is assumed to use where no evaluation counted tokens."""
+"""Shares of the token limit that a rollout is assumed to use if no evaluation measured its tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def forecast_from_ledger(lab: Lab, config: TrainingConfig, price_per_gpu_hour: f
 
 
 def _upper_bound(price: float | None, bound: CostBound) -> float | None:
-    """The bound in dollars: that of the bound itself, whose hours are rounded, or its hours at another price."""
+    """The bound in US dollars: `bound.max_cost` if the price is the same, else the bound's hours at this price."""
     if bound.max_cost is not None and bound.price_per_hour == price:
         return bound.max_cost
     return round(price * bound.hours, 2) if price is not None and bound.hours is not None else None
@@ -137,9 +137,9 @@ def forecast_cost(
     tokens: RolloutTokens | None = None,
     bound: CostBound | None = None,
 ) -> CostForecast | None:
-    """Forecast the cost of a run. None where the config sets no end.
+    """Forecast the cost of a run. Returns None if the config sets no end, or has no batch size or inference GPUs.
 
-    `bound` limits the forecast; without it, the bound of the config alone does.
+    `bound` limits the forecast. Without it, the bound of the config alone is the limit.
     """
     in_tokens = config.number("orchestrator.token_batch_size")
     if config.max_steps is None or config.shape != "rl" or config.infer_gpus < 1:
@@ -149,7 +149,7 @@ def forecast_cost(
     tokens = tokens or _assumed(config, context)
     signal = estimate_batch(config, context)
     factor = signal.generation_factor if signal else 1.0
-    # The file alone says how large the model is; where it names none that is known, 8 billion are taken.
+    # The size follows from the model's name in the config. An unknown model counts as 8 billion parameters.
     size = find_model(config.model).active or _SPEED_SIZE
     assumptions = _assumptions(config, tokens, size)
     if config.batch_size:
@@ -224,7 +224,7 @@ def _signal(config: TrainingConfig, context: ConfigContext) -> tuple[CostAssumpt
 
 
 def _tokens(lab: Lab, config: TrainingConfig) -> RolloutTokens | None:
-    """Tokens of a rollout as counted by evaluations of this model, for the environment with the longest rollouts."""
+    """Tokens of a rollout as evaluations of this model measured them, for the environment with the longest rollouts."""
     tokens = []
     for source in config.train_sources:
         push = newest_push(lab, source.owner, source.env_name, source.version) if source.owner else None
@@ -253,7 +253,7 @@ def _token_counts(data: Mapping[str, Any]) -> tuple[float, float, float] | None:
     if middle is None or high is None:
         return None
     prompt = of("prompt_tokens", "p50") or 0.0
-    # Lengths lean to the right: the mean lies between median and p95, and growth during training above it.
+    # Lengths are skewed to the right, so their mean lies between the median and p95. Lengths grow during training.
     return prompt + middle, prompt + (middle + high) / 2, prompt + high
 
 

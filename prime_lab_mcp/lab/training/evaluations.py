@@ -1,8 +1,8 @@
-"""Evaluations in their relation to training: the class of each past evaluation, and a model before and after training.
+"""Classifies past evaluations with regard to training, and compares a model before and after training.
 
 A past evaluation is `target` (of the model to be trained), `ceiling` (of another model), `dead` (no reward at all) or
-`faulty`. The model to be trained is a model that a training config or run of this workspace names for the
-environment. Where none is named, every model with open weights counts as one.
+`faulty`. The model to be trained is a model that a training config or run of this workspace names for the environment.
+If there is no such config or run, every model with open weights counts as the model to be trained.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FAULTY_CODES = frozenset(
         "distribution-truncated",
     }
 )
-"""Blockers after which an evaluation measures the machinery instead of the model."""
+"""Blockers of evaluations whose results say nothing about the model, because the machinery or the limits failed."""
 _CLOSED = re.compile(r"(?i)(?:^|/)(?:gpt-(?!oss|j|neo|2\b)|chatgpt|o[134](?:-|$)|claude|gemini|grok)|^anthropic/")
 """Names of closed models, which cannot be trained."""
 
@@ -55,7 +55,7 @@ def list_evaluations(lab: Lab, limit: int) -> list[dict[str, Any]]:
 def evaluation_class(
     job: Job, row: Evidence | None, trained: Iterable[str]
 ) -> tuple[EvaluationClass | None, str | None]:
-    """The class of an evaluation and the reason. None for an evaluation that still runs or has no verdict here.
+    """The class of an evaluation and the reason. The class is None while the evaluation runs or has no verdict here.
 
     `trained` names the models that configs and runs train on its environment.
     """
@@ -150,8 +150,10 @@ class BeforeAndAfter:
 
 
 def evaluated_sources(lab: Lab, config: Mapping[str, Any]) -> tuple[EvaluatedSource, ...]:
-    """The eval sources of a config, or its training sources where it has none. Only environments that were pushed from
-    this workspace, or pulled into it."""
+    """The eval sources of a config, or its training sources if it has no eval sources.
+
+    Only environments that were pushed from this workspace, or pulled into it, are listed.
+    """
     for kind in ("eval", "train"):
         sources = {}
         for entry in _entries(config, kind):
@@ -167,8 +169,10 @@ def evaluated_sources(lab: Lab, config: Mapping[str, Any]) -> tuple[EvaluatedSou
 
 
 def pull_of_sources(lab: Lab, config: Mapping[str, Any]) -> Next | None:
-    """The call that brings the first source of a config here, where none of its sources is: without its tasks, no
-    checkpoint can be evaluated on this machine."""
+    """Return the call that pulls the first source of a config, if no source is in this workspace; else None.
+
+    Without the tasks of a source, no checkpoint can be evaluated on this machine.
+    """
     ids = [
         str(value_at(entry, "env", "taskset", "id") or "")
         for kind in ("eval", "train")
@@ -184,7 +188,7 @@ def pull_of_sources(lab: Lab, config: Mapping[str, Any]) -> Next | None:
 
 
 def _folder_of(lab: Lab, id: str) -> str | None:
-    """The environment of this workspace that was pushed as this id on the Hub, or pulled from there."""
+    """The environment of this workspace that was pushed to the Hub under this id, or pulled from it."""
     owner, name, version = taskset_identity(id)
     if not owner:
         return None

@@ -1,7 +1,9 @@
-"""The API keys that a run needs, and where each comes from. This module handles names of keys, never their values.
+"""Finds the API keys that a run needs, and where each key comes from.
+
+Findings and reports contain only the names of keys. The values leave this module only through `forwarded_keys`.
 
 The platform forwards only the keys of W&B and Hugging Face to a run. `prime` refuses an env file that holds any other
-key before it sends anything. A secret that an environment reads besides these must be linked to it on the Hub.
+key before it sends anything. Every other secret that an environment reads must be linked to the environment on the Hub.
 """
 
 from __future__ import annotations
@@ -30,22 +32,22 @@ _LARGEST = 200_000
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSecrets:
-    """The secrets of one environment on the Hub.
+    """The secrets of one environment on the Hub, by name.
 
-    `reads` is None for an environment that was not checked here. `linked` is None where the Hub was not asked, because
-    the environment reads nothing, or did not answer.
+    `reads` is None for an environment that was not checked here. `linked` is None if the Hub did not answer, or was not
+    asked because the environment reads nothing. `forwarded` are the keys that this machine gives to the run.
     """
 
     environment: str
     reads: tuple[str, ...] | None
     linked: tuple[str, ...] | None
-    handed: tuple[str, ...]
+    forwarded: tuple[str, ...]
 
     @property
     def missing(self) -> tuple[str, ...]:
         if self.reads is None or self.linked is None:
             return ()
-        return tuple(name for name in self.reads if name not in self.linked and name not in self.handed)
+        return tuple(name for name in self.reads if name not in self.linked and name not in self.forwarded)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -57,8 +59,8 @@ class EnvironmentSecrets:
 
 
 def forwarded_keys(lab: Lab, config: TrainingConfig) -> dict[str, str]:
-    """Keys by name that are forwarded to the run: the W&B key where the config logs there, others only by
-    `--allow-env`."""
+    """The values of the keys that are forwarded to the run, by name: the W&B key if the config logs to W&B, other keys
+    only if `--allow-env` names them."""
     if lab.settings.rehearsal:
         return {}
     names = {name for name in FORWARDED_VARIABLES if name in lab.settings.allow_env}
@@ -89,20 +91,20 @@ async def environment_secrets(lab: Lab, config: TrainingConfig) -> list[Environm
     """The variables that each Hub environment of a config reads, and those that are linked to it."""
     sources = {s.hub_name: s for s in config.sources if s.hub_name}
     secrets: dict[str, EnvironmentSecrets] = {}
-    handed = tuple(sorted(_forwarded_names(lab, config)))
+    forwarded = tuple(sorted(_forwarded_names(lab, config)))
 
     async def ask(ref: str, source: ConfigSource) -> None:
         reads = _reads(lab, source)
         if not reads:  # nothing to compare: unchecked, or no variable is read
-            secrets[ref] = EnvironmentSecrets(ref, reads, None, handed)
+            secrets[ref] = EnvironmentSecrets(ref, reads, None, forwarded)
             return
         try:
             linked: tuple[str, ...] | None = tuple(sorted(await lab.prime.env_secrets(ref)))
-            if set(reads) - {*(linked or ()), *handed}:  # a name that is no secret may be a variable
+            if set(reads) - {*(linked or ()), *forwarded}:  # a name that is no secret may be a variable
                 linked = (*(linked or ()), *await lab.prime.env_variables(ref))
         except LabError:
             linked = None  # the platform may refuse for another owner's environment
-        secrets[ref] = EnvironmentSecrets(ref, reads, linked, handed)
+        secrets[ref] = EnvironmentSecrets(ref, reads, linked, forwarded)
 
     async with anyio.create_task_group() as asking:
         for ref, source in sources.items():

@@ -1,4 +1,4 @@
-"""The metrics of a run by meaning, under all their uploaded names, and statistics of a series over steps.
+"""Finds each metric of a run under all names that prime-rl uploads it with, and computes statistics over steps.
 
 Everything here is a pure function over the rows of `prime train metrics`. A row is one upload: the orchestrator, the
 trainer and each evaluation upload their own row for a step, a restarted run repeats steps, and values may be missing,
@@ -27,7 +27,7 @@ MetricPoint = tuple[int, float]
 WINDOW_STEPS = 10
 """Steps of a window, and of the baseline at the start of a run (docs/validation.md, Anomalies)."""
 FEW_POINTS = 3
-"""The least number of steps that is judged, and the number of steps whose median outvotes one noisy step."""
+"""The least number of steps for a judgement. Also the length of medians that a single noisy step does not change."""
 
 
 def merge_rows(rows: Iterable[MetricRow]) -> list[MetricRow]:
@@ -84,8 +84,10 @@ def holds_now(points: Sequence[MetricPoint], holds: Callable[[float], bool]) -> 
 
 
 def onset(points: Sequence[MetricPoint], holds: Callable[[float], bool]) -> int:
-    """The first step of the present stretch in which a condition holds, odd steps aside. The newest step where it does
-    not hold now."""
+    """The first step of the current streak in which a condition holds, ignoring outliers.
+
+    If the condition does not hold at the newest step, the result is the newest step.
+    """
     lasting = streak(steady(points), holds)
     first = lasting[0][0] if lasting else points[-1][0]
     return next((s for s, v in points if s >= first and holds(v)), first)
@@ -107,7 +109,8 @@ def baseline(points: Sequence[MetricPoint]) -> float:
 
 
 def noise(points: Sequence[MetricPoint]) -> float:
-    """The standard deviation from step to step, robust to trends and a few odd steps (median absolute difference)."""
+    """The standard deviation from step to step, computed from the median difference, which ignores trends and
+    outliers."""
     steps = [abs(b - a) for (_, a), (_, b) in itertools.pairwise(points)]
     # For normal noise the median of |difference| is 0.6745 times the root of 2 times its deviation.
     return statistics.median(steps) / 0.954 if steps else 0.0
@@ -241,7 +244,7 @@ def step_seconds(rows: Sequence[MetricRow]) -> float | None:
 
 
 def ratio_at(points: Sequence[MetricPoint], before: int, after: int) -> float:
-    """The ratio of the level from one step on to the level up to an earlier step."""
+    """The level from step `after` on, divided by the level up to step `before`; 1 if it cannot be computed."""
     earlier = [v for s, v in points if s <= before][-FEW_POINTS:]
     later = [v for s, v in points if s >= after][:FEW_POINTS]
     if not earlier or not later or statistics.median(earlier) <= 0:
@@ -250,7 +253,8 @@ def ratio_at(points: Sequence[MetricPoint], before: int, after: int) -> float:
 
 
 def trainable_agents(rows: Sequence[MetricRow]) -> list[str]:
-    """The agents of an episode that are trained: of several, those with a gradient (a frozen judge has none)."""
+    """The trained agents of an episode. Of several agents, only those with a gradient count; a frozen judge has
+    none."""
     agents = sorted({match[1] for name in _names(rows) if (match := _AGENT.fullmatch(name))})
     if len(agents) < 2:
         return agents

@@ -1,6 +1,7 @@
-"""Chooses the next call for an environment whose evidence is complete: its config, the run, or what the config lacks.
+"""Chooses the next call for an environment whose evidence is complete.
 
-The choice depends on the ledger and the files of this machine. The platform is not asked.
+The call writes its config, starts or watches its run, or produces evidence that the config still lacks. The choice
+depends only on the ledger and the files of this machine; the platform is not asked.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.configs.config import TrainingConfig, read_config
+from prime_lab_mcp.lab.configs.evidence import newest_push
 from prime_lab_mcp.lab.configs.registry import REGISTRY, load_registry
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.arguments import arguments_summary, same_arguments
@@ -17,7 +19,7 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 
 def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
-    """The step that the newest config of the pushed environment leads to; None where it has no config."""
+    """The next call for the newest config of the pushed environment; None if no active hosted config names it."""
     pushes = lab.ledger.pushes(workspace=lab.key, source=snapshot.source, platform=lab.platform)
     names = {f"{push.owner}/{push.name}@{push.version}" for push in pushes}
     try:
@@ -43,12 +45,15 @@ def step_after_the_push(lab: Lab, snapshot: Snapshot) -> Next | None:
 
 
 def untested_source(lab: Lab, config: TrainingConfig) -> Next | None:
-    """The reward test that a submission of the config would ask for; None where all sources of ours are tested."""
+    """The `test_reward` call for the first source that was not tested with the config's arguments; None if there is
+    none.
+
+    Only environments that were pushed from this workspace need a test.
+    """
     for source in config.sources:
         if source.owner is None:
             continue
-        pushes = lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform, workspace=lab.key)
-        push = next((p for p in pushes if source.version in (None, p.version)), None)
+        push = newest_push(lab, source.owner, source.env_name, source.version, workspace=lab.key)
         if push is None:
             continue
         tests = lab.ledger.evidence(tool="test_reward", source=push.source)

@@ -1,12 +1,12 @@
-"""The outcome of a training run: whether it worked, the basis of that answer, and the next steps for its checkpoint.
+"""Judges the outcome of a training run: whether it worked, why, and the next steps for its checkpoint.
 
-Paired evaluations of the checkpoint decide; without them, the run's own evaluations on held-out tasks do. The commands
-that fetch, serve and publish a trained model are listed in order. No tool runs them; a person fills in the words in
-capitals.
+Paired evaluations of the checkpoint decide. Without them, the run's own evaluations on held-out tasks decide. The
+report lists the commands that fetch, serve and publish a trained model, in order. No tool runs them; a person fills in
+the words in capitals.
 
-The run's metrics give only means, of tasks that may or may not be drawn anew, so two means count as independent: a
-reward within [0, 1] with mean m has a variance of at most m(1-m), and tasks are counted, not rollouts. The resulting
-interval is wider than that of a paired comparison (`read_eval` compare).
+The run's metrics contain only means, and two evaluations may use different tasks. Two means therefore count as
+independent: a reward within [0, 1] with mean m has a variance of at most m(1-m), and the sample size is the number of
+tasks, not of rollouts. The resulting interval is wider than that of a paired comparison (`read_eval` compare).
 
 `prime` 0.18 has no command that serves or publishes a checkpoint, so other programs are named for that.
 """
@@ -36,9 +36,10 @@ Z_VALUE = 1.96
 
 @dataclass(frozen=True, slots=True)
 class HeldOutChange:
-    """The change of one eval source during a run.
+    """The change of the mean reward on one eval source during a run.
 
-    Points are (step, mean). `half_width` belongs to the interval of the difference, None where it cannot be judged.
+    Points are (step, mean). `half_width` is half the width of the difference's 95 % interval; None if it cannot be
+    computed.
     """
 
     source: str
@@ -81,15 +82,15 @@ def held_out_changes(series: Mapping[str, Sequence[tuple[int, float]]], tasks: i
         if len(points) < 2:
             continue
         best = max(points, key=lambda point: point[1])
-        changes.append(HeldOutChange(source, points[0], points[-1], best, len(points), _half(points, tasks)))
+        changes.append(HeldOutChange(source, points[0], points[-1], best, len(points), _half_width(points, tasks)))
     return tuple(changes)
 
 
-def _half(points: Sequence[tuple[int, float]], tasks: int | None) -> float | None:
+def _half_width(points: Sequence[tuple[int, float]], tasks: int | None) -> float | None:
     means = (points[0][1], points[-1][1])
     if tasks is None or tasks < 2 or any(not 0 <= mean <= 1 for mean in means):
         return None
-    # As Agresti and Caffo: one success and one failure more on each side keeps means of 0 and 1 from being certain.
+    # Agresti and Caffo (2000): one added success and failure per mean gives means of 0 and 1 a variance above 0.
     spread = sum((p := (m * tasks + 1) / (tasks + 2)) * (1 - p) / (tasks + 2) for m in means)
     return Z_VALUE * math.sqrt(spread)
 
@@ -99,7 +100,7 @@ def _point(point: tuple[int, float]) -> dict[str, Any]:
 
 
 def served_name(run_name: str, step: int | None) -> str:
-    """The model name to serve a checkpoint under, so that an evaluation of it is recognised."""
+    """The model name for serving a checkpoint. `before_and_after` recognises evaluations of the checkpoint by it."""
     return run_name if step is None else f"{run_name}-step-{step}"
 
 
@@ -134,7 +135,7 @@ def checkpoint_steps(id: str, run_name: str, step: int | None, config: Mapping[s
 
 
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""Run names that are safe in a shell command. Other runs go by the platform's id."""
+"""Run names that are safe in a shell command. Runs with other names are served under the platform's id."""
 
 WorkedAnswer = Literal["yes", "no", "not shown", "unknown", "doubtful"]
 """`doubtful`: the reward rose, and an anomaly of the run could explain the rise."""
@@ -144,7 +145,7 @@ EXPLAINING = frozenset({"suspicious-jump", "proxy-gap", "format-plateau"})
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The report's `data` and the next calls. Without a checkpoint, `data` lists no commands."""
+    """The answer whether training worked, the report's `data`, and the next calls."""
 
     worked: WorkedAnswer
     data: dict[str, Any]
@@ -193,7 +194,7 @@ def explaining_codes(anomalies: Sequence[Anomaly]) -> str:
 
 
 def doubted_outcome(after: RunOutcome, anomalies: Sequence[Anomaly]) -> RunOutcome:
-    """The outcome of a run. A rise beside an anomaly that could explain it is doubtful."""
+    """Return the outcome, or change `yes` to `doubtful` if an anomaly could explain the rise of the reward."""
     names = explaining_codes(anomalies)
     if after.worked != "yes" or not names:
         return after
@@ -204,8 +205,10 @@ def doubted_outcome(after: RunOutcome, anomalies: Sequence[Anomaly]) -> RunOutco
 def outcome_verdict(
     changes: Sequence[HeldOutChange], views: Sequence[tuple[BeforeAndAfter, ViewResult | None]]
 ) -> tuple[WorkedAnswer, str]:
-    """Whether training worked, and the reason. Paired evaluations of the checkpoint go before the run's own
-    evaluations."""
+    """Whether training worked, and the reason.
+
+    Paired evaluations of the checkpoint take precedence over the run's own evaluations.
+    """
     paired = [(one, view.data["difference"]) for one, view in views if view is not None]
     if paired:
         words = [_word(bool(d["shown"]), float(d["value"])) for _, d in paired]

@@ -1,9 +1,9 @@
-"""Reads a self-managed run of prime-rl from the folder that it writes: metrics, rollouts, checkpoints, logs, config.
+"""Reads a self-managed run of prime-rl from its output folder: metrics, rollouts, checkpoints, logs, config.
 
 The layout is that of prime-rl 559b4477 (monitors/file.py, utils/pathing.py, entrypoints/rl.py): `metrics.jsonl` with
 one row for each upload, `rollouts/step_N/train/effective/traces.jsonl`, `checkpoints/step_N`, `logs/attempt_N` and
-`configs/rl.json`. Steps are counted from 1. The files say nothing about processes: a run that ended before its last
-step looks like one that makes no progress, and the anomaly `stall` says so.
+`configs/rl.json`. Steps are counted from 1. The files do not show whether a process is running. A run that ended before
+its last step therefore looks like a run without progress, and the anomaly `stall` reports it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BadInput, LabError
-from prime_lab_mcp.lab.base.handover import open_below
 from prime_lab_mcp.lab.base.report import Next
 from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.base.untrusted_files import open_below
 from prime_lab_mcp.lab.configs.config import value_at
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.rollouts.conversation import conversation, task_row
@@ -36,7 +36,7 @@ OUTPUTS = "outputs"
 """Folder of the workspace where prime-rl writes its runs by default."""
 METRICS = "metrics.jsonl"
 _MOST_BYTES = 256 * 2**20
-"""Bytes that are read of one file; the rows of a run of 10,000 steps take some 100 MB."""
+"""Bytes that are read of one file. The rows of a run of 10,000 steps take about 100 MB."""
 _LOG_BYTES = 2**20
 _STEP = re.compile(r"step_(\d{1,9})")
 _ATTEMPT = re.compile(r"attempt_(\d{1,6})")
@@ -46,7 +46,7 @@ _BINS = 20
 def own_run_folder(workspace: Workspace, named: str) -> Path | None:
     """Return the folder of a self-managed run: a path in the workspace, or a name under `outputs/`.
 
-    None where nothing there has metrics. Raises BadInput for a path that leads outside the workspace.
+    None if neither folder has a metrics file. Raises BadInput for a path that leads outside the workspace.
     """
     for path in dict.fromkeys((named, f"{OUTPUTS}/{named}")):
         folder = workspace.resolve(path)
@@ -56,14 +56,14 @@ def own_run_folder(workspace: Workspace, named: str) -> Path | None:
 
 
 def list_own_runs(workspace: Workspace, most: int) -> list[dict[str, Any]]:
-    """The self-managed runs under `outputs/`, the newest first, each in a line."""
+    """The self-managed runs under `outputs/`, newest first, as rows of a list of runs."""
     files = [path for path in (workspace.root / OUTPUTS).glob(f"*/{METRICS}") if path.is_file()]
     newest = sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)[:most]
     return [{"id": f"{OUTPUTS}/{path.parent.name}", "kind": "self-managed", "from_here": True} for path in newest]
 
 
 def require_own_run(workspace: Workspace, named: str) -> Path:
-    """Return the folder of a self-managed run. Raises BadInput (`run-not-found`) where there is none."""
+    """Return the folder of a self-managed run. Raises BadInput (`run-not-found`) if there is none."""
     folder = own_run_folder(workspace, named)
     if folder is None:
         raise BadInput(
@@ -76,9 +76,9 @@ def require_own_run(workspace: Workspace, named: str) -> Path:
 
 
 def read_own_run(folder: Path, step: int | None = None) -> RunReading:
-    """Read everything that a run wrote, with the rollouts of a step (by default the newest that has some).
+    """Read all files of a run, and the rollouts of one step (by default the newest step with rollouts).
 
-    Raises PlantedPath for a link or a special file in the place of one of the run's files.
+    Raises PlantedPath if a link or a special file is in the place of one of the run's files.
     """
     rows = merge_rows(row for row in _json_lines(folder, METRICS) if isinstance(row, dict))
     config = _config(folder)
@@ -117,7 +117,7 @@ def _anomalies(reading: RunReading) -> list[anomalies.Anomaly]:
 
 
 def _progress(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """When the newest row was written, in the form of the platform's answer."""
+    """The time of the newest row, in the form of the platform's answer."""
     written = max((t for row in rows if (t := finite_number(row.get("time"))) is not None), default=None)
     if written is None or not 0 < written < 1e11:
         return {}
@@ -125,7 +125,7 @@ def _progress(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """The few fields of the resolved config that a report shows. A run without a config has its name only."""
+    """The fields of the resolved config that a report shows. Without a config, only the run's name."""
     run: dict[str, Any] = {"name": folder.name}
     try:
         with open_below(folder, "configs/rl.json") as source:
@@ -152,7 +152,7 @@ def _step_folders(folder: Path) -> set[int]:
 
 
 def _samples(folder: Path, step: int) -> Iterator[dict[str, Any]]:
-    """Rollouts of a step in the form of the platform's answer: those that were trained on, else all of them."""
+    """Rollouts of a step in the form of the platform's answer: those used for training, or all if none are recorded."""
     for subset in ("effective", "all"):
         records = _json_lines(folder, f"rollouts/step_{step}/train/{subset}/traces.jsonl")
         rollouts = [r for record in islice(records, SAMPLED_ROLLOUTS) for r in _parsed(record)]
@@ -217,7 +217,7 @@ def _log(folder: Path, component: str) -> str:
 
 
 def _json_lines(folder: Path, path: str) -> Iterator[Any]:
-    """The decoded lines of a file. A broken line is left out: the run may be writing the last one now."""
+    """Yield the decoded lines of a file. A broken line is skipped, because the run may still be writing it."""
     try:
         source = open_below(folder, path)
     except FileNotFoundError:

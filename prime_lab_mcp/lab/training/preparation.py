@@ -1,4 +1,5 @@
-"""Collects what a person should know before paying for a run, with concurrent requests to the platform."""
+"""Collects price, wallet, validation and secrets before a person is asked to pay for a run. Requests run
+concurrently."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import anyio
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import not_trained_finding
 from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer, Wallet
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
@@ -36,9 +38,9 @@ class RunPreparation:
 
 
 async def validate_copy(lab: Lab, config: TrainingConfig, copy: Path) -> ValidateAnswer:
-    """Whether the platform's schema accepts the config.
+    """Ask the platform whether its schema accepts the config.
 
-    A recent recorded verdict on the config's bytes is reused, because the submitted copy differs by its name alone.
+    A recent recorded verdict on the same config file is reused, because the submitted copy differs only by its name.
     """
     return _recorded_verdict(lab, config) or await lab.prime.train_validate(copy)
 
@@ -57,10 +59,8 @@ def _recorded_verdict(lab: Lab, config: TrainingConfig) -> ValidateAnswer | None
 async def prepare_run(
     lab: Lab, config: TrainingConfig, copy: Path, platform: PlatformReader | None = None
 ) -> RunPreparation:
-    """Ask for the price, the wallet, the validation and the secrets of a run. `platform` answers for the present call.
-
-    Raises PrimeError when the price or the wallet cannot be read.
-    """
+    """Ask for the price, the wallet, the validation and the secrets of a run. Raises PrimeError if the price or the
+    wallet cannot be read. `platform` caches answers for the current call."""
     prime = platform or lab.prime
     answers: dict[str, Any] = {}
 
@@ -81,10 +81,19 @@ async def prepare_run(
     secrets: list[EnvironmentSecrets] = answers["secrets"]
     price = models.price(config.gpu_type)
     cost = bound_from_ledger(lab, config, price)
-    findings += [*_bound_findings(config, cost), *link_findings(secrets), *_wallet_findings(wallet, cost)]
+    findings += [*_model_findings(lab, config, models), *_bound_findings(config, cost)]
+    findings += [*link_findings(secrets), *_wallet_findings(wallet, cost)]
     return RunPreparation(
         cost, forecast_from_ledger(lab, config, price), wallet, answers["validation"], tuple(secrets), tuple(findings)
     )
+
+
+def _model_findings(lab: Lab, config: TrainingConfig, models: PlatformModels) -> list[Finding]:
+    """Block a model that the platform no longer trains, unless a person waived that for this config."""
+    finding = not_trained_finding(config.model, models.trainable)
+    if finding is None or (config.sha256, finding.code) in lab.ledger.overrides(lab.key):
+        return []
+    return [finding]
 
 
 def _bound_findings(config: TrainingConfig, cost: CostBound) -> list[Finding]:

@@ -1,7 +1,6 @@
-"""The results of a training run as lines of its card: rewards before and after with intervals, checkpoints, money and
-anomalies.
+"""Writes the results section of a run card: rewards before and after with intervals, checkpoints, cost and anomalies.
 
-The numbers are those of `watch_run`. What the platform did not send is named as missing.
+The numbers are those of `watch_run`. The section states what the platform did not send.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _CHECKPOINTS, _ANOMALIES = 10, 10
 
 
 async def run_results(lab: Lab, run: Run) -> str:
-    """The section `Results` of a card. Raises LabError where the platform cannot be asked about the run."""
+    """The section `Results` of a card. Raises LabError if the platform cannot be asked about the run."""
     reading = await watch_run(lab, run.id, run, count_cost=False)
     outcome = await run_outcome(lab, run.id, reading.run, reading.checkpoints, held_out_series(reading.rows))
     return text_of_results(run, reading, doubted_outcome(outcome, reading.anomalies))
@@ -108,6 +107,6 @@ def _anomaly_lines(reading: RunReading) -> Iterator[str]:
     if not reading.anomalies:
         yield "- Anomalies: none"
     for anomaly in reading.anomalies[:_ANOMALIES]:
-        burned = reading.burned_since(anomaly.since_step)
+        burned = reading.spent_since(anomaly.since_step)
         cost = f" (about ${burned:.2f} since)" if burned else ""
         yield f"- Anomaly {anomaly.code} since step {anomaly.since_step}: {quote(anomaly.cause, 300)[1:-1]}{cost}"

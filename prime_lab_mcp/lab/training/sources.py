@@ -1,4 +1,5 @@
-"""Gathers the facts that the submit gate needs about the sources of a training config, for `gates.source_unmet`."""
+"""Gathers facts about the sources of a training config for the gate of `submit_training`
+(`config_gate.source_unmet`)."""
 
 from __future__ import annotations
 
@@ -38,9 +39,9 @@ from prime_lab_mcp.lab.state.workspace import Workspace, is_plain_id
 async def gather_source_facts(
     lab: Lab, config: TrainingConfig, platform: PlatformReader | None = None
 ) -> list[SourceFacts]:
-    """Facts of every training and eval source. The Hub is asked once for each `owner/name@version`.
+    """Facts about every training and eval source. The Hub is asked once for each `owner/name@version`.
 
-    `platform` answers for the present call.
+    `platform` caches answers for the current call.
     """
     return await _gather(lab, config, config.sources, platform)
 
@@ -82,7 +83,7 @@ def _as_source(package: NamedPackage) -> ConfigSource:
 
 
 def published_modules(config: TrainingConfig) -> list[tuple[str, str]]:
-    """The id and module of every package with an owner that the config names."""
+    """The id and import name of every package with an owner that the config names."""
     sources = [(s.id, plugin_module(s.id)) for s in config.sources if s.owner is not None]
     return sources + [(p.id, p.module) for p in named_packages(config) if p.identity[0] is not None]
 
@@ -159,7 +160,7 @@ async def _facts(
         defaults=pushed.defaults,
         check_args=pushed.check_args,
         distributions=None if push is None else await _installed(lab, push, same, history),
-        held=_hub_content(lab, source, files, is_own, push),
+        hub_content=_hub_content(lab, source, files, is_own, push),
         failed=() if is_own else failed_verdicts(lab, files.source),
         waived=frozenset(lab.ledger.overrides(push.workspace)) if push else frozenset(),
     )
@@ -168,10 +169,10 @@ async def _facts(
 async def _installed(
     lab: Lab, push: Push, same: Snapshot | None, history: Sequence[Evidence]
 ) -> Mapping[str, str] | None:
-    """The distributions that would run a pushed environment now.
+    """The fingerprints of the distributions that would run a pushed environment now.
 
-    Where its files are no longer in the workspace, those that the interpreter of its check holds now. None: it was
-    never checked, so that nothing counts for it.
+    If the pushed files are no longer in the workspace, the interpreter of the push's last check is inspected. None: the
+    push was never checked.
     """
     if same is not None:
         return await present_distributions(lab, same)
@@ -195,7 +196,7 @@ def _hub_content(lab: Lab, source: ConfigSource, files: HubFiles, is_own: bool, 
 
 
 def _history(lab: Lab, push: Push) -> list[Evidence]:
-    """The verdicts on the pushed files, and the last ones on other files of that environment."""
+    """The verdicts on the pushed files, and the last verdicts on other files of the same environment."""
     return subject_history(
         lab.ledger, push.workspace, Subject(push.environment, push.source, push.content), (*TRAINING, CHECKED)
     )
@@ -210,6 +211,6 @@ def _on_disk(lab: Lab, push: Push) -> Iterator[Snapshot]:
         try:
             snapshot = lab.snapshots.take(folder)
         except LabError:
-            continue  # a folder that cannot be read holds nothing that could differ from what was pushed
+            continue  # an unreadable folder cannot be compared with the push
         if snapshot.manifest.module == push.name.replace("-", "_").lower() or folder.name == push.environment:
             yield snapshot

@@ -1,8 +1,8 @@
-"""Submits a run at most once, under a name that identifies the submission.
+"""Submits a training run at most once, under a name that identifies the submission.
 
 A submission claims its intent, sends the run, and settles a lost answer by looking the run up by name. A run's name
 ends in eight hex digits of its intent, so after a timeout or a crash the platform itself shows whether the run exists.
-While the platform cannot be reached, nothing is sent again. What is sent is a copy of the config under that name.
+While the platform cannot be reached, nothing is sent again. The submitted file is a copy of the config with that name.
 
 One transaction records the run, its bound against the cap, and the outcome of its intent.
 """
@@ -80,7 +80,7 @@ def write_sent_copy(lab: Lab, config: TrainingConfig, name: str, key: str) -> Pa
     """
     copy = sent_copy_path(lab, config, key)
     copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Two calls at once write the same bytes; a prime that reads meanwhile must not see half of them.
+    # Two calls at once write the same bytes. The rename keeps `prime` from reading a half-written file.
     partial = copy.with_name(f".{copy.name}.{os.getpid()}.{os.urandom(4).hex()}")
     partial.write_bytes(text_with_name(config.text, name).encode("utf-8"))
     partial.replace(copy)
@@ -108,7 +108,7 @@ def _link(lab: Lab, config: TrainingConfig, copy: Path, root: Path, path: str) -
     fresh.replace(link)
 
 
-def row_of(
+def run_row(
     lab: Lab,
     config: TrainingConfig,
     answer: Submitted,
@@ -196,7 +196,7 @@ class RunSubmission(AtMostOnce[Run]):
     async def _row(self, answer: Submitted) -> Run:
         cost = self._cost if self._cost is not None else await cost_of(self._lab, self._config)
         copy = self._copy or sent_copy_path(self._lab, self._config, self.key)
-        return row_of(
+        return run_row(
             self._lab,
             self._config,
             answer,
@@ -272,7 +272,7 @@ class RunStanding:
 async def run_standing(
     lab: Lab, config: TrainingConfig, *, resume_from: str | None = None, again: bool = False
 ) -> RunStanding:
-    """Look an intent up in the ledger and, where needed, on the platform. Raises PrimeError when that fails."""
+    """Look an intent up in the ledger and, if needed, on the platform. Raises PrimeError if the platform fails."""
     attempt = _latest_attempt(lab, config, resume_from, again)
     key = intent_key(lab, config, resume_from, attempt)
     name = run_name(config, key)
@@ -289,7 +289,10 @@ async def run_standing(
 
 
 def _latest_attempt(lab: Lab, config: TrainingConfig, resume_from: str | None, again: bool) -> int:
-    """The attempt that a call means. An attempt that was refused before anything was sent counts only with `again`."""
+    """The number of the attempt that a call continues.
+
+    An attempt that was refused before anything was sent counts only with `again`.
+    """
     attempt = 1
     while True:
         after = lab.ledger.intent(intent_key(lab, config, resume_from, attempt + 1), lab.platform)
@@ -311,10 +314,10 @@ async def run_status(lab: Lab, id: str) -> str:
 async def submit_run(
     lab: Lab, config: TrainingConfig, standing: RunStanding, cost: CostBound, resume_from: str | None, copy: Path
 ) -> Run | None:
-    """Start the run. Returns None where this call started none; `run_standing` then finds the run, if there is one.
+    """Start the run. Returns None if this call did not start it.
 
-    None happens where another call submitted the run first, or the platform had a run of this name already. Raises
-    LabError.
+    Then another call submitted the run first, or the platform already had a run of this name; `run_standing` finds it.
+    Raises LabError.
     """
     submission = RunSubmission(
         lab,

@@ -1,4 +1,4 @@
-"""Summarises a run for a person: key numbers, checkpoints, instructive rollouts and log lines."""
+"""Summarises a run for a person: key numbers, checkpoints, best and worst rollouts, and log lines."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from prime_lab_mcp.lab.training.metrics import (
     truncation_series,
 )
 
-SHOWN_TEXT = 160
-"""Characters that are shown of a completion or a log line."""
+QUOTED_CHARACTERS = 160
+"""Number of characters that are quoted from a completion or a log line."""
 _ERROR_LINE = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|Traceback|[A-Z]\w*(?:Error|Exception))\b")
 
 
@@ -107,7 +107,7 @@ def best_checkpoint(checkpoints: Sequence[Mapping[str, Any]], rows: Sequence[Met
 def expected_spend(
     rows: Sequence[MetricRow], step: int | None, max_steps: float | None, spend: float | None
 ) -> float | None:
-    """The cost in US dollars at the end of the run, at its pace and price so far."""
+    """The expected cost of the whole run in US dollars, at its pace and price so far."""
     first = step_of(rows[0]) if rows else None
     if first is None or step is None or max_steps is None or spend is None or step - first < WINDOW_STEPS - 1:
         return None
@@ -118,7 +118,7 @@ def instructive_rollouts(answer: Mapping[str, Any], each: int = 2) -> dict[str, 
     """The best and the worst rollouts of a step, with their completions quoted."""
     samples = [s for s in answer.get("samples") or () if isinstance(s, dict) and _reward(s) is not None]
     ranked = [_rollout(s) for s in sorted(samples, key=lambda s: -(_reward(s) or 0.0))]
-    # The same words twice tell nothing more.
+    # A repeated completion gives no new information.
     distinct = list({(r["reward"], r["completion"]): r for r in reversed(ranked)}.values())[::-1]
     lower = [r for r in distinct[each:] if r["reward"] < distinct[0]["reward"]]
     if not distinct:
@@ -136,16 +136,17 @@ def error_lines(log: str, count: int = 5) -> list[str]:
     """The last lines of a log that mention an error, quoted. Without such lines, the last lines of the log."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     wrong = [line for line in lines if _ERROR_LINE.search(line)]
-    return [quote(line, SHOWN_TEXT) for line in (wrong or lines)[-count:]]
+    return [quote(line, QUOTED_CHARACTERS) for line in (wrong or lines)[-count:]]
 
 
 def _rollout(sample: Mapping[str, Any]) -> dict[str, Any]:
+    text = _last_text(sample.get("completion")) or _last_text(sample.get("trajectory"))
     row = {
         "reward": _rounded(_reward(sample) or 0.0),
         "advantage": finite_number(sample.get("advantage")),
         "environment": sample.get("env_name"),
         "tokens": finite_number(sample.get("num_output_tokens")),
-        "completion": quote(_last_text(sample.get("completion")) or _last_text(sample.get("trajectory")), SHOWN_TEXT),
+        "completion": quote(text, QUOTED_CHARACTERS),
     }
     if isinstance(row["environment"], str):
         row["environment"] = quote(row["environment"], 60)

@@ -1,7 +1,6 @@
-"""Reads the present state of a training run from the platform and finds anomalies. Nothing here acts on the run.
+"""Reads the present state of a training run from the platform and finds anomalies. Nothing here changes the run.
 
-`change_token` is the cheapest reading: a short text for the state of a run or an evaluation, which changes when the
-state does.
+`change_token` needs the fewest requests: it returns a short text that changes with the state of a run or evaluation.
 """
 
 from __future__ import annotations
@@ -21,25 +20,15 @@ from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training import anomalies
 from prime_lab_mcp.lab.training.anomalies import Anomaly
-from prime_lab_mcp.lab.training.metrics import held_out_series, merge_rows, step_of, step_seconds
-from prime_lab_mcp.lab.training.summary import expected_spend, recent_rows, reward_summary
-
-__all__ = [
-    "CONCURRENT_QUESTIONS",
-    "RunReading",
-    "held_out_series",
-    "recent_rows",
-    "reward_summary",
-    "seconds_of_time",
-    "watch_run",
-]
+from prime_lab_mcp.lab.training.metrics import merge_rows, step_of, step_seconds
+from prime_lab_mcp.lab.training.summary import expected_spend
 
 CONCURRENT_QUESTIONS = 3
-"""`prime` programs that run at the same time; each takes most of a second of one core."""
+"""Number of `prime` programs that run at the same time. Each needs most of a second of one core."""
 LOG_LINES = 200
-"""Newest lines of a log that are read; the platform serves no more without searching."""
+"""Number of the newest log lines that are read. Without a search, the platform serves no more."""
 SAMPLED_ROLLOUTS = 100
-"""Rollouts of a step that are read."""
+"""Number of rollouts of a step that are read."""
 _ENDED = frozenset({"COMPLETED", "FAILED", "STOPPED"})
 _NOT_STARTED = ("QUEUED", "PENDING")
 _TRAINER = re.compile(r"trainer|cuda|out of memory|nccl|gradient", re.I)
@@ -48,7 +37,7 @@ _ENVIRONMENT = re.compile(r"environment|env[- ]server|ModuleNotFound", re.I)
 
 @dataclass(frozen=True, slots=True)
 class RunReading:
-    """The state of a run. `missing` has the error of each part that the platform did not send. `logs` has the newest
+    """The state of a run. `missing` has the error for each part that the platform did not send, and `logs` the newest
     lines by component."""
 
     run: Mapping[str, Any]
@@ -91,7 +80,7 @@ class RunReading:
 
     @property
     def expected(self) -> float | None:
-        """US dollars that an active run will have cost at its end, at its pace so far."""
+        """Expected US dollars for the whole run at its pace so far; None unless the run is active."""
         going = self.status in ("RUNNING", "PAUSING")
         return expected_spend(self.rows, self.step, self.max_steps, self.spend) if going else None
 
@@ -103,8 +92,8 @@ class RunReading:
             return None
         return max(0, self.max_steps - self.step - 1) * pace
 
-    def burned_since(self, step: int) -> float | None:
-        """US dollars spent since a step, as the share of the steps since then."""
+    def spent_since(self, step: int) -> float | None:
+        """Estimated US dollars spent since a step: the spend times the share of steps since then."""
         first = step_of(self.rows[0]) if self.rows else None
         if self.spend is None or self.step is None or first is None or self.step < first:
             return None
@@ -115,11 +104,10 @@ class RunReading:
 async def watch_run(
     lab: Lab, id: str, recorded: Run | None, step: int | None = None, *, count_cost: bool = True
 ) -> RunReading:
-    """Read everything about a run concurrently, with the rollouts of a step (by default the newest with samples).
+    """Read all parts of a run concurrently, with the rollouts of a step (by default the newest step with samples).
 
-    The actual cost of a run that ended goes to the ledger, unless `count_cost` is False, as for a reader that may not
-    write.
-    Raises PrimeError when the run itself cannot be read.
+    If the run ended or exceeded its bound, its actual cost is written to the ledger. `count_cost=False` prevents this,
+    for callers that must not write. Raises PrimeError if the run itself cannot be read.
     """
     run = await lab.prime.train_get(id)
     if str(run.get("status") or "").upper() in _NOT_STARTED:
@@ -156,7 +144,7 @@ async def watch_run(
 
 
 def _correct_reservation(lab: Lab, reading: RunReading, run: Run | None) -> None:
-    """Count the real cost of a run that ended, or that has cost more than was reserved, instead of its bound."""
+    """Replace the reserved bound by the actual cost, if the run ended or has cost more than was reserved."""
     if run is None or not reading.spend:
         return
     exceeded = run.max_cost is not None and reading.spend > run.max_cost
@@ -188,7 +176,7 @@ class _Requests:
 
 
 def _follow_up_requests(lab: Lab, reading: RunReading, step: int | None) -> dict[str, Callable[[str], Awaitable[Any]]]:
-    """The requests that follow from the first answers: rollouts, and logs where something is wrong."""
+    """The requests that depend on the first answers: rollouts, and the logs of components that may be at fault."""
     requests: dict[str, Callable[[str], Awaitable[Any]]] = {}
     sampled = [int(s) for s in reading.progress.get("steps_with_samples") or () if finite_number(s) is not None]
     at = step if step is not None else max(sampled, default=None)
@@ -212,8 +200,10 @@ def _served_name(reading: RunReading) -> str | None:
 
 
 def _components_to_read(reading: RunReading) -> list[str]:
-    """The components whose logs are worth reading. A run that never started has none, because `prime` waits minutes
-    for them."""
+    """The components whose logs may explain a fault.
+
+    A run that never started has no logs, and `prime` would wait minutes for them.
+    """
     if reading.run.get("started_at") is None:
         return []
     components: list[str] = []

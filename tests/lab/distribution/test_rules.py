@@ -71,8 +71,8 @@ def test_unparsed_completions_are_judged_by_their_share_less_those_cut_off(broke
 def test_the_form_is_crossed_with_what_was_solved() -> None:
     form = judge_rollouts(scored(coin(0.5), coin(0.8))).form
     assert form is not None
-    assert form.kept_solved + form.kept_unsolved + form.broken_solved + form.broken_unsolved == 400
-    assert form.solved_if_kept == pytest.approx(0.5, abs=0.08)
+    assert form.correct_solved + form.correct_unsolved + form.broken_solved + form.broken_unsolved == 400
+    assert form.solved_if_correct == pytest.approx(0.5, abs=0.08)
 
 
 @pytest.mark.parametrize(("width", "severity"), [(0.19, "warning"), (0.5, None)])

@@ -137,7 +137,7 @@ def test_a_distribution_judged_for_larger_groups_does_not_speak_for_smaller_ones
     assert [u.arguments for u in unmet] == [{"results": "eval-1", "group_size": 8}] * len(expected)
 
 
-CHECKED = ours(history=(row("check_environment"),), held=HubContent("equal"))
+CHECKED = ours(history=(row("check_environment"),), hub_content=HubContent("equal"))
 """A package of ours on the Hub that passed its check, with the content that was pushed."""
 STRANGERS = ours(ours=False, push=None, history=(), on_disk=())
 
@@ -184,7 +184,7 @@ def test_a_package_of_ours_is_checked_pushed_and_unchanged_and_a_strangers_exist
 
 
 def test_what_the_hub_holds_and_could_not_be_compared_is_named_in_the_question() -> None:
-    unfetched = replace(CHECKED, held=HubContent("unfetched", "its files could not be compared"))
+    unfetched = replace(CHECKED, hub_content=HubContent("unfetched", "its files could not be compared"))
     assert package_unmet(package(published=unfetched), "prime") == ([], ["its files could not be compared"])
 
 

@@ -21,7 +21,7 @@ from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_cost
 from prime_lab_mcp.lab.training.card import note_on_card, run_card
 from prime_lab_mcp.lab.training.keys import EnvironmentSecrets, key_findings, link_findings
-from prime_lab_mcp.lab.training.submission import row_of, write_sent_copy
+from prime_lab_mcp.lab.training.submission import run_row, write_sent_copy
 from tests.tools.loopback import CONFIG
 
 OURS = "me/sums@0.1.0"
@@ -71,10 +71,10 @@ def test_only_the_claim_that_was_looked_at_is_freed(lab: Lab) -> None:
 
 def test_that_a_claim_is_over_is_noted_once_and_only_while_its_outcome_is_unknown(lab: Lab) -> None:
     claim = lab.ledger.claim(KEY, "submit", "prime")
-    first = lab.ledger.over(KEY, "prime", claim.attempt, by=claim.holder)
-    assert lab.ledger.over(KEY, "prime", claim.attempt, by="another") == first
+    first = lab.ledger.record_end(KEY, "prime", claim.attempt, by=claim.holder)
+    assert lab.ledger.record_end(KEY, "prime", claim.attempt, by="another") == first
     lab.ledger.settle(KEY, "prime", {"id": "run-1"})
-    lab.ledger.over(KEY, "prime", claim.attempt, by=claim.holder)
+    lab.ledger.record_end(KEY, "prime", claim.attempt, by=claim.holder)
     found = lab.ledger.intent(KEY, "prime")
     assert found is not None
     assert dict(found.result) == {"id": "run-1"}
@@ -135,7 +135,7 @@ def started(lab: Lab, id: str, text: str, *, resumed_from: str | None = None) ->
     config = config_of(lab, text)
     name = "run-abababab"
     copy = write_sent_copy(lab, config, name, KEY)
-    run = row_of(
+    run = run_row(
         lab,
         config,
         Submitted(id, 3.5, 7.0, "H100"),

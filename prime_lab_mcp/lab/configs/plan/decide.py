@@ -219,7 +219,8 @@ def plan_config(choices: ConfigChoices, context: ConfigContext) -> ConfigPlan:
     if not choices.sources:
         raise BadInput(
             "no environment was named to train on",
-            fix='Pass environments=["owner/name@version"], or based_on=a config that names them.',
+            fix='Pass environments=["owner/name@version"], or based_on=a config that names them; '
+            "workflow_status lists those of the workspace.",
             code="config-no-train-source",
         )
     why = choices.because

@@ -82,7 +82,7 @@ INDEXES = {
     "runs_by_kind": "runs (kind, name)",
     "runs_by_workspace": "runs (workspace)",
 }
-"""Indexes for what every call asks. A ledger gets them when it is opened; they are no part of the schema's version."""
+"""Indexes for the queries of every call. Opening a ledger creates them; they are not part of the schema version."""
 
 MIGRATIONS = {
     1: ("ALTER TABLE spend ADD COLUMN asked INTEGER",),
@@ -91,7 +91,7 @@ MIGRATIONS = {
         for column in ("bound REAL", "actual REAL", "workspace TEXT", "environment TEXT")
     ),
 }
-"""Statements that bring a ledger from a version to the next one."""
+"""Statements by schema version. They migrate a ledger from that version to the next."""
 
 
 def schema_statements() -> list[str]:
@@ -130,14 +130,14 @@ class LedgerDatabase:
             raise ledger_error(error, self._path, "opened") from error
 
     def refuse_writes(self) -> None:
-        """Let SQLite refuse every later change through this connection, for a reader such as the page."""
+        """Make SQLite refuse every later write through this connection, for readers such as the dashboard."""
         self._db.execute("PRAGMA query_only = ON")
 
     def close(self) -> None:
         self._db.close()
 
     def _forget_rows(self) -> None:
-        """Drop what was read from the file, because another file may take its place."""
+        """Drop cached rows, because another file may have replaced the database."""
 
     def _migrate(self) -> None:
         with self.transaction() as db:
@@ -187,10 +187,10 @@ class LedgerDatabase:
             raise ledger_error(error, self._path, "written") from error
 
     def _restore(self) -> None:
-        """Put the deleted file of the ledger back, unless another server did, and go on with the file that is there.
+        """Write the deleted ledger file back, unless another server did, and continue with the file that exists then.
 
-        The open file still holds every row. What was sent must stay known, or it would be sent again. The transaction
-        that is open here keeps other servers from writing into the deleted file meanwhile.
+        The open connection still holds every row. Without the rows of sent requests, those requests would be sent
+        again. The transaction that is open here keeps other servers from writing into the deleted file.
         """
         log.warning("the ledger %s was deleted or replaced while in use", self._path)
         deleted = self._db
@@ -234,7 +234,7 @@ class LedgerDatabase:
 
 
 def ledger_error(error: sqlite3.Error | OSError, path: Path, action: str = "read") -> LedgerError:
-    """The error that says what is wrong with the ledger and what to do about it."""
+    """Convert an SQLite or file error to a LedgerError that states the cause and the fix."""
     number, what = getattr(error, "sqlite_errorcode", 0) & 0xFF, f"the ledger cannot be {action}"
     if number == sqlite3.SQLITE_FULL or (isinstance(error, OSError) and error.errno in DISK_FULL):
         fix = f"Free some space where {path.parent} is, then call again."
@@ -261,7 +261,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _require_not_emptied(path: Path) -> None:
-    """Raise for an empty file where the state directory shows that verdicts were recorded.
+    """Raise if the file is empty although the state directory shows that verdicts were recorded.
 
     A server that starts at the same moment creates the file and fills it within a second.
     """

@@ -1,9 +1,9 @@
 """The ledger: an SQLite database outside the workspace with verdicts, intents, jobs, pushes, runs and spend.
 
 There is no other state. The gates are a pure function of these rows and the files (gates.py), so a restart, a second
-client or a second server on the same folder sees the same gates. The later row is what came later: clocks are set back,
-so `at` decides no order. Triggers refuse to update or delete a verdict. Rows about work in progress (jobs, intents)
-change in whole transactions.
+client or a second server on the same folder sees the same gates. Row ids give the order of events; `at` does not,
+because clocks can be set back. Triggers refuse to update or delete a verdict. Rows about work in progress (jobs,
+intents) change in whole transactions.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Ledger(LedgerDatabase):
     """The rows of the ledger. Every method is one transaction and safe between threads and processes."""
 
     def __init__(self, path: Path, *, holder: str | None = None, now: Callable[[], float] = time.time) -> None:
-        """`holder` names the process in the claims it takes; `now` is seconds since the epoch."""
+        """`holder` names the process in the claims that it takes; `now` returns seconds since the epoch."""
         self._holder = holder or new_holder()
         self.now = now
         self._classes: dict[tuple[str, ...], tuple[int, dict[tuple[Any, ...], int]]] = {}
-        """Of `decisive`: the last verdict that was read, and the newest of each class. Verdicts never change."""
+        """Cache of `decisive`: for each query, the id of the last verdict read, and the newest id of each class."""
         super().__init__(path)
 
     # Evidence
@@ -77,8 +77,9 @@ class Ledger(LedgerDatabase):
     ) -> list[Evidence]:
         """The newest verdict of each class among those that match, newest first.
 
-        `fingerprint` is `source`, `content` or `config_sha256`. A class is what a gate can tell apart: arguments and
-        platform, and of verdicts on evaluations also model, harness, status, blockers and group size.
+        `fingerprint` is `source`, `content` or `config_sha256`. Two verdicts are of the same class if no gate can tell
+        them apart: they share arguments and platform, and verdicts on evaluations also model, harness, status, blockers
+        and group size.
         """
         key = (workspace, tool, *next(iter(fingerprint.items())))
         with self._lock:
@@ -171,7 +172,7 @@ class Ledger(LedgerDatabase):
         return [Push(**{k: v for k, v in row.items() if k != "id"}) for row in rows]
 
     def record_run(self, run: Run) -> None:
-        """Record a run, or the new facts about a recorded one, which stays in its place."""
+        """Insert a run, or update the row of a run that is already recorded."""
         row = self._row(run)
         row["data"] = json.dumps(dict(run.data))
         columns = ", ".join(row)
@@ -227,10 +228,11 @@ class Ledger(LedgerDatabase):
         """Count an amount before sending. Returns False, and counts nothing, if the total would exceed the cap.
 
         The check and the count are one transaction, so two simultaneous calls cannot exceed the cap together. An amount
-        that an earlier attempt of the intent reserved is not counted twice; the larger one stays. `asked` says of an
-        evaluation whether a person was asked (`unasked` sums those of which nobody was). `workspace` and `environment`
-        say what the money is for, where no run and no job of the intent says so. An `amount` of None has no price: it
-        counts as 0 and has no bound.
+        that an earlier attempt of the intent reserved is not counted twice; the larger one stays.
+
+        `amount` is in US dollars. None means that the price is unknown: the row counts as 0 and has no bound. `asked`
+        states for an evaluation whether a person was asked; `unasked` sums the others. `workspace` and `environment`
+        record the purpose of the money if no run or job of the intent does.
         """
         with self.transaction() as db:
             row = db.execute(
@@ -262,7 +264,7 @@ class Ledger(LedgerDatabase):
             return True
 
     def correct(self, intent: str, platform: Platform, amount: float) -> None:
-        """Count the real cost instead of the reserved amount, once that is known. The bound stays beside it."""
+        """Replace the reserved amount by the actual cost. The bound stays in its own column."""
         self._write(
             "UPDATE spend SET amount = ?, actual = ? WHERE intent = ? AND platform = ?",
             (amount, amount, intent, platform),
@@ -274,7 +276,7 @@ class Ledger(LedgerDatabase):
         return [SpendRow(**{k: v for k, v in row.items() if k != "id"}) for row in rows]
 
     def unasked(self, platform: Platform) -> float:
-        """US dollars of the evaluations that started without a question since a person was last asked about one."""
+        """US dollars of the evaluations that started without a question since the last evaluation with a question."""
         row = self._db.execute(
             "SELECT sum(amount) FROM spend WHERE platform = ? AND asked = 0 AND id >"
             " coalesce((SELECT max(id) FROM spend WHERE platform = ? AND asked = 1), 0)",
@@ -314,7 +316,8 @@ class Ledger(LedgerDatabase):
             return self._intent(row)
 
     def note(self, key: str, platform: Platform, attempt: int, facts: Mapping[str, Any]) -> bool:
-        """Add facts to the own claim while its outcome is unknown. Returns False if another holder has the claim."""
+        """Add facts to this process's claim while its outcome is unknown. Returns False if another holder has the
+        claim."""
         with self.transaction() as db:
             row = db.execute(
                 "SELECT result FROM intents WHERE key = ? AND platform = ? AND attempt = ? AND holder = ?"
@@ -352,10 +355,10 @@ class Ledger(LedgerDatabase):
             )
             return freed.rowcount > 0
 
-    def over(self, key: str, platform: Platform, attempt: int, *, by: str, landing: float | None = None) -> float:
-        """Record that nothing more is sent under a claim with an unknown outcome. Returns the time of the first record.
+    def record_end(self, key: str, platform: Platform, attempt: int, *, by: str, landing: float | None = None) -> float:
+        """Record that a claim with an unknown outcome sends nothing more. Returns the time of the first such record.
 
-        `landing`: after how many seconds a request that has had no effect will have none.
+        `landing` is the number of seconds after which the request can no longer take effect.
         """
         with self.transaction() as db:
             where = "WHERE key = ? AND platform = ? AND attempt = ? AND state = 'sent'"
@@ -388,7 +391,7 @@ class Ledger(LedgerDatabase):
         self._write("UPDATE approvals SET approved_at = ? WHERE token = ?", (time.time(), token))
 
     def use_up(self, token: str) -> None:
-        """Let a token count for nothing from now on, because what it approved may be sent again at its full price."""
+        """Invalidate a token, because the request that it approved may be sent again at its full price."""
         self._write("UPDATE approvals SET at = 0 WHERE token = ?", (token,))
 
     def approved(self, intent: str) -> bool:
@@ -525,11 +528,11 @@ class Ledger(LedgerDatabase):
 
 
 _MOST_CLASSES = 4_000
-"""Number of fingerprints whose classes of verdicts stay in memory."""
+"""Number of queries of `decisive` whose classes stay in memory."""
 
 
 def _class(row: sqlite3.Row) -> tuple[Any, ...]:
-    """What a gate can tell apart about a verdict."""
+    """The class of a verdict, as `Ledger.decisive` defines it."""
     basic = (row["env_args"], row["platform"])
     if len(row) == len(basic) + 1:
         return basic

@@ -106,7 +106,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobFolder:
-    """What decides how long the folder of an evaluation and the snapshot that it ran on stay."""
+    """The fields of a job that decide how long its folder and its snapshot are retained."""
 
     id: str
     state: JobState
@@ -117,8 +117,8 @@ class JobFolder:
 
 @dataclass(frozen=True, slots=True)
 class SpendRow:
-    """US dollars of one intent. `amount` is what counts against the cap: the actual cost once that is known, else the
-    bound. `bound` is None for what nobody could price, and for rows older than the third schema."""
+    """US dollars of one intent. `amount` counts against the cap: the actual cost once known, before that the bound.
+    `bound` is None if the price was unknown, and in rows that are older than schema version 3."""
 
     intent: str
     amount: float

@@ -1,4 +1,4 @@
-"""Recognises what goes wrong in a training run: pure functions over the rows of `prime train metrics`."""
+"""Finds anomalies of a training run, with pure functions over the rows of `prime train metrics`."""
 
 from prime_lab_mcp.lab.training.anomalies.anomaly import (
     USUAL_STEP_SECONDS,

@@ -1,5 +1,6 @@
-"""An anomaly of a training run with the metric that shows it, and the anomalies of a run's operation: a stall, a cost
-above the agreed bound, a long queue, empty batches.
+"""Defines an anomaly of a training run, and finds the anomalies of its operation.
+
+These are a stall, a cost above the agreed bound, a long queue, and empty batches.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ def rank_anomalies(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
 
 
 STALL_SECONDS, STALL_TIMES, STALL_SEVERE = 600.0, 5.0, 3.0
-"""A stall is a time without a finished step: at least these seconds and these times the usual step. At `STALL_SEVERE`
-times that limit the level is `stop`. These numbers are our judgement."""
+"""A run stalls if no step finishes for at least `STALL_SECONDS` and `STALL_TIMES` times the usual step. At
+`STALL_SEVERE` times that limit the level is `stop`. These numbers are our judgement."""
 USUAL_STEP_SECONDS = 360.0
-"""Seconds that a step takes where the run reports no step time; `submit_training` prices with the same estimate."""
+"""Assumed seconds of a step if the run reports no step time. The cost bound uses the same estimate."""
 QUEUED_SECONDS = 1800.0
 """Seconds in the queue after which another GPU type is suggested. This number is our judgement."""
 EMPTY_BATCHES = 3
@@ -66,7 +67,7 @@ _EMPTY_BATCH = re.compile(
 
 
 def stall(last_step: int, idle_seconds: float, step_seconds: float | None) -> Anomaly | None:
-    """A running run that finishes no step. `idle_seconds` counts from the last finished step."""
+    """Report a running run that finishes no step. `idle_seconds` counts from the last finished step."""
     usual = step_seconds or USUAL_STEP_SECONDS
     limit = max(STALL_SECONDS, STALL_TIMES * usual)
     if idle_seconds <= limit:
@@ -83,7 +84,7 @@ def stall(last_step: int, idle_seconds: float, step_seconds: float | None) -> An
 
 
 def overrun(spend: float | None, limit: float | None, step: int, expected: float | None = None) -> Anomaly | None:
-    """A run that has cost more than the agreed bound (`stop`), or will at its present pace (`warn`). US dollars."""
+    """Report a run that has cost more US dollars than agreed (`stop`), or will at its present pace (`warn`)."""
     if limit is None or spend is None:
         return None
     if spend > limit:
@@ -109,7 +110,7 @@ def overrun(spend: float | None, limit: float | None, step: int, expected: float
 
 
 def long_queue(waited_seconds: float) -> Anomaly | None:
-    """A run that waits long for GPUs."""
+    """Report a run that waits long for GPUs."""
     if waited_seconds < QUEUED_SECONDS:
         return None
     return Anomaly(
@@ -123,10 +124,10 @@ def long_queue(waited_seconds: float) -> Anomaly | None:
 
 
 def empty_batches(log: str, last_step: int) -> Anomaly | None:
-    """Batches without a trainable rollout. Such a batch ends no step and uploads no metrics.
+    """Report consecutive batches without a trainable rollout. Such a batch ends no step and uploads no metrics.
 
-    `log` is the newest part of the orchestrator's log, which alone shows these batches. A step that ended after the
-    last warning clears the warning.
+    `log` is the newest part of the orchestrator's log, the only place that shows these batches. A step that ended after
+    the last warning clears the warning.
     """
     warnings = list(_EMPTY_BATCH.finditer(log))
     if not warnings:

@@ -1,7 +1,7 @@
-"""Runs every rule over the metrics of a training run.
+"""Runs every anomaly rule over the metrics of a training run.
 
 Windows and thresholds are those of docs/validation.md, Anomalies (window 10 steps, baseline steps 1 to 10). A level
-counts only when it lasts (`metrics.holds_now`), so that one noisy step raises no anomaly.
+counts only if it lasts (`metrics.holds_now`), so that one noisy step raises no anomaly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Anomalies of learning: what the mean reward does, and whether the tasks leave anything to learn.
+"""Anomalies of learning: a collapse or jump of the reward, a gap to held-out tasks, and tasks that teach nothing.
 
 Thresholds are those of docs/validation.md, Anomalies.
 """
@@ -39,15 +39,16 @@ JUMP_HEIGHT, JUMP_STEPS = 0.3, 5
 FORMAT_FULL, PLATEAU_STEPS = 0.95, 30
 """The format reward above which the format is learned, and the number of steps without a slope of correctness."""
 _FLAT = 0.02
-"""Changes of correctness below this, over those steps, count as none."""
+"""A change of correctness over `PLATEAU_STEPS` that is smaller than this counts as none."""
 EVALS_WARN, EVALS_STOP = 2, 3
 """Consecutive held-out evaluations without a rise, while the training reward rises, for `warn` and `stop`."""
-_SURE = 4.5
-"""Standard errors that a change must exceed. The value is high because many pairs of steps are compared."""
+_MIN_STANDARD_ERRORS = 4.5
+"""Number of standard errors that a change must exceed. The number is high because many pairs of steps are compared."""
 _RISE = 0.1
-"""The least rise of a reward that counts."""
+"""The smallest rise of a reward that counts as a rise."""
 _EVAL_NOISE = 0.03
-"""Standard deviation of a held-out mean where too few evaluations exist to estimate it: that of about 200 tasks."""
+"""Assumed standard deviation of a held-out mean if too few evaluations exist to estimate it: that of about 200
+tasks."""
 
 
 def reward_collapse(rows: Sequence[MetricRow]) -> Anomaly | None:
@@ -58,7 +59,7 @@ def reward_collapse(rows: Sequence[MetricRow]) -> Anomaly | None:
         return None
     best_at, best = max(points, key=lambda p: p[1])
     now = points[-1][1]
-    unsure = _SURE * noise(reward.points) * math.sqrt(2 / (WINDOW_STEPS // 2))
+    unsure = _MIN_STANDARD_ERRORS * noise(reward.points) * math.sqrt(2 / (WINDOW_STEPS // 2))
     if best < 0.05 or now >= COLLAPSE_WARN * best or best - now <= unsure:
         return None
     after = steady([p for p in reward.points if p[0] > best_at])
@@ -94,7 +95,10 @@ def suspicious_jump(rows: Sequence[MetricRow]) -> Anomaly | None:
     points = reward.points
     top = attainable_level(rows)
     # The last factor widens the limit where few steps estimate the noise badly.
-    least = max(JUMP_HEIGHT * top, _SURE * noise(points) * math.sqrt(2 / FEW_POINTS) * (1 + 6 / max(1, len(points))))
+    least = max(
+        JUMP_HEIGHT * top,
+        _MIN_STANDARD_ERRORS * noise(points) * math.sqrt(2 / FEW_POINTS) * (1 + 6 / max(1, len(points))),
+    )
     leaps: list[tuple[int, int, float, float]] = []
     for low in range(FEW_POINTS - 1, len(points) - FEW_POINTS):
         if leaps and low > leaps[0][0] + JUMP_STEPS:
@@ -162,7 +166,7 @@ def proxy_gap(rows: Sequence[MetricRow]) -> Anomaly | None:
 
 
 def _gap(source: str, evals: Sequence[MetricPoint], train: Sequence[MetricPoint]) -> Anomaly | None:
-    """The gap over the last evaluations of one source, over the number of evaluations that shows it most clearly."""
+    """The most significant gap on one source, over all numbers of recent evaluations; None if no gap is significant."""
     half = WINDOW_STEPS // 2
     held_noise = noise(evals) if len(evals) > 2 * FEW_POINTS else _EVAL_NOISE
     best: tuple[float, Anomaly] | None = None
@@ -175,7 +179,7 @@ def _gap(source: str, evals: Sequence[MetricPoint], train: Sequence[MetricPoint]
             1 / len(before) + 1 / half
         )
         sure = (risen - rose) / math.sqrt(max(variance, 1e-12))
-        if risen > _RISE and rose < risen / 4 and sure > _SURE and (best is None or sure > best[0]):
+        if risen > _RISE and rose < risen / 4 and sure > _MIN_STANDARD_ERRORS and (best is None or sure > best[0]):
             gap = Anomaly(
                 "proxy-gap",
                 "stop" if flat >= EVALS_STOP else "warn",
@@ -192,7 +196,8 @@ def _gap(source: str, evals: Sequence[MetricPoint], train: Sequence[MetricPoint]
 SILENT_WARN, SILENT_STOP = 0.6, 0.9
 """Share of groups without a gradient for `warn` and `stop`."""
 SOLVED_REWARD, SOLVED_USABLE = 0.95, 0.1
-"""A run is solved above this share of the attainable reward, or below this share of groups with a gradient."""
+"""A run is solved if its reward exceeds this share of the attainable reward, or if fewer than this share of its groups
+have a gradient."""
 
 
 def no_signal(rows: Sequence[MetricRow]) -> Anomaly | None:
@@ -202,8 +207,8 @@ def no_signal(rows: Sequence[MetricRow]) -> Anomaly | None:
     if len(points) < FEW_POINTS or not holds_now(points, lambda v: v > SILENT_WARN):
         return None
     share = mean(points[-WINDOW_STEPS:])
-    mute = streak(steady(points), lambda v: v > SILENT_STOP)
-    if len(mute) >= WINDOW_STEPS or len(streak(points, lambda v: v >= 0.999)) >= EMPTY_BATCHES:
+    silent_points = streak(steady(points), lambda v: v > SILENT_STOP)
+    if len(silent_points) >= WINDOW_STEPS or len(streak(points, lambda v: v >= 0.999)) >= EMPTY_BATCHES:
         return Anomaly(
             "no-signal",
             "stop",
@@ -229,10 +234,10 @@ def all_solved(rows: Sequence[MetricRow]) -> Anomaly | None:
     if not reward.points:
         return None
     high = holds_now(reward.points, lambda v: v > SOLVED_REWARD * top)
-    mute = holds_now(silent.points, lambda v: v > 1 - SOLVED_USABLE) and holds_now(
+    silent_points = holds_now(silent.points, lambda v: v > 1 - SOLVED_USABLE) and holds_now(
         reward.points, lambda v: v > 0.9 * top
     )
-    if not high and not mute:
+    if not high and not silent_points:
         return None
     now = mean(reward.points[-FEW_POINTS:])
     cause = f"the mean reward is {now:.2f}: hardly anything is left to learn"

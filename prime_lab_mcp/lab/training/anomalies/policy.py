@@ -34,10 +34,10 @@ ENTROPY_WARN, ENTROPY_STOP, ENTROPY_NATS = 0.3, 0.05, 0.02
 ENTROPY_NORMAL_LOSS, ENTROPY_NORMAL_STEPS = 0.73, 200
 """Healthy runs lose 73 % of their entropy by step 200 (the entropy mechanism paper, arXiv 2505.22617)."""
 MISMATCH_GROWN, MISMATCH_FAR_GROWN, MISMATCH_RISING_STEPS = 3.0, 10.0, 20
-"""Multiples of the baseline mismatch for `warn` and `stop`, and the number of steps over which steady growth stops a
-run: each mean of five steps is higher than the one before, and the last is more than double the first."""
+"""Multiples of the baseline mismatch for `warn` and `stop`. A steady growth over `MISMATCH_RISING_STEPS` steps also
+means `stop`: each mean of five steps is higher than the one before, and the last is more than double the first."""
 GRADIENT_SPIKE, GRADIENT_HUGE, GRADIENT_SPIKES = 5.0, 20.0, 3
-"""Multiples of the running median gradient norm that make a spike and a huge spike, and the number of huge spikes for
+"""Multiples of the running median gradient norm that make a spike and a huge spike. `GRADIENT_SPIKES` huge spikes mean
 `stop`."""
 
 

@@ -80,11 +80,34 @@ def test_the_suspicious_come_first_each_with_its_reason(tmp_path: Path) -> None:
         ("chars!=26", 12),
         ("error=true", 1),
         ("zero and task=t2", 2),
+        ("Suspicious", 4),
+        ("suspicious=true", 4),
+        ("zero and suspicious", 1),
+        ("truncated, suspicious", 1),
+        ("suspicious and task=t2", 0),
+        (REASONS[GOLD_UNREWARDED], 1),
+        (REASONS[TRUNCATED_REWARDED], 1),
     ],
 )
 def test_where_filters(tmp_path: Path, where: str, number: int) -> None:
     found = rollouts_view(evaluated(tmp_path, mixed()), where)
     assert found.data["matching"] == number
+
+
+@pytest.mark.parametrize("where", ["suspicous", "hacked", "row 99"])
+def test_a_word_that_names_no_rollout_is_refused_and_not_answered_with_nothing(tmp_path: Path, where: str) -> None:
+    with pytest.raises(EvalError) as refused:
+        rollouts_view(evaluated(tmp_path, mixed()), where)
+    [following] = refused.value.next
+    assert refused.value.code == "filter-unreadable"
+    assert following.arguments is not None
+    assert rollouts_view(evaluated(tmp_path / "again", mixed()), following.arguments["where"]).data["matching"] > 0
+
+
+def test_an_answer_without_rollouts_says_so_and_leads_to_all(tmp_path: Path) -> None:
+    found = rollouts_view(evaluated(tmp_path, mixed()), "suspicious and task=t2")
+    assert found.summary == 'None of 25 rollouts fits where="suspicious and task=t2".'
+    assert [(one.tool, (one.arguments or {}).get("view")) for one in found.next] == [("read_eval", "rollouts")]
 
 
 @pytest.mark.parametrize("where", ["what is this", "reward<", "=3"])

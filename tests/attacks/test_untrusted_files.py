@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.base.handover import PlantedPath
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.settings import Settings
+from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.environment import wheel
 from prime_lab_mcp.lab.evals.provenance import origin_of_results
 from prime_lab_mcp.lab.evals.rescore.stored import record_format, stored_rollouts

@@ -1,8 +1,8 @@
-"""Reads and writes in a folder that untrusted code can write, without following what that code put there.
+"""Reads and writes files in a folder that untrusted code can write, without following links that the code created.
 
-Environment code is confined by the kernel and the server is not. So a link, a pipe or a second name of a file in such a
-folder would let the code read or write with the server's rights. Every step from the folder downwards is taken by
-descriptor and without following links, and what is read is one regular file with one name.
+The kernel confines environment code, but not the server. A symbolic link, a pipe or a hard link in such a folder would
+therefore let the code read or write with the server's rights. The functions open every path component relative to a
+directory descriptor and without following links. They read only regular files that have exactly one name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from prime_lab_mcp.lab.base.text import quote
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 RESULTS, JOB = "results", "job.json"
-"""Name of the folder that the program of an evaluation writes, and of the description of the job beside that folder."""
+"""Name of the folder that the evaluation program writes, and name of the job description beside that folder."""
 
 
 class PlantedPath(LabError):
@@ -40,14 +40,14 @@ class PlantedPath(LabError):
 
 
 def open_below(folder: Path, path: str) -> BufferedReader:
-    """Open the file `path` below `folder` for reading, and follow no symbolic link.
+    """Open the file `path` below `folder` for reading, without following a symbolic link.
 
-    Raises PlantedPath if the last component of `folder` or any component of `path` is a link, or if the file is no
+    Raises PlantedPath if the last component of `folder` or any component of `path` is a link, or if the file is not a
     regular file. Raises FileNotFoundError if there is no such file.
     """
     with _parent(folder, path) as (parent, name):
         try:
-            # Without O_NONBLOCK a pipe would hold the server until somebody writes.
+            # Without O_NONBLOCK, opening a pipe would block the server until another process writes to the pipe.
             opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
         except OSError as error:
             raise _planted(path, error) from error
@@ -60,7 +60,10 @@ def open_below(folder: Path, path: str) -> BufferedReader:
 
 
 def written_by_code(path: Path) -> Path | None:
-    """The folder above `path` that the code of an evaluation writes: the results beside the description of a job."""
+    """Return the folder above `path` that evaluation code can write; None if there is none.
+
+    Such a folder is called `RESULTS` and has the job description `JOB` beside it.
+    """
     for folder in reversed(path.absolute().parents):
         if folder.name == RESULTS and (folder.parent / JOB).is_file():
             return folder
@@ -68,9 +71,9 @@ def written_by_code(path: Path) -> Path | None:
 
 
 def open_results(path: Path) -> BufferedReader:
-    """Open a file of an evaluation for reading, through no link where the evaluation's code writes.
+    """Open a results file for reading. Links are not followed in a folder that evaluation code can write.
 
-    Files elsewhere are the user's, who may use links. Raises PlantedPath.
+    Any other file belongs to the user, who may use links. Raises PlantedPath.
     """
     folder = written_by_code(path)
     if folder is None:
@@ -79,7 +82,7 @@ def open_results(path: Path) -> BufferedReader:
 
 
 def read_below(folder: Path, path: str, most: int) -> bytes:
-    """The content of a file below `folder`. Raises PlantedPath for more than `most` bytes as well."""
+    """Return the content of a file below `folder`. Raises PlantedPath, also if the file exceeds `most` bytes."""
     with open_below(folder, path) as source:
         content = source.read(most + 1)
     if len(content) > most:
@@ -88,7 +91,10 @@ def read_below(folder: Path, path: str, most: int) -> bytes:
 
 
 def copy_below(folder: Path, path: str, target: Path, most: int) -> None:
-    """Copy a file below `folder` to a new file outside. Raises PlantedPath for more than `most` bytes as well."""
+    """Copy a file below `folder` to the new file `target`. Raises PlantedPath, also if the file exceeds `most` bytes.
+
+    Raises FileExistsError if `target` exists.
+    """
     with open_below(folder, path) as source, target.open("xb") as sink:
         if os.fstat(source.fileno()).st_size > most:
             raise PlantedPath(path, f"larger than {most:,} bytes")
@@ -101,7 +107,7 @@ def copy_below(folder: Path, path: str, target: Path, most: int) -> None:
 
 
 def is_file_below(folder: Path, path: str) -> bool:
-    """Whether there is a file at this path; False where nothing is. Raises PlantedPath."""
+    """Return True if there is a regular file at this path, False if there is nothing. Raises PlantedPath."""
     try:
         open_below(folder, path).close()
     except FileNotFoundError:
@@ -110,7 +116,10 @@ def is_file_below(folder: Path, path: str) -> bool:
 
 
 def list_below(folder: Path, path: str = ".") -> list[str]:
-    """Sorted names in a folder below `folder`; none where no folder is. Raises PlantedPath."""
+    """Return the sorted names in the folder `path` below `folder`; empty if there is no such folder.
+
+    Raises PlantedPath.
+    """
     try:
         opened = _open_folder(folder, PurePosixPath(path).parts, make=False)
     except FileNotFoundError:
@@ -128,7 +137,7 @@ def make_below(folder: Path, path: str) -> None:
 
 @contextmanager
 def folder_below(folder: Path, path: str) -> Iterator[int]:
-    """A descriptor of a folder below `folder`, which is made with its parents. Raises PlantedPath."""
+    """Create the folder `path` and its parents below `folder`, and provide its descriptor. Raises PlantedPath."""
     opened = _open_folder(folder, PurePosixPath(path).parts, make=True)
     try:
         yield opened
@@ -138,7 +147,7 @@ def folder_below(folder: Path, path: str) -> Iterator[int]:
 
 @contextmanager
 def folder_within(opened: int, name: str) -> Iterator[int]:
-    """A descriptor of a folder in an opened folder, which is made. Raises PlantedPath."""
+    """Create the folder `name` in an opened folder, and provide its descriptor. Raises PlantedPath."""
     inner = _step(opened, name, make=True)
     try:
         yield inner
@@ -147,9 +156,9 @@ def folder_within(opened: int, name: str) -> Iterator[int]:
 
 
 def replace_below(folder: Path, path: str, content: bytes) -> None:
-    """Write a file below `folder` at once, so that a kill leaves the old content or the new one. Raises PlantedPath.
+    """Replace a file below `folder` atomically: if the process is killed, the file has the old or the new content.
 
-    Whatever stands at the path is replaced and never written to.
+    A link or pipe at the path is replaced, never written to. Raises PlantedPath.
     """
     with _parent(folder, path, make=True) as (parent, name):
         temporary = f".{secrets.token_hex(8)}.tmp"
@@ -169,7 +178,7 @@ def replace_below(folder: Path, path: str, content: bytes) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder with everything in it, without following links; a link or a file at its place too."""
+    """Remove a folder with its content, without following links. A link or file at this path is removed as well."""
     if folder.is_symlink() or not folder.is_dir():
         folder.unlink(missing_ok=True)
         return
@@ -177,7 +186,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def discard_folder(folder: Path) -> None:
-    """Free the name of a folder and remove its content, as far as the modes of its folders permit."""
+    """Rename a folder so that its name is free, then remove its content as far as the permissions allow."""
     aside = folder.with_name(f"{REMOVED}{secrets.token_hex(8)}")
     with suppress(FileNotFoundError):
         os.rename(folder, aside)
@@ -185,11 +194,12 @@ def discard_folder(folder: Path) -> None:
 
 
 REMOVED = ".removed-"
-"""Beginning of the name of a folder that `discard_folder` removes."""
+"""Prefix of the name that `discard_folder` gives to a folder before the removal."""
 
 
 @contextmanager
 def _parent(folder: Path, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    """Provide the descriptor of the folder that contains `path`, and the last component of `path`."""
     parts = PurePosixPath(path).parts
     if not parts or parts[-1] == "..":
         raise PlantedPath(path, "no path of a file below it")
@@ -201,6 +211,7 @@ def _parent(folder: Path, path: str, *, make: bool = False) -> Iterator[tuple[in
 
 
 def _open_folder(folder: Path, parts: tuple[str, ...], *, make: bool) -> int:
+    """Open the folder `parts` below `folder` one component at a time. `make` creates missing folders."""
     if any(part in ("..", "/") or "\0" in part for part in parts):
         raise PlantedPath("/".join(parts), "no path below it")
     path = "/".join(parts) or folder.name
@@ -218,6 +229,7 @@ def _open_folder(folder: Path, parts: tuple[str, ...], *, make: bool) -> int:
 
 
 def _step(opened: int, name: str, *, make: bool) -> int:
+    """Open the folder `name` in an opened folder without following a link. `make` creates a missing folder."""
     try:
         if make:
             with suppress(FileExistsError):
@@ -235,6 +247,7 @@ def _require_regular(path: str, status: os.stat_result) -> None:
 
 
 def _planted(path: str, error: OSError) -> OSError | PlantedPath:
+    """Return PlantedPath for an error that a link or special file causes; any other error stays as it is."""
     if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
         return PlantedPath(path, "a link, or no file or folder")
     return error

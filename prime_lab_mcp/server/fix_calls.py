@@ -1,0 +1,195 @@
+"""Reads the calls that the fix of a finding names, so that a report recommends what its own text says.
+
+A fix is a sentence for an agent, and it names calls in one notation: `TOOL(name=value, ...)`, `TOOL without NAME`, or
+`TOOL` alone, which takes its required arguments from the present call. A fix without a tool changes the present call:
+`NAME=value` sets an argument, and "leave NAME out" removes it. Words that stand for a value (`...`, `NAME`,
+"owner/name") are filled from the present call where it has the value; a call that still lacks one is not recommended.
+
+Foreign text in a fix is quoted (lab/base/text.py). A quoted text is read as the value of an argument only, and a fix
+with an escaped quote in it is not read at all, so that a column or file cannot recommend calls by its name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.state.workspace import HUB_NAME
+
+_CALL = re.compile(r"\b[a-z]+_[a-z_]+\([^()]*\)")
+_MOST = 2
+"""How many calls of one fix are recommended: the fix itself names the others."""
+_CLAUSE = re.compile(r";\s|\.\s|,?\s+or\s+(?=\S+=|leave\b|a\b|another\b|name\b|pass\b|call\b|with\b)|: ")
+_EXAMPLE = re.compile(r"\b(?:e\.g\.|such as|for example)", re.IGNORECASE)
+_QUOTED = re.compile(r'"([^"]*)"')
+_PAIR = re.compile(r'\b([a-z_]+)=("\d+"|\[[^\]]*\]|\{[^}]*\}|-?\d+(?:\.\d+)?|true\b|false\b)')
+_LEFT_OUT = re.compile(r"\b[Ll]eave ((?:\w+(?:, | and )?)+) out\b")
+_WITHOUT = re.compile(r"\s+without (?:an? |the )?(\w+)")
+_WITH_ITS_ID = re.compile(r"(?: it)? (?:with|of|on) (?:its|an?) id\b")
+_PLACEHOLDER = re.compile(r"\.\.\.|<.*>|owner/name(?:@version)?|[A-Z][A-Z_/]*")
+_VALUES_FROM: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("watch_run", "id"): ("id", "eval", "rescore", "resume_from"),
+    ("control_run", "id"): ("id", "resume_from"),
+    ("read_eval", "eval"): ("eval", "id", "rescore"),
+    ("write_training_config", "based_on"): ("config", "path", "based_on"),
+    ("check_training_config", "path"): ("config", "path", "based_on"),
+    ("search_hub", "query"): ("environment", "hub", "id"),
+    ("read_environment", "environment"): ("environment", "port", "name"),
+    ("check_environment", "environment"): ("environment", "port", "name"),
+}
+"""The arguments of the present call that hold the value of an argument of another tool."""
+_ONE_OF: Mapping[str, tuple[str, ...]] = {
+    "write_training_config": ("environments", "based_on", "sft"),
+    "submit_training": ("config", "environment"),
+    "check_reward_distribution": ("environment", "results"),
+    "create_environment": ("dataset", "hub", "port", "template"),
+}
+"""Arguments of which a call needs one, although each is optional in its schema."""
+
+
+def calls_of_fix(fix: str, tool: str, carried: Mapping[str, Any], fields: Mapping[str, Collection[str]]) -> list[Next]:
+    """The calls that a fix names, at most two, without those that equal the present call.
+
+    `tool` and `carried` are the present call; `fields` are the names of the arguments of every tool.
+    """
+    if "\\" in fix:
+        return []
+    words, texts = _own_words(fix)
+    calls: list[Next] = []
+    for one in (
+        *_named(words, texts, tool, carried, fields),
+        *_changed(words, texts, tool, carried, fields.get(tool, ())),
+    ):
+        if one not in calls and (one.tool, dict(one.arguments or {})) != (tool, dict(carried)):
+            calls.append(one)
+    return calls[:_MOST]
+
+
+def _own_words(fix: str) -> tuple[str, tuple[str, ...]]:
+    """The fix with a number in the place of every quoted text, and the texts by their numbers."""
+    texts: list[str] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        texts.append(found[1])
+        return f'"{len(texts) - 1}"'
+
+    words = _QUOTED.sub(numbered, fix)
+    return words.replace("=this file", "=...").replace("e.g. ", "such as "), tuple(texts)
+
+
+def _named(
+    fix: str, texts: Sequence[str], tool: str, carried: Mapping[str, Any], fields: Mapping[str, Collection[str]]
+) -> Iterator[Next]:
+    """The calls of tools that a fix names."""
+    names = "|".join(map(re.escape, fields))
+    for match in re.finditer(rf"(?<![\w/])({names})(?!\w)", fix):
+        name, rest = match[1], fix[match.end() :]
+        stated, without = _arguments(rest, texts), _WITHOUT.match(rest)
+        given: dict[str, Any] = {}
+        if stated is not None:
+            given = {key: _filled(name, key, value, carried) for key, value in stated.items()}
+        elif without is not None and without[1] in fields[name]:
+            given = {key: value for key, value in carried.items() if name == tool and key != without[1]}
+        elif _WITH_ITS_ID.match(rest):
+            given = {"id": _filled(name, "id", ..., carried)}
+        elif name == "search_hub":
+            given = {"kind": "environment", "query": _filled(name, "query", ..., carried)}
+        else:
+            given = {key: carried[key] for key in _ONE_OF.get(name, ()) if key in carried}
+        given |= _implied(name, given, carried)
+        if ... in given.values() or not given.keys() <= set(fields[name]):
+            continue
+        if name in _ONE_OF and not any(key in given for key in _ONE_OF[name]):
+            continue
+        yield Next(name, "what the finding's fix names", given or None)
+
+
+def _implied(tool: str, given: Mapping[str, Any], carried: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that follow from others: an environment's folder is named like the environment on the Hub."""
+    if tool in ("read_environment", "check_environment") and "environment" not in given:
+        environment = _filled(tool, "environment", ..., carried)
+        return {} if environment is ... else {"environment": environment}
+    if tool == "create_environment" and isinstance(given.get("hub"), str) and "name" not in given:
+        return {"name": given["hub"].partition("@")[0].rpartition("/")[2]}
+    return {}
+
+
+def _changed(
+    fix: str, texts: Sequence[str], tool: str, carried: Mapping[str, Any], fields: Collection[str]
+) -> Iterator[Next]:
+    """The present call with the changes that a fix names, one call for each alternative."""
+    for clause in _CLAUSE.split(_CALL.sub("", fix)):
+        if _EXAMPLE.search(clause):
+            continue
+        left_out = {name for found in _LEFT_OUT.finditer(clause) for name in re.split(r", | and ", found[1])}
+        stated = {
+            key: _filled(tool, key, _value(text, texts), {}) for key, text in _PAIR.findall(clause) if key in fields
+        }
+        if not stated and not left_out & set(carried):
+            continue
+        if ... in stated.values():
+            continue
+        rest = {name: value for name, value in carried.items() if name not in left_out}
+        yield Next(tool, "the same call, changed as the fix says", {**rest, **stated})
+
+
+def _arguments(text: str, texts: Sequence[str]) -> dict[str, Any] | None:
+    """The arguments in parentheses at the start of a text; None where there are none to read."""
+    if not text.startswith("("):
+        return None
+    depth = 0
+    end = 0
+    for end, character in enumerate(text, 1):  # noqa: B007
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0:
+            break
+    try:
+        call = ast.parse(f"f{text[:end]}", mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
+        return None
+    return {str(keyword.arg): _value(ast.unparse(keyword.value), texts) for keyword in call.keywords}
+
+
+def _value(text: str, texts: Sequence[str]) -> Any:
+    """The value of a literal; `...` for a word that stands for a value."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return _with_texts(ast.literal_eval(text), texts)
+    except (ValueError, SyntaxError):
+        return ...
+
+
+def _with_texts(value: Any, texts: Sequence[str]) -> Any:
+    """A value with the quoted texts in the place of their numbers."""
+    if isinstance(value, str):
+        return texts[int(value)]
+    if isinstance(value, list):
+        return [_with_texts(one, texts) for one in value]
+    if isinstance(value, dict):
+        return {_with_texts(key, texts): _with_texts(one, texts) for key, one in value.items()}
+    return value
+
+
+def _filled(tool: str, key: str, value: Any, carried: Mapping[str, Any]) -> Any:
+    """The value of an argument; where a word stands for it, the value that the present call has; else `...`."""
+    if not _stands_for_a_value(value):
+        return value
+    hub = next((v for n in ("hub", "environment") if isinstance(v := carried.get(n), str) and HUB_NAME.match(v)), None)
+    if tool == "create_environment" and key in ("name", "hub"):
+        return ... if hub is None else (hub if key == "hub" else hub.partition("@")[0].rpartition("/")[2])
+    for name in (*_VALUES_FROM.get((tool, key), ()), key):
+        if carried.get(name) is not None:
+            return carried[name]
+    return ...
+
+
+def _stands_for_a_value(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_stands_for_a_value, value))
+    return value is ... or (isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None)
