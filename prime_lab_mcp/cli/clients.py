@@ -122,7 +122,7 @@ def list_clients(settings: Settings, name: str) -> int:
             if path is not None:
                 state = "has an entry" if _has_entry(config, path, name) else "no entry"
                 print(escape(f"{client:15} {scope:8} {state:13} {path}"))
-    print(escape(f"\nThe toolchain (verifiers, datasets, prime) is installed by: {typed_command('setup')}"))
+    print(escape_lines(f"\nThe toolchain (verifiers, datasets, prime) is installed by: {typed_command('setup')}"))
     return 0
 
 

@@ -1,4 +1,7 @@
-"""`prime-lab-mcp doctor`: what works on this machine, and for each thing that does not, a command that mends it."""
+"""`prime-lab-mcp doctor`: what works on this machine, and for each thing that does not, a command that mends it.
+
+`prime-lab-mcp setup` installs the toolchain first and prints the same.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,12 @@ _PYTHON = {
 }
 
 
-def doctor(settings: Settings, output: OutputFormat) -> int:
+def doctor(settings: Settings, output: OutputFormat, *, install: bool = False) -> int:
     """Print the capabilities of this machine and account, and what the state directory holds.
 
-    Returns 0 where everything works, else 1.
+    With `install`, what the toolchain lacks is installed before. Returns 0 where everything works, else 1.
     """
-    report = terminal.run_tool(settings, "preflight", {})
+    report = terminal.run_tool(settings, "preflight", {"install": True} if install else {})
     sizes = store_sizes(settings.state_dir)
     held = {"path": str(settings.state_dir), "stores": [asdict(size) for size in sizes]}
     content = rendering.whole(report) | {"state_directory": held}
@@ -95,15 +98,16 @@ def _lines(content: Mapping[str, Any], commands: Mapping[str, str | None]) -> li
         if capability is not None:
             state = capability.get("state", "unknown")
             lines.append(f"  {_mark(state)} {name:9} {state:10} {purpose}{_facts(capability)}")
+    findings = content["findings"]
     printed: set[str] = set()
-    for finding in content["findings"]:
-        lines += ["", f"{finding['severity']} {finding['code']}: {finding['message']}"]
+    for finding in findings:
         command = commands[finding["code"]]
-        if command is None:
-            lines.append(f"  {finding['fix']}")
-        elif command not in printed:
-            printed.add(command)
-            lines.append(f"  run:  {command}")
+        if command in printed:
+            continue
+        together = [other for other in findings if command and commands[other["code"]] == command] or [finding]
+        lines += ["", *(f"{f['severity']} {f['code']}: {f['message']}" for f in together)]
+        lines.append(f"  run:  {command}" if command else f"  {finding['fix']}")
+        printed.update([command] if command else [])
     return lines
 
 

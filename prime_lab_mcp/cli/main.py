@@ -122,16 +122,14 @@ def _dispatch(args: argparse.Namespace, rest: list[str], named: Sequence[str]) -
         from prime_lab_mcp.cli.spend import spend
 
         return spend(chosen, as_json=args.output == "json")
+    if args.command in ("doctor", "setup"):
+        from prime_lab_mcp.cli.doctor import doctor
+
+        return doctor(chosen, args.output, install=args.command == "setup")
     from prime_lab_mcp.cli import person, terminal
 
     if args.command == "call":
         return terminal.call(chosen, args.tool, args.json, rest, args.output)
-    if args.command == "setup":
-        return terminal.call(chosen, "preflight", '{"install": true}', [], args.output)
-    if args.command == "doctor":
-        from prime_lab_mcp.cli.doctor import doctor
-
-        return doctor(chosen, args.output)
     if args.command == "approve":
         return person.approve(chosen, args.token, assume_yes=args.yes)
     return person.override(chosen, args.environment, args.code, args.reason)

@@ -27,6 +27,7 @@ from prime_lab_mcp.server.completions import add_completions
 from prime_lab_mcp.server.heartbeat import heartbeat
 from prime_lab_mcp.server.notices import Notices
 from prime_lab_mcp.server.prompts import add_prompts, require_arguments
+from prime_lab_mcp.server.question_key import question_security
 from prime_lab_mcp.server.resources import add_resources
 from prime_lab_mcp.server.tool_descriptions import describe, stored_descriptions
 
@@ -216,6 +217,7 @@ def build_server(lab: Lab, tools: tuple[AnyTool, ...] | None = None) -> LabServe
         instructions=INSTRUCTIONS + (REHEARSAL if lab.settings.rehearsal else ""),
         log_level="WARNING",
         lifespan=lifespan,
+        request_state_security=question_security(lab.settings.state_dir),
     )
 
     async def call(name: str, given: Mapping[str, Any]) -> Report:

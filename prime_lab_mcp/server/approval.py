@@ -17,6 +17,7 @@ from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.base.text import escape
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.pulled import record_agreement
 from prime_lab_mcp.tools.tool import Intent
 
@@ -131,9 +132,8 @@ def _stopped(intent: Intent, request: Request) -> Report | None:
     if not blockers:
         return None
     message = f"Refused: {blockers[0].message}."
-    return Report(
-        "blocked", message, intent.findings, next=(Next(request.tool, "once that is mended", request.arguments),)
-    )
+    again = Next(request.tool, "once that is mended", request.arguments)
+    return Report("blocked", message, intent.findings, next=model_listing_calls(blockers) or (again,))
 
 
 def _over_cap(lab: Lab, intent: Intent, request: Request) -> Report | None:

@@ -272,9 +272,9 @@ class Calls:
         outcome = await running
         self._record(tool, args, outcome.snapshot or call.snapshot, outcome)
         if tool.runs_environment_code:
-            from prime_lab_mcp.lab.sandbox.offer import present_offer, unconfined_finding
+            from prime_lab_mcp.lab.sandbox.kernel_support import present_support, unconfined_finding
 
-            unconfined = unconfined_finding(present_offer())
+            unconfined = unconfined_finding(present_support())
             if unconfined is not None:
                 outcome = dataclasses.replace(outcome, findings=(*outcome.findings, unconfined))
         return _report(outcome)

@@ -11,6 +11,7 @@ import anyio
 
 from prime_lab_mcp.lab.base.report import Finding, Next, Report, Unmet
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.config_gate import (
     agents_of,
     conflicting_packages,
@@ -249,7 +250,7 @@ def _blocked(tool: AnyTool, unmet: list[Unmet], findings: list[Finding], call: C
         f"{tool.name} is refused until this is proven: {names}.",
         findings=tuple(findings),
         unmet=tuple(unmet),
-        next=_distinct(_next_call(one, call) for one in unmet),
+        next=_distinct((*model_listing_calls(findings), *(_next_call(one, call) for one in unmet))),
     )
 
 
@@ -261,7 +262,7 @@ def _next_call(unmet: Unmet, call: Call) -> Next:
     if not arguments and call.snapshot is not None and unmet.tool != "preflight":
         arguments = {"environment": call.snapshot.name}
     if unmet.tool == "check_training_config" and call.config is not None:
-        arguments = {"path": call.config.name}
+        arguments = {"path": call.config.relative_to(call.lab.workspace.root).as_posix()}
     if unmet.tool != "check_reward_distribution":
         return Next(unmet.tool, unmet.detail, arguments or None)
     if unmet.why in ("never-run", "stale", "rehearsal"):

@@ -15,7 +15,7 @@ from typing import Any
 from prime_lab_mcp.lab.base.errors import PASSING
 from prime_lab_mcp.lab.base.report import Finding, Next, Report
 from prime_lab_mcp.lab.configs.plan.choices import DEFAULT_MODEL
-from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.results import checkpoint_purpose, held_out_argument
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.lab import Lab

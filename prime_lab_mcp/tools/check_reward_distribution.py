@@ -16,8 +16,8 @@ from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
-from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.provenance import ResultsOrigin, origin_of_results
 from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.results import as_result

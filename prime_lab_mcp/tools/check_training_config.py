@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.configs.config import read_config
 from prime_lab_mcp.lab.configs.examine import ConfigExamination, examination_verdict, examine_config
 from prime_lab_mcp.lab.configs.registry import REGISTRY, RegistryEntry, drift_finding, load_registry
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
+from prime_lab_mcp.lab.models.offered import model_listing_calls
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 from prime_lab_mcp.lab.training.cost import forecast_from_ledger
 from prime_lab_mcp.lab.training.next_step import untested_source
@@ -111,6 +112,8 @@ def _entry(call: Call, relative: str) -> RegistryEntry | None:
 
 def _next(call: Call, relative: str, examined: ConfigExamination, status: str) -> tuple[Next, ...]:
     codes = {f.code for f in examined.findings if f.severity == "blocker"}
+    if listing := model_listing_calls(examined.findings):
+        return listing
     if status == "passed" and examined.config.shape == "sft":
         return ()  # submit_training does not accept such a config: a person starts it
     if status == "passed" and examined.config.target == "hosted":

@@ -19,13 +19,14 @@ from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, plan_hosted
 from prime_lab_mcp.lab.evals.pages.illustrate import illustrate_outcome
 from prime_lab_mcp.lab.evals.plan import EvalRequest, is_free, prompt_tokens
 from prime_lab_mcp.lab.evals.plan import plan_evaluation as plan_eval
-from prime_lab_mcp.lab.evals.rehearsal_answers import PlayableSolutions, register_golds
+from prime_lab_mcp.lab.evals.rehearsal_answers import PlayableSolutions, register_golds, served_unlisted
 from prime_lab_mcp.lab.evals.rescore.confirmation import settle_evaluations
 from prime_lab_mcp.lab.evals.results import as_result, checkpoint_purpose
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, ASK_FROM, EvalSpec, canonical_json
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import open_environment
+from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_finding
 from prime_lab_mcp.lab.relay import endpoints
 from prime_lab_mcp.lab.relay.endpoints import PRESETS, presets_with_prices
 from prime_lab_mcp.lab.state.ledger.rows import Job
@@ -369,10 +370,15 @@ async def _access(lab: Lab, args: Args) -> tuple[endpoints.EndpointAccess, dict[
     """The endpoint, the variables of the rehearsal platform, and the error of an endpoint that does not answer."""
     variables = dict(await lab.platform_variables()) if lab.settings.rehearsal else {}
     access = endpoints.resolve_endpoint(args.endpoint, variables, lab.settings.endpoints)
+    platform, model = access.endpoint.preset == "prime", args.model or ""
     complete = access.endpoint.preset in PRESETS and not lab.settings.rehearsal
+    if platform and lab.settings.rehearsal:
+        complete = not served_unlisted(lab, model)
     try:
-        return await endpoints.query_endpoint(access, args.model or "", exact=complete), variables, None
+        return await endpoints.query_endpoint(access, model, exact=complete), variables, None
     except EvalError as error:
+        if error.code == "endpoint-no-model" and platform:
+            raise not_offered_error(not_served_finding(model, ())) from None
         if error.code != "endpoint-unreachable":
             raise
         return access, variables, error

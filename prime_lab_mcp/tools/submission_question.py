@@ -28,6 +28,9 @@ from prime_lab_mcp.lab.training.preparation import RunPreparation
 from prime_lab_mcp.lab.training.submission import RunStanding
 from prime_lab_mcp.tools.tool import Call, Intent
 
+_WARNINGS = 6
+"""Most warnings of the config check in the question."""
+
 
 def submission_intent(
     lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPreparation, resume_from: str | None
@@ -70,6 +73,7 @@ def question(lab: Lab, config: TrainingConfig, at: RunStanding, known: RunPrepar
     parts.append(f"{' and '.join(keys)} of this machine is handed to the run." if keys else "")
     parts += [_sentence(f.message) for f in known.findings if f.code in ("wandb-key-missing", "wallet-low")]
     parts.append(unproven_sentence(config))
+    parts.append(_check_warnings(lab, config))
     parts += _surroundings(lab, config)
     if known.validation.outcome == "unavailable":
         reason = quote(known.validation.problems[0], 200) if known.validation.problems else "no reason given"
@@ -94,6 +98,19 @@ def _strangers(lab: Lab, config: TrainingConfig) -> str:
         and not lab.ledger.pushes(owner=source.owner, name=source.env_name, platform=lab.platform)
     }
     return f"Published by somebody else, so that nothing had to be proven here: {', '.join(named)}." if named else ""
+
+
+def _check_warnings(lab: Lab, config: TrainingConfig) -> str:
+    """One sentence with the warnings of the latest check of this config; empty without warnings."""
+    rows = lab.ledger.evidence(lab.key, tool="check_training_config", config_sha256=config.sha256)
+    row = next((r for r in rows if r.platform in (None, lab.platform)), None)
+    warnings = [
+        str(f["message"]).rstrip(".")
+        for f in (row.findings if row is not None else ())
+        if f.get("severity") == "warning" and f.get("code") != "config-unproven-setting"  # its own sentence names it
+    ]
+    more = f"; and {len(warnings) - _WARNINGS} more" if len(warnings) > _WARNINGS else ""
+    return f"The check of the config warns: {'; '.join(warnings[:_WARNINGS])}{more}." if warnings else ""
 
 
 def _surroundings(lab: Lab, config: TrainingConfig) -> list[str]:

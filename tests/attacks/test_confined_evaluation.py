@@ -17,15 +17,15 @@ from prime_lab_mcp.lab.evals.runner.command import JobFiles
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Endpoint
-from prime_lab_mcp.lab.sandbox import offer
-from prime_lab_mcp.lab.sandbox.offer import offer_of, present_offer
+from prime_lab_mcp.lab.sandbox import kernel_support
+from prime_lab_mcp.lab.sandbox.kernel_support import linux_support, present_support
 from prime_lab_mcp.lab.state.ledger.rows import Job
 from tests.lab.evals.conftest import write_environment
 from tests.lab.evals.finished import episode, finished
 from tests.lab.evals.scripted import adds, serving
 
 pytestmark = pytest.mark.anyio
-needs_processes = pytest.mark.skipif(present_offer().processes != "confined", reason="needs Landlock 6 and seccomp")
+needs_processes = pytest.mark.skipif(present_support().processes != "confined", reason="needs Landlock 6 and seccomp")
 
 _SEEN = 'Path("seen.json").write_text(json.dumps(dict(os.environ)))'
 _TRIES = """
@@ -109,8 +109,8 @@ async def test_without_confinement_the_same_attempts_succeed_in_an_evaluation(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: the attempts are real ones."""
-    nothing = offer_of(0, False)
-    monkeypatch.setattr(offer, "_offer", lambda: nothing)
+    nothing = linux_support(0, False)
+    monkeypatch.setattr(kernel_support, "_read_kernel_support", lambda: nothing)
     attempts = _attempts(lab)
     found, noted = await _evaluated(lab, attempts)
     failed = {name for name, succeeded in found.items() if not succeeded}

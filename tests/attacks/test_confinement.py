@@ -20,16 +20,16 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import WorkerError
 from prime_lab_mcp.lab.base.settings import Settings
-from prime_lab_mcp.lab.sandbox import confine, offer
-from prime_lab_mcp.lab.sandbox.offer import offer_of, present_offer, unconfined_finding
+from prime_lab_mcp.lab.sandbox import confine, kernel_support
+from prime_lab_mcp.lab.sandbox.kernel_support import linux_support, present_support, unconfined_finding
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.worker.pool import Workers
 from tests.attacks.hostile import outcomes
 
 pytestmark = pytest.mark.anyio
-needs_files = pytest.mark.skipif(present_offer().files != "confined", reason="this kernel has no Landlock")
-needs_processes = pytest.mark.skipif(present_offer().processes != "confined", reason="needs Landlock 6 and seccomp")
-needs_network = pytest.mark.skipif(present_offer().network == "open", reason="needs Landlock 4 and seccomp")
+needs_files = pytest.mark.skipif(present_support().files != "confined", reason="this kernel has no Landlock")
+needs_processes = pytest.mark.skipif(present_support().processes != "confined", reason="needs Landlock 6 and seccomp")
+needs_network = pytest.mark.skipif(present_support().network == "open", reason="needs Landlock 4 and seccomp")
 
 
 @pytest.fixture(scope="module")
@@ -362,8 +362,8 @@ async def test_without_confinement_the_attempts_succeed(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: the attempts are real ones, and without layers the worker runs as before, with a warning."""
-    nothing = offer_of(0, False)
-    monkeypatch.setattr(offer, "_offer", lambda: nothing)
+    nothing = linux_support(0, False)
+    monkeypatch.setattr(kernel_support, "_read_kernel_support", lambda: nothing)
     state = tmp_path / "state"
     Ledger(state / "ledger.sqlite3").close()
     pool = Workers(Settings(workspace=tmp_path, state_dir=state))
@@ -379,4 +379,4 @@ async def test_without_confinement_the_attempts_succeed(
     warning = unconfined_finding(nothing)
     assert warning is not None
     assert (warning.code, warning.severity) == ("unconfined", "warning")
-    assert unconfined_finding(offer_of(7, True)) is None
+    assert unconfined_finding(linux_support(7, True)) is None

@@ -17,11 +17,11 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.datasets.reading import inspect_source
 from prime_lab_mcp.lab.datasets.scan import DatasetRequest
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.sandbox import offer
-from prime_lab_mcp.lab.sandbox.offer import offer_of, present_offer
+from prime_lab_mcp.lab.sandbox import kernel_support
+from prime_lab_mcp.lab.sandbox.kernel_support import linux_support, present_support
 
 pytestmark = pytest.mark.anyio
-needs_files = pytest.mark.skipif(present_offer().files != "confined", reason="this kernel has no Landlock")
+needs_files = pytest.mark.skipif(present_support().files != "confined", reason="this kernel has no Landlock")
 
 _LIBRARY = """
 import json, os, signal
@@ -85,8 +85,8 @@ async def test_without_confinement_code_of_a_dataset_reaches_everything(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: the attempts are real ones."""
-    nothing = offer_of(0, False)
-    monkeypatch.setattr(offer, "_offer", lambda: nothing)
+    nothing = linux_support(0, False)
+    monkeypatch.setattr(kernel_support, "_read_kernel_support", lambda: nothing)
     attempts = _attempts(lab, tmp_path)
     allowed = {"variables"}  # protected by the system, unless root
     assert await _did(lab, tmp_path, monkeypatch, {}) | allowed == set(attempts)

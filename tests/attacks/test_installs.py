@@ -27,15 +27,15 @@ from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.environment import wheel as wheels
 from prime_lab_mcp.lab.interpreter import Interpreter, Interpreters
-from prime_lab_mcp.lab.sandbox import offer
-from prime_lab_mcp.lab.sandbox.offer import offer_of, present_offer
+from prime_lab_mcp.lab.sandbox import kernel_support
+from prime_lab_mcp.lab.sandbox.kernel_support import linux_support, present_support
 from prime_lab_mcp.lab.sandbox.policy import python_paths
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.worker.pool import Workers
 from tests.attacks.hostile import write_hostile
 
 pytestmark = pytest.mark.anyio
-needs_files = pytest.mark.skipif(present_offer().files != "confined", reason="this kernel has no Landlock")
+needs_files = pytest.mark.skipif(present_support().files != "confined", reason="this kernel has no Landlock")
 
 _TRIES = """
 import json, os, signal, subprocess
@@ -193,8 +193,8 @@ async def test_without_confinement_the_build_of_a_wheel_reaches_everything(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: the attempts are real ones. Credentials of an index are withheld all the same."""
-    nothing = offer_of(0, False)
-    monkeypatch.setattr(offer, "_offer", lambda: nothing)
+    nothing = linux_support(0, False)
+    monkeypatch.setattr(kernel_support, "_read_kernel_support", lambda: nothing)
     found = await _outcomes_of_wheel(tmp_path, home)
     failed = {name for name, outcome in found.items() if outcome != "done"}
     assert {"password"} <= failed <= {"password", "trace"}, found  # ptrace_scope of the system may refuse the trace
@@ -212,8 +212,8 @@ async def test_without_confinement_the_build_of_a_package_reaches_everything(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: the attempts are real ones. Credentials of an index are withheld all the same."""
-    nothing = offer_of(0, False)
-    monkeypatch.setattr(offer, "_offer", lambda: nothing)
+    nothing = linux_support(0, False)
+    monkeypatch.setattr(kernel_support, "_read_kernel_support", lambda: nothing)
     _sdist(tmp_path / "packages", _attempts(tmp_path, home))
     found = _outcomes(await _interpreters(tmp_path).build(["sdist-only"]))
     assert {name for name, outcome in found.items() if outcome != "done"} == {"password"}, found

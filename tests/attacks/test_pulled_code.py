@@ -10,8 +10,8 @@ import pytest
 from prime_lab_mcp.lab.base.errors import InterpreterError
 from prime_lab_mcp.lab.base.report import Report
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.sandbox import offer
-from prime_lab_mcp.lab.sandbox.offer import offer_of
+from prime_lab_mcp.lab.sandbox import kernel_support
+from prime_lab_mcp.lab.sandbox.kernel_support import linux_support
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from prime_lab_mcp.lab.state.pulled import PULL
 from prime_lab_mcp.resources.catalog import References
@@ -38,8 +38,8 @@ class Person:
 @pytest.fixture
 async def stranger(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A pulled environment on a machine without confinement. Each attempt to run code ends in `code-ran`."""
-    nothing = offer_of(0, False)
-    monkeypatch.setattr(offer, "_offer", lambda: nothing)
+    nothing = linux_support(0, False)
+    monkeypatch.setattr(kernel_support, "_read_kernel_support", lambda: nothing)
 
     async def ran(*args: Any, **options: Any) -> None:
         raise InterpreterError("code-ran", fix="-")
@@ -99,8 +99,8 @@ async def test_an_approval_in_a_terminal_counts_and_a_token_alone_does_not(lab: 
 async def test_where_the_kernel_confines_files_nobody_is_asked(
     lab: Lab, stranger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    confined = offer_of(7, True)
-    monkeypatch.setattr(offer, "_offer", lambda: confined)
+    confined = linux_support(7, True)
+    monkeypatch.setattr(kernel_support, "_read_kernel_support", lambda: confined)
     person = Person("declined")
     assert ran(await call(lab, "check_environment", person, environment="sums_v1"))
     assert person.questions == []

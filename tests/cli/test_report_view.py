@@ -91,6 +91,24 @@ def test_the_doctor_answers_with_commands(settings: Settings, monkeypatch: pytes
     assert doctor.fix_command("wallet-empty", settings) is None
 
 
+def test_what_one_command_mends_stands_together_above_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[dict[str, object]] = []
+    findings = [Finding(code, "blocker", f"{code}.", "Install.") for code in ("verifiers-missing", "prime-missing")]
+    between = Finding("disk-low", "warning", "1 GB is free", "Free some space.")
+    report = Report("failed", "Not yet.", findings=(findings[0], between, findings[1]))
+    monkeypatch.setattr(doctor.terminal, "run_tool", lambda _, __, given: asked.append(given) or report)
+    assert main(["setup", "--workspace", str(settings.workspace), "--state-dir", str(settings.state_dir)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("blocker verifiers-missing: verifiers-missing.")
+    assert lines[at + 1] == "blocker prime-missing: prime-missing."
+    assert re.search(r"run:  \S*prime-lab-mcp setup", lines[at + 2])
+    assert sum("run:  " in line for line in lines) == 1
+    assert "  Free some space." in lines
+    assert asked == [{"install": True}]
+
+
 def test_the_doctor_names_each_capability_and_each_fix(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,6 +33,8 @@ class Kills:
         self.place, self.tally, self.draw, self.dear = place, tally, random.Random(seed), dear
         self.messages = Messages(seed)
         self.acknowledged: Counter[str] = Counter()
+        self.newest: dict[str, str] = {}
+        """The newest answer of each recorded tool, which a lost verdict is shown with."""
         self.runs: dict[str, str] = {}
         """Ids of runs that were answered, by the name in the config."""
         self.rows: dict[str, int] = {}
@@ -133,6 +135,7 @@ class Kills:
             self.tally.tried[f"answered before the kill: {status}"] += 1
             if tool in RECORDED and arguments == {"environment": NAME} and status in ("passed", "failed"):
                 self.acknowledged[tool] += 1
+                self.newest[tool] = text[:1500]
             id = report.get("data", {}).get("id")
             if tool == "submit_training" and status == "passed" and isinstance(id, str):
                 name = str(arguments["config"]).removesuffix(".toml")
@@ -153,7 +156,9 @@ class Kills:
             self.tally.flaw("lost verdicts", f"the ledger is damaged: {state}")
         for tool, number in self.acknowledged.items():
             if rows.get(tool, 0) < number:
-                self.tally.flaw("lost verdicts", f"{number} answers of {tool}, {rows.get(tool, 0)} rows")
+                newest = self.newest.get(tool)
+                self.tally.flaw("lost verdicts", f"{number} answers of {tool}, {rows.get(tool, 0)} rows: {newest}")
+                self.acknowledged[tool] = rows.get(tool, 0)
         for tool, number in self.rows.items():
             if rows.get(tool, 0) < number:
                 self.tally.flaw("lost verdicts", f"{number} rows of {tool} became {rows.get(tool, 0)}")

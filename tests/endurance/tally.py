@@ -29,7 +29,7 @@ class Tally:
     def flaw(self, kind: str, what: str) -> None:
         with self._lock:
             self.flaws[kind].append(what)
-            print(f"{kind}: {what[:600]}", file=sys.stderr, flush=True)
+            print(f"{kind}: {what[:2500]}", file=sys.stderr, flush=True)
 
     @property
     def sound(self) -> bool:

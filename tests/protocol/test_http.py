@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -157,6 +158,43 @@ async def test_two_clients_and_two_processes_see_one_ledger(tmp_path: Path) -> N
     finally:
         ends = [server.end() for server in (first, second)]
     assert [code for code, _, _ in ends] == [-signal.SIGTERM] * 2
+
+
+async def post_call(server: HttpServer, **params: Any) -> dict[str, Any]:
+    """Call `spend` in protocol 2026-07-28, for a client that can ask its user. Return the message that answers."""
+    version = "2026-07-28"
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+    }
+    headers = {"Authorization": f"Bearer {server.token}", "Accept": "application/json, text/event-stream"}
+    headers |= {"MCP-Protocol-Version": version, "Mcp-Method": "tools/call", "Mcp-Name": "spend"}
+    params |= {"name": "spend", "arguments": {"amount": 4.0}, "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with httpx.AsyncClient(timeout=60) as client:
+        answer = await client.post(server.url, headers=headers, json=message)
+    lines = [line.removeprefix("data:") for line in answer.text.splitlines() if line.startswith(("data:", "{"))]
+    messages: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return next(one for one in messages if one.get("id") == 1)
+
+
+async def test_an_answer_counts_in_another_process_than_the_one_that_asked(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    command = ("tests.protocol.http_toys", str(tmp_path / "workspace"), str(state))
+    asking = HttpServer(tmp_path, *command)
+    asked = (await post_call(asking))["result"]
+    asking.end()
+    answering = HttpServer(tmp_path, *command)
+    try:
+        [question] = asked["inputRequests"]
+        answers = {question: {"action": "accept", "content": {"approve": True}}}
+        done = await post_call(answering, inputResponses=answers, requestState=asked["requestState"])
+        assert done["result"]["structuredContent"]["status"] == "passed"
+        assert (state / "spent").exists()
+        forged = await post_call(answering, inputResponses=answers, requestState=asked["requestState"][:-4] + "AAAA")
+        assert forged["error"]["code"] == -32602
+    finally:
+        answering.end()
 
 
 async def test_a_stop_ends_open_streams_and_prints_no_traceback(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ RULES: dict[str, str] = {
     "Environments": "config-no-train-source config-no-eval-source config-source-without-id config-source-name "
     "config-duplicate-source config-unpinned-source config-unpublished-source config-environment-missing "
     "v0-not-trainable config-unknown-taskset-key config-taskset-value config-environment-key config-taskset-unchecked",
-    "Model": "config-model-name config-model-not-listed config-no-renderer config-tool-parser config-vision-model "
+    "Model": "config-model-name config-no-renderer config-tool-parser config-vision-model "
     "config-vlm config-model-fallback",
     "Trainer": "config-lr-unset config-lr-range config-implementation config-cpu-offload config-lora-cpu-offload "
     "config-lora-broadcast config-scheduler config-algorithm config-trace",

@@ -176,7 +176,7 @@ PATTERNS = (
         BENCHMARK,
         "qwen3-vl (VL not supported), Mistral (not on HF), closed API",
         ("vision-language", "not on the hugging face hub"),
-        "config-model-not-listed",
+        "model-not-offered",
     ),
     Pattern(
         BENCHMARK,

@@ -124,7 +124,7 @@ async def test_could_not_validate_is_neither_valid_nor_invalid(
 async def test_a_model_that_the_platform_does_not_list_is_named(at: Desk) -> None:
     text = CONFIG.replace("Qwen/Qwen3-4B-Instruct-2507", "Qwen/Qwen3-14B")
     outcome = await checked(at, text, "unlisted")
-    (finding,) = [f for f in outcome.findings if f.code == "config-model-not-listed"]
+    (finding,) = [f for f in outcome.findings if f.code == "model-not-offered"]
     assert "Qwen3-0.6B" in finding.message
     assert "search_hub" in finding.fix
 

@@ -13,6 +13,7 @@ from prime_lab_mcp.lab.evals.plan import EvalRequest
 from prime_lab_mcp.lab.evals.spec import HEADROOM
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.relay.endpoints import Price
+from prime_lab_mcp.lab.state.ledger.rows import Evidence, Push
 from prime_lab_mcp.lab.training.bound import bound_from_ledger
 from prime_lab_mcp.tools import submit_training
 from tests.tools.test_training_config import PINNED, Platform, call, check, on_hub, write
@@ -61,6 +62,43 @@ async def test_a_tight_budget_evaluates_less_before_it_gives_up(lab: Lab, platfo
     assert table["max_steps"] >= 20
     assert table["orchestrator"]["eval"]["num_examples"] == 32
     assert table["orchestrator"]["eval"]["interval"] == table["max_steps"]
+
+
+async def sizes(lab: Lab, budget: float, **given: Any) -> tuple[int, int, int, int]:
+    """Steps, batch, group and tokens of a completion of the config for a budget, whose bound fits."""
+    fitted = await write(lab, environments=[PINNED], budget=budget, **given)
+    config = read_config(lab.workspace.resolve(fitted.data["path"]))
+    assert bound(lab, fitted.data["path"]) <= budget
+    assert config.batch_size is not None
+    return config.max_steps or 0, config.batch_size, config.group_size, config.max_completion_tokens or 0
+
+
+async def test_a_budget_lowers_batch_and_group_and_then_tokens_before_nothing_fits(
+    lab: Lab, platform: Platform
+) -> None:
+    steps, *rest = await sizes(lab, 18)
+    assert (steps >= 20, rest) == (True, [32, 8, 1024])
+    assert (await sizes(lab, 18, group=16))[1:3] == (32, 16)
+    assert (await sizes(lab, 40, batch=128))[1:] == (128, 16, 512)
+    with pytest.raises(LabError) as caught:
+        await sizes(lab, 20, batch=128)
+    assert "leave batch out" in caught.value.fix
+    with pytest.raises(LabError) as caught:
+        await sizes(lab, 10)
+    assert "20 steps (the fewest that are worth a start) of 32 rollouts in groups of 8" in caught.value.message
+
+
+async def test_a_budget_keeps_the_group_and_the_tokens_that_an_evaluation_measured(
+    lab: Lab, platform: Platform
+) -> None:
+    lab.ledger.record_push(Push(lab.key, "tiny_env", "alice", "tiny-env", "0.1.0", "s", "c", "h", lab.platform))
+    measured = {"usable_groups": {"share": 0.6, "group_size": 16}, "mean": 0.5, "mean_of_attainable": 0.5}
+    measured |= {"completion_tokens": {"p95": 700, "p99": 800}, "prompt_tokens": {"p99": 200}}
+    model = "Qwen/Qwen3-4B-Instruct-2507"
+    for tool in ("run_eval", "check_reward_distribution"):
+        row = Evidence(tool, "passed", lab.key, "tiny_env", "s", "c", model=model, data=measured)
+        lab.ledger.record(row)
+    assert (await sizes(lab, 30))[2:] == (16, 896)
 
 
 async def test_a_config_for_a_budget_has_one_bound_and_its_check_does_not_advise_against_it(

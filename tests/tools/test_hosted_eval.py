@@ -178,9 +178,12 @@ async def test_a_refused_start_is_an_error_that_leaves_nothing_and_may_be_tried_
 
 async def test_an_unknown_model_is_refused_in_the_words_of_the_platform(at: Desk) -> None:
     with pytest.raises(LabError) as caught:
-        await evaluate(at, model="nobody/nothing")
+        await evaluate(at, model="rehearsal/nothing")
     assert caught.value.code == "platform-not-found"
-    assert "nobody/nothing" in caught.value.message
+    assert "rehearsal/nothing" in caught.value.message
+    with pytest.raises(LabError) as caught:
+        await evaluate(at, model="nobody/nothing")
+    assert (caught.value.code, caught.value.next[0].tool) == ("model-not-offered", "search_hub")
 
 
 async def test_a_start_whose_answer_was_lost_is_looked_up_and_not_sent_again(at: Desk) -> None:

@@ -421,7 +421,10 @@ async def test_wishes_that_cannot_be_met_are_refused_with_a_fix(
 
 
 async def test_a_misspelt_model_is_warned_about_with_the_right_one(lab: Lab, platform: Platform) -> None:
-    written = await write(lab, environments=[PINNED], model="Qwen/Qwen3-4B-Instuct-2507")
+    misspelt = "Qwen/Qwen3-4B-Instuct-2507"
+    with pytest.raises(BadInput, match="it trains Qwen/Qwen3-4B-Instruct-2507"):
+        await write(lab, environments=[PINNED], model=misspelt)
+    written = await write(lab, environments=[PINNED], model=misspelt, target="self-managed")
     (finding,) = [f for f in written.findings if f.code == "config-default-renderer"]
     assert "Did you mean Qwen/Qwen3-4B-Instruct-2507" in finding.message
 
@@ -485,9 +488,32 @@ async def test_a_hub_that_cannot_be_asked_is_left_to_the_gate(lab: Lab, platform
     assert (checked.status, codes(checked)) == ("passed", set())
 
 
-async def test_a_model_that_no_cluster_lists_is_a_warning(lab: Lab, platform: Platform) -> None:
+async def test_a_model_that_the_platform_does_not_train_fails_its_check_with_the_list_as_the_next_call(
+    lab: Lab, platform: Platform
+) -> None:
     checked = await check(lab, put(lab, "c.toml", SOUND.replace("Qwen3-4B-Instruct-2507", "Qwen3-8B")))
-    assert codes(checked, "warning") == {"config-model-not-listed"}
+    assert (checked.status, codes(checked)) == ("failed", {"model-not-offered"})
+    assert [(n.tool, n.arguments) for n in checked.next] == [("search_hub", {"kind": "model"})]
+
+
+async def test_no_config_is_written_for_a_model_that_the_platform_does_not_train(lab: Lab, platform: Platform) -> None:
+    old = put(lab, "old.toml", SOUND.replace("Qwen3-4B-Instruct-2507", "Qwen3-8B"))
+    for given in ({"environments": [PINNED], "model": "Qwen/Qwen3-8B"}, {"based_on": old}):
+        with pytest.raises(BadInput) as caught:
+            await write(lab, **given)
+        assert (caught.value.code, "Qwen3-4B-Instruct-2507" in caught.value.message) == ("model-not-offered", True)
+        assert [(n.tool, n.arguments) for n in caught.value.next] == [("search_hub", {"kind": "model"})]
+    assert not lab.workspace.resolve("configs/rl").exists()
+    assert (await write(lab, based_on=old, model="Qwen/Qwen3-4B-Instruct-2507")).status == "passed"
+
+
+async def test_a_model_of_ones_own_gpus_or_of_a_platform_without_a_list_is_not_looked_up(
+    lab: Lab, platform: Platform
+) -> None:
+    given = {"environments": [PINNED], "model": "Qwen/Qwen3-8B"}
+    assert (await write(lab, **given, target="self-managed")).status == "passed"
+    platform.online = False
+    assert (await write(lab, **given)).status == "passed"
 
 
 async def test_the_report_says_which_schema_judged(lab: Lab, platform: Platform) -> None:

@@ -21,7 +21,6 @@ from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import BatchEstimate, ConfigContext, ConfigRule, estimate_batch, price_per_hour
 from prime_lab_mcp.lab.configs.evidence import gather_context, known_schemas, newest_push, present_proofs
 from prime_lab_mcp.lab.configs.older_platforms import old_reading_here, old_reading_of_prime
-from prime_lab_mcp.lab.configs.plan.decide import text_models
 from prime_lab_mcp.lab.configs.rules import (
     algorithm,
     deployment,
@@ -37,6 +36,7 @@ from prime_lab_mcp.lab.configs.rules import (
 )
 from prime_lab_mcp.lab.configs.schema import SCHEMA_COMMIT
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import not_trained_finding
 from prime_lab_mcp.lab.models.readiness import readiness_points
 from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer
@@ -293,19 +293,14 @@ async def _models(prime: PlatformReader, answers: list[PlatformModels]) -> None:
 
 
 def _listed(config: TrainingConfig, models: list[PlatformModels]) -> list[Finding]:
-    """A warning for a model that no cluster lists, which may still run on rented GPUs."""
-    if not models or not models[0].trainable or config.model in models[0].trainable:
+    """A blocker for a model that the platform does not train.
+
+    For supervised fine-tuning it is a warning: a person starts it, and whether the list holds for it is not known.
+    """
+    finding = not_trained_finding(config.model, models[0].trainable) if models else None
+    if finding is None:
         return []
-    names = ", ".join(sorted(text_models(models[0].trainable, config.model))[:5])
-    return [
-        Finding(
-            "config-model-not-listed",
-            "warning",
-            f"The platform does not list {quote(config.model, limit=100)} among the models it trains ({quote(names)}).",
-            'Call search_hub(kind="model") for the list, or make sure that you mean this model.',
-            "model.name",
-        )
-    ]
+    return [replace(finding, severity="warning") if config.shape == "sft" else finding]
 
 
 def _validated(answer: ValidateAnswer, sound: bool) -> list[Finding]:

@@ -1,7 +1,6 @@
 """Evaluations: their specification, the detached job that runs `vf-eval`, the verdict, and views of the results."""
 
 ENTRY = (
-    "call_arguments",
     "dry_run",
     "hosted.evaluation",
     "hosted.plan",

@@ -1,4 +1,4 @@
-"""Estimates the cost and the evidence of an evaluation before anything starts."""
+"""The report of `run_eval(dry_run=true)`: what an evaluation would cost, and which gates it could open."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 
 
 def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any], *, existing: int = 0) -> Outcome:
-    """Report on evaluations that one call would start; nothing is started.
+    """Return the report on the evaluations that one call of run_eval would start, without starting any.
 
-    `start` holds the arguments of the call that starts them. `existing` is the number that exist already.
+    `specs` differ only in their model. `start` holds the arguments of the call that starts them. `existing` is the
+    number of them that this workspace has already started or finished.
     """
     first = specs[0]
     estimates = [spec.estimate for spec in specs]
@@ -65,10 +66,11 @@ def dry_run_outcome(lab: Lab, specs: Sequence[EvalSpec], start: Mapping[str, Any
 
 
 def evidence_of(lab: Lab, spec: EvalSpec) -> tuple[dict[str, Any], tuple[Finding, ...]]:
-    """Which gates the evaluation could open, as data, and findings on what would keep it from doing so."""
+    """Return which gates the evaluation could open, as the `evidence` of the report, and findings on what prevents it
+    from opening them."""
     purpose = result_purpose(lab, spec)
     if purpose is not None:
-        summary = f"It would be a result ({purpose.what}), which opens no gate."
+        summary = f"It would be a result ({purpose.description}), which opens no gate."
         return {"kind": purpose.kind, "opens": [], "summary": summary}, ()
     if spec.hosted is not None and spec.source.startswith("hub:"):
         return {"kind": "foreign", "opens": [], "summary": "It would be no evidence for a local environment."}, ()

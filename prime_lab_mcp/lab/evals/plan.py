@@ -1,8 +1,10 @@
-"""Turns the request of a caller into a complete EvalSpec and bounds its cost.
+"""Turns a request for an evaluation into a complete EvalSpec, and limits its cost.
 
 This module decides the harness and runtime of every agent. An environment without its own `Env` or harness runs with
 the in-process chat harness on this machine, because the default of verifiers is a shell in a rented sandbox. An
 environment with its own harness runs with that harness. An explicit argument of the caller takes precedence.
+
+`run_eval_arguments` is the inverse: the arguments of run_eval that lead to a specification.
 """
 
 from __future__ import annotations
@@ -17,20 +19,20 @@ from prime_lab_mcp.lab.base.text import count, estimate_tokens, quote
 from prime_lab_mcp.lab.distribution.summary import MIN_ROLLOUTS, MIN_TASKS
 from prime_lab_mcp.lab.evals.spec import ASSUMED_PROMPT_TOKENS, HEADROOM, IN_PROCESS_HARNESS, EvalSpec
 from prime_lab_mcp.lab.interpreter import Interpreter, own_scripts
-from prime_lab_mcp.lab.relay.endpoints import EndpointAccess, Price, presets_with_prices
+from prime_lab_mcp.lab.relay.endpoints import BY_URL, EndpointAccess, Price, presets_with_prices
 from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.worker.description import Loaded, Role, Row
 
 DEFAULT_RUNTIME = "subprocess"
 RENTED_RUNTIMES = frozenset({"prime", "modal", "e2b"})
-"""Runtimes that need an account, whose key no local evaluation has."""
+"""Runtimes of verifiers that need an account. A local evaluation has no key of such an account."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAssignment:
     """The harness and runtime of each agent.
 
-    `harness` and `runtime` are summaries for reports. `agents` is the value of EvalSpec.agents, which is empty for the
+    `harness` and `runtime` are texts for reports. `agents` is the value of EvalSpec.agents, which is empty for the
     usual single agent.
     """
 
@@ -42,7 +44,7 @@ class AgentAssignment:
 def assign_agents(roles: Sequence[Role] | None, harness: str | None, runtime: str | None) -> AgentAssignment:
     """Choose the harness and runtime of each agent. Raises BadInput (`eval-needs-sandbox`).
 
-    `harness` and `runtime` are those that the caller named, None where the caller named none.
+    `roles` are the agents of the environment. `harness` and `runtime` are the caller's arguments, None if not given.
     """
     if not roles or not any(role.own for role in roles):
         return AgentAssignment(harness or IN_PROCESS_HARNESS, runtime or DEFAULT_RUNTIME)
@@ -56,7 +58,7 @@ def assign_agents(roles: Sequence[Role] | None, harness: str | None, runtime: st
 
 
 def _harness_and_runtime(role: Role, harness: str | None, runtime: str | None) -> tuple[str, str]:
-    """Return the harness and runtime that an agent actually uses."""
+    """Return the harness and runtime that an agent uses. Raises BadInput for a rented runtime that nobody named."""
     chosen_harness, chosen_runtime = harness or role.harness, runtime or role.runtime
     if chosen_runtime in RENTED_RUNTIMES and runtime is None:
         if chosen_harness != IN_PROCESS_HARNESS:
@@ -67,12 +69,12 @@ def _harness_and_runtime(role: Role, harness: str | None, runtime: str | None) -
                 "this machine; run_eval(hosted=true) uses the sandbox, once it is pushed.",
                 code="eval-needs-sandbox",
             )
-        chosen_runtime = DEFAULT_RUNTIME  # the chat harness runs nothing that needs a sandbox
+        chosen_runtime = DEFAULT_RUNTIME  # the chat harness starts no programs, so it needs no sandbox
     return chosen_harness, chosen_runtime
 
 
 def _override(role: Role, pair: tuple[str, str], harness: str | None, runtime: str | None) -> list[str]:
-    """Return what replaces the environment's own settings: `[harness, runtime]`, with empty texts where those stay."""
+    """Return `[harness, runtime]` as EvalSpec.agents stores them: an empty string keeps the environment's setting."""
     if pair == (IN_PROCESS_HARNESS, DEFAULT_RUNTIME):
         return list(pair)
     changed = runtime or (pair[1] if pair[1] != role.runtime else "")
@@ -85,7 +87,7 @@ def _summary(names: Mapping[str, str]) -> str:
 
 
 MAX_TOKENS = 2048
-"""Default limit of completion tokens, which fits prime-rl's default sequence."""
+"""Default token limit of one completion. With an ordinary prompt, it fits into prime-rl's default sequence length."""
 _SECONDS_EACH = 60.0
 _DEADLINE_LOW, _DEADLINE_HIGH = 3600.0, 6 * 3600.0
 
@@ -101,21 +103,22 @@ class EvalRequest:
     temperature: float | None = None
     env_args: Mapping[str, Any] = field(default_factory=dict)
     harness: str | None = None
-    """None uses the environment's own harness, or the in-process chat harness if there is none. `runtime`
-    works alike."""
+    """None means the environment's own harness, or the in-process chat harness if the environment has none."""
     runtime: str | None = None
+    """None means the environment's own runtime, or `DEFAULT_RUNTIME` if the environment has none."""
     concurrency: int = 32
     seed: int = 0
     budget: float | None = None
-    """US dollars that the bound must not exceed."""
+    """US dollars that the evaluation may cost at most."""
     explicit_sizes: frozenset[str] = frozenset()
-    """Those of `num_examples` and `rollouts` that the caller named, which a budget leaves as they are."""
+    """`num_examples`, `rollouts` or both, if the caller named them. A budget does not change these."""
 
     def within_budget(self, price: Price | None, prompt: int | None = None, *, free: bool = False) -> EvalRequest:
-        """The request with the most tasks, and then rollouts, whose bound fits the budget. Raises BudgetError.
+        """Return the largest request whose highest cost stays within the budget.
 
-        Rollouts come before tasks: a group shows a gradient only with enough rollouts of one task, and a verdict holds
-        from a few tasks on.
+        The request first loses tasks, down to `MIN_TASKS`, and only then rollouts per task, down to `MIN_ROLLOUTS`: a
+        group shows a gradient only with enough rollouts of one task, while a few tasks suffice for a verdict. `prompt`
+        is the measured prompt length in tokens. Raises BudgetError if no size fits, EvalError without a price.
         """
         if self.budget is None or free:
             return self
@@ -148,12 +151,14 @@ class EvalRequest:
         )
 
     def estimate(self, price: Price, prompt: int | None = None) -> float:
-        """Return the cost in US dollars of one turn a rollout with the longest reply. `prompt` is the measured prompt
-        length in tokens."""
+        """Return the cost in US dollars for one turn per rollout and the longest reply.
+
+        `prompt` is the measured prompt length in tokens.
+        """
         return self.num_examples * self.rollouts * price.of(self._prompt(prompt), self.max_tokens or MAX_TOKENS)
 
     def most_tokens(self, prompt: int | None = None) -> int:
-        """Return the tokens at which the relay stops, where no price bounds the evaluation."""
+        """Return the number of tokens at which the relay stops answering if the endpoint lists no price."""
         each = self._prompt(prompt) + (self.max_tokens or MAX_TOKENS)
         return math.ceil(HEADROOM * self.num_examples * self.rollouts * each)
 
@@ -163,7 +168,7 @@ class EvalRequest:
 
 
 def is_free(access: EndpointAccess) -> bool:
-    """Whether an endpoint costs nothing: a server on this machine that wants no key and lists no price."""
+    """Whether an endpoint costs nothing: a server on this machine that needs no key and lists no price."""
     return access.price is None and access.key is None and access.endpoint.on_loopback
 
 
@@ -179,8 +184,9 @@ def plan_evaluation(
 ) -> EvalSpec:
     """Return the specification of the evaluation to run. Raises BadInput, EvalError.
 
-    `roles` are the agents of a v1 environment, and `prompts` are the lengths in tokens of some of its prompts. The
-    `max_cost` of the specification is what the caller asks about and reserves, and where the relay stops.
+    `roles` are the agents of a v1 environment. `prompts` are the lengths in tokens of some of its prompts.
+    `distributions` are the fingerprints of the distributions that the package requires. The `max_cost` of the
+    specification is the amount that the user is asked about and that is reserved; the relay stops answering there.
     """
     if loaded.shadowed_by:
         raise BadInput(
@@ -239,5 +245,35 @@ def plan_evaluation(
 
 
 def prompt_tokens(row: Row) -> int:
-    """Estimate the tokens of a prompt, without those that templates and tools add."""
+    """Estimate the tokens of a task's prompt, without the tokens that chat templates and tools add."""
     return sum(estimate_tokens(str(message.get("content") or "")) for message in row.prompt)
+
+
+def run_eval_arguments(spec: EvalSpec) -> dict[str, Any]:
+    """Return the arguments of the run_eval call that leads to this specification, without those at their defaults.
+
+    Advice in reports repeats a call with them, so that model, tasks and sampling stay the same.
+    """
+    arguments: dict[str, Any] = {
+        "environment": spec.environment,
+        "model": spec.model,
+        "num_examples": spec.num_examples,
+        "rollouts": spec.rollouts,
+    }
+    if spec.hosted is not None:
+        arguments |= {"environment": spec.hosted.partition("@")[0], "hosted": True}
+    elif spec.endpoint.preset != "prime":
+        arguments["endpoint"] = spec.endpoint.url if spec.endpoint.preset == BY_URL else spec.endpoint.preset
+    optional: dict[str, tuple[Any, Any]] = {
+        "max_tokens": (spec.max_tokens, MAX_TOKENS),
+        "temperature": (spec.temperature, 1.0),
+        "harness": (spec.harness, IN_PROCESS_HARNESS),
+        "runtime": (spec.runtime, DEFAULT_RUNTIME),
+    }
+    if spec.agents or spec.hosted is not None:
+        # Each agent of the environment's own `Env` has its own harness, and a call has no argument for that.
+        del optional["harness"], optional["runtime"]
+    arguments |= {name: value for name, (value, usual) in optional.items() if value not in (None, usual)}
+    if spec.env_args:
+        arguments["env_args"] = dict(spec.env_args)
+    return arguments

@@ -1,4 +1,4 @@
-"""Reads which environment, model and settings a results file states, and compares them with a specification."""
+"""Reads the environment, model and settings that a results file states, and compares them with a specification."""
 
 from __future__ import annotations
 
@@ -22,52 +22,54 @@ _LARGEST_METADATA = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ResultsOrigin:
-    """Origin of a results file as the file states it. None or empty means that the file does not say. All text is
-    foreign."""
+    """The origin of a results file, as the file states it. None means that the file does not state the property.
+
+    All text comes from the file and is not trusted.
+    """
 
     layout: Layout
     generation: Literal["v0", "v1"] | None
-    """Generation of verifiers; None for samples of the platform, which do not state one."""
+    """Generation of verifiers. None for samples of the platform, which do not state a generation."""
     environment: str | None = None
     model: str | None = None
     harness: str | None = None
     runtime: str | None = None
     sampling: Mapping[str, Any] | None = None
-    """Arguments that were sent to the endpoint. A missing key was left to the server."""
+    """Sampling arguments that were sent to the endpoint. For a missing key the server's default applied."""
     verifiers: str | None = None
     env_args: Mapping[str, Any] | None = None
 
 
 def origin_of_results(path: Path) -> ResultsOrigin:
-    """Read the origin of the results at `path` from the first record and metadata.json. Raises EvalError."""
+    """Read the origin of the results at `path` from their first record and their metadata.json. Raises EvalError."""
     results = locate_results(path)
     record = first_record(results)
     if record is None:
         return ResultsOrigin("document", None)
-    written_by = layout_of(record)
-    if written_by == "v1":
+    layout = layout_of(record)
+    if layout == "v1":
         return _episode_origin(record)
     metadata = _metadata(results)
-    return _metadata_origin(metadata, written_by) if metadata else _sample_origin(record, written_by)
+    return _metadata_origin(metadata, layout) if metadata else _sample_origin(record, layout)
 
 
 class OriginDifference(NamedTuple):
     """One property of an evaluation that differs between the request and the results."""
 
-    what: str
+    name: str
     stored: object
     expected: object
 
     @property
     def text(self) -> str:
         """The difference in words."""
-        return f"{self.what} is {_value_text(self.stored)}, not {_value_text(self.expected)}"
+        return f"{self.name} is {_value_text(self.stored)}, not {_value_text(self.expected)}"
 
 
 def origin_differences(origin: ResultsOrigin, spec: EvalSpec) -> list[OriginDifference]:
-    """List where the origin of the results differs from `spec`. Properties that the file does not state are skipped.
+    """Return the properties in which the origin of the results differs from `spec`.
 
-    Only properties that decide the rewards are compared, not where or how fast the evaluation ran.
+    Only properties that affect the rewards are compared. Properties that the file does not state are skipped.
     """
     differences = []
     if origin.environment is not None and not _same_environment(origin.environment, spec):
@@ -111,7 +113,7 @@ def _same_environment(name: str, spec: EvalSpec) -> bool:
 
 
 def _normalised(environment: str) -> str:
-    """Return `owner/name@version` and `name_v1` in one form, without owner and version."""
+    """Return the name of an environment without owner and version, in lower case and with `_` for `-`."""
     return environment.rpartition("/")[2].partition("@")[0].replace("-", "_").lower()
 
 
@@ -141,11 +143,11 @@ def _metadata(results: Path) -> Mapping[str, Any]:
     return {}
 
 
-def _metadata_origin(metadata: Mapping[str, Any], written_by: Layout) -> ResultsOrigin:
+def _metadata_origin(metadata: Mapping[str, Any], layout: Layout) -> ResultsOrigin:
     arguments = metadata.get("env_args")
     return ResultsOrigin(
-        written_by,
-        "v0" if written_by == "v0" else None,
+        layout,
+        "v0" if layout == "v0" else None,
         environment=_text(metadata.get("env_id") or metadata.get("env")),
         model=_text(metadata.get("model") or metadata.get("model_name")),
         sampling=_sampling(metadata.get("sampling_args")),
@@ -154,10 +156,10 @@ def _metadata_origin(metadata: Mapping[str, Any], written_by: Layout) -> Results
     )
 
 
-def _sample_origin(sample: Mapping[str, Any], written_by: Layout) -> ResultsOrigin:
+def _sample_origin(sample: Mapping[str, Any], layout: Layout) -> ResultsOrigin:
     return ResultsOrigin(
-        written_by,
-        "v0" if written_by == "v0" else None,
+        layout,
+        "v0" if layout == "v0" else None,
         environment=_text(sample.get("env_name") or sample.get("environment") or sample.get("env_id")),
         model=_text(sample.get("model") or sample.get("model_name")),
         sampling=_sampling(sample.get("sampling_args") or sample.get("sampling")),
@@ -165,7 +167,7 @@ def _sample_origin(sample: Mapping[str, Any], written_by: Layout) -> ResultsOrig
 
 
 def _sampling(settings: Any) -> dict[str, Any] | None:
-    """Return the sampling arguments of a v1 config, which is flat, or of v0, where `extra_body` holds some of them."""
+    """Return the sampling arguments of v1, which are flat, or of v0, which stores some of them in `extra_body`."""
     if not isinstance(settings, dict):
         return None
     flat = {**settings, **mapping_or_empty(settings.get("extra_body"))}

@@ -1,6 +1,6 @@
-"""Rehearsal only: sends the reference answers and solutions of the tasks to the loopback platform's scripted model.
+"""Sends the reference answers and solutions of tasks to the scripted model of the rehearsal platform.
 
-Never called with a real platform. The code stands in a module of its own so that this is easy to verify.
+No call with a real platform reaches this code. It is a separate module so that this is easy to verify.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import EvalError
+from prime_lab_mcp.lab.evals.results import checkpoint_purpose
+from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.loading import LoadedEnvironment
 from prime_lab_mcp.lab.worker.description import Message, Row
 from prime_lab_mcp.lab.worker.host import Worker
@@ -17,9 +19,17 @@ from prime_lab_mcp.lab.worker.scoring import RequestedRollout, StatedSolutionTur
 
 _BATCH = 500
 READING_SECONDS = 15.0
+"""Time limit for reading the solutions that tasks state."""
 PLAYING_SECONDS = 30.0
+"""Time limit for playing the solutions that are functions."""
 PLAYED_TASKS = 400
-"""Most solutions that are played in a rollout before an evaluation, because they are functions of the messages."""
+"""Most solutions that are played before an evaluation. A solution that is a function of the messages has to be played
+in a rollout."""
+
+
+def served_unlisted(lab: Lab, model: str) -> bool:
+    """Whether the stand-in serves a model that it does not list: its scripted model at every skill, and checkpoints."""
+    return model.startswith("rehearsal/") or checkpoint_purpose(lab, model) is not None
 
 
 async def register_golds(
@@ -27,8 +37,10 @@ async def register_golds(
     rows: Iterable[Row],
     solutions: Mapping[int, Sequence[StatedSolutionTurn]] | None = None,
 ) -> int:
-    """Send (last user message, final answer, solution) of every row that has an answer or a solution; return their
-    number. Raises EvalError.
+    """Send the last user message, final answer and solution of every row to the platform; return the number sent.
+
+    Rows without an answer and a solution are left out. `variables` hold the platform's address and key, `solutions` the
+    turns of the solutions by row index. Raises EvalError.
     """
     import httpx
 
@@ -51,7 +63,10 @@ async def register_golds(
 
 
 class PlayableSolutions:
-    """The solutions that the scripted model can play, remembered by content, arguments and tasks: some take long."""
+    """The solutions that the scripted model can play.
+
+    Reading them can take long, so the last result is kept for calls with the same content, arguments and tasks.
+    """
 
     def __init__(self) -> None:
         self._solutions: dict[str, dict[int, tuple[StatedSolutionTurn, ...]]] = {}
@@ -59,7 +74,10 @@ class PlayableSolutions:
     async def of(
         self, env: LoadedEnvironment, rows: Sequence[Row], env_args: Mapping[str, Any]
     ) -> dict[int, tuple[StatedSolutionTurn, ...]]:
-        """The turns of the solution by task; empty where a text is the whole answer or no solution is stated."""
+        """Return the turns of each task's solution by row index.
+
+        The result is empty for an environment without tools and turns, and for one that states no solutions.
+        """
         if not env.loaded.turns or not env.loaded.solutions:
             return {}
         key = json.dumps([env.snapshot.content, env_args, [row.key for row in rows]], sort_keys=True, default=str)
@@ -69,18 +87,20 @@ class PlayableSolutions:
 
 
 async def playable_solutions(worker: Worker, rows: Sequence[Row]) -> dict[int, tuple[StatedSolutionTurn, ...]]:
-    """By task: the turns of its solution. A solution that is a function is played in a rollout with the real tools;
-    those for which `PLAYING_SECONDS` do not suffice are left out, as are those that cannot be played.
+    """Return the turns of each task's solution by row index.
+
+    A solution that is a function is played in a rollout with the real tools. Solutions that fail or do not end within
+    `PLAYING_SECONDS` are left out.
     """
     solutions = await worker.solutions([row.index for row in rows], seconds=READING_SECONDS)
-    found = dict(solutions.turns)
+    turns_by_row = dict(solutions.turns)
     if solutions.functions:
         plays = [RequestedRollout(row, {"solution": True}) for row in solutions.functions[:PLAYED_TASKS]]
         played = await worker.rollout(plays, seconds=PLAYING_SECONDS)
         for play, rolled in zip(plays, played.results, strict=False):
             if rolled.ok and rolled.end == "ended":
-                found[play.row] = tuple(_turn(m) for m in rolled.messages if m.get("role") == "assistant")
-    return {row: turns for row, turns in found.items() if turns}
+                turns_by_row[play.row] = tuple(_turn(m) for m in rolled.messages if m.get("role") == "assistant")
+    return {row: turns for row, turns in turns_by_row.items() if turns}
 
 
 def _turn(message: Message) -> StatedSolutionTurn:
@@ -101,7 +121,10 @@ def _pair(row: Row, turns: Sequence[StatedSolutionTurn] = ()) -> dict[str, Any] 
 
 
 def final_answer(answer: Any) -> str:
-    """Return the final answer: after `####`, inside the last box, or the value itself; empty if there is none."""
+    """Return the final answer of a reference: the text after `####`, inside the last `\\boxed{}`, or the whole value.
+
+    The first element counts for a list. The result is empty if there is no answer.
+    """
     if isinstance(answer, list | tuple):
         return final_answer(answer[0]) if answer else ""
     if isinstance(answer, bool):

@@ -1,8 +1,8 @@
-"""Evaluations that are results, not material to train on: of a trained checkpoint, or on held-out tasks.
+"""Evaluations that measure a result: of a trained checkpoint, or on held-out tasks.
 
-A rare or certain success is no flaw of a result. So what says that training would learn nothing is information here,
-and the report compares with the evaluation before: that of the base model on the same tasks, with its interval. The
-ledger keeps the verdict as training material; a result opens no gate and closes none.
+Other evaluations judge whether training on the tasks can work. For a result, success on all tasks or on none is no
+flaw, so findings about training become information. The report compares the result with the earlier evaluation of the
+base model on the same tasks. A result opens no gate and closes none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.base.report import Finding, Next, Verdict
 from prime_lab_mcp.lab.base.text import quote, rounded
-from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict, mean_summary
@@ -53,23 +53,26 @@ _ABOUT_TRAINING = frozenset(
         "distribution-weak-signal",
     }
 )
-"""Findings that say whether one could train on these tasks. All others say whether the result can be believed."""
+"""Findings on whether training on these tasks can work. All other findings say whether the result is reliable."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultPurpose:
-    """The reason that an evaluation is a result. `base_model` is the model that the run trained, for a checkpoint."""
+    """The reason why an evaluation is a result.
+
+    `description` is the reason in words. `base_model` is the model that the training run of a checkpoint started from.
+    """
 
     kind: Literal["checkpoint", "held-out"]
-    what: str
+    description: str
     base_model: str | None = None
 
 
 def result_purpose(lab: Lab, spec: EvalSpec) -> ResultPurpose | None:
-    """Return why this evaluation is a result; None for material to train on.
+    """Return why this evaluation is a result, or None if it judges tasks to train on.
 
-    A checkpoint is served under the name of its run, with or without `-step-N`. Tasks are held out where an argument of
-    the environment names such a split (`split = "eval"`).
+    The endpoint serves a checkpoint under the name of its training run, with or without `-step-N`. Tasks are held out
+    if an argument of the environment names such a split (`split = "eval"`).
     """
     checkpoint = checkpoint_purpose(lab, spec.model)
     if checkpoint is not None:
@@ -82,7 +85,7 @@ def result_purpose(lab: Lab, spec: EvalSpec) -> ResultPurpose | None:
 
 
 def held_out_argument(env_args: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """The argument of an environment that names a held-out split."""
+    """Return the name and value of the environment argument that names a held-out split, or None."""
     for name, value in env_args.items():
         if _SPLIT_ARGUMENTS.search(name.lower()) and str(value).lower().replace("-", "_") in _HELD_OUT:
             return name, value
@@ -90,7 +93,7 @@ def held_out_argument(env_args: Mapping[str, Any]) -> tuple[str, Any] | None:
 
 
 def checkpoint_purpose(lab: Lab, model: str) -> ResultPurpose | None:
-    """The purpose of evaluating a model that is served under the name of a run. None for other models."""
+    """Return the purpose of an evaluation of a checkpoint. None if no training run has the name of the model."""
     served = {model, re.sub(r"-step-\d+$", "", model)}
     for run in lab.ledger.runs(kind="training"):
         if run.name in served:
@@ -101,7 +104,7 @@ def checkpoint_purpose(lab: Lab, model: str) -> ResultPurpose | None:
 
 
 def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outcome) -> Outcome:
-    """Return the outcome of an evaluation, judged as a result if it is one."""
+    """Return the outcome as the report on a result, or unchanged if the evaluation is no result."""
     spec = EvaluationJobs(lab).spec(job)
     purpose = result_purpose(lab, spec)
     distribution = eval_verdict.distribution
@@ -114,7 +117,7 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
     note = Finding(
         "eval-is-a-result",
         "info",
-        f"this evaluates {purpose.what}: a result, which opens no gate and closes none",
+        f"this evaluates {purpose.description}: a result, which opens no gate and closes none",
         "To judge tasks to train on, run run_eval with the base model on the training tasks.",
     )
     before = _before(lab, job, spec, purpose)
@@ -126,7 +129,7 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
             "high": rounded(distribution.mean_high),
         },
     }
-    summary = f"{spec.environment} with {spec.model} ({purpose.what}): {mean_summary(distribution)}"
+    summary = f"{spec.environment} with {spec.model} ({purpose.description}): {mean_summary(distribution)}"
     summary += f" (95% {distribution.mean_low or 0:.2f} to {distribution.mean_high or 0:.2f})"
     following: tuple[Next, ...]
     if before is None:
@@ -156,8 +159,10 @@ def as_result(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outc
 
 
 def _before(lab: Lab, job: Job, spec: EvalSpec, purpose: ResultPurpose) -> Job | None:
-    """The newest evaluation of the same tasks before the training: of the base model or, on held-out tasks, of any
-    other model."""
+    """Return the evaluation to compare with: the newest finished one with the same arguments.
+
+    For a checkpoint it is an evaluation of the base model, on held-out tasks an earlier one of any other model.
+    """
     for other in EvaluationJobs(lab).list(job.environment):
         same = other.state == "finished" and dict(other.spec.get("env_args") or {}) == dict(spec.env_args)
         if other.id == job.id or not same or other.platform not in (None, lab.platform):
@@ -172,7 +177,7 @@ def _before(lab: Lab, job: Job, spec: EvalSpec, purpose: ResultPurpose) -> Job |
 
 
 def _difference(lab: Lab, job: Job, before: Job) -> Mapping[str, Any] | None:
-    """The paired difference, this evaluation minus the one before; None where they share no task."""
+    """Return this evaluation's mean minus that of `before`, paired by task. None if they share no task."""
     try:
         difference: Mapping[str, Any] = compare_view(_opened(lab, job), _opened(lab, before)).data["difference"]
     except LabError:

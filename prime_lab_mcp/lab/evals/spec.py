@@ -1,6 +1,6 @@
-"""The specification of one evaluation, as a value that the job's folder and the ledger store.
+"""The specification of one evaluation: what it measures, where it runs and what it may cost.
 
-A specification never holds a credential.
+The folder of the evaluation's job and the ledger store the specification as JSON. It never holds a credential.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
 Api = Literal["v0", "v1"]
 
 IN_PROCESS_HARNESS = "null"
-"""The verifiers harness that our in-process chat harness replaces."""
+"""Name of the verifiers harness in whose place our own chat harness runs, inside the process of `vf-eval`."""
 ASK_FROM = 1.0
 """Cost in US dollars from which the user is asked before an evaluation starts."""
 ASK_AFTER = 5.0
-"""US dollars that evaluations below `ASK_FROM` may add up to before the user is asked about one."""
+"""US dollars. Evaluations below `ASK_FROM` start unasked until their sum reaches this amount; then the user is
+asked."""
 HEADROOM = 4.0
-"""The most that an evaluation may cost, as a multiple of one turn for each rollout: several turns and judges use the
-same endpoint. The relay of an evaluation stops there."""
+"""The most that an evaluation may cost, as a multiple of the estimate for one turn per rollout. Further turns and
+judges use the same endpoint. The relay stops answering at this cost."""
 ASSUMED_PROMPT_TOKENS, ASSUMED_COMPLETION_TOKENS = 1000, 2048
-"""Tokens of a rollout for an estimate, where neither prompts nor a limit are known."""
+"""Tokens per rollout in an estimate, if the length of the prompts and the token limit are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalSpec:
-    """One evaluation of one snapshot. `tree`, `python` and `program` say where it runs, the other fields what it
-    measures."""
+    """One evaluation of one snapshot of an environment.
+
+    `source` and `content` are the fingerprints of the snapshot, and `tree` is the folder with its files. `python` is
+    the environment's interpreter.
+    """
 
     environment: str
     source: str
@@ -43,14 +47,14 @@ class EvalSpec:
     module: str
     python: Path
     program: Path
-    """The `vf-eval` of that interpreter."""
+    """The `vf-eval` of the environment's interpreter."""
     verifiers: str
     model: str
     endpoint: Endpoint
     num_examples: int
     rollouts: int
     tasks: int | None = None
-    """Tasks of the whole taskset; None if they were not counted."""
+    """Number of tasks in the whole taskset. None if they were not counted."""
     infinite: bool = False
     max_tokens: int | None = None
     temperature: float = 1.0
@@ -61,25 +65,25 @@ class EvalSpec:
     seed: int = 0
     deadline_s: float = 3600.0
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Weight of every reward as the loaded environment states it. v0 results do not store weights."""
+    """Weight of every reward, as the loaded environment states it. The results of v0 do not store weights."""
     prompt_tokens: int | None = None
-    """Mean prompt length in a sample of tasks, for the estimate; None if no prompt was read."""
+    """Mean length of some prompts, for the estimate. None if no prompt was read."""
     agents: Mapping[str, Any] = field(default_factory=dict)
-    """Agents of the environment's own `Env` by name: `[harness, runtime]`. An empty text or list keeps the
+    """`[harness, runtime]` by agent, for an environment with its own `Env`. An empty string or list keeps the
     environment's own setting. An empty mapping means one agent with `harness` and `runtime`."""
     price: Price | None = None
     max_cost: float | None = None
     """Cost in US dollars at which the relay stops answering."""
     max_total_tokens: int | None = None
-    """Prompt and completion tokens at which the relay stops answering."""
+    """Sum of prompt and completion tokens at which the relay stops answering."""
     hosted: str | None = None
     """`owner/name@version` on the Hub, for an evaluation that runs on the platform."""
     distributions: Mapping[str, str] = field(default_factory=dict)
-    """Fingerprints of the distributions that the package requires, when the evaluation was planned. With others, it is
-    another evaluation."""
+    """Fingerprints of the distributions that the package required when the evaluation was planned. An evaluation with
+    other fingerprints has another intent."""
     rehearsed: tuple[int, int] | None = None
-    """In rehearsal, for an environment with tools or turns: the tasks whose solution the scripted model can play, and
-    the tasks that it was told about. None elsewhere."""
+    """In a rehearsal of an environment with tools or turns: the number of tasks whose solution the scripted model can
+    play, and the number of all tasks that it received. None otherwise."""
     rescored: str | None = None
     """Id of the evaluation whose rollouts this one scores again, without inference."""
 
@@ -105,9 +109,10 @@ class EvalSpec:
 
     @property
     def estimate(self) -> dict[str, Any]:
-        """One turn a rollout with the longest reply: `{rollouts, tokens{prompt, completion}, cost?, at_most?}`.
+        """The estimate for reports: `{rollouts, tokens{prompt, completion}, cost?, at_most?}`, costs in US dollars.
 
-        `at_most` is reserved, and the relay stops there.
+        `tokens` and `cost` assume one turn per rollout and the longest reply. `at_most` is the amount that is reserved
+        and at which the relay stops answering.
         """
         prompt = self.planned * (self.prompt_tokens or ASSUMED_PROMPT_TOKENS)
         completion = self.planned * (self.max_tokens or ASSUMED_COMPLETION_TOKENS)
@@ -121,7 +126,7 @@ class EvalSpec:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """Sampling arguments that are sent to the endpoint. Everything else is the server's default."""
+        """Sampling arguments that requests to the endpoint carry. The server's defaults apply to all others."""
         sampling: dict[str, Any] = {"temperature": self.temperature}
         if self.max_tokens is not None:
             sampling["max_tokens"] = self.max_tokens
@@ -139,7 +144,7 @@ class EvalSpec:
 
     @property
     def harness_name(self) -> str | None:
-        """The harness as reports name it; v0 has none."""
+        """The harness as reports name it. None for v0 and for hosted evaluations."""
         if self.api == "v0" or self.hosted is not None:
             return None
         return (
@@ -148,9 +153,10 @@ class EvalSpec:
 
     @property
     def order(self) -> str:
-        """The choice of tasks: `shuffled` with the seed, or `file` where this verifiers version cannot shuffle.
+        """The order in which tasks are chosen: `shuffled` with the seed, or `file` if this verifiers version cannot
+        shuffle.
 
-        For a hosted evaluation the platform chooses, and does not say how.
+        For a hosted evaluation the platform chooses the tasks and does not document how.
         """
         if self.hosted is not None:
             return "the platform's"
@@ -158,11 +164,13 @@ class EvalSpec:
 
     @property
     def intent(self) -> str:
-        """Fingerprint of what is measured. A call with the same intent attaches to a live evaluation or resumes a
-        broken one."""
+        """Fingerprint of all fields that change what the evaluation measures.
+
+        A call with the same intent attaches to a live evaluation, or resumes one that broke off.
+        """
         identity = {k: v for k, v in self.as_json().items() if k not in _INCIDENTAL}
         if self.endpoint.preset == "prime" and self.endpoint.on_loopback:
-            # Every process has a rehearsal platform of its own, at a port of its own, with the same models.
+            # Each server process starts its own rehearsal platform, on its own port, with the same models.
             identity["endpoint"] = "rehearsal"
         return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
 
@@ -209,12 +217,12 @@ _INCIDENTAL = frozenset(
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no spaces."""
+    """Return the JSON of a value with sorted keys and no spaces, so that equal values have equal fingerprints."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
 def can_shuffle(verifiers: str) -> bool:
-    """Whether the v0 `vf-eval` of this version takes --shuffle (0.2.1 and newer)."""
+    """Whether the v0 `vf-eval` of this verifiers version has the flag --shuffle (0.2.1 and newer)."""
     return _at_least(verifiers, FIRST_WITH_SHUFFLE)
 
 

@@ -1,11 +1,11 @@
 """Uploads a finished local evaluation to the platform: only on request, privately, and at most once.
 
-`write_upload` writes the results in the form that `prime eval push` takes: metadata.json, and results.jsonl with one
-rollout per line. This is the layout of verifiers 0.2. Of a v1 episode it holds what every platform page shows: prompt,
-completion, answer, reward and metrics. Credentials are removed.
+`write_upload` writes the results in the layout that `prime eval push` takes, which is that of verifiers 0.2:
+metadata.json, and results.jsonl with one rollout per line. A rollout of v1 is reduced to the fields that the platform's
+pages show: prompt, completion, answer, reward and metrics. Credentials are removed.
 
-`prime eval push` creates the evaluation, sends the samples and finalizes the evaluation. Its name ends in eight hex
-digits of a hash of the results, so that the platform can be asked for the evaluation after a response was lost.
+`prime eval push` creates the evaluation, sends the samples and finalizes the evaluation. The name of the evaluation
+ends in eight hex digits of a hash of the results. If the response was lost, the evaluation is looked up by this name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 
 
 def write_upload(spec: EvalSpec, results: Path, folder: Path, ref: str, facts: Mapping[str, Any]) -> int:
-    """Write the upload into `folder`; return the number of rollouts. `facts` are added to the metadata."""
+    """Write the results file `results` into `folder` as an upload; return the number of rollouts.
+
+    `ref` is the `owner/name` of the environment on the Hub. `facts` are added to the metadata.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     sums: dict[str, list[float]] = defaultdict(list)
     indices: dict[str, int] = {}
@@ -50,7 +53,7 @@ def write_upload(spec: EvalSpec, results: Path, folder: Path, ref: str, facts: M
     with (folder / "results.jsonl").open("w", encoding="utf-8") as sink:
         for rollout in read_rollouts(results):
             row = _row(rollout, indices.setdefault(rollout.task, len(indices)))
-            # A reply of a tool may hold a key that the environment was given.
+            # The reply of a tool may contain a key that the environment received.
             sink.write(redact(json.dumps(_finite(row), ensure_ascii=False, default=str)) + "\n")
             number += 1
             scores = {"reward": rollout.reward, **rollout.metrics, **{k: v for k, (v, _) in rollout.components.items()}}
@@ -110,7 +113,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Replace NaN and infinity by None: JSON has neither, and the platform refuses them."""
+    """Replace NaN and infinity by None, because JSON has neither and the platform refuses them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -121,7 +124,7 @@ def _finite(value: Any) -> Any:
 
 
 DELAYS: Mapping[Platform, Delays] = {
-    # prime takes 600 s at most, twice where it goes on with an evaluation that it left empty.
+    # prime takes at most 600 s; a second call, for an evaluation that the first left empty, takes as long.
     "prime": Delays(limit=1300.0, landing=60.0, landing_after_failure=60.0),
     "rehearsal": Delays(limit=1300.0, landing=2.0, landing_after_failure=0.0),
 }
@@ -129,7 +132,10 @@ DELAYS: Mapping[Platform, Delays] = {
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """An uploaded evaluation. `sent` is False if the platform held the evaluation already."""
+    """An uploaded evaluation: its id and page on the platform, and the number of its rollouts.
+
+    `sent` is False if the platform already had the evaluation before this call.
+    """
 
     id: str
     url: str
@@ -143,8 +149,10 @@ class Upload:
 
 
 async def upload_target(lab: Lab, snapshot: Snapshot) -> str:
-    """Return the `owner/name` on the Hub that results of this snapshot belong to. Raises LabError before
-    anything runs."""
+    """Return the `owner/name` on the Hub to which results of this snapshot belong.
+
+    Raises LabError if this snapshot was not pushed or the Hub does not have the environment.
+    """
     pushes = lab.ledger.pushes(source=snapshot.source, platform=lab.platform)
     if not pushes:
         raise BadInput(
@@ -162,13 +170,12 @@ async def upload_target(lab: Lab, snapshot: Snapshot) -> str:
 
 
 def upload_question(ref: str) -> str:
-    """The sentence about the upload that is added to the question about the evaluation."""
+    """Return the sentence about the upload that is added to the question before the evaluation starts."""
     return f"Its rollouts (prompts, completions, rewards) are then uploaded to the platform, privately, under {ref}."
 
 
 async def outcome_with_upload(lab: Lab, job: Job, ref: str, outcome: Outcome) -> Outcome:
-    """Upload the results and return the outcome with the upload. A failed upload adds a warning and changes nothing
-    else."""
+    """Upload the results of a job and return its outcome with the upload. A failed upload only adds a warning."""
     try:
         upload = await upload_results(lab, job, ref)
     except LabError as error:
@@ -178,7 +185,7 @@ async def outcome_with_upload(lab: Lab, job: Job, ref: str, outcome: Outcome) ->
 
 
 async def upload_results(lab: Lab, job: Job, ref: str) -> Upload:
-    """Upload the results of a finished job unless the platform has them. Raises LabError."""
+    """Upload the results of a finished job unless the platform has them already. Raises LabError."""
     expected = job.progress.get("results_sha256")
     results = EvaluationJobs(lab).files(job.id).results()
     if results is None or expected is None:
@@ -199,7 +206,10 @@ async def upload_results(lab: Lab, job: Job, ref: str) -> Upload:
 
 
 class EvalUpload(AtMostOnce[Upload]):
-    """The intent to upload the `number` rollouts in `folder` as one evaluation with the name `name`."""
+    """The intent to upload the `number` rollouts in `folder` as one evaluation named `name` of the environment `ref`.
+
+    `key` identifies the intent in the ledger.
+    """
 
     kind = "eval-upload"
 
@@ -207,13 +217,13 @@ class EvalUpload(AtMostOnce[Upload]):
         super().__init__(key, lab.platform, DELAYS[lab.platform])
         self._lab, self._folder, self._name, self._ref, self._number = lab, folder, name, ref, number
         self._empty: str | None = None
-        """An evaluation that an earlier attempt created and left without a rollout."""
+        """Id of an evaluation that an earlier attempt created on the platform without any rollout."""
 
     async def send(self) -> Upload:
         try:
             id = await self._lab.prime.eval_push(self._folder, self._ref, self._name, into=self._empty)
         except PrimeRefusal as refused:
-            # The first of several steps may have succeeded, and sending again would double rollouts still in flight.
+            # The first of several steps may have succeeded. Sending again would duplicate rollouts that are in flight.
             if self.delays.landing_after_failure or self.ended_by_force(refused):
                 raise
             lookup_result = await self.look_up(None)
@@ -225,8 +235,10 @@ class EvalUpload(AtMostOnce[Upload]):
         return await self._require_complete(id)
 
     async def look_up(self, before: Mapping[str, Any] | None) -> Lookup[Upload]:
-        """Find the evaluation by name. Raises PartlyDoneError if the platform holds a part that a second upload would
-        double."""
+        """Find the evaluation by name.
+
+        Raises PartlyDoneError if the platform has some of its rollouts, which a second upload would duplicate.
+        """
         rows = await self._lab.prime.eval_list(name=self._name, environment=self._ref)
         if not rows:
             return Lookup(None)
@@ -237,14 +249,14 @@ class EvalUpload(AtMostOnce[Upload]):
         return Lookup(await self._require_complete(id))
 
     async def _require_complete(self, id: str) -> Upload:
-        """Return the upload if the platform holds exactly the sent rollouts. Raises PartlyDoneError.
+        """Return the upload if the platform has exactly the rollouts that were sent. Raises PartlyDoneError otherwise.
 
-        prime repeats a batch whose response was lost, so the platform may hold more.
+        prime repeats a batch whose response was lost, so the platform may have too many rollouts.
         """
         status = status_of(await self._lab.prime.eval_get(id))
-        if status.samples != self._number or status.word != "COMPLETED":
+        if status.samples != self._number or status.state != "COMPLETED":
             raise PartlyDoneError(
-                f"evaluation {id} on the platform is {status.word} and holds {status.samples} rollouts, not the "
+                f"evaluation {id} on the platform is {status.state} and holds {status.samples} rollouts, not the "
                 f"{self._number} of this one",
                 fix="Ask the user to delete it on its page, then make the same call again.",
                 code="upload-incomplete",

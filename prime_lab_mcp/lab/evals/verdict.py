@@ -1,10 +1,9 @@
-"""The verdict on a finished evaluation: judged by its raw results and its sampling, recorded exactly once, and
-reported.
+"""The verdict on a finished evaluation: judged from its raw results and its sampling, and recorded exactly once.
 
-The module also reports evaluations without a verdict: announced, still running, or broken off.
+The module also writes the reports on finished, running and broken-off evaluations.
 
-Judged distributions are remembered by this server only, by the sha256 of the results, because no other process may
-change what this server remembers.
+This server keeps the last judged distributions in memory under the sha256 of their results. They are in no file, so
+that no other process can change them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from prime_lab_mcp.lab.base.untrusted_files import PlantedPath
 from prime_lab_mcp.lab.distribution.floor import sampled_golds
 from prime_lab_mcp.lab.distribution.judge import judge_rollouts
 from prime_lab_mcp.lab.distribution.summary import Distribution
-from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.provenance import origin_differences, origin_of_results
 from prime_lab_mcp.lab.evals.runner import endings
 from prime_lab_mcp.lab.evals.runner.attempt import file_sha256
@@ -40,23 +39,27 @@ from prime_lab_mcp.lab.state.ledger.rows import Evidence, Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 
 GROUP_SIZE = 16
-"""Default group size of the verdict."""
+"""Default number of rollouts per group for which the verdict estimates the share of usable groups."""
 TRAINING_TEMPERATURE = 1.0
-"""Temperature that prime-rl samples with by default. The share of usable groups holds only for this temperature."""
+"""Default sampling temperature of prime-rl. The share of usable groups holds only for this temperature."""
 CONFIRMED = "confirmed"
-"""Key in the progress of a job whose rewards were confirmed, or found not to be (rescore/confirmation.py)."""
+"""Key in the progress of a job. It is present once rescore/confirmation.py has checked the job's rewards."""
 _GREEDY = 0.3
+"""Temperature below which rollouts of one task are too alike for a failed verdict to count."""
 _TRAINING: Mapping[str, float] = {"temperature": TRAINING_TEMPERATURE, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
-"""Sampling arguments of prime-rl in training (docs/validation.md, Sampling). Arguments that an evaluation did not send
-are the server's defaults."""
+"""Sampling arguments of prime-rl in training (docs/validation.md, Sampling)."""
 _JudgedResults = tuple[Distribution, tuple[Finding, ...]]
-"""Statistics of a results file, and the findings on the file itself."""
+"""Statistics of a results file, and findings on the file itself."""
 
 
 class JudgedDistributions:
-    """The distributions that this server judged last, by the sha256 of the results and what else decides them."""
+    """The distributions that this server judged last.
+
+    The key holds the sha256 of the results and all other inputs of the judgement, such as the group size.
+    """
 
     MOST = 8
+    """Number of distributions that are kept."""
 
     def __init__(self) -> None:
         self._results: dict[tuple[Any, ...], _JudgedResults] = {}
@@ -90,9 +93,10 @@ class EvaluationVerdict:
 
 
 def judge_job(lab: Lab, job: Job, group_size: int = GROUP_SIZE, *, anew: bool = False) -> EvaluationVerdict:
-    """Judge the raw results of a finished job, after checking that they are unchanged since the supervisor hashed them.
+    """Judge the raw results of a finished job.
 
-    The distribution of the same bytes is remembered and used again, unless `anew` is set, as for the ledger.
+    The verdict is inconclusive if the results are gone, or changed since the supervisor hashed them. With `anew`, the
+    distribution is computed from the file even if this server already knows it.
     """
     try:
         spec = EvaluationJobs(lab).spec(job)
@@ -136,11 +140,14 @@ def _distribution(
 
 
 def _origin_findings(results: Path, spec: EvalSpec) -> tuple[Finding, ...]:
-    """Findings where the results state another origin than the specification. Samples of the platform state none."""
+    """Return a finding if the results state another origin than the specification.
+
+    Samples of the platform do not state their origin.
+    """
     differing = origin_differences(origin_of_results(results), spec) if spec.hosted is None else []
     if not differing:
         return ()
-    other_origin = any(d.what in ("environment", "model") for d in differing)
+    other_origin = any(d.name in ("environment", "model") for d in differing)
     return (
         Finding(
             "results-not-as-asked",
@@ -152,8 +159,7 @@ def _origin_findings(results: Path, spec: EvalSpec) -> tuple[Finding, ...]:
 
 
 def _with_file_findings(verdict: EvaluationVerdict, findings: Sequence[Finding]) -> EvaluationVerdict:
-    """Return the verdict with the findings on the file. A blocker, such as foreign rows, makes the verdict
-    inconclusive."""
+    """Return the verdict with the findings on the results file. A blocker among them makes the verdict inconclusive."""
     status = verdict.status if not any(f.severity == "blocker" for f in findings) else "inconclusive"
     return dataclasses.replace(verdict, status=status, findings=(*verdict.findings, *findings))
 
@@ -175,11 +181,11 @@ def _results_finding(files: JobFiles, job: Job) -> Finding | None:
 
 
 def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> EvaluationVerdict:
-    """Return the verdict of the distribution, downgraded by findings on how the job ran."""
+    """Return the verdict on the distribution, which findings on how the job ran can make inconclusive."""
     findings = [*distribution.findings, *endings.failure_findings(spec, job)]
     status: Verdict = distribution.status
     if status == "failed" and (refused := next(endings.refusal_findings(spec, job), None)) is not None:
-        # The distribution may be what was refused, and not what the environment pays.
+        # The low rewards may come from accesses that the sandbox refused, and not from the environment.
         findings.append(dataclasses.replace(refused, severity="blocker"))
         findings.remove(refused)
         status = "inconclusive"
@@ -232,15 +238,15 @@ def _with_job_findings(spec: EvalSpec, job: Job, distribution: Distribution) -> 
 
 
 def _rehearsal_findings(spec: EvalSpec) -> Iterator[Finding]:
-    """What the rehearsal's scripted model could not do in an environment with tools or turns."""
+    """Yield a warning if the rehearsal's scripted model could not play the solutions of all tasks."""
     if spec.rehearsed is None or spec.rehearsed[0] >= spec.rehearsed[1]:
         return
     playable, tasks = spec.rehearsed
-    known = f"the solutions of {playable} of {count(tasks, 'task')} can be played" if playable else "none is stated"
+    solutions = f"the solutions of {playable} of {count(tasks, 'task')} can be played" if playable else "none is stated"
     yield Finding(
         "rehearsal-cannot-play",
         "warning",
-        f"the rehearsal's model has no way to use tools or play turns without the solution of a task, and {known}: "
+        f"the rehearsal's model has no way to use tools or play turns without the solution of a task, and {solutions}: "
         "elsewhere it answers at once, so these rewards say nothing about tools or turns",
         'State how a task is solved (read_reference(topic="guide/rewards"), "Solutions"), then call run_eval; a real '
         "model needs no solution.",
@@ -248,7 +254,7 @@ def _rehearsal_findings(spec: EvalSpec) -> Iterator[Finding]:
 
 
 def sampling_difference(sampling: Mapping[str, Any]) -> str | None:
-    """Describe how the sampling differs from training, or return None if it does not differ."""
+    """Return how the sampling differs from that of training, in words. None if it does not differ."""
     differences = [
         f"at {name} {float(value):g}, while training samples at {trained:g}"
         for name, trained in _TRAINING.items()
@@ -258,7 +264,7 @@ def sampling_difference(sampling: Mapping[str, Any]) -> str | None:
 
 
 def awaits_confirmation(spec: EvalSpec, job: Job) -> bool:
-    """Whether the rewards of a finished job must be confirmed before they are evidence."""
+    """Whether the rewards of a finished job still have to be confirmed before they count as evidence."""
     if job.judged or CONFIRMED in job.progress or spec.hosted is not None or spec.rescored:
         return False
     return all(recorded.get("severity") != "blocker" for recorded in job.progress.get("findings") or ())
@@ -277,16 +283,16 @@ _TROUBLE = ("request_errors", "capped", "rate_limited", "rollout_errors", "half_
 
 
 def record_verdict(lab: Lab, job: Job) -> list[int]:
-    """Judge a finished job and record its verdict; return the ids of the new evidence.
+    """Judge a finished job and record its verdict as evidence; return the ids of the new rows.
 
-    Recording the evidence and marking the job happen in one transaction, so a crash loses nothing and two processes
-    never record the same job twice.
+    One transaction records the evidence and marks the job as judged. So a crash loses nothing, and two processes never
+    record the same job twice.
     """
     return _record(lab, job, judge_job(lab, job, anew=True))
 
 
 def evidence_facts(spec: EvalSpec, job: Job) -> Facts:
-    """The facts that the verdict on a job rests on."""
+    """Return the conditions under which a job ran, which its evidence states: model, sampling, harness and others."""
     return Facts(
         model=spec.model,
         endpoint_host=spec.endpoint.host,
@@ -302,7 +308,10 @@ def evidence_facts(spec: EvalSpec, job: Job) -> Facts:
 
 
 def _toolchain(spec: EvalSpec, job: Job) -> dict[str, Any]:
-    """Versions that ran the evaluation here. The platform does not say which verifiers version it has."""
+    """Return the versions of the programs that ran the evaluation.
+
+    The platform does not state its verifiers version, so a hosted evaluation has the version of `prime` instead.
+    """
     driven: dict[str, Any] = {"verifiers": spec.verifiers, DISTRIBUTIONS: dict(spec.distributions)}
     if spec.hosted is not None:
         driven = {"prime": job.progress.get("prime"), HOSTED: spec.hosted}
@@ -329,7 +338,7 @@ def verdict_summary(spec: EvalSpec, verdict: EvaluationVerdict) -> str:
 
 
 def mean_summary(distribution: Distribution) -> str:
-    """The mean reward as a share of what is attainable, and the raw mean beside it where the two differ."""
+    """Return the mean reward in words, and also as a share of the attainable reward if that is not 1."""
     mean, attainable = distribution.mean or 0.0, distribution.attainable
     if abs(attainable - 1.0) < 1e-9:
         return f"mean reward {mean:.2f}"
@@ -404,7 +413,7 @@ def _record(lab: Lab, job: Job, verdict: EvaluationVerdict) -> list[int]:
     except LabError:
         spec = None
     if spec is None:
-        return lab.ledger.judge(job.id, ())  # a newer version wrote the job, so this version cannot judge it
+        return lab.ledger.judge(job.id, ())  # a newer version of the server wrote the job, so it cannot be judged here
     return lab.ledger.judge(
         job.id, [_evidence(t, job, spec, verdict) for t in ("run_eval", "check_reward_distribution")]
     )
@@ -448,7 +457,7 @@ def _errors(progress: Mapping[str, Any]) -> int:
 
 
 def announced_outcome(spec: EvalSpec) -> str:
-    """Describe what an evaluation will request, before it starts."""
+    """Return one line on the size and the estimated cost of an evaluation, before it starts."""
     estimate = spec.estimate
     tokens = sum(estimate["tokens"].values())
     cost = f", ${estimate['cost']:.2f}" if "cost" in estimate else ""
@@ -477,7 +486,7 @@ def running_outcome(lab: Lab, job: Job) -> Outcome:
 
 
 def broken_outcome(lab: Lab, job: Job) -> Outcome:
-    """Return the outcome of a job that broke off: a failure of machinery, never a low score."""
+    """Return the outcome of a job that broke off. It is inconclusive: a failure of machinery is not a low score."""
     spec = EvaluationJobs(lab).spec(job)
     finding = endings.broken_finding(spec, job)
     return Outcome(

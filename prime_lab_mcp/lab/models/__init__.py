@@ -8,6 +8,7 @@ __all__ = ["KnownModel", "ReadinessPoint", "find_model", "readiness_points", "re
 ENTRY = (
     "listing",
     "memory",
+    "offered",
     "page",
     "readiness",
     "registry",

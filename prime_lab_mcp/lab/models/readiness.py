@@ -14,6 +14,7 @@ from prime_lab_mcp.lab.base.codes import Code
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.models import memory
+from prime_lab_mcp.lab.models.offered import NOT_TRAINED_FIX, not_trained_message
 from prime_lab_mcp.lab.models.registry import KnownModel
 
 ReadinessVerdict = Literal["ok", "doubt", "no"]
@@ -65,25 +66,18 @@ def platform_lists_model(model: KnownModel, run: TrainingPurpose) -> Iterator[Re
     if not run.hosted:
         return
     if run.listed:
-        yield ReadinessPoint("model-not-listed", "ok", "the platform trains it")
+        yield ReadinessPoint("model-not-offered", "ok", "the platform trains it")
     elif run.listed is None:
         yield ReadinessPoint(
-            "model-not-listed",
+            "model-not-offered",
             "doubt",
             f"whether the platform trains {quote(model.name, 100)} is unknown: it could not be asked.",
             'Ask search_hub(kind="model") once the platform can be reached.',
             "model.name",
         )
     else:
-        yield ReadinessPoint(
-            "model-not-listed",
-            "doubt",
-            f"{quote(model.name, 100)} is none of the models that the platform lists as trained; whether it takes it "
-            "all the same, on GPUs rented by the hour, only the platform can say.",
-            'Choose one that search_hub(kind="model") lists as trainable, or train on GPUs of your own '
-            '(target="self-managed").',
-            "model.name",
-        )
+        why = f"{not_trained_message(model.name)}."
+        yield ReadinessPoint("model-not-offered", "no", why, NOT_TRAINED_FIX, "model.name")
 
 
 def weights_published(model: KnownModel, run: TrainingPurpose) -> Iterator[ReadinessPoint]:
@@ -348,14 +342,14 @@ def readiness_words(points: tuple[ReadinessPoint, ...]) -> str:
     for verdict in ("no", "doubt"):
         codes = [p.code for p in points if p.verdict == verdict]
         if codes:
-            bare = verdict == "no" or codes[0] == "model-not-listed"
+            bare = verdict == "no" or codes[0] == "model-not-offered"
             return _REQUIREMENT_NAMES[codes[0]] if bare else f"check {_REQUIREMENT_NAMES[codes[0]]}"
     return "ready"
 
 
 _REQUIREMENT_NAMES = {
     "model-closed": "closed",
-    "model-not-listed": "not listed",
+    "model-not-offered": "not listed",
     "model-name-unpublished": "unknown name",
     "model-no-renderer": "renderer",
     "model-fallback": "slower trainer",

@@ -1,5 +1,4 @@
-"""The driver of the platform: runs the program `prime`, with one method for each of its commands that the server
-uses."""
+"""Runs the program `prime`, with one method for each of its commands that the server uses."""
 
 from prime_lab_mcp.lab.prime.client import Prime
 

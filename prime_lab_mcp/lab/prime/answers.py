@@ -1,4 +1,4 @@
-"""The platform's answers as dataclasses, and parsers for the output that `prime` prints only as text."""
+"""Dataclasses for the platform's answers, and parsers for commands of `prime` that print only text."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def hashes_of(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class WheelPlace:
-    """Where a published wheel is: at `url`, or as `name` and `version` in the package index at `url`."""
+    """The location of a published wheel: `url`, or `name` and `version` in the package index at `url`."""
 
     url: str
     name: str | None = None
@@ -162,7 +162,7 @@ _INSTALL = re.compile(r"\$ uv pip install (\S+)(?: --extra-index-url (\S+))?")
 
 
 def wheel_place_of(text: str) -> WheelPlace | None:
-    """Parse the install command of `prime env info`; None if there is none, as for private environments."""
+    """Parse the install command of `prime env info`; None if there is none, as for a private environment."""
     match = _INSTALL.search(text)
     if match is None or match[1].startswith("-"):
         return None
@@ -173,11 +173,11 @@ def wheel_place_of(text: str) -> WheelPlace | None:
 
 
 def runtime_of(entry: Mapping[str, Any]) -> Runtime | None:
-    """Return the Hub's label of the verifiers generation, which stands in the entry or in its latest version."""
+    """Return the Hub's label of the verifiers generation. The label is in the entry or in its latest version."""
     latest = entry.get("latest_version")
-    holders = [entry, *([latest] if isinstance(latest, Mapping) else [])]
-    for holder in holders:
-        label = str(holder.get("runtime") or holder.get("runtime_hint") or "").upper()
+    labelled = [entry, *([latest] if isinstance(latest, Mapping) else [])]
+    for row in labelled:
+        label = str(row.get("runtime") or row.get("runtime_hint") or "").upper()
         if label.endswith("V1"):
             return "v1"
         if label.endswith("V0"):
@@ -203,6 +203,27 @@ def models_of(answer: Mapping[str, Any]) -> PlatformModels:
         for o in answer.get("on_demand") or ()
     )
     return PlatformModels(trainable, offers)
+
+
+_NOT_THE_CONFIG = re.compile(
+    r"Could not build local schema environment|schema cache lock|requires uv on PATH|schema worker|"
+    r"Unsupported local validation contract|Preparation |HTTP 5\d\d|HTTP 429|Request failed|Request timed out|"
+    r"No API key|API key unauthorized|Payment required|HTTP 40[123]|No such file|not a dictionary|"
+    r"schema provenance mismatch|Failed to parse local validation|No module named|cannot import name|Expecting value"
+)
+"""Output of `train validate` that blames the platform, the network or this machine instead of the config."""
+
+
+def validation_of(output: str) -> ValidateAnswer:
+    """Parse the text of `train validate`, which shows whether the config, the platform or this machine is at fault."""
+    if re.search(r"HTTP 40[45]", output):
+        return ValidateAnswer("not-offered", (output.strip()[:300],))
+    lines = tuple(line.strip(" -") for line in output.splitlines() if line.strip())
+    if _NOT_THE_CONFIG.search(output):
+        return ValidateAnswer("unavailable", lines[:5])
+    if lines and lines[0].rstrip(":") in ("Config validation failed", "Validation failed"):
+        lines = lines[1:]
+    return ValidateAnswer("invalid", lines[:30] or ("the platform gave no reason",))
 
 
 def submitted_of(answer: Mapping[str, Any]) -> Submitted | None:

@@ -1,7 +1,8 @@
-"""One method for each command of `prime` 0.18.0 that the server uses. The module contains flags and parsing, no policy.
+"""Runs the commands of `prime` 0.18.0, with one method for each command that the server uses.
 
-Every method raises `PrimeRefusal` (refusals.py) with a distinct code and a fix. Commands that print JSON run without
-`--plain`, which mixes progress lines into the JSON; commands that print only text run with `--plain`.
+The module contains flags and parsing, no policy. Every method raises `PrimeRefusal` (refusals.py) with a distinct code
+and a fix. Commands that print JSON run without `--plain`, which mixes progress lines into the JSON; commands that print
+only text run with `--plain`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.settings import Settings
@@ -34,19 +35,13 @@ from prime_lab_mcp.lab.prime.program import PrimeFinder, PrimeProgram, parse_jso
 from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
 
 Visibility = Literal["PUBLIC", "PRIVATE"]
+T = TypeVar("T")
 KEEP_SECONDS = 60.0
-"""How long answers that rarely change are reused. One start of `prime` takes most of a second."""
+"""Seconds for which answers that rarely change are reused. One start of `prime` takes most of a second."""
 _PAGE = 100
 _MAX_PAGES = 50
-_MACHINERY = re.compile(
-    r"Could not build local schema environment|schema cache lock|requires uv on PATH|schema worker|"
-    r"Unsupported local validation contract|Preparation |HTTP 5\d\d|HTTP 429|Request failed|Request timed out|"
-    r"No API key|API key unauthorized|Payment required|HTTP 40[123]|No such file|not a dictionary|"
-    r"schema provenance mismatch|Failed to parse local validation|No module named|cannot import name|Expecting value"
-)
-"""Output of `train validate` that points to the platform, the network or this machine instead of the config."""
 _UV_SHIM = """#!/bin/sh
-# Takes the place of uv while `prime env push` runs: hands over the checked wheel and builds nothing.
+# Replaces uv while `prime env push` runs: copies the checked wheel and builds nothing.
 out=dist
 [ "$1" = build ] || {{ echo "only the checked wheel may be pushed" >&2; exit 1; }}
 while [ $# -gt 0 ]; do
@@ -58,7 +53,7 @@ while [ $# -gt 0 ]; do
 done
 mkdir -p -- "$out" && cp -- {wheel} "$out/"
 """
-"""prime 0.18.0 runs `uv build --wheel --out-dir dist` in the folder."""
+"""A program that replaces `uv`. prime 0.18.0 runs `uv build --wheel --out-dir dist` in the folder."""
 _WHOAMI = ["--plain", "whoami"]
 _TEAMS = ["teams", "list", "-o", "json"]
 _WALLET = ["wallet", "-n", "1", "-o", "json"]
@@ -66,12 +61,13 @@ _TRAIN_MODELS = ["train", "models", "-o", "json"]
 _EVALUATION_ID = re.compile(r"Evaluation ID:?\s+(\S+)")
 
 
-def _forgotten(memory: tuple[float, Any] | None) -> bool:
-    return memory is None or time.monotonic() - memory[0] >= KEEP_SECONDS
+def _fresh(cached: tuple[float, T] | None) -> T | None:
+    """The cached answer; None if there is none, or if it is older than `KEEP_SECONDS`."""
+    return cached[1] if cached is not None and time.monotonic() - cached[0] < KEEP_SECONDS else None
 
 
 class Prime:
-    """The platform, accessed through `prime` as the logged-in user."""
+    """The platform, accessed through the program `prime` as the logged-in user."""
 
     def __init__(
         self,
@@ -101,27 +97,28 @@ class Prime:
         return url.rstrip("/")
 
     async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None:
-        """Ask in one process what the gate and the question of a submission need: account, teams, wallet, prices,
-        the entries of `refs` (`owner/name`), and where the wheels of `pinned` (`owner/name@version`) are.
+        """Send the requests that the gate and the question of a submission need in one process.
 
-        What is still remembered is not asked.
+        These are account, teams, wallet, prices, the entries of `refs` (`owner/name`), and the wheels' locations of
+        `pinned` (`owner/name@version`). Requests with a fresh cached answer are left out.
         """
-        commands = [_WHOAMI] if _forgotten(self._account) else []
-        commands += [_TEAMS] if _forgotten(self._teams) else []
-        commands += [_TRAIN_MODELS] if _forgotten(self._models) else []
+        commands = [_WHOAMI] if _fresh(self._account) is None else []
+        commands += [_TEAMS] if _fresh(self._teams) is None else []
+        commands += [_TRAIN_MODELS] if _fresh(self._models) is None else []
         commands += [_WALLET, *(_env_status(_require_name(ref)) for ref in refs)]
         commands += [_env_info(_require_name(ref)) for ref in pinned]
         await self._program.ask_ahead(commands)
 
     async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
-        """Ask in one process what the check of a config needs: the models, and the entries of `refs` (`owner/name`)."""
-        models = [_TRAIN_MODELS] if _forgotten(self._models) else []
+        """Request the models and the entries of `refs` (`owner/name`) in one process, for the check of a config."""
+        models = [_TRAIN_MODELS] if _fresh(self._models) is None else []
         await self._program.ask_ahead([*models, *(_env_status(_require_name(ref)) for ref in refs)])
 
     @asynccontextmanager
     async def account_asked_ahead(self) -> AsyncIterator[None]:
-        """Ask in one process who is logged in, and for the wallet and the models. The answers hold in the body only."""
-        models = [_TRAIN_MODELS] if _forgotten(self._models) else []
+        """Request the account, the wallet and the models in one process. The answers are valid only inside the
+        block."""
+        models = [_TRAIN_MODELS] if _fresh(self._models) is None else []
         await self._program.ask_ahead([_WHOAMI, *models, _WALLET])
         try:
             yield
@@ -129,7 +126,8 @@ class Prime:
             self._program.forget_ahead()
 
     async def login_stamp(self) -> object:
-        """Changes with the login: the configuration file of `prime`, and the variables that override it."""
+        """A value that changes with the login: the state of prime's configuration file, and the variables that override
+        it."""
         variables = await self._program.variables()
         try:
             status = (Path(variables["HOME"]) / ".prime" / "config.json").stat()
@@ -152,10 +150,9 @@ class Prime:
         return account
 
     async def account(self) -> Account:
-        """`whoami`, with an answer that is at most a minute old."""
-        if self._account is not None and time.monotonic() - self._account[0] < KEEP_SECONDS:
-            return self._account[1]
-        return await self.whoami()
+        """The owner of the key, at most a minute old."""
+        account = _fresh(self._account)
+        return account if account is not None else await self.whoami()
 
     @property
     def _key_source(self) -> KeySource:
@@ -165,14 +162,15 @@ class Prime:
 
     async def teams(self) -> tuple[Team, ...]:
         """The teams of the account, at most a minute old."""
-        if self._teams is None or time.monotonic() - self._teams[0] >= KEEP_SECONDS:
+        teams = _fresh(self._teams)
+        if teams is None:
             answer = await self._program.json(_TEAMS, timeout=30, doing="listing the teams")
             teams = tuple(
                 Team(str(t.get("teamId")), str(t.get("slug")), str(t.get("name")), str(t.get("role")))
                 for t in answer.get("teams") or ()
             )
             self._teams = (time.monotonic(), teams)
-        return self._teams[1]
+        return teams
 
     async def wallet(self) -> Wallet:
         answer = await self._program.json(_WALLET, timeout=30, doing="reading the wallet")
@@ -248,9 +246,9 @@ class Prime:
     ) -> Pushed:
         """Publish a writable folder with a wheel that was built before.
 
-        `prime env push` builds with the first `uv` on PATH, and its environment holds the key. A shim takes the place
-        of uv and hands over `wheel`, so that no build runs. Never uses prime's version bump, which rewrites every
-        `version =`.
+        `prime env push` builds a wheel with the first `uv` on PATH, and the API key is in its environment. To prevent
+        this build, a shim in the place of `uv` copies `wheel` into the output folder. prime's version bump is never
+        used, because it rewrites every `version =`.
         """
         options = ["--path", str(folder), "--runtime", runtime]
         for flag, value in (("--owner", owner), ("--team", team), ("--visibility", visibility)):
@@ -269,7 +267,7 @@ class Prime:
         return await self._pushed(folder, text)
 
     async def _shim_path(self, wheel: Path) -> str:
-        """PATH with a folder first whose `uv` only hands over the wheel."""
+        """Return a PATH whose first folder has a `uv` that only copies the wheel."""
         shims = wheel.parent / "shims"
         shims.mkdir(exist_ok=True)
         program = shims / "uv"
@@ -302,7 +300,8 @@ class Prime:
         )
 
     async def env_wheel(self, ref: str, target: Path) -> Path | None:
-        """Download the published wheel of `owner/name@version`; None if the Hub offers none, as for private ones.
+        """Download the published wheel of `owner/name@version`; None if the Hub offers none, as for private
+        environments.
 
         No key is sent: a wheel that the platform offers is public or has a signed address.
         """
@@ -316,10 +315,12 @@ class Prime:
 
     async def models(self) -> PlatformModels:
         """Trainable models with GPU types and prices, at most a minute old."""
-        if self._models is None or time.monotonic() - self._models[0] >= KEEP_SECONDS:
+        models = _fresh(self._models)
+        if models is None:
             answer = await self._program.json(_TRAIN_MODELS, timeout=40, doing="listing trainable models")
-            self._models = (time.monotonic(), answers.models_of(answer))
-        return self._models[1]
+            models = answers.models_of(answer)
+            self._models = (time.monotonic(), models)
+        return models
 
     async def gpus(self) -> tuple[str, ...]:
         answer = await self._program.json(["train", "gpus", "-o", "json"], timeout=40, doing="listing GPU types")
@@ -335,21 +336,23 @@ class Prime:
 
     async def inference_models(self) -> list[dict[str, Any]]:
         """Models that Prime Inference serves, with prices in US dollars per million tokens, at most a minute old."""
-        if self._served is None or time.monotonic() - self._served[0] >= KEEP_SECONDS:
+        served = _fresh(self._served)
+        if served is None:
             answer = await self._program.json(
                 ["inference", "models", "-o", "json"], timeout=40, doing="listing inference models"
             )
-            listed = answer.get("data") or answer.get("models") or ()
-            self._served = (time.monotonic(), [m for m in listed if isinstance(m, dict)])
-        return self._served[1]
+            served = [m for m in answer.get("data") or answer.get("models") or () if isinstance(m, dict)]
+            self._served = (time.monotonic(), served)
+        return served
 
     # Training
 
     async def train_validate(self, path: Path) -> ValidateAnswer:
-        """Ask whether the platform's schema accepts a config. Creates nothing. A rejected config raises nothing.
+        """Ask whether the platform's schema accepts a config. Creates nothing. A rejected config is an answer, not an
+        error.
 
         The first call for a prime-rl commit installs its schema, which takes about 20 s and half a gigabyte; prime
-        keeps the schema for later calls.
+        reuses the schema in later calls.
         """
         doing = "validating the training config"
         try:
@@ -362,7 +365,7 @@ class Prime:
         error = answer.get("error")
         if done.returncode == 0 and error is None:
             return ValidateAnswer("valid", (), answer.get("schema_commit"))
-        return _parse_validation(str(error or refusals.clean_output(done.stdout)))
+        return answers.validation_of(str(error or refusals.clean_output(done.stdout)))
 
     async def train_submit(
         self, path: Path, *, resume_from: str | None = None, secrets: Mapping[str, str] | None = None
@@ -563,7 +566,7 @@ class Prime:
     async def eval_push(self, folder: Path, ref: str, name: str, *, into: str | None = None) -> str:
         """Upload metadata.json and results.jsonl of a folder, never publicly, and return the evaluation's id.
 
-        `into`: id of an existing evaluation that receives the files.
+        With `into`, the files go to the existing evaluation of that id.
         """
         options = ["-e", ref, "--name", name, *(["--eval", into] if into else [])]
         doing = f"uploading an evaluation of {quote(_require_name(ref), 120)}"
@@ -608,15 +611,3 @@ def _parse_submitted(text: str, doing: str) -> Submitted:
     if submitted is None:
         raise refusals.refusal_of_kind(refusals.GARBLED, doing, refusals.clean_output(text)[:200])
     return submitted
-
-
-def _parse_validation(output: str) -> ValidateAnswer:
-    """Tell from the text of `train validate` whether the config, the platform or this machine is at fault."""
-    if re.search(r"HTTP 40[45]", output):
-        return ValidateAnswer("not-offered", (output.strip()[:300],))
-    lines = tuple(line.strip(" -") for line in output.splitlines() if line.strip())
-    if _MACHINERY.search(output):
-        return ValidateAnswer("unavailable", lines[:5])
-    if lines and lines[0].rstrip(":") in ("Config validation failed", "Validation failed"):
-        lines = lines[1:]
-    return ValidateAnswer("invalid", lines[:30] or ("the platform gave no reason",))

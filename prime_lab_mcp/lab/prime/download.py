@@ -1,4 +1,4 @@
-"""Downloads a published wheel from the address that `prime env info` prints, without any key."""
+"""Downloads a published wheel from the address that `prime env info` prints. No key is sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINK = re.compile(r"""href\s*=\s*["']([^"']+)["']""", re.I)
 
 
 async def fetch_wheel(place: WheelPlace, target: Path, doing: str, *, trust_env: bool) -> Path:
-    """Download a wheel to `target`. Raises PrimeRefusal. `trust_env`: use the proxies of the environment."""
+    """Download a wheel to `target`. Raises PrimeRefusal. With `trust_env`, the proxies of the environment are used."""
     import httpx
 
     try:

@@ -1,7 +1,7 @@
-"""Caches the platform's answers during one tool call, so that each question is asked once.
+"""Caches the platform's answers during one tool call, so that each request is sent once.
 
-The gate, the plan and the second check of the gate share one `PlatformAnswers`, and so does a plan that waits for a
-confirmation. Facts that must be fresh at the moment of sending come from `Prime` itself.
+The gate, the plan and the second check of the gate share one `PlatformAnswers`. A plan that waits for a confirmation
+keeps its cache as well. Facts that must be fresh at the moment of sending come from `Prime` itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 class PlatformReader(Protocol):
-    """The read-only questions to the platform. `Prime` asks every time, `PlatformAnswers` once."""
+    """The read-only requests to the platform. `Prime` sends every request; `PlatformAnswers` sends each request
+    once."""
 
     async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None: ...
 
@@ -41,7 +42,7 @@ class PlatformReader(Protocol):
 
 
 class PlatformAnswers:
-    """A `PlatformReader` that caches answers. Failures are not cached: the next caller asks the platform again."""
+    """A `PlatformReader` that caches answers. Failures are not cached, so the next caller asks the platform again."""
 
     def __init__(self, platform: PlatformReader) -> None:
         self._platform = platform
@@ -49,11 +50,12 @@ class PlatformAnswers:
         self._asking: dict[tuple[str | None, ...], anyio.Lock] = {}
 
     async def ask_ahead(self, refs: Sequence[str], pinned: Sequence[str]) -> None:
-        """Ask in one process what is asked next; once in a call, because later the answers are here."""
+        """Send the requests that follow in one process. Only the first call of a tool call does so; later answers are
+        cached."""
         await self._once(("ask_ahead",), lambda: self._platform.ask_ahead(refs, pinned))
 
     async def ask_entries_ahead(self, refs: Sequence[str]) -> None:
-        """Ask in one process for the models and the entries that nobody has asked for."""
+        """Request the models, and the entries that are not cached yet, in one process."""
         await self._platform.ask_entries_ahead([ref for ref in refs if ("env_status", ref) not in self._answers])
 
     async def account(self) -> Account:

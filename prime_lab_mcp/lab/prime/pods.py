@@ -18,7 +18,7 @@ from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
 
 _SECONDS = 40
 _PRICED = 5
-"""Number of pods whose price is asked. Each price takes one start of `prime`, because the list has no prices."""
+"""Number of pods whose price is requested. Each price takes one start of `prime`, because the list has no prices."""
 _MEMORY = re.compile(r"(\d+)\s*GB\b")
 _WORD = re.compile(r"[\w .:,+/()-]{1,60}")
 _ENDED = frozenset({"TERMINATED", "TERMINATING"})

@@ -26,7 +26,7 @@ from prime_lab_mcp.lab.prime.refusals import PrimeRefusal
 _JSON_LIMIT = 32_000_000
 _SEVERAL_COMMANDS = Path(__file__).with_name("several_commands.py")
 _AHEAD_SECONDS = 20.0
-"""How long an answer waits for the call that asks for it."""
+"""Seconds for which an answer of `ask_ahead` may be used."""
 _PLATFORM_VARIABLE = re.compile(r"^PRIME_(?!LAB_|DISABLE_VERSION_CHECK$)[A-Z0-9_]+$")
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
@@ -39,7 +39,7 @@ class PrimeFinder(Protocol):
 
 
 class PrimeProgram:
-    """One `prime` program, searched once. In rehearsal it knows only the loopback platform and a scratch HOME."""
+    """Runs one `prime` program. In rehearsal, the program only knows the loopback platform and a scratch HOME."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class PrimeProgram:
         extra: Mapping[str, str] | None = None,
         limit: int = _JSON_LIMIT,
     ) -> process.CompletedProcess:
-        """Run a command to its end, with any exit code. Raises PrimeRefusal if it does not end in time."""
+        """Run a command to its end, and return the result with any exit code. Raises PrimeRefusal after the timeout."""
         path, _ = await self.find()
         ahead = self._ahead.pop(tuple(arguments), None) if cwd is None and not extra else None
         if ahead is not None and time.monotonic() - ahead[0] < _AHEAD_SECONDS:
@@ -115,10 +115,10 @@ class PrimeProgram:
             return await self._start([str(path), *arguments], timeout, dict(extra or {}), cwd, doing, limit)
 
     async def ask_ahead(self, commands: Sequence[Sequence[str]]) -> None:
-        """Ask several commands that only read in one process. The next call of each gets that answer, once.
+        """Run several read-only commands in one process. The next call of each command gets this answer, once.
 
-        Where `prime` is no script of a Python that can be asked so, or anything fails, nothing happens: each command
-        then has a process of its own.
+        If `prime` is not a script of a suitable Python, or if anything fails, nothing is stored. Each command then runs
+        in its own process.
         """
         try:
             path, _ = await self.find()
@@ -143,7 +143,7 @@ class PrimeProgram:
             return
 
     def forget_ahead(self) -> None:
-        """Drop the answers that nobody asked for: what they say may have changed when somebody asks."""
+        """Drop the answers of `ask_ahead` that were not used, because they may be outdated later."""
         self._ahead.clear()
 
     async def variables(self) -> dict[str, str]:
@@ -164,7 +164,7 @@ class PrimeProgram:
         return _with_uv(variables, self._toolchain)
 
     def _scratch(self) -> Path:
-        """An empty working folder, because prime reads `.prime` and `environments` of its working folder."""
+        """Make an empty working folder, because prime reads `.prime` and `environments` of its working folder."""
         folder = self._settings.state_dir / "prime"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -190,28 +190,29 @@ class PrimeProgram:
 
     @asynccontextmanager
     async def _alone_in_fresh_home(self, home: Path) -> AsyncIterator[None]:
-        """Hold other commands back while the first command in a HOME writes the config file of `prime`.
+        """Make other commands wait while the first command in a HOME writes the configuration file of `prime`.
 
-        prime 0.18 empties the file before it writes, so that a command beside the first one can read an empty file.
+        prime 0.18 empties the file before it writes, so a concurrent command could read an empty file.
         """
         async with self._first_command:
             if home not in self._used_homes and not (home / ".prime" / "config.json").exists():
                 yield
-                self._used_homes.add(home)  # also where this prime writes no such file
+                self._used_homes.add(home)  # even if this prime writes no such file
                 return
         yield
 
 
 def installed_version(path: Path) -> str | None:
-    """The version of `prime` from the metadata beside its script, without a start; None where that is not certain."""
+    """The version of `prime`, read from its installed metadata without starting it; None if the metadata is
+    ambiguous."""
     if _python_of(path) is None:
         return None
-    found = list(path.resolve().parent.parent.glob("lib/python*/site-packages/prime-*.dist-info"))
-    return found[0].name.removeprefix("prime-").removesuffix(".dist-info") if len(found) == 1 else None
+    metadata = list(path.resolve().parent.parent.glob("lib/python*/site-packages/prime-*.dist-info"))
+    return metadata[0].name.removeprefix("prime-").removesuffix(".dist-info") if len(metadata) == 1 else None
 
 
 def _python_of(path: Path) -> str | None:
-    """The Python that runs the script `prime`; None where it is another kind of program."""
+    """The Python that runs the script `prime`; None if `prime` is another kind of program."""
     if not sys.platform.startswith("linux"):
         return None  # forking after imports is not safe everywhere
     try:
@@ -224,7 +225,7 @@ def _python_of(path: Path) -> str | None:
 
 
 def parse_json(text: str, doing: str) -> dict[str, Any]:
-    """Parse a JSON object that may follow lines for people (`eval push`, `env secret create`)."""
+    """Parse a JSON object. Lines for people may precede it (`eval push`, `env secret create`). Raises PrimeRefusal."""
     start = 0 if text.lstrip().startswith("{") else text.find("\n{")
     try:
         value = json.loads(text[max(start, 0) :])

@@ -1,7 +1,7 @@
-"""Classifies failures of `prime` by its output.
+"""Classifies failures of `prime` by the text of its output.
 
-prime 0.18.0 exits with 1 for every failure and prints errors on stdout, with `-o json` too. The text is therefore the
-only source of information.
+prime 0.18.0 exits with 1 for every failure and prints errors on stdout, also with `-o json`. Only the text tells the
+failures apart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _NOISE = re.compile(r"^\W*(?:Upload failed|Unexpected error|Error|Aborted)?:? ?\
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _STATUS = re.compile(r"HTTP (\d{3})\b")
 _STORAGE = re.compile(r"(?:Client|Server) error '\d{3}\b")
-"""The file store behind an upload address failed. Neither the account's rights nor the user's files are the cause."""
+"""The message of a failed file store behind an upload address. Neither the account nor the user's files are the
+cause."""
 _PROBLEM = re.compile(r"^\s*- (.+)$", re.M)
 _COMPILED = re.compile(r"^([A-Za-z_][\w.\[\]-]*: .+)$", re.M)
 _UPLOAD = re.compile(r"https?://\S+/\S*(?:upload|X-Amz|Signature|token)\S*", re.I)
@@ -32,7 +33,7 @@ _UPLOAD = re.compile(r"https?://\S+/\S*(?:upload|X-Amz|Signature|token)\S*", re.
 
 
 class PrimeRefusal(PrimeError):
-    """A command of `prime` failed. `effect` says whether the request may have had an effect anyway."""
+    """A command of `prime` failed. `effect` is `unknown` if the request may have had an effect nevertheless."""
 
     def __init__(
         self, message: str, *, fix: str, code: Code, effect: Effect = "none", problems: tuple[str, ...] = ()
@@ -40,7 +41,7 @@ class PrimeRefusal(PrimeError):
         super().__init__(message, fix=fix, code=code)
         self.effect = effect
         self.problems = problems
-        """The problems that the platform lists, in its words."""
+        """The problems that the platform lists, as it words them."""
 
 
 def had_no_effect(error: LabError) -> bool:
@@ -55,7 +56,7 @@ def ended_by_force(error: LabError) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One class of failure. The message is `says`, followed by the quoted words of the platform."""
+    """One class of failure. The error message is `says`, followed by the quoted message of the platform."""
 
     code: Code
     says: str
@@ -206,7 +207,7 @@ def refusal_of_kind(kind: _Kind, doing: str, output: str = "", problems: tuple[s
 
 
 def clean_output(text: str) -> str:
-    """prime's output without colours, upload addresses and lines that repeat an exit code."""
+    """Remove colours, upload addresses and lines that repeat an exit code from prime's output."""
     lines = (line.rstrip() for line in _ANSI.sub("", text).splitlines())
     return _UPLOAD.sub("[upload address]", "\n".join(line for line in lines if not _NOISE.match(line)))
 
@@ -231,8 +232,10 @@ def _classify(text: str) -> _Kind:
 
 
 def _last_message(text: str) -> str:
-    """The last error message: from the line that announces an error, the last line of a traceback, or the last
-    lines."""
+    """The last error message of the output.
+
+    It starts at the line that announces an error. For a traceback it is the last line. Otherwise it is the last lines.
+    """
     lines = [line for line in text.splitlines() if not re.match(r"^[\s╭╰│─]*$", line)]
     if not lines:
         return ""

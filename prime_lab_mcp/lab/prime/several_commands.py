@@ -1,9 +1,9 @@
-"""Asks `prime` several things in one process: the program that the Python of `prime` runs, given as text.
+"""Runs several commands of `prime` in one process. The Python of `prime` runs this program, given as text.
 
-Most of a command of `prime` is the import of its modules. This program imports them once and forks for each command, so
-that no command sees the state of another one. It prints one JSON list with exit code, output and errors of each.
-`whoami` comes first and alone, because it writes prime's configuration file, which the others read. Only the standard
-library and prime are imported here.
+Importing prime's modules takes most of a command's time. This program imports them once and forks for each command, so
+that no command sees the state of another one. It prints one JSON list with exit code, output and errors of each
+command. `whoami` runs first and alone, because it writes prime's configuration file, which the others read. Only the
+standard library and prime are imported here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO, Any
 
 
 def main(commands: list[list[str]]) -> None:
-    """Run the commands, and print what came of them in the same order."""
+    """Run the commands, and print their results in the same order."""
     import prime_cli.main  # noqa: F401 - the forks find it imported
 
     first = [command for command in commands if "whoami" in command]

@@ -1,4 +1,4 @@
-"""Model endpoints, and the loopback proxy that stands between them and programs that run environment code."""
+"""Model endpoints, and the loopback proxy between an endpoint and the programs that run environment code."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Model endpoints: presets, endpoints that a person named, their keys, and whether an endpoint serves a model and at
-what price.
+"""Resolves model endpoints: presets, named endpoints and URLs, with their keys and the prices of their models.
 
-A key goes only to the host that the key belongs to. A preset carries its own variable. A person pairs every other host
-with a variable: by `--endpoint NAME=URL|VARIABLE`, or by a line of `endpoints.toml` in the state directory; both are
-read when the server starts. A tool call names a preset, such a name, or a URL without a key. No tool call writes such
-a pair.
+A key is sent only to the host that it belongs to. Each preset names the variable of its key. For every other host, a
+person pairs host and variable: by `--endpoint NAME=URL|VARIABLE`, or by a line of `endpoints.toml` in the state
+directory. Both are read when the server starts. A tool call names a preset, a person's name, or a URL without a key. No
+tool call can write such a pair.
 
 `Endpoint` never holds a key, only the name of the variable that holds the key. No other module reads an endpoint's key:
 `EndpointAccess` carries the key to the caller, who passes the key to the supervisor of the job. The key is never
@@ -32,7 +31,7 @@ from prime_lab_mcp.lab.base.text import quote, redact, text_or_none
 _PRIME_URL = "https://api.pinference.ai/api/v1"
 _QUERY_SECONDS = 8.0
 _URL = re.compile(r"https?://[A-Za-z0-9\[\]:._~%/+,=-]+")
-"""Characters that a person can paste into a shell within quotes."""
+"""URLs whose characters are safe in a quoted shell argument."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 
 
@@ -67,8 +66,11 @@ class Endpoint:
 
     @property
     def named_by(self) -> Literal["platform", "provider", "person", "call"]:
-        """Who stands for the endpoint: the platform, a provider to whom the user's key belongs, or the user who named
-        the endpoint. `call`: nobody, for URLs in a call and presets of this machine."""
+        """Who vouches for the endpoint: the platform, a provider to whom the user's key belongs, or the user who named
+        it.
+
+        `call` means nobody: a URL in a call, or a preset of this machine.
+        """
         if self.preset == "prime":
             return "platform"
         if self.preset == BY_URL:
@@ -86,13 +88,13 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class _PresetEndpoint:
-    """The address of a preset, and the variable of its key. Presets on this machine get no key, because any program
-    may listen on their port."""
+    """The address of a preset, and the variable of its key. Presets on this machine get no key, because any program may
+    listen on their port."""
 
     url: str
     variable: str | None
     lists_prices: bool = False
-    """Whether the endpoint lists the price of each model, without which no budget can be kept."""
+    """Whether the endpoint lists the price of each model. Without prices, no budget can be enforced."""
 
     @property
     def needs_key(self) -> bool:
@@ -106,7 +108,7 @@ PRESETS: Mapping[str, _PresetEndpoint] = {
     "vllm": _PresetEndpoint("http://localhost:8000/v1", None),
     "ollama": _PresetEndpoint("http://localhost:11434/v1", None),
 }
-"""The only table of presets: descriptions, findings and reports take their names from here."""
+"""The only table of presets. Descriptions, findings and reports take the names from here."""
 BY_URL = "url"
 """The `preset` of an endpoint that a call gave by its URL."""
 
@@ -183,7 +185,8 @@ def _no_key(name: str, variable: str, alternative: str = "") -> EvalError:
 
 
 def _url_of_call(text: str, named: Sequence[NamedEndpoint]) -> str:
-    """Check the URL of a tool call, which must not name a key: the call would choose the host that gets the key."""
+    """Check the URL of a tool call. A URL with a key's variable is refused: the call would choose which host gets the
+    key."""
     url, bar, variable = text.partition("|")
     url = checked_url(url, named)
     if not bar:
@@ -200,8 +203,11 @@ def _url_of_call(text: str, named: Sequence[NamedEndpoint]) -> str:
 
 
 def checked_url(url: str, named: Sequence[NamedEndpoint] = ()) -> str:
-    """Return the URL without a slash at its end. Raises BadInput for a URL that is not https, not on this machine, or
-    that holds a credential. `named` is for the message."""
+    """Return the URL without a trailing slash.
+
+    Raises BadInput if the URL is neither https nor on this machine, or holds a credential. The error message lists
+    `named`.
+    """
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -255,16 +261,16 @@ def _login() -> Mapping[str, Any]:
 async def query_endpoint(access: EndpointAccess, model: str, *, exact: bool) -> EndpointAccess:
     """Ask the endpoint for its models, and return the access with the price of the model.
 
-    The query checks that the endpoint answers, accepts the key and serves the model. An endpoint without a list of
-    models passes. `exact`: the list is complete, so a model that is not listed is refused. Raises EvalError
-    (`endpoint-unreachable`, `endpoint-refused`, `endpoint-no-model`).
+    The request checks that the endpoint answers, accepts the key and serves the model. An endpoint without a list of
+    models passes. With `exact`, the list counts as complete, and a model that is not listed is refused. Raises
+    EvalError (`endpoint-unreachable`, `endpoint-refused`, `endpoint-no-model`).
     """
     import httpx
 
     headers = {"authorization": f"Bearer {access.key}"} if access.key else {}
     host = access.endpoint.host
     try:
-        # A proxy of the user has no business with requests to this machine.
+        # Requests to this machine do not go through the user's proxy.
         async with httpx.AsyncClient(timeout=_QUERY_SECONDS, trust_env=not access.endpoint.on_loopback) as client:
             response = await client.get(f"{access.endpoint.url}/models", headers=headers)
     except httpx.HTTPError as error:
@@ -323,7 +329,7 @@ def _nearest(model: str, listed: Mapping[str, Any]) -> str:
 
 
 def _price(row: Mapping[str, Any]) -> Price | None:
-    """Prime lists dollars per million tokens, OpenRouter dollars per token as text."""
+    """Read a model's price. Prime lists US dollars per million tokens, OpenRouter US dollars per token as text."""
     pricing = row.get("pricing")
     if not isinstance(pricing, Mapping):
         return None
@@ -351,8 +357,8 @@ def judge_variables(url: str, secret: str, allow: tuple[str, ...]) -> dict[str, 
     return variables
 
 
-def nowhere(allow: tuple[str, ...]) -> dict[str, str]:
-    """Return the same variables for a run without a judge: the discard port and an invalid key."""
+def no_judge_variables(allow: tuple[str, ...]) -> dict[str, str]:
+    """Return the same variables for a run without a judge. They name the discard port and an invalid key."""
     return judge_variables("http://127.0.0.1:9/v1", "no-key", allow)
 
 

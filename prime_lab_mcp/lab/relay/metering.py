@@ -1,4 +1,4 @@
-"""Counts the requests and tokens that pass through a relay, holds their caps, and decides what a failed request means.
+"""Counts the requests and tokens of a relay, enforces their caps, and decides how to treat a failed request.
 
 The relay repeats a failed request after a wait, counts the failure by its kind, or gives the endpoint up.
 """
@@ -16,16 +16,16 @@ from prime_lab_mcp.lab.relay.endpoints import Price
 
 UNREACHABLE_KINDS = ("connect", "dns")
 FINAL_KINDS = ("401", "402", "403", "404")
-"""Kinds of failure that no repetition cures: the key, the payment, the model."""
+"""Kinds of failure that a repetition cannot cure: a wrong key, a missing payment, an unknown model."""
 GIVE_UP = 10
-"""Consecutive requests that must fail for such a reason before the endpoint is given up."""
+"""Number of consecutive requests that must fail for such a reason before the endpoint is given up."""
 GIVE_UP_SECONDS = 10.0
-"""How long an endpoint that never answered must be unreachable: a model server may still be starting."""
+"""Seconds for which an endpoint that never answered must be unreachable. A model server may still be starting."""
 GIVE_UP_SECONDS_LATER = 45.0
-"""The same for an endpoint that answered before: it may be restarting."""
+"""Seconds for which an endpoint that answered before must be unreachable. It may be restarting."""
 SILENT_SECONDS = 30.0
-"""Seconds without any answer to waiting requests after which an endpoint is asked for its models. Long replies take
-that long too, so this alone says nothing."""
+"""Seconds without any answer to waiting requests, after which the endpoint is asked for its models. Long replies take
+that long too, so the silence alone proves nothing."""
 SILENT_GIVE_UP = 600.0
 """Seconds of silence after which an endpoint that does not list its models either is given up. A server that answers
 one request after another may be silent for minutes."""
@@ -48,9 +48,9 @@ class RetryPolicy:
 
     attempts: int = 6
     each: float = 30.0
-    """Longest single wait in seconds."""
+    """The longest single wait, in seconds."""
     total: float = 90.0
-    """Seconds of waiting per request."""
+    """The longest total wait of one request, in seconds."""
     reconnect: float = 1.0
     """Seconds between two tries to reach an endpoint that refuses connections."""
 
@@ -93,14 +93,14 @@ def kind_of_status(status: int, text: str) -> str:
 
 
 def kind_of_failure(error: BaseException) -> str:
-    """Say why a request got no response: `dns` if the host name was not found, else `connect`."""
+    """Return the kind of a failure without a response: `dns` if the host name was not found, else `connect`."""
     text = str(error).casefold()
     return "dns" if any(mark in text for mark in _LOOKUP) else "connect"
 
 
 @dataclass(slots=True)
 class FailureStreak:
-    """Consecutive failures that no repetition cures, over the whole run."""
+    """Counts consecutive failures that a repetition cannot cure, over the whole run."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     since: float = 0.0
@@ -143,9 +143,9 @@ class RelayUsage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     unreported_tokens: int = 0
-    """The most tokens of requests that the endpoint answered, or may have answered, without reporting tokens."""
+    """The maximum tokens of requests that the endpoint answered, or may have answered, without reporting tokens."""
     cost: float = 0.0
-    """US dollars of all requests at the price of their model; those without reported tokens at their most."""
+    """US dollars of all requests. A request without reported tokens counts with its maximum."""
     errors: Counter[str] = field(default_factory=Counter)
     """Number of failed requests by HTTP status, `context` (prompt too long), `connect`, `dns` or `timeout`."""
     capped: int = 0
@@ -156,7 +156,7 @@ class RelayUsage:
     last_error: str | None = None
     streak: FailureStreak = field(default_factory=FailureStreak)
     silent: float = 0.0
-    """Seconds in which the endpoint answered no waiting request and, at the last try, no question for its models."""
+    """Seconds since the endpoint last answered a waiting request, while it did not list its models either."""
 
     def given_up(self, now: float) -> str | None:
         """Return the kind of failure that makes further requests pointless, or None while there is hope."""
@@ -179,12 +179,12 @@ class RelayUsage:
 
 @dataclass(frozen=True, slots=True)
 class RelayCap:
-    """Bounds of one job or call. None means no bound."""
+    """Limits of one job or call. None means no limit."""
 
     tokens: int | None = None
     cost: float | None = None
     price: Price | None = None
-    """Price of models without a price of their own."""
+    """Price of the models that `prices` does not list."""
     requests: int | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     """Known prices by model."""
@@ -203,12 +203,12 @@ class RelayCap:
 
 COMPLETION_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 DEFAULT_COMPLETION = 4096
-"""Limit of a reply whose request states none, where requests are metered."""
+"""Token limit of a reply whose request states none, if requests are metered."""
 
 
 @dataclass(slots=True, eq=False)
 class Admission:
-    """The most that one request may use. `reported` is set once the endpoint reported the tokens."""
+    """The maximum tokens of one request. `reported` is set once the endpoint reported the actual tokens."""
 
     prompt: int
     completion: int
@@ -226,13 +226,13 @@ class Admission:
 
 
 def completion_limit(body: Mapping[str, Any]) -> int | None:
-    """The most tokens of a reply, as a request states; None where the request states no positive number."""
+    """The token limit of a reply that a request states; None if it states no positive number."""
     limits = [_positive(body.get(key)) for key in COMPLETION_LIMITS]
     return max((n for n in limits if n is not None), default=None)
 
 
 def replies(body: Mapping[str, Any]) -> int:
-    """How many replies a request asks for."""
+    """The number of replies that a request asks for."""
     return max(_positive(body.get("n")) or 1, _positive(body.get("best_of")) or 1)
 
 

@@ -1,7 +1,7 @@
 """The loopback proxy between a program that runs environment code and the real endpoint.
 
 Only the proxy holds the real key. Environment code gets a random key that is valid for this relay only. The proxy
-counts tokens, refuses requests that would exceed the cap, and waits where the endpoint limits its rate. Judges inside
+counts tokens, refuses requests that would exceed the cap, and waits when the endpoint limits its rate. Judges inside
 environments use the proxy too. The server imports this module late, because httpx, starlette and uvicorn are slow to
 import.
 """
@@ -58,7 +58,7 @@ _LIMIT_OF_PATH = {
     "completions": "max_tokens",
     "responses": "max_output_tokens",
 }
-"""The key that limits a reply, by path; embeddings have no reply."""
+"""The request key that limits a reply, by path. Embeddings have no reply."""
 _FORWARDED_HEADERS = ("content-type", "retry-after", "x-request-id")
 
 
@@ -80,20 +80,20 @@ class Relay:
         self._endpoint = endpoint
         self._key = key
         self.cap = cap or RelayCap()
-        """May be replaced while it serves."""
+        """The cap may be replaced while the relay serves."""
         self._patience = patience
         self._answered = answered
-        """Called with the number of replies before they are passed on."""
+        """Called with the number of replies to a request before the replies are passed on."""
         self._replied = replied
         """Called with the fingerprints of each reply and its request before the reply has been passed on."""
         self._not_before = 0.0
-        """Until when the endpoint asked all of us to wait."""
+        """The time until which new requests wait, because the endpoint request_messages for a pause."""
         self._admitted: list[Admission] = []
         self._listed: Mapping[str, Price] | None = None
         self._client: httpx.AsyncClient | None = None
         self._in_flight = 0
         self._heard = 0.0
-        """When the endpoint last answered anything, or the first of the waiting requests began."""
+        """The time of the endpoint's last answer, or of the first waiting request."""
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Relay]:
@@ -156,7 +156,7 @@ class Relay:
         if limit is None:
             limit = DEFAULT_COMPLETION
             if self.cap.metered and key is not None:
-                # Without a limit the reply could cost more than what is left of the cap.
+                # Without a limit, the reply could cost more than the rest of the cap.
                 body = {name: value for name, value in body.items() if name not in COMPLETION_LIMITS} | {key: limit}
                 rewritten = True
         # A token is at least one byte of the request.
@@ -173,14 +173,14 @@ class Relay:
         try:
             return await self._forward("POST", path, json.dumps(body).encode() if rewritten else raw, body, admission)
         except BaseException:
-            # The endpoint may have answered, and bills what it answered.
+            # The endpoint may have answered, and bills its answers.
             self._close(admission, billed=True)
             raise
         finally:
             self._in_flight -= 1
 
     async def _price_of(self, model: Any) -> Price | None:
-        """The price of a request's model. A model without a listed price counts as the dearest that is listed."""
+        """The price of a request's model. A model without a listed price counts as the most expensive listed one."""
         price = self.cap.price
         if price is None or not isinstance(model, str) or model in self.cap.prices:
             return self.cap.prices.get(model, price) if isinstance(model, str) else price
@@ -198,7 +198,7 @@ class Relay:
         return listed_prices(answer) if answer.status_code == 200 else {}
 
     def _admits(self, admission: Admission) -> bool:
-        """Whether a request is within the cap beside all requests that still run."""
+        """Whether a request fits into the cap together with all requests that still run."""
         if self.cap.requests is not None and self.usage.requests >= self.cap.requests:
             return False
         usage, running = self.usage, self._admitted
@@ -209,7 +209,7 @@ class Relay:
         )
 
     def _close(self, admission: Admission, *, billed: bool) -> None:
-        """End a request. One that was answered without a report of tokens counts with its most."""
+        """End a request. If it was answered without a report of tokens, it counts with its maximum."""
         if admission not in self._admitted:
             return
         self._admitted = [a for a in self._admitted if a is not admission]
@@ -260,8 +260,8 @@ class Relay:
     async def _send(self, request: httpx.Request) -> httpx.Response:
         """Send a request, and return the head of the response.
 
-        A request that the endpoint refuses for now is sent again after the wait that the endpoint asks for, and one
-        that does not reach the endpoint is sent again until the endpoint is back.
+        If the endpoint asks for a pause, the request is sent again after that pause. If the request does not reach the
+        endpoint, it is sent again until the endpoint answers, within the limits of the retry policy.
         """
         assert self._client is not None
         waited, attempt, began = 0.0, 1, anyio.current_time()
@@ -274,7 +274,7 @@ class Relay:
             except httpx.TransportError as error:
                 if not self._may_repeat(error) or anyio.current_time() - began > self._patience.total:
                     raise
-                # A rollout that fails for an endpoint that restarts, or is gone, would be played and paid again.
+                # If the request failed while the endpoint restarts, its rollout would be run and paid again.
                 self.usage.streak.failed(kind_of_failure(error), anyio.current_time())
                 await anyio.sleep(self._patience.reconnect * random.uniform(1.0, 1.25))
                 continue
@@ -292,16 +292,17 @@ class Relay:
             waited, attempt = waited + wait, attempt + 1
 
     def _may_repeat(self, error: httpx.TransportError) -> bool:
-        """Whether a request without a response costs nothing when it is sent again.
+        """Whether a request without a response can be sent again without a second cost.
 
-        What did not reach the endpoint is not billed. A connection that was closed may have been.
+        A request that did not reach the endpoint is not billed. A request whose connection was closed may have been
+        billed.
         """
         closed = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
         reached = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
         return self._patience.waits and (not reached or (closed and not self.cap.metered))
 
     async def _watch_silence(self) -> None:
-        """Notice an endpoint that takes requests and answers nothing: neither them nor the question for its models."""
+        """Measure how long the endpoint has answered neither the waiting requests nor a request for its models."""
         assert self._client is not None
         while True:
             await anyio.sleep(SILENT_SECONDS / 6)
@@ -321,8 +322,8 @@ class Relay:
 
     def _note_replies(self, given: Iterable[ModelReply], body: Mapping[str, Any]) -> None:
         if self._replied is not None:
-            asked = request_fingerprints(body)
-            self._replied([NotedReply(reply_fingerprints(reply, body), asked) for reply in given])
+            request_messages = request_fingerprints(body)
+            self._replied([NotedReply(reply_fingerprints(reply, body), request_messages) for reply in given])
 
     async def _stream(
         self, answer: httpx.Response, body: Mapping[str, Any], admission: Admission | None
@@ -379,7 +380,7 @@ class Relay:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the supervisor."""
+    """A server that installs no signal handlers; the supervisor handles signals."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

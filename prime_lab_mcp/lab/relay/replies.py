@@ -1,11 +1,11 @@
-"""What a model was asked and replied, plain or streamed; and fingerprints that tell requests and replies apart.
+"""Extracts the replies of a model, plain or streamed, and computes fingerprints of requests and replies.
 
 The results of an evaluation come from a program that runs the evaluated code. The relay sees every reply before that
-program does, so a text in the results that no reply held was written by somebody else.
+program does. A text in the results that was in no reply was therefore not written by the model.
 
 Honest programs change a reply on its way into the results: they drop or separate the thought (`<think>`), strip
-blanks, put the stop string back at the end, or join the reply to a text that the request began for the model. A reply
-has a fingerprint for each of these forms. A request has one for the text of each of its messages.
+whitespace, append the stop string again, or join the reply to a text that the request began for the model. A reply has
+a fingerprint for each of these forms. A request has one for the text of each of its messages.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
 _THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>")
 _REASONING = ("reasoning", "reasoning_content")
 _MOST_STOPS = 8
-_TOLD = ("instructions", "messages", "prompt", "input")
-"""Keys that hold what a model is told. Each endpoint ignores those of the others, so all are read."""
+_INPUT_KEYS = ("instructions", "messages", "prompt", "input")
+"""Keys of a request with the input of the model. Each endpoint ignores the keys of the others, so all are read."""
 _FIRST_MESSAGES, _LAST_MESSAGES = 8, 56
 
 Call = tuple[str, str]
-"""Name and arguments of a tool call; the arguments as the model wrote them."""
+"""Name and arguments of a tool call. The arguments are the text that the model wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,21 @@ class ModelReply:
 
 
 def text_fingerprint(text: str) -> str:
-    """The fingerprint of a text without its thought and without regard to blanks; of a mere thought as a whole."""
+    """The fingerprint of a text without its thought and without regard to whitespace.
+
+    A text that consists only of a thought counts as a whole.
+    """
     return _digest("text", " ".join((_without_thought(text) or text).split()))
 
 
 def calls_fingerprint(calls: Iterable[Call]) -> str:
-    """The fingerprint of tool calls, without regard to the form of their arguments as JSON."""
+    """The fingerprint of tool calls, without regard to the formatting of their JSON arguments."""
     return _digest("calls", json.dumps([(name, _canonical(arguments)) for name, arguments in calls]))
 
 
 def reply_fingerprints(reply: ModelReply, request: Mapping[str, Any]) -> tuple[str, ...]:
     """The fingerprints of every form in which honest programs store a reply to `request`."""
-    texts = [reply.text, *_with_stops(reply.text, request), _begun(request) + reply.text]
+    texts = [reply.text, *_with_stops(reply.text, request), _assistant_prefix(request) + reply.text]
     if reply.reasoning:
         texts.append(f"{reply.reasoning} {reply.text}")
     fingerprints = [text_fingerprint(text) for text in texts if text.strip()]
@@ -61,33 +64,35 @@ def reply_fingerprints(reply: ModelReply, request: Mapping[str, Any]) -> tuple[s
 
 
 class NotedReply(NamedTuple):
-    """The fingerprints of the forms of a reply, and those of the messages it was given for.
+    """The fingerprints of all forms of a reply, and of the messages of its request.
 
-    `asked` is None where the request holds more than texts, such as pictures, which results do not store as they were.
+    `request_messages` is None if the request contains other parts than text, such as pictures. Results do not store
+    such parts unchanged.
     """
 
     forms: tuple[str, ...]
-    asked: tuple[str, ...] | None
+    request_messages: tuple[str, ...] | None
 
 
 def message_fingerprint(text: str) -> str:
-    """The fingerprint of a message of a request: that of its text, short, because a request has many."""
+    """The fingerprint of a message of a request. It is short, because a request has many messages."""
     return text_fingerprint(text)[:16]
 
 
 def request_fingerprints(request: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The fingerprints of the texts of a request's messages; of a very long request the first and last ones."""
-    parts = [request[key] for key in _TOLD if request.get(key) is not None]
+    """The fingerprints of the texts of a request's messages. For a very long request, only the first and last
+    messages."""
+    parts = [request[key] for key in _INPUT_KEYS if request.get(key) is not None]
     texts = []
     for message in [m for part in parts for m in (part if isinstance(part, list) else [part])]:
         content = message.get("content", message.get("output")) if isinstance(message, Mapping) else message
         if content is not None and not _is_text(content):
             return None
         texts.append(_text(content))
-    found = [message_fingerprint(text) for text in texts if text.strip()]
-    if len(found) > _FIRST_MESSAGES + _LAST_MESSAGES:
-        found = [*found[:_FIRST_MESSAGES], *found[-_LAST_MESSAGES:]]
-    return tuple(found)
+    fingerprints = [message_fingerprint(text) for text in texts if text.strip()]
+    if len(fingerprints) > _FIRST_MESSAGES + _LAST_MESSAGES:
+        fingerprints = [*fingerprints[:_FIRST_MESSAGES], *fingerprints[-_LAST_MESSAGES:]]
+    return tuple(fingerprints)
 
 
 def _is_text(content: Any) -> bool:
@@ -119,7 +124,7 @@ class StreamedReplies:
         self._whole: list[ModelReply] = []
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Add the JSON of one event."""
+        """Add one event, as decoded JSON."""
         if isinstance(event.get("response"), Mapping) and event.get("type") == "response.completed":
             self._whole += replies_in(event["response"])
         choices = event.get("choices")
@@ -173,8 +178,8 @@ def _with_stops(text: str, request: Mapping[str, Any]) -> Iterator[str]:
             yield text + stop
 
 
-def _begun(request: Mapping[str, Any]) -> str:
-    """The beginning of the reply that the request gave the model: a last message of the assistant."""
+def _assistant_prefix(request: Mapping[str, Any]) -> str:
+    """The beginning of the reply that the request contains: the text of a last message of the assistant."""
     messages = request.get("messages")
     last = messages[-1] if isinstance(messages, list) and messages else None
     return _text(last.get("content")) if isinstance(last, Mapping) and last.get("role") == "assistant" else ""

@@ -1,2 +1,4 @@
-ENTRY = ("caches", "confine", "offer", "policy")
+"""Confines environment code with the means of the kernel: files, processes, network and data caches."""
+
+ENTRY = ("caches", "confine", "kernel_support", "policy")
 """Modules that other packages may import."""

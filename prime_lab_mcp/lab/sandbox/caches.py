@@ -1,14 +1,14 @@
-"""Caches of downloaded data: one for each version of an environment, filled with links to data that can be trusted.
+"""Makes caches of downloaded data: one for each version of an environment, filled with links to trustworthy files.
 
-Environment code must not write into the user's caches: it could change the data of another environment. It must not
-write what another version of itself reads, either: evidence would rest on files that no fingerprint covers. So each
-version, by the fingerprint of its source, gets folders of its own in the state directory. What the user downloaded
-before is there as links to files that environment code may read. What another version of the same environment
-downloaded is there too where the name of a file is the sha256 of its content: such files cannot be forged.
+Environment code must not write into the user's caches, because it could change the data of another environment. It must
+not write files that another version of itself reads either, because evidence would then depend on files that no
+fingerprint covers. So each version, by the fingerprint of its source, gets folders of its own in the state directory.
+Files that the user downloaded before are linked there, and environment code may read them. Files that another version
+of the same environment downloaded are linked only if their name is the sha256 of their content, because such files
+cannot be forged.
 
-The server is not confined, and environment code may have replaced any folder of its cache. Folders are opened by
-descriptor, without following links (base/untrusted_files.py), and a cache with anything else in their place is made
-anew.
+The server is not confined, and environment code may have replaced any folder of its cache. The server therefore opens
+folders by descriptor, without following links (base/handover.py), and makes a cache anew if a folder was replaced.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _BY_CONTENT = re.compile(r"[0-9a-f]{64}")
 _MOST_VERIFIED_BYTES = 20 << 30
 _CHUNK = 1 << 20
 MOST_VERSIONS = 4
-"""Caches of the newest versions of one environment that stay."""
+"""Number of caches of one environment's newest versions that are kept."""
 UNUSED_SECONDS = 6 * 3600.0
-"""Age after which an older cache is removed: an evaluation may still read it before."""
+"""Seconds after which an older cache is removed. Before that, an evaluation may still read the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,20 @@ class DataCache:
     users: tuple[Path, ...]
 
     def variables(self) -> dict[str, str]:
-        """Variables that lead `huggingface_hub` and `datasets` to this cache. No token is in HF_HOME."""
+        """Variables that direct `huggingface_hub` and `datasets` to this cache. HF_HOME contains no token."""
         caches = {name: str(self.root / folder) for name, folder in _FOLDERS.items()}
         return {"HF_HOME": str(self.root), **caches, MODULES: str(self.root / "modules")}
 
 
 def users_caches(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """The user's caches of the Hub's files and of prepared data sets. The login token lies beside them, in HF_HOME."""
+    """The user's caches of Hub files and of prepared datasets. The login token is in HF_HOME, beside them."""
     cache = Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/")) / ".cache")
     home = Path(environment.get("HF_HOME") or cache / "huggingface")
     return {name: Path(environment.get(name) or home / folder) for name, folder in _FOLDERS.items()}
 
 
 def hub_token(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The user's login at the Hub, where huggingface_hub 1.0 (`get_token`) looks for it."""
+    """The user's Hugging Face token, searched in the same places as huggingface_hub 1.0 does (`get_token`)."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if environment.get(name, "").strip():
             return environment[name].strip()
@@ -75,15 +75,15 @@ def hub_token(environment: Mapping[str, str] = os.environ) -> str | None:
 
 
 def interpreter_caches(state_dir: Path, python: Path) -> Path:
-    """The folder of all caches of environments that run in one interpreter, whose packages may write them."""
+    """The folder of the caches of all environments that run in one interpreter. Its packages may write there."""
     return state_dir / _CACHES / f"python-{_digest(str(python.parent.parent))}"
 
 
 def data_cache(state_dir: Path, workspace: str, name: str, version: str, python: Path) -> DataCache:
-    """The cache of one version of an environment, with links to what the user has by now.
+    """The cache of one version of an environment, with links to the user's present downloads.
 
-    `version` is the fingerprint of the environment's source. Raises PlantedPath where environment code that runs now
-    keeps putting other things in the place of folders.
+    `version` is the fingerprint of the environment's source. Raises PlantedPath if running environment code keeps
+    replacing the cache's folders.
     """
     family = interpreter_caches(state_dir, python)
     verified = state_dir / _VERIFIED
@@ -128,9 +128,9 @@ def _fill(family: Path, root: Path) -> None:
 
 
 def _link_below(source: Path, into: int, left: list[int], depth: int) -> None:
-    """Repeat the folders of `source` in the folder `into`, with links in place of files. What is there stays.
+    """Repeat the folders of `source` in the open folder `into`, with links in place of files. Existing entries stay.
 
-    Raises PlantedPath where a folder is something else there.
+    Raises PlantedPath if a folder's place holds something else.
     """
     if not source.is_dir() or not depth:
         return
@@ -151,10 +151,11 @@ def _link_below(source: Path, into: int, left: list[int], depth: int) -> None:
 
 
 def _link_verified(family: Path, environment: str, root: Path, verified: Path) -> None:
-    """Link what other versions of the environment downloaded, where the content shows that it is what its name says."""
+    """Link the files that other versions of the environment downloaded, if the sha256 of the content matches
+    the name."""
     left = [_MOST_VERIFIED_BYTES]
     for other in (path for path in _caches_of(family, environment) if path != root):
-        with suppress(untrusted_files.PlantedPath):  # another version's own affair
+        with suppress(untrusted_files.PlantedPath):  # a replaced folder of another version is skipped
             for repository in untrusted_files.list_below(other, "hub"):
                 _link_blobs(other, f"hub/{repository}/blobs", root, verified, left)
 
@@ -169,7 +170,7 @@ def _link_blobs(other: Path, blobs: str, root: Path, verified: Path, left: list[
 
 
 def _verify(folder: Path, path: str, target: Path, most: int) -> int:
-    """Copy a file to `target`, whose name is a sha256, if that is the file's. Returns the bytes that were copied."""
+    """Copy a file to `target` if the name of `target` is the sha256 of the file. Returns the number of copied bytes."""
     if target.exists():
         os.utime(target)
         return 0

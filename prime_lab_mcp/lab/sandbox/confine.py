@@ -1,11 +1,11 @@
-"""Confines the calling process by the kernel, for good: Landlock, a seccomp filter, fewer capabilities, limits.
+"""Confines the calling process permanently, by means of the kernel: Landlock, seccomp, capabilities and limits.
 
 Two programs use this file, both by its path: the fork server of the workers, whose children confine themselves before
 they run environment code, and `python confine.py POLICY -- PROGRAM ARGUMENT...`, which confines itself and becomes the
 program. Everything that the process starts inherits the confinement. Standard library only, Python 3.10 and newer.
 
-Why ctypes and not a library: the environment's own interpreter runs this file and has none of our packages, the calls
-are four, and `py-landlock` 0.1 and `landlock` 1.0 (PyPI) know neither the scopes of Landlock ABI 6 nor seccomp;
+The file uses ctypes instead of a library because the environment's own interpreter runs it and has none of our
+packages. `py-landlock` 0.1 and `landlock` 1.0 (PyPI) support neither the scopes of Landlock ABI 6 nor seccomp;
 `sandlock` needs a compiled helper and Linux 6.7 for everything. Sources: landlock(7), Linux 6.18
 include/uapi/linux/landlock.h and Documentation/userspace-api/landlock.rst, seccomp(2), capabilities(7).
 
@@ -37,14 +37,14 @@ _PATH_BENEATH, _NET_PORT = 1, 2
 
 
 def landlock_abi() -> int:
-    """The version of Landlock's interface; 0 where the kernel has none or forbids it."""
+    """The version of Landlock's interface; 0 if the kernel has none or forbids it."""
     if sys.platform != "linux":
         return 0
     return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)))
 
 
 def has_seccomp() -> bool:
-    """Whether a filter of this module can be installed: the kernel takes filters and the machine is a known one."""
+    """Whether the kernel accepts seccomp filters and this module knows the machine's system calls."""
     if sys.platform != "linux" or platform.machine() not in _MACHINES or sys.maxsize < 2**32:
         return False
     action = ctypes.c_uint32(_ERRNO)
@@ -77,7 +77,7 @@ def _syscall(number: int, *arguments: Any) -> int:
 
 
 class _Landlock:
-    """A ruleset that is filled and then applied to this thread."""
+    """A Landlock ruleset. Rules are added first, and `apply` then restricts this thread."""
 
     def __init__(self, *, files: int = 0, ports: int = 0, scopes: int = 0) -> None:
         abi = landlock_abi()
@@ -103,7 +103,7 @@ class _Landlock:
             os.close(opened)
 
     def ports(self, ports: Iterable[int], rights: int) -> None:
-        """Allow rights on TCP ports. Rules name single ports, so a range is tens of thousands of calls."""
+        """Allow rights on TCP ports. A rule names a single port, so a range needs tens of thousands of calls."""
         rule = ctypes.create_string_buffer(struct.pack("=QQ", rights, 0), 16)
         port_of_rule = (ctypes.c_uint64 * 2).from_buffer(rule)
         add = ctypes.CDLL(None, use_errno=True).syscall
@@ -119,9 +119,10 @@ class _Landlock:
 
 
 def port_rules(ports: Iterable[int]) -> int | None:
-    """A descriptor with rules for TCP: connections to `ports`, and servers on ports of the kernel's choice.
+    """Make a ruleset for TCP that allows connections to `ports`, and servers on ports that the kernel chooses.
 
-    Making the rules takes longer than applying them, so a fork server makes them once. None without such rules.
+    Returns its file descriptor, or None if the kernel has no such rules. Making the rules takes longer than applying
+    them, so a fork server makes them once.
     """
     if landlock_abi() < 4:
         return None
@@ -157,7 +158,8 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 
 
 def ephemeral_ports() -> range:
-    """Ports that the kernel chooses for servers that ask for any port, and for the near end of connections."""
+    """The range of ports from which the kernel chooses for servers without a fixed port and for outgoing
+    connections."""
     try:
         with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as bounds:
             low, high = map(int, bounds.read().split())
@@ -185,27 +187,28 @@ _FORBIDDEN = (
     "setdomainname", "syslog", "iopl", "ioperm", "vhangup", "migrate_pages", "move_pages", "shmget", "semget", "msgget",
     "mq_open",
 )  # fmt: skip
-"""System calls without use for environment code: debugging others, kernel keys, mounts, namespaces, the machine, and
-System V shared memory and message queues, which outlive all processes and which no path leads to."""
-_MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
-"""System calls that change permissions, with the place of the mode. Landlock judges none of them, and a filter sees no
-path. A mode counts if the owner keeps reading and writing and nobody else writes. Others succeed without effect,
-because programs that copy files set the mode of the original."""
+"""System calls that environment code does not need: debugging other processes, kernel keys, mounts, namespaces, control
+of the machine, and System V shared memory and message queues, which outlive all processes and have no path."""
+_MODE_POSITIONS = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
+"""System calls that change permissions, with the position of the mode argument. Landlock does not check these calls,
+and a filter cannot see the path. The filter lets a call through if the owner keeps reading and writing and nobody else
+may write. Other calls succeed without effect, because programs that copy files set the mode of the original."""
 _MODE_BITS, _OWNER_READS_AND_WRITES = 0o7622, 0o600
 _WITHOUT_EFFECT = (
     "chown", "lchown", "fchown", "fchownat", "utime", "utimes", "futimesat", "utimensat",
 )  # fmt: skip
-"""System calls that change owner and times of files, wherever they are. They succeed, as copying programs expect."""
+"""System calls that change owner and times of any file. They succeed without effect, as copying programs expect."""
 _EXTENDED = (
     "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
     "file_setattr",
 )  # fmt: skip
-"""System calls that change extended attributes. They are not supported, as on file systems without attributes."""
-_OTHERS = {
+"""System calls that change extended attributes. They fail as on file systems without attributes (ENOTSUP)."""
+_OWN_PROCESS_ONLY = {
     "prlimit64": 0, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
     "setpriority": 1, "ioprio_set": 1,
 }  # fmt: skip
-"""System calls that change limits or priority of a process, with the place of its id. Only 0 is allowed: itself."""
+"""System calls that change limits or priority of a process, with the position of the process id. Only id 0 is allowed,
+the calling process."""
 
 _X86 = {
     "socket": 41, "sendto": 44, "sendmsg": 46, "sendmmsg": 307, "clone": 56, "clone3": 435, "ioctl": 16, "seccomp": 317,
@@ -260,10 +263,10 @@ _PASS: Instruction = (_RETURN, 0, 0, _ALLOW)
 
 
 def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
-    """For each system call with a rule, the instructions that judge the call."""
+    """Yield each system call that has a rule, with the instructions that decide about the call."""
     for name in _FORBIDDEN:
         yield name, [_refuse(errno.EPERM)]
-    for name, place in _MODES.items():
+    for name, place in _MODE_POSITIONS.items():
         instructions = [
             _argument(place),
             (_AND, 0, 0, _MODE_BITS),
@@ -279,11 +282,11 @@ def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
     # glibc falls back to clone, whose flags can be read; those of clone3 lie in memory.
     yield "clone3", [_refuse(errno.ENOSYS)]
     yield "clone", [_argument(0), (_ANY_BIT, 0, 1, _NAMESPACES), _refuse(errno.EPERM), _PASS]
-    for name, place in _OTHERS.items():
+    for name, place in _OWN_PROCESS_ONLY.items():
         yield name, [_argument(place), (_EQUAL, 1, 0, 0), _refuse(errno.EPERM), _PASS]
     yield "ioctl", [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), _refuse(errno.EPERM), _PASS]
     for name, place in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
-        # A connection that Landlock does not see before Linux 6.19.
+        # TCP fast open makes a connection that Landlock does not check before Linux 6.19.
         yield name, [_argument(place), (_ANY_BIT, 0, 1, _FAST_OPEN), _refuse(errno.EPERM), _PASS]
     # TCP over IPv4 and IPv6, and nothing else: no UDP, raw, netlink and packet sockets, no MPTCP (which Landlock's
     # port rules do not cover). Landlock cannot yet refuse Unix sockets by path, behind which are Docker and others.
@@ -310,7 +313,7 @@ def _rules(unix_sockets: bool) -> Iterator[tuple[str, list[Instruction]]]:
 
 
 def seccomp_filter(machine: str, unix_sockets: bool) -> bytes:
-    """The filter as classic BPF, for one architecture."""
+    """Compile the seccomp filter for one architecture to classic BPF."""
     audit, numbers = _MACHINES[machine]
     program: list[Instruction] = [
         (_LOAD, 0, 0, 4),
@@ -345,14 +348,14 @@ SHARED_MEMORY = "/dev/shm"
 
 
 def _enter_empty_network() -> None:
-    """Enter a network namespace, whose one interface (loopback) is down. Raises OSError where that is forbidden."""
+    """Enter a network namespace whose only interface, loopback, is down. Raises OSError if that is forbidden."""
     _enter_namespace(_NEW_NETWORK)
 
 
 def _enter_own_shared_memory() -> None:
-    """Mount an empty /dev/shm that only this process and its descendants have. Raises OSError where that is forbidden.
+    """Mount an empty /dev/shm for this process and its descendants only. Raises OSError if that is forbidden.
 
-    The kernel frees its content when the last of them ends.
+    The kernel frees its content when the last of these processes ends.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _enter_namespace(_NEW_MOUNTS)
@@ -382,12 +385,12 @@ def _enter_namespace(kind: int) -> None:
 
 
 def leave_network() -> bool:
-    """Give up the network as a whole, loopback included. False, and nothing is changed, where the kernel refuses."""
+    """Give up the whole network, loopback included. Returns False and changes nothing if the kernel refuses."""
     return _entered(_enter_empty_network)
 
 
 def own_shared_memory() -> bool:
-    """Get a /dev/shm of one's own. False, and nothing is changed, where the kernel refuses."""
+    """Get a private /dev/shm. Returns False and changes nothing if the kernel refuses."""
     return os.path.isdir(SHARED_MEMORY) and _entered(_enter_own_shared_memory)
 
 
@@ -411,7 +414,7 @@ def _entered(enter: Callable[[], None]) -> bool:
 # --- the rest of Linux -------------------------------------------------------------------------------------------
 
 _CAPABILITIES = 0b11011
-"""What root may do with files of its own: CHOWN, DAC_OVERRIDE, FOWNER, FSETID. Everything else of root is given up."""
+"""The capabilities that root keeps, for its own files: CHOWN, DAC_OVERRIDE, FOWNER, FSETID. All others are dropped."""
 
 
 def _prctl(option: int, *arguments: int) -> None:
@@ -429,7 +432,7 @@ def not_dumpable() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Give up what root can do beyond files. Without privileges there is nothing to give up."""
+    """Drop root's capabilities beyond files. A process without privileges has none to drop."""
     for number in range(64):
         if not _CAPABILITIES >> number & 1:
             try:
@@ -449,7 +452,7 @@ def _drop_capabilities() -> None:
 
 
 def set_limits(limits: Iterable[tuple[int, int]]) -> None:
-    """Set limits (kind, value), never above what holds already."""
+    """Set resource limits (kind, value), never above the present hard limits."""
     for kind, value in limits:
         _, hard = resource.getrlimit(kind)
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -461,7 +464,7 @@ def set_limits(limits: Iterable[tuple[int, int]]) -> None:
 
 
 def sandbox_profile(policy: dict[str, Any]) -> str:
-    """The profile for sandbox(7) of macOS. A probe has to show on the machine that it denies.
+    """Write the profile for sandbox(7) of macOS. `profile_denies` must show that the machine enforces it.
 
     The last rule that matches decides, and a rule without a filter matches everything. Filters are as in the profiles
     in /System/Library/Sandbox/Profiles; hosts are `*` or `localhost`. A socket of mDNSResponder resolves names.
@@ -498,7 +501,7 @@ def sandbox_profile(policy: dict[str, Any]) -> str:
 
 
 def profile_denies() -> bool:
-    """Whether a profile really denies on this machine: a child under one must fail to read this file's folder."""
+    """Whether the machine enforces a profile: a child process under a profile must fail to read this file's folder."""
     folder = os.path.dirname(os.path.abspath(__file__))
     child = os.fork()
     if child == 0:
@@ -527,11 +530,11 @@ def _apply_profile(policy: dict[str, Any]) -> None:
 
 
 def confine(policy: dict[str, Any], ports: int | None = None) -> None:
-    """Confine this process and all that it starts. Raises OSError when a layer of the policy cannot be applied.
+    """Confine this process and all processes that it starts. Raises OSError if a layer of the policy cannot be applied.
 
-    `policy` holds paths to `read` and to `write`, TCP `ports` to connect to (None: no rules; empty: no network),
-    whether Unix sockets may be made, and the `layers` that the server knows the kernel to have. `ports` is what
-    `port_rules` made for them.
+    `policy` has the paths to `read` and to `write`, the TCP `ports` to connect to (None: no rules; empty: no network),
+    whether Unix sockets may be made, and the `layers` that the kernel supports. `ports` is the ruleset that
+    `port_rules` made for these ports.
     """
     layers = policy["layers"]
     if sys.platform == "darwin":
@@ -541,8 +544,8 @@ def confine(policy: dict[str, Any], ports: int | None = None) -> None:
     if not layers:
         return
     if policy["ports"] == []:
-        leave_network()  # else the rules for ports hold, which leave those of short-lived servers open
-    own_shared_memory()  # else the machine's stays writable: locks between processes lie there
+        leave_network()  # if refused, the port rules still hold, which leave ephemeral ports open
+    own_shared_memory()  # if refused, the machine's stays writable, because programs keep locks there
     _prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
     if "landlock" in layers:
         _apply_landlock(policy, ports)

@@ -1,4 +1,5 @@
-"""What environment code may read, write and connect to, as one value, and the command that starts a program with it."""
+"""A policy for environment code: readable and writable paths, ports and limits; and the command that applies the policy
+to a program."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from prime_lab_mcp.lab.sandbox import confine
-from prime_lab_mcp.lab.sandbox.offer import present_offer
+from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 
 SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store", "/opt/homebrew",
@@ -25,16 +26,16 @@ SYSTEM = (
     "/etc/java-11-openjdk", "/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/R", "/etc/perl", "/etc/ghc",
     "/etc/machine-id",
 )  # fmt: skip
-"""Paths of the system that programs read: programs, libraries, certificates, name resolution, time. No /etc as a whole,
-which holds host keys and password hashes."""
+"""Paths of the system that programs read: programs, libraries, certificates, name resolution, time. /etc is not
+readable as a whole, because it holds host keys and password hashes."""
 _SHARED_MEMORY = "/dev/shm"
 PORTS = (9, 53, 80, 443)
-"""Names (over TCP), the ports where data sets, packages and web services are, and the discard port: a judge that no
-endpoint serves is asked there, and the refusal must be the port's own."""
+"""TCP ports that environment code may connect to: name resolution (53), the web (80, 443), and the discard port (9). A
+request to a judge that no endpoint serves goes to the discard port, and the refusal must come from the port itself."""
 MEMORY_BYTES = 8 << 30
-"""Writable memory of one process of a program, unless a caller says otherwise."""
+"""Bytes of writable memory of one process, unless a caller sets another limit."""
 FILE_BYTES = 4 << 30
-"""Size of one file that environment code writes."""
+"""Largest size in bytes of a file that environment code writes."""
 LIBRARIES = Path(__file__).parent / "site"
 """Folder for PYTHONPATH of confined programs, with a module that adapts libraries to the confinement."""
 NAMES_OVER_TCP = {"RES_OPTIONS": "use-vc"}
@@ -50,16 +51,16 @@ class Confinement:
     ports: tuple[int, ...] | None = PORTS
     """TCP ports of any host. None: no rules for ports; empty: no network."""
     unix_sockets: bool = False
-    """Unix sockets lead to Docker, systemd and other services of the user, so they are closed."""
+    """Whether Unix sockets may be made. They lead to Docker, systemd and other services of the user."""
     memory_bytes: int = MEMORY_BYTES
     file_bytes: int = FILE_BYTES
     hidden: tuple[Path, ...] = ()
     """Folders outside of /Users that the profile of macOS hides, such as the state directory."""
 
     def as_json(self) -> dict[str, Any]:
-        """The policy in the form that `confine.py` takes, with the layers that this machine has."""
+        """The policy in the form that `confine.py` reads, with the layers that this machine supports."""
         return {
-            "layers": list(present_offer().layers),
+            "layers": list(present_support().layers),
             "read": [*SYSTEM, *map(str, self.read)],
             "write": [_SHARED_MEMORY, *map(str, self.write)],
             "ports": sorted({*self.ports, *proxy_ports()}) if self.ports else None if self.ports is None else [],
@@ -70,7 +71,7 @@ class Confinement:
         }
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """The command that confines itself by this policy and becomes `argv`."""
+        """The command that applies this policy to itself and then becomes `argv`."""
         policy = self.as_json()
         if not policy["layers"]:
             return list(argv)
@@ -78,8 +79,9 @@ class Confinement:
 
 
 def proxy_ports() -> list[int]:
-    """Ports of the user's proxies, without which nothing is reachable where they are needed, and of a Hub of the
-    user's own.
+    """Ports of the user's proxies and of a private Hub, read from the environment variables.
+
+    Where a proxy is required, nothing is reachable without its port.
     """
     ports = []
     for name in ("http_proxy", "https_proxy", "all_proxy", "hf_endpoint"):
@@ -94,11 +96,11 @@ def proxy_ports() -> list[int]:
 
 
 def python_paths(python: Path) -> tuple[Path, ...]:
-    """The folders that a Python reads: its environment, the Python below that, and for the server's own Python what
-    `.pth` files add.
+    """The folders that a Python reads: its environment, and the installation that the environment was made from.
 
-    Packages that an environment requires can overwrite every file of the Python environment that was built for them.
-    So only what is a Python installation counts as the Python below it.
+    For the server's own Python, the folders that `.pth` files add are included. The packages of an environment can
+    overwrite every file of their Python environment, including `pyvenv.cfg`. A folder therefore counts as the
+    installation only if it contains a Python installation.
     """
     prefix = python.parent.parent
     below = [python.resolve().parent.parent]
@@ -136,7 +138,7 @@ def certificate_paths() -> tuple[Path, ...]:
 
 
 def _is_narrow(path: Path) -> bool:
-    """Whether a path is none of those that would open everything: the root, a home, a folder above a home."""
+    """Whether a path is narrow enough to be allowed: not the root, /tmp, /etc, a home, or a folder above a home."""
     full = path.resolve()
     home = Path(os.path.expanduser("~")).resolve()
     return full != Path("/") and full != home and full not in home.parents and full not in (Path("/tmp"), Path("/etc"))

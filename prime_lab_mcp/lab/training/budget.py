@@ -1,23 +1,27 @@
 """Fits a training config to a budget: finds the most steps whose upper bound stays within the budget.
 
 Only choices that the caller left open are changed, in this order: the number of steps; the evaluations during training
-(fewer tasks, and only before and after); the batch. The bound is that of `training/bound.py`, which the question of a
-submission states. A fitted run therefore never costs more than its budget in that question.
+(fewer tasks, and only before and after); the batch down to `MIN_BATCH`; then batch and group down to `FEWEST_ROLLOUTS`
+and `MIN_GROUP`; at last the tokens of a completion, if no evaluation measured them. The bound is that of
+`training/bound.py`, which the question of a submission states. A fitted run therefore never costs more than its budget
+in that question.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from prime_lab_mcp.lab.base.errors import BudgetError, LabError
 from prime_lab_mcp.lab.base.text import count
 from prime_lab_mcp.lab.configs.config import TrainingConfig
-from prime_lab_mcp.lab.configs.context import MIN_BATCH
+from prime_lab_mcp.lab.configs.context import MIN_BATCH, MIN_GROUP, ConfigContext
+from prime_lab_mcp.lab.configs.evidence import gather_context
 from prime_lab_mcp.lab.configs.plan.choices import ConfigChoices, round_up
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.registry import find_model
 from prime_lab_mcp.lab.prime.answers import PlatformModels
 from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
 
@@ -27,6 +31,13 @@ fewer than `FEWEST_STEPS` is not worth its start. Our judgement: the recipes of 
 small models begin to rise within 50."""
 LIGHT_EVAL_TASKS = 32
 """Number of held-out tasks of an evaluation during training if the budget is tight."""
+FEWEST_ROLLOUTS = 32
+"""A budget never lowers the rollouts of a step below this number: four groups of `MIN_GROUP` (our judgement). The check
+of the config warns of a batch below `MIN_BATCH`, whose gradient has more noise."""
+FEWEST_TOKENS = 512
+"""A budget never lowers the tokens of a completion below this number: half of what a plan without an evaluation leaves
+for a short derivation. `FEWEST_TOKENS_THINKING` is the minimum for a model that thinks first."""
+FEWEST_TOKENS_THINKING = 2048
 
 Render = Callable[[ConfigChoices], TrainingConfig]
 """Builds the config for given choices without writing a file."""
@@ -47,20 +58,25 @@ class ConfigBudget:
                 fix='Leave budget out, or write for target="hosted".',
                 code="price-unknown",
             )
+        comfortable, tight = self._variants(requested, render)
         smallest: tuple[TrainingConfig, CostBound] | None = None
-        for fewest in (WANTED_STEPS, FEWEST_STEPS):
-            for choices in self._variants(requested, render):
-                most = requested.steps or render(choices(None)).max_steps or WANTED_STEPS
-                least = requested.steps or min(fewest, most)
+        for changes, fewest in (
+            *((changes, WANTED_STEPS) for changes in comfortable),
+            *((changes, FEWEST_STEPS) for changes in comfortable),
+            *((changes, FEWEST_STEPS) for changes in tight),
+        ):
+            planned = render(self._with(requested, None, changes))
+            most = requested.steps or planned.max_steps or WANTED_STEPS
+            least = requested.steps or min(fewest, most)
 
-                def bounded(steps: int, choices: Callable[[int | None], ConfigChoices] = choices) -> CostBound:
-                    return self._bound(render(choices(steps)), models)
+            def bounded(steps: int, changes: Mapping[str, Any] = changes) -> CostBound:
+                return self._bound(render(self._with(requested, steps, changes)), models)
 
-                if _cost(bound := bounded(least)) <= self.usd:
-                    steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= self.usd)
-                    return choices(steps) if requested.steps or steps < most else choices(None)
-                if smallest is None or _cost(bound) < _cost(smallest[1]):
-                    smallest = render(choices(least)), bound
+            if _cost(bound := bounded(least)) <= self.usd:
+                steps = _most_steps(least, most, lambda n: _cost(bounded(n)) <= self.usd)
+                return self._with(requested, steps if requested.steps or steps < most else None, changes)
+            if smallest is None or _cost(bound) < _cost(smallest[1]):
+                smallest = render(self._with(requested, least, changes)), bound
         assert smallest is not None
         raise self._too_small(requested, *smallest)
 
@@ -83,43 +99,69 @@ class ConfigBudget:
             )
         return bound
 
-    def _variants(self, requested: ConfigChoices, render: Render) -> Iterator[Callable[[int | None], ConfigChoices]]:
-        """Yield variants of the choices, each cheaper than the one before, as functions of the number of steps (None:
-        as planned)."""
-        why = dict(requested.because)
-        light: dict[str, Any] = {}
-        yield lambda steps: self._with(requested, steps, {}, why)
-        if render(requested).eval_sources and requested.eval_tasks is None:
-            light["eval_tasks"] = LIGHT_EVAL_TASKS
-            yield lambda steps, light=dict(light): self._with(requested, steps, light, why)  # type: ignore[misc]
-        if requested.batch is None and requested.group is None:
-            config = render(requested)
-            group = config.group_size or MIN_BATCH
-            batch = round_up(MIN_BATCH, group)
-            if config.batch_size and batch < config.batch_size:
-                light |= {"batch": batch, "group": group}
-                yield lambda steps, light=dict(light): self._with(requested, steps, light, why)  # type: ignore[misc]
+    def _variants(
+        self, requested: ConfigChoices, render: Render
+    ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+        """Changes of what the caller left open beside the steps, each smaller than the one before.
 
-    def _with(
-        self, requested: ConfigChoices, steps: int | None, changes: Mapping[str, Any], why: Mapping[str, str]
-    ) -> ConfigChoices:
+        The first list keeps the batch that prime-rl's docs advise; the second goes down to the documented minimums.
+        """
+        config = render(requested)
+        comfortable: list[Mapping[str, Any]] = [{}]
+        changes: dict[str, Any] = {}
+        if config.eval_sources and requested.eval_tasks is None:
+            changes["eval_tasks"] = LIGHT_EVAL_TASKS
+            comfortable.append(dict(changes))
+        group = requested.group or config.group_size or MIN_BATCH
+        present = config.batch_size if requested.batch is None else None
+        if present and round_up(MIN_BATCH, group) < present:
+            changes |= {"batch": round_up(MIN_BATCH, group), "group": group}
+            comfortable.append(dict(changes))
+        tight: list[Mapping[str, Any]] = []
+        context = self._context(config)
+        smaller = min(group, MIN_GROUP) if requested.group is None and context.usable is None else group
+        if present and round_up(FEWEST_ROLLOUTS, smaller) < present:
+            changes |= {"batch": round_up(FEWEST_ROLLOUTS, smaller), "group": smaller}
+            tight.append(dict(changes))
+        tokens = FEWEST_TOKENS_THINKING if find_model(config.model).thinks else FEWEST_TOKENS
+        unmeasured = requested.max_tokens is None and context.completion_tokens is None
+        if unmeasured and tokens < (config.max_completion_tokens or 0):
+            tight.append(changes | {"max_tokens": tokens})
+        return comfortable, tight
+
+    def _context(self, config: TrainingConfig) -> ConfigContext:
+        """What evaluations measured: a group below the judged size has no verdict, and a measured length is needed."""
+        sources = [(s.owner, s.env_name, s.version) for s in config.train_sources if s.owner]
+        return gather_context(self.lab, sources, config.model, None)
+
+    def _with(self, requested: ConfigChoices, steps: int | None, changes: Mapping[str, Any]) -> ConfigChoices:
+        """The choices with these changes. `steps`: None leaves the steps to the plan."""
         changes = dict(changes)
         if steps is not None and requested.steps is None:
             changes["steps"] = steps
         if steps is not None and "eval_tasks" in changes and requested.eval_interval is None:
             changes["eval_interval"] = steps
         reason = f"the budget of ${self.usd:,.2f} holds no more"
-        return replace(requested, because={**why, **dict.fromkeys(changes, reason)}, **changes)
+        return replace(requested, because={**requested.because, **dict.fromkeys(changes, reason)}, **changes)
 
     def _too_small(self, requested: ConfigChoices, config: TrainingConfig, bound: CostBound) -> BudgetError:
         least, steps = math.ceil(_cost(bound)), config.max_steps or 0
         which = "as asked" if requested.steps else "the fewest that are worth a start"
+        asked = (
+            ("steps", requested.steps, FEWEST_STEPS),
+            ("batch", requested.batch, FEWEST_ROLLOUTS),
+            ("max_tokens", requested.max_tokens, FEWEST_TOKENS),
+        )
+        named = [name for name, value, minimum in asked if (value or 0) > minimum]
+        size = f"{config.batch_size} rollouts in groups of {config.group_size}"
+        if config.max_completion_tokens:
+            size += f", up to {config.max_completion_tokens} tokens each,"
         return BudgetError(
-            f"no config fits ${self.usd:.2f}: {count(steps, 'step')} ({which}) of {config.batch_size} rollouts of "
-            f"{config.model} on {count(config.gpus, 'GPU')} at ${bound.price_per_hour:.2f} an hour may cost "
-            f"${_cost(bound):.2f} ({bound.why})",
+            f"no config fits ${self.usd:.2f}: {count(steps, 'step')} ({which}) of {size} of {config.model} on "
+            f"{count(config.gpus, 'GPU')} at ${bound.price_per_hour:.2f} an hour may cost ${_cost(bound):.2f} "
+            f"({bound.why})",
             fix=f"Pass budget={least}"
-            + (", or leave steps out" if (requested.steps or 0) > FEWEST_STEPS else "")
+            + (f", or leave {' and '.join(named)} out" if named else "")
             + ', or a smaller model or cheaper gpu_type (search_hub(kind="gpu")).',
             least=least,
         )

@@ -14,6 +14,7 @@ import anyio
 from prime_lab_mcp.lab.base.report import Finding
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import not_trained_finding
 from prime_lab_mcp.lab.prime.answers import PlatformModels, ValidateAnswer, Wallet
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.training.bound import CostBound, bound_from_ledger
@@ -80,10 +81,19 @@ async def prepare_run(
     secrets: list[EnvironmentSecrets] = answers["secrets"]
     price = models.price(config.gpu_type)
     cost = bound_from_ledger(lab, config, price)
-    findings += [*_bound_findings(config, cost), *link_findings(secrets), *_wallet_findings(wallet, cost)]
+    findings += [*_model_findings(lab, config, models), *_bound_findings(config, cost)]
+    findings += [*link_findings(secrets), *_wallet_findings(wallet, cost)]
     return RunPreparation(
         cost, forecast_from_ledger(lab, config, price), wallet, answers["validation"], tuple(secrets), tuple(findings)
     )
+
+
+def _model_findings(lab: Lab, config: TrainingConfig, models: PlatformModels) -> list[Finding]:
+    """Block a model that the platform no longer trains, unless a person waived that for this config."""
+    finding = not_trained_finding(config.model, models.trainable)
+    if finding is None or (config.sha256, finding.code) in lab.ledger.overrides(lab.key):
+        return []
+    return [finding]
 
 
 def _bound_findings(config: TrainingConfig, cost: CostBound) -> list[Finding]:

@@ -34,10 +34,10 @@ def test_a_closed_model_is_told_so_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "hosted", "expected"), [(True, True, "ok"), (False, True, "doubt"), (None, True, "doubt")]
+    ("listed", "hosted", "expected"), [(True, True, "ok"), (False, True, "no"), (None, True, "doubt")]
 )
 def test_the_platforms_list_decides_for_hosted_runs(listed: bool | None, hosted: bool, expected: str) -> None:
-    assert point("Qwen/Qwen3-8B", "model-not-listed", listed=listed, hosted=hosted).verdict == expected
+    assert point("Qwen/Qwen3-8B", "model-not-offered", listed=listed, hosted=hosted).verdict == expected
 
 
 def test_the_platforms_list_says_nothing_about_gpus_of_ones_own() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from prime_lab_mcp.lab.base.errors import LabError
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.sandbox.offer import present_offer
+from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from tests.lab.rewards.packages import reward, try_reward, write
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -109,7 +109,7 @@ async def test_a_hostile_reward_is_reported_and_leaves_nothing_behind(
 
 async def test_a_reward_that_writes_into_its_own_package_is_refused(lab: Lab) -> None:
     write(lab, "scribbles", reward("open(__file__, 'a').write('#')\nreturn sound(reply, gold)"))
-    if present_offer().files == "confined":
+    if present_support().files == "confined":
         outcome = await try_reward(lab, "scribbles", examples=1)
         assert (outcome.status, {f.code for f in outcome.blockers}) == ("inconclusive", {"confined"})
         return

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from prime_lab_mcp.lab.state.gates import Need, Subject, standing, with_arguments
+from prime_lab_mcp.lab.base.report import Next
+from prime_lab_mcp.lab.state.evaluation_evidence import TrainedModel
+from prime_lab_mcp.lab.state.gates import Need, Standing, Subject, standing, upcoming_call, with_arguments
 from prime_lab_mcp.lab.state.ledger.rows import Evidence
 from tests.lab.state.evidence_rows import blocked_by, row
 
 HERE = Subject("env", source="s1", content="c1")
 REWARD = Need("test_reward", "source")
+SIGNAL = Need("check_reward_distribution", "source")
 
 
 def why(history: list[Evidence], waived: set[tuple[str, str]] | None = None, **options: Any) -> str | None:
@@ -112,3 +115,168 @@ def test_evidence_is_stale_after_a_minor_version_of_verifiers(
 ) -> None:
     history = [row(toolchain={"verifiers": then} if then else {})]
     assert standing(REWARD, history, replace(HERE, verifiers=now), "prime", set()).why == expected
+
+
+CONFIG = Need("check_training_config", "config")
+
+
+def of(need: Need, history: list[Evidence], subject: Subject = HERE, **options: Any) -> Standing:
+    return standing(need, history, subject, options.pop("platform", "prime"), options.pop("waived", set()), **options)
+
+
+def test_a_config_is_proven_by_a_verdict_on_the_same_file_only() -> None:
+    subject = Subject(config_sha256="f1")
+    this = row(CONFIG.tool, environment=None, source=None, content=None, config_sha256="f1")
+    other = replace(this, config_sha256="f2")
+    assert of(CONFIG, [this], subject).why is None
+    assert of(CONFIG, [other], subject).why == "stale"
+    assert of(CONFIG, [other, this], subject).why is None
+    assert of(CONFIG, [], subject).detail == "check_training_config has not run on this config file"
+    assert of(CONFIG, [row(CONFIG.tool)], subject).why == "never-run"
+
+
+def test_a_subject_without_a_fingerprint_has_no_evidence() -> None:
+    nowhere = replace(HERE, source=None)
+    assert of(REWARD, [row(source=None)], nowhere).why == "stale"
+    assert of(REWARD, [row(environment="other")], replace(HERE, source="s2")).why == "never-run"
+
+
+def test_a_verdict_with_an_older_definition_of_source_is_stale_and_says_so() -> None:
+    older = of(REWARD, [row(source="s0")])
+    assert (older.why, older.row) == ("stale", row(source="s0"))
+    assert "an older definition of what counts as source" in older.detail
+    edited = of(REWARD, [row(source="s0", content="c0")])
+    assert edited.detail == "the files changed since test_reward last ran"
+
+
+def test_a_verdict_of_the_other_platform_is_named_with_the_platform_and_shown() -> None:
+    rehearsed = of(REWARD, [row(platform="rehearsal")])
+    assert rehearsed.row == row(platform="rehearsal")
+    assert rehearsed.detail == "test_reward passed only against rehearsal; run it here"
+    real = of(REWARD, [row(platform="prime")], platform="rehearsal")
+    assert real.detail == "test_reward passed only against the real platform; run it here"
+
+
+def test_other_arguments_are_named_and_prove_nothing() -> None:
+    need, subject = Need("test_reward", "source", "named"), replace(HERE, arguments={"level": 2})
+    result = of(need, [row(env_args={"level": 1})], subject)
+    assert (result.why, result.arguments) == ("never-run", {"environment": "env", "env_args": {"level": 2}})
+    assert result.detail.startswith("test_reward has run on this environment, but not with ")
+    assert "2" in result.detail
+    assert of(need, [row(env_args={"level": 1}), row(env_args={"level": 2})], subject).why is None
+    assert of(need, [row(env_args={})], replace(subject, defaults={"level": 2})).why is None
+    assert of(need, [], subject).detail == "test_reward has not run on this environment"
+
+
+def test_the_call_of_a_missing_verdict_names_arguments_only_where_they_are_needed() -> None:
+    def arguments(need: Need, **changes: Any) -> Any:
+        return of(need, [], replace(HERE, **changes)).arguments
+
+    named = Need("test_reward", "source", "named")
+    assert arguments(Need("check_environment", "content"), arguments={"a": 1}) == {"environment": "env"}
+    assert arguments(REWARD, arguments={"a": 1}) == {"environment": "env"}
+    assert arguments(named, arguments={"a": 1}) == {"environment": "env", "env_args": {"a": 1}}
+    assert arguments(named, arguments={"a": 1}, defaults={"a": 1}) == {"environment": "env"}
+    # test_reward uses the checked arguments by itself; an evaluation has to be given them
+    checked: dict[str, Any] = {"arguments": {"a": 1}, "check_args": {"a": 1}}
+    assert arguments(named, **checked) == {"environment": "env"}
+    assert arguments(Need("check_reward_distribution", "source", "named"), **checked)["env_args"] == {"a": 1}
+    assert arguments(named, check_args={"a": 1}) == {"environment": "env", "env_args": {}}
+    assert arguments(CONFIG) is None
+    assert arguments(named, environment=None) is None
+
+
+def test_a_larger_evaluation_is_proposed_only_where_the_sample_was_the_only_reason() -> None:
+    def instead(**changes: Any) -> Next | None:
+        given: dict[str, Any] = {"tool": SIGNAL.tool, "status": "inconclusive", **changes}
+        codes = given.pop("codes", ("distribution-too-small",))
+        findings = [{"code": code, "severity": "blocker"} for code in codes]
+        found = of(replace(SIGNAL, tool=given["tool"]), [row(**given, findings=findings)]).unmet
+        assert found is not None
+        return found.instead
+
+    proposed = instead(data={"tasks": 49}, env_args={"level": 1})
+    assert proposed is not None
+    assert proposed.arguments == {"environment": "env", "env_args": {"level": 1}}
+    assert "distribution-too-small" in proposed.why
+    assert instead(codes=("distribution-too-small", "eval-all-errors")) is None
+    assert instead(codes=()) is None
+    assert instead(tool="test_reward") is None
+    assert instead(status="failed") is None
+
+
+def test_the_evaluation_that_fits_is_the_evidence_and_not_the_newest() -> None:
+    small = blocked_by("distribution-too-small", tool=SIGNAL.tool, status="inconclusive", model="M")
+    dead = blocked_by("distribution-dead", tool=SIGNAL.tool, model="Other")
+    passed = row(SIGNAL.tool, model="M")
+    assert of(SIGNAL, [small, passed]).row == passed
+    assert of(SIGNAL, [dead, passed]).row == passed, "at a push, a benchmark of another model closes nothing"
+    assert of(SIGNAL, [dead, small, passed], trained=TrainedModel("M")).row == passed
+    assert of(SIGNAL, [dead, passed], trained=TrainedModel("Other")).why == "failed"
+    assert of(SIGNAL, [dead, passed], waived={("s1", "distribution-dead")}).row == dead
+    assert of(SIGNAL, [small, dead], waived={("s1", "distribution-too-small")}).row == small
+    assert of(SIGNAL, [small, dead], waived={("s0", "distribution-too-small")}).row == dead
+    nameless = row(SIGNAL.tool, status="inconclusive", model="M")
+    assert of(SIGNAL, [nameless, dead], waived={("s1", "distribution-too-small")}).row == dead
+    only = of(SIGNAL, [row(SIGNAL.tool, model="run-step-5")], trained=TrainedModel("M", runs=frozenset({"run"})))
+    assert (only.why, only.row) == ("never-run", None)
+    assert "only checkpoints" in only.detail
+
+
+def test_a_pass_that_was_reached_with_other_dependencies_is_stale_and_a_failure_stays_one() -> None:
+    present = {"numpy": "2.0 aa"}
+    subject = replace(HERE, distributions=present)
+    same, other = ({"distributions": {"numpy": f"{version} aa"}} for version in ("2.0", "1.0"))
+    assert of(REWARD, [row(toolchain=same)], subject).why is None
+    drifted = of(REWARD, [row(toolchain=other)], subject)
+    assert (drifted.why, drifted.row) == ("stale", row(toolchain=other))
+    assert drifted.detail == "test_reward ran with other dependencies than now: numpy 1.0 is 2.0 now"
+    assert of(REWARD, [blocked_by("x", toolchain=other)], subject).why == "failed"
+    assert of(REWARD, [row(toolchain=other)]).why is None, "nothing is compared where nothing is known"
+    assert of(Need("push_environment", "source"), [row("push_environment")], subject).why is None
+
+
+def test_a_failure_names_its_first_four_blockers_and_which_a_person_waived() -> None:
+    codes = ("a", "b", "c", "d", "e")
+    failed = row(status="failed", findings=[{"code": code, "severity": "blocker"} for code in codes])
+    assert of(REWARD, [failed]).detail == "test_reward was failed here: a, b, c, d"
+    assert of(REWARD, [failed], waived={("s1", "a")}).detail == "test_reward was failed here: b, c, d, e"
+    waived = of(REWARD, [failed], waived={("s1", code) for code in codes})
+    assert (waived.why, waived.detail) == (None, "test_reward: a person waived a, b, c, d, e")
+    assert of(REWARD, [row(status="failed")]).detail == "test_reward was failed here: no blocker named"
+    assert of(REWARD, [row()]).detail == "test_reward passed"
+
+
+@pytest.mark.parametrize(
+    ("need", "history", "expected"),
+    [
+        (Need("check_environment", "content"), [], ("check_environment", {"environment": "env"})),
+        (Need("check_environment", "content"), ["x"], ("check_environment", {"environment": "env"})),
+        (REWARD, [], ("test_reward", {"environment": "env", "env_args": {"a": 1}})),
+        (REWARD, ["x"], ("read_environment", {"environment": "env"})),
+        (SIGNAL, [], ("run_eval", {"environment": "env", "env_args": {"a": 1}})),
+        (SIGNAL, ["distribution-dead"], ("read_eval", {"view": "zeros"})),
+        (
+            Need("push_environment", "source"),
+            ["hub-content-differs"],
+            ("push_environment", {"environment": "env", "env_args": {"a": 1}}),
+        ),
+    ],
+)
+def test_the_next_call_of_an_environment_is_that_of_its_first_missing_evidence(
+    need: Need, history: list[str], expected: tuple[str, dict[str, Any]]
+) -> None:
+    states = [of(REWARD, [row()]), of(need, [blocked_by(code, tool=need.tool) for code in history])]
+    proposed = upcoming_call("env", "v1", states, {"a": 1})
+    assert (proposed.tool, dict(proposed.arguments or {})) == expected
+
+
+def test_after_the_last_gate_comes_the_config_and_a_v0_environment_is_ported() -> None:
+    proven = [of(REWARD, [row()])]
+    written = upcoming_call("env", "v1", proven, {"a": 1})
+    assert (written.tool, written.arguments) == (
+        "write_training_config",
+        {"environments": ["env"], "env_args": {"a": 1}},
+    )
+    assert upcoming_call("env", None, proven).arguments == {"environments": ["env"]}
+    assert upcoming_call("env", "v0", proven).tool == "read_reference"

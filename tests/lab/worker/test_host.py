@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from prime_lab_mcp.lab.base.errors import WorkerError
-from prime_lab_mcp.lab.sandbox.offer import present_offer
+from prime_lab_mcp.lab.sandbox.kernel_support import present_support
 from prime_lab_mcp.lab.worker.faults import LoadFailed
 from prime_lab_mcp.lab.worker.pool import Workers
 from tests.support.scoring import problems
@@ -49,7 +49,11 @@ async def works(write: Write, opened: Opened) -> bool:
         ("big = bytearray(8 << 30)", "worker-memory", "memory"),
         (
             "os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)",
-            *(("confined", "signal") if present_offer().processes == "confined" else ("worker-exited", "no exit code")),
+            *(
+                ("confined", "signal")
+                if present_support().processes == "confined"
+                else ("worker-exited", "no exit code")
+            ),
         ),
     ],
 )

@@ -17,13 +17,14 @@ from prime_lab_mcp.lab.base.statistics import LOG_HIGH
 from prime_lab_mcp.lab.configs.config import TrainingConfig
 from prime_lab_mcp.lab.configs.context import (
     MIN_BATCH,
+    MIN_GROUP,
     MIN_GROUPS,
     ConfigContext,
     ConfigRule,
     estimate_batch,
     gates_resample,
 )
-from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN, MIN_GROUP
+from prime_lab_mcp.lab.configs.rules.step import COMPLETION_MARGIN
 from prime_lab_mcp.lab.distribution.signal import expected_power
 
 _ROUNDS = 50

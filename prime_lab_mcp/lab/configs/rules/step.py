@@ -11,6 +11,7 @@ from prime_lab_mcp.lab.base.text import as_mapping, quote
 from prime_lab_mcp.lab.configs.config import ConfigSource, TrainingConfig
 from prime_lab_mcp.lab.configs.context import (
     MIN_BATCH,
+    MIN_GROUP,
     MIN_GROUPS,
     ConfigContext,
     ConfigRule,
@@ -18,8 +19,6 @@ from prime_lab_mcp.lab.configs.context import (
     gates_resample,
 )
 
-MIN_GROUP = 8
-"""prime-rl docs: "Group size >= 8"."""
 _GROUP_RELATIVE = frozenset({"grpo", "max_rl", "hierarchical_grpo", "echo"})
 
 

@@ -1,5 +1,6 @@
-"""Evaluations that run on the platform: requested, followed, read and stopped like those of this machine.
+"""Hosted evaluations, which run on the platform: plan, start, follow, judge and stop them.
 
-The platform runs only the latest published version. A start is recorded before the request goes out, and the evaluation
-is named after its intent. If the outcome is unknown, the evaluation is looked up by name and never started twice.
+The platform runs only the latest published version of an environment. A start is recorded before the request goes out,
+and the name of the evaluation contains a hash of its intent. If the outcome of the request is unknown, the evaluation
+is looked up by name, so that it is never started twice.
 """

@@ -1,4 +1,4 @@
-"""Hosted evaluations as tools use them: the question before the start, the wait, the verdict, and stopping.
+"""What the tools do with hosted evaluations: ask before the start, start, wait, judge and stop.
 
 `fetch_evaluation` reads any evaluation of the account by its id on the platform.
 """
@@ -34,14 +34,14 @@ from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.state.outcome import Facts, Outcome
 
 _START_SECONDS = 20.0
-"""Least time that a call waits for the platform to accept the start, even if the caller asked for a shorter wait."""
+"""Least time that a call waits until the platform has accepted the start, even if the caller asked to wait less."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOffer:
-    """A hosted evaluation that a person is asked to pay for.
+    """The question before a hosted evaluation starts. `ask` says whether a person has to answer it.
 
-    `key` identifies the offer. `max_cost` is in US dollars, None if unknown.
+    `key` identifies the evaluation. `max_cost` is in US dollars, None if unknown.
     """
 
     key: str
@@ -51,10 +51,11 @@ class EvaluationOffer:
 
 
 def offer_hosted(lab: Lab, planned: HostedPlan, request: EvalRequest) -> EvaluationOffer:
-    """Return the question before the start; there is none if the evaluation runs already or has finished.
+    """Return the question before the start of a hosted evaluation.
 
-    A person is asked if it may cost a dollar, or if evaluations below a dollar have added up to five since the last
-    question.
+    A person has to answer if the evaluation may cost `ASK_FROM` or its cost is unknown, or if evaluations below
+    `ASK_FROM` have added up to `ASK_AFTER` since the last question. An evaluation that runs already or has finished
+    needs no answer.
     """
     standing = planned.standing
     if standing.state != "fresh":
@@ -72,9 +73,10 @@ def offer_hosted(lab: Lab, planned: HostedPlan, request: EvalRequest) -> Evaluat
 async def evaluate_hosted(
     lab: Lab, planned: HostedPlan, seconds: float, progress: Progress, approved: str | None, *, confirmed: bool
 ) -> Outcome:
-    """Start, attach to or return an evaluation, and judge it if it has ended.
+    """Start a hosted evaluation or attach to it, wait up to `seconds`, and judge the evaluation if it has finished.
 
-    `approved` is the key of the approved offer; `confirmed` says whether a person was asked.
+    `approved` is the key of the approved offer. `confirmed` says whether a person agreed. Raises LabError
+    (`intent-changed` if another evaluation than the approved one would start).
     """
     # Another call may have started the evaluation in the meantime.
     planned = replace(planned, standing=hosted_standing(lab, planned.spec))
@@ -126,7 +128,7 @@ def _running_outcome(lab: Lab, job: Job, planned: HostedPlan) -> Outcome:
 
 
 def _ended_outcome(lab: Lab, job: Job, planned: HostedPlan) -> Outcome:
-    """Return the outcome of an evaluation that ended badly, which is no verdict and no low score.
+    """Return the inconclusive outcome of an evaluation that crashed or was stopped.
 
     Raises PrimeError if the platform refused the start.
     """
@@ -168,7 +170,7 @@ def _other_version_findings(planned: HostedPlan) -> tuple[Finding, ...]:
 
 
 async def stop_hosted(lab: Lab, job: Job) -> Job:
-    """Stop a hosted evaluation, even if its supervisor is gone while the platform continues. Raises LabError."""
+    """Stop a hosted evaluation on the platform, also if its supervisor is gone. Raises LabError."""
     id = job.progress.get("evaluation")
     if job.state in LIVE_STATES or not id or job.progress.get("ended"):
         return await EvaluationJobs(lab).stop(job.id)
@@ -180,9 +182,9 @@ async def stop_hosted(lab: Lab, job: Job) -> Job:
 
 
 async def fetch_evaluation(lab: Lab, id: str) -> FinishedEvaluation:
-    """Return any evaluation of the account by its id on the platform, with its samples. Raises LabError.
+    """Return an evaluation of the account by its id on the platform, and download its samples. Raises LabError.
 
-    If a job of this workspace follows the evaluation, the result is that of the job.
+    If a job of this workspace follows the evaluation, the job's specification and results are returned.
     """
     for run in lab.ledger.runs(id=id, platform=lab.platform, kind="hosted-eval"):
         job = lab.ledger.job(str(run.data.get("job")))
@@ -193,17 +195,17 @@ async def fetch_evaluation(lab: Lab, id: str) -> FinishedEvaluation:
     answer = await lab.prime.eval_get(id)
     status = platform.status_of(answer)
     target = lab.settings.evals / "platform" / lab.platform / f"{id}.jsonl"
-    if status.word not in platform.ENDED_STATUSES or not target.is_file():
+    if status.state not in platform.ENDED_STATUSES or not target.is_file():
         await platform.download_samples(lab.prime, id, target, _ignore_progress)
     return FinishedEvaluation(id, _spec(answer, status), lambda: read_rollouts(target))
 
 
 async def _ignore_progress(done: int, total: int | None) -> None:
-    """Progress callback of a download that reports no progress."""
+    """A progress callback that does nothing."""
 
 
 def _spec(answer: Mapping[str, Any], status: HostedStatus) -> EvalSpec:
-    """Return as much of a specification as the platform states of an evaluation that was started elsewhere."""
+    """Return the specification of an evaluation that was started elsewhere, as far as the platform states it."""
     names = answer.get("environment_names")
     name = str(names[0]) if isinstance(names, list) and names else "unknown"
     metadata = answer.get("metadata")

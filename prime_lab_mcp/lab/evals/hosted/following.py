@@ -1,4 +1,4 @@
-"""Starts one hosted evaluation at most once, follows it to its end, and stops it.
+"""Requests to the platform about one hosted evaluation: start it at most once, poll its status, download and stop it.
 
 The start is recorded before the request goes out. If the response is lost, the evaluation is looked up by name.
 """
@@ -30,14 +30,14 @@ from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.state.once import AtMostOnce, Delays, Lookup, Once
 
 DELAYS: Mapping[Platform, Delays] = {
-    # prime takes 180 s at most, and the platform may list the evaluation later.
+    # `prime` takes at most 180 s, and the platform may list the evaluation only some time after that.
     "prime": Delays(limit=180.0, landing=150.0, landing_after_failure=150.0, wait=60.0),
     "rehearsal": Delays(limit=180.0, landing=5.0, landing_after_failure=0.0, wait=60.0),
 }
 
 
 class HostedStart(AtMostOnce[str]):
-    """Starts the evaluation of a job at most once; its value is the id on the platform."""
+    """The intent to start the hosted evaluation of a job. Its value is the id of the evaluation on the platform."""
 
     kind = "eval"
 
@@ -45,7 +45,7 @@ class HostedStart(AtMostOnce[str]):
         self,
         prime: Prime,
         ledger: Ledger,
-        place: Platform,
+        platform_name: Platform,
         spec: EvalSpec,
         *,
         key: str,
@@ -53,8 +53,9 @@ class HostedStart(AtMostOnce[str]):
         job: str,
         workspace: str,
     ) -> None:
-        """Take the key of the intent in the ledger (`key`) and the name of the evaluation on the platform (`name`)."""
-        super().__init__(key, place, DELAYS[place])
+        """Describe the start. `key` identifies the intent in the ledger, `name` is the name on the platform, and `job`
+        is the id of the job that follows the evaluation."""
+        super().__init__(key, platform_name, DELAYS[platform_name])
         self._prime, self._ledger, self._spec = prime, ledger, spec
         self._name, self._job, self._workspace = name, job, workspace
 
@@ -120,12 +121,14 @@ class HostedStart(AtMostOnce[str]):
 
 @dataclass(frozen=True, slots=True)
 class FollowPace:
-    """Seconds: between two status requests, until an unreachable platform is given up, until an evaluation counts as
-    stalled."""
+    """The pace of status requests and their time limits, in seconds."""
 
     interval: float
+    """Time between two status requests."""
     patience: float
+    """Time after which an unreachable platform is given up."""
     stall: float
+    """Time without progress after which an evaluation counts as stalled."""
 
     @classmethod
     def of(cls, settings: Settings) -> FollowPace:
@@ -136,16 +139,17 @@ class FollowPace:
 
 
 class HostedFollower:
-    """Follows one evaluation. `progress` is the content of the job's row.
+    """Starts one hosted evaluation and follows it until it ends.
 
-    `evaluation` in it is the id on the platform, `ended` the final status.
+    The supervisor writes `progress` to the job's row. Its key `evaluation` is the id on the platform, `ended` the final
+    status.
     """
 
     def __init__(
         self,
         prime: Prime,
         ledger: Ledger,
-        place: Platform,
+        platform_name: Platform,
         spec: EvalSpec,
         key: str,
         name: str,
@@ -157,7 +161,7 @@ class HostedFollower:
         before: dict[str, Any],
     ) -> None:
         self._latest = latest
-        self._prime, self._ledger, self._place = prime, ledger, place
+        self._prime, self._ledger, self._platform_name = prime, ledger, platform_name
         self._spec, self._key, self._name, self._target, self._pace = spec, key, name, target, pace
         self._job, self._workspace = job, workspace
         carried_over = ("evaluation", "url", "completed", "mean_reward", "moved")
@@ -181,29 +185,32 @@ class HostedFollower:
         return (self._spec.hosted or "").partition("@")[0]
 
     async def to_end(self) -> AttemptEnding:
-        """Start or attach, wait, download. Raises LabError; the evaluation may then continue on the platform."""
+        """Start the evaluation or attach to it, wait for its end and download its samples; return how it ended.
+
+        Raises LabError. The evaluation may then continue on the platform.
+        """
         self.progress["prime"] = await self._prime.version()
         if "evaluation" not in self.progress:
-            # An interrupted start would leave its outcome unknown.
+            # If the start were cancelled, its outcome would be unknown.
             with anyio.CancelScope(shield=True):
                 await self._start()
         await self._note_latest_version()
         status = await self._until_ended()
-        if status.word == "COMPLETED":
+        if status.state == "COMPLETED":
             return await self._completed()
         with suppress(LabError):
             await self._download()
-        if status.word == "STALLED":
+        if status.state == "STALLED":
             return AttemptEnding("crashed", str(status.error_message))
         explanation = f": {quote(status.error_message)}" if status.error_message else ", for no reason that it gave"
-        reason = f"the platform ended it {status.word}{explanation}"
-        return AttemptEnding("stopped" if status.word == "CANCELLED" else "crashed", reason)
+        reason = f"the platform ended it {status.state}{explanation}"
+        return AttemptEnding("stopped" if status.state == "CANCELLED" else "crashed", reason)
 
     async def _start(self) -> None:
         start = HostedStart(
             self._prime,
             self._ledger,
-            self._place,
+            self._platform_name,
             self._spec,
             key=self._key,
             name=self._name,
@@ -217,7 +224,7 @@ class HostedFollower:
         self._ledger.update_job(self._job, progress=self.progress)
 
     async def _note_latest_version(self) -> None:
-        """Record whether the latest version changed between the plan and the start."""
+        """Record whether the latest version on the Hub is another one than when the evaluation was planned."""
         if "moved" in self.progress:
             return
         with suppress(LabError):
@@ -234,17 +241,20 @@ class HostedFollower:
             now = time.monotonic()
             if status is not None:
                 answered = now
-                if (status.word, status.samples) != last:
-                    last, progressed = (status.word, status.samples), now
-                if status.word in ENDED_STATUSES:
-                    self.progress["ended"] = status.word
+                if (status.state, status.samples) != last:
+                    last, progressed = (status.state, status.samples), now
+                if status.state in ENDED_STATUSES:
+                    self.progress["ended"] = status.state
                     return status
                 if now - progressed > self._pace.stall:
                     return await self._stalled(status, now - progressed)
             await anyio.sleep(self._pace.interval)
 
     async def _query_status(self, answered: float) -> HostedStatus | None:
-        """Return the status, or None while the platform cannot be asked. Raises LabError if that lasts or is final."""
+        """Return the status, or None if the request failed. `answered` is the time of the last answer.
+
+        Raises LabError if the failure is permanent or has lasted longer than the pace allows.
+        """
         try:
             status = platform.status_of(await self._prime.eval_get(self.id))
         except LabError as error:
@@ -261,13 +271,13 @@ class HostedFollower:
             self.progress["trouble"] = error.message
             return None
         self.progress.pop("trouble", None)
-        self.progress |= {"platform_status": status.word, "url": status.url, "completed": status.samples}
+        self.progress |= {"platform_status": status.state, "url": status.url, "completed": status.samples}
         if status.mean is not None:
             self.progress["mean_reward"] = status.mean
         return status
 
     async def _stalled(self, status: HostedStatus, seconds: float) -> HostedStatus:
-        """Stop an evaluation that makes no progress, so that it costs no more."""
+        """Stop an evaluation that made no progress for `seconds`, and return its status as STALLED."""
         message = f"it stalled: nothing finished for {seconds / 60:.0f} minutes after {status.samples} rollouts"
         try:
             await self._prime.eval_stop(self.id)
@@ -275,7 +285,7 @@ class HostedFollower:
             message += "; it was stopped at the platform"
         except LabError as error:
             message += f"; the platform was asked to stop it, and did not: {error.message}"
-        return replace(status, word="STALLED", error_message=message)
+        return replace(status, state="STALLED", error_message=message)
 
     async def _completed(self) -> AttemptEnding:
         if await self._download() == 0:
@@ -284,15 +294,15 @@ class HostedFollower:
         return AttemptEnding("finished")
 
     async def _download(self) -> int:
-        async def note(samples: int, total: int | None) -> None:
+        async def note_downloaded(samples: int, total: int | None) -> None:
             self.progress["downloaded"] = samples
 
-        samples = await platform.download_samples(self._prime, self.id, self._target, note)
+        samples = await platform.download_samples(self._prime, self.id, self._target, note_downloaded)
         self._count()
         return samples
 
     def _count(self) -> None:
-        """Count the downloaded samples, which are what is judged; the totals of the platform are not used."""
+        """Count rollouts, errors and tokens in the downloaded samples. The verdict uses the samples as well."""
         rollouts = errors = prompt = completion = 0
         mean = MeanOfTasks()
         for rollout in read_rollouts(self._target):
@@ -312,19 +322,19 @@ class HostedFollower:
             self.progress["cost"] = self._spec.price.of(prompt, completion)
 
     async def stop(self) -> None:
-        """Stop the evaluation on the platform and download what is finished."""
+        """Stop the evaluation on the platform and download its finished samples. Errors are ignored."""
         if "evaluation" not in self.progress:
             return
         with suppress(LabError):
             await self._prime.eval_stop(self.id)
         with suppress(LabError):
-            word = platform.status_of(await self._prime.eval_get(self.id)).word
-            if word in ENDED_STATUSES:
-                self.progress["ended"] = word
+            state = platform.status_of(await self._prime.eval_get(self.id)).state
+            if state in ENDED_STATUSES:
+                self.progress["ended"] = state
             await self._download()
 
-    def stopped(self, why: str) -> str:
-        """Return why the evaluation ended, and whether the platform confirmed the end."""
+    def stop_reason(self, reason: str) -> str:
+        """Return the reason of a stop, with a note if the platform has not confirmed the end."""
         if "evaluation" not in self.progress or self.progress.get("ended"):
-            return why
-        return f"{why}; the platform has not confirmed that evaluation {self.id} ended"
+            return reason
+        return f"{reason}; the platform has not confirmed that evaluation {self.id} ended"

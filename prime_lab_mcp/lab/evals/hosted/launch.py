@@ -1,4 +1,4 @@
-"""Starts the process that follows a hosted evaluation, and takes over an evaluation whose process died."""
+"""Starts the supervisor process of a hosted evaluation, also for an evaluation whose earlier supervisor died."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ from pathlib import Path
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.evals.hosted.plan import HostedPlan, HostedStanding
-from prime_lab_mcp.lab.evals.runner.command import JobFiles, own_module_command
-from prime_lab_mcp.lab.evals.runner.jobs import EvaluationJobs
-from prime_lab_mcp.lab.evals.runner.supervisor import UPSTREAM_KEY
+from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles, own_module_command
+from prime_lab_mcp.lab.evals.runner.jobs import START_LEASE, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
 from prime_lab_mcp.lab.lab import Lab
 from prime_lab_mcp.lab.state.ledger.rows import Job
 
-START_LEASE = 60.0
-"""Seconds that a new supervisor has to start."""
 _SLACK = 900.0
-"""Seconds, including the queue, that we wait beyond the platform's own time limit."""
+"""Seconds that a job waits beyond the platform's time limit, for example while the evaluation is queued."""
 _PRIME_VARIABLE = re.compile(r"^PRIME_(?!LAB_)[A-Z0-9_]+$")
 _KEY = "PRIME_API_KEY"
 
 
 def variables_file(files: JobFiles) -> Path:
-    """Return the file that tells a rehearsal's supervisor where its platform is, because a new server uses another
-    port."""
+    """Return the file with the platform's address for the supervisor of a rehearsal.
+
+    The port of the rehearsal platform changes with every start of the server.
+    """
     return files.root / "platform.json"
 
 
 async def start_hosted(lab: Lab, planned: HostedPlan, *, confirmed: bool) -> Job:
-    """Return the job of a planned evaluation, started or attached to.
+    """Start the job of a planned evaluation, or attach to the job that follows it already.
 
-    The bound is reserved before any request goes out, and corrected by the cost of its samples at the end. `confirmed`
-    says whether a person was asked. Raises EvalError (`over-cap`, `intent-changed`), ProcessError.
+    The highest cost is reserved before any request goes out, and replaced by the cost of the samples at the end.
+    `confirmed` says whether a person agreed. Raises EvalError (`over-cap`, `intent-changed`), ProcessError.
     """
     standing = planned.standing
     if standing.job is not None and standing.state in ("live", "known"):
@@ -72,7 +71,7 @@ def _reserve(lab: Lab, standing: HostedStanding, amount: float | None, confirmed
 
 
 async def refresh_variables(lab: Lab, job: Job) -> None:
-    """Tell a running supervisor of a rehearsal where the platform is now."""
+    """Write the present address of the rehearsal platform for the job's supervisor. Does nothing outside rehearsals."""
     files = EvaluationJobs(lab).files(job.id)
     if lab.settings.rehearsal and files.root.is_dir():
         _write(variables_file(files), dict(await lab.platform_variables()))
@@ -97,12 +96,12 @@ def _create_job(lab: Lab, spec: EvalSpec) -> Job:
         at=now,
     )
     job = lab.ledger.create_job(fresh)
-    # Another caller created the job of this intent and will start it, so this caller only attaches.
+    # If another caller created the job of this intent, that caller starts it. A pid of -1 makes this caller attach.
     return job if job.id == fresh.id else dataclasses.replace(job, pid=job.pid or -1)
 
 
 def _take_over(lab: Lab, spec: EvalSpec, standing: HostedStanding) -> Job:
-    """Claim a job whose supervisor ended before the platform did. Exactly one caller gets the job."""
+    """Claim a job whose supervisor ended while the evaluation continued. Exactly one caller gets the job."""
     assert standing.job is not None
     now = time.time()
     lease, deadline = now + START_LEASE, now + spec.deadline_s + _SLACK
@@ -152,10 +151,9 @@ async def _launch(lab: Lab, job: Job, planned: HostedPlan) -> Job:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables that `prime` needs.
+    """Return the environment variables of the supervisor, which runs `prime`.
 
-    The platform's key is passed under the name `UPSTREAM_KEY`, because the supervisor removes that variable after
-    reading the key.
+    The variable `UPSTREAM_KEY` holds the platform's key, because the supervisor wipes that variable.
     """
     variables = {k: v for k, v in os.environ.items() if _PRIME_VARIABLE.match(k) and k != _KEY}
     key = os.environ.get(_KEY)

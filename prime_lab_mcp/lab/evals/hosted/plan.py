@@ -1,6 +1,7 @@
-"""The plan of a hosted evaluation: what would run, whether that version is what was pushed, its price and its state.
+"""The plan of a hosted evaluation: the version that would run, its cost, and whether it was started before.
 
-`hosted_notes` says what a finished hosted evaluation does not prove.
+The plan also compares the published files with those that were pushed from this machine. `hosted_notes` returns what a
+finished hosted evaluation does not prove.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from prime_lab_mcp.lab.base.errors import BadInput, EvalError, PrimeError
+from prime_lab_mcp.lab.base.errors import BadInput, PrimeError
 from prime_lab_mcp.lab.base.report import Finding, Unmet
 from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.evals.hosted.platform import ENDED_WITHOUT_RESULT
 from prime_lab_mcp.lab.evals.plan import MAX_TOKENS, EvalRequest
+from prime_lab_mcp.lab.evals.rehearsal_answers import served_unlisted
 from prime_lab_mcp.lab.evals.runner.jobs import LIVE_STATES, EvaluationJobs
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.hub import lookup
@@ -26,6 +28,7 @@ from prime_lab_mcp.lab.hub.lookup import HubEntry
 from prime_lab_mcp.lab.hub.ownership import FileFingerprints, read_ownership
 from prime_lab_mcp.lab.hub.publish import proven_files
 from prime_lab_mcp.lab.lab import Lab
+from prime_lab_mcp.lab.models.offered import not_offered_error, not_served_finding
 from prime_lab_mcp.lab.prime.answers import finite_number
 from prime_lab_mcp.lab.prime.per_call import PlatformReader
 from prime_lab_mcp.lab.relay.endpoints import Endpoint, Price
@@ -35,11 +38,14 @@ from prime_lab_mcp.lab.state.snapshot import Snapshot
 from prime_lab_mcp.lab.state.workspace import HUB_NAME
 
 FOREIGN = "hub:"
-"""Prefix of the fingerprint of an environment that is not proven to be files of this machine."""
+"""Prefix of the fingerprint of an environment whose files are not known to be those of this workspace."""
 
 
 def hosted_notes(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
-    """Return findings on what the evaluation does not prove, a blocker first if another version may have run."""
+    """Return findings on what a finished hosted evaluation does not prove.
+
+    The first is a blocker if another version than the planned one may have run.
+    """
     if spec.source.startswith(FOREIGN):
         return (
             Finding(
@@ -70,15 +76,18 @@ def hosted_notes(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True, slots=True)
 class HostedEnvironment:
-    """One published environment. `push` is our push of exactly the version that will run, None if it is not ours."""
+    """One published environment, in the version that the platform would run.
+
+    `push` is the push of exactly this version from this machine, None if there was none.
+    """
 
     entry: HubEntry
     version: str
     push: Push | None = None
     content: HubContent | None = None
-    """Comparison of the files on the Hub with those of the push. None if the push is not ours."""
+    """Comparison of the files on the Hub with those of the push. None without a push."""
     requested_version: str | None = None
-    """The version that the caller named. The platform runs the latest version in any case."""
+    """The version that the caller named. The platform runs the latest version even if that is another one."""
 
     @property
     def ref(self) -> str:
@@ -90,13 +99,13 @@ class HostedEnvironment:
 
     @property
     def proves(self) -> bool:
-        """Whether the files on the Hub were fetched, and are those that were proven here."""
+        """Whether the files on the Hub equal those of the push, so that the evaluation is evidence for them."""
         return self.content is not None and self.content.outcome in ("equal", "archive-only")
 
 
 @dataclass(frozen=True, slots=True)
 class HostedLookup:
-    """Result of a look-up. `subject` is None if the evaluation is refused; `unmet` then says why."""
+    """The result of a look-up on the Hub. `subject` is None if the evaluation is refused; `unmet` then says why."""
 
     subject: HostedEnvironment | None
     unmet: tuple[Unmet, ...] = ()
@@ -105,10 +114,10 @@ class HostedLookup:
 async def look_up_hosted(
     lab: Lab, environment: str, snapshot: Snapshot | None, platform: PlatformReader | None = None
 ) -> HostedLookup:
-    """Find what `environment` (a folder's `snapshot`, else `owner/name[@version]`) means on the Hub.
+    """Look up the environment on the Hub: that of `snapshot`, or else `environment` as `owner/name[@version]`.
 
-    `platform` answers for the present call. Raises PrimeError if the Hub cannot be asked or has no such environment,
-    and BadInput if the text is no name.
+    `platform` is used for requests if given, instead of `lab.prime`. Raises PrimeError if the Hub does not answer or
+    has no such environment, and BadInput if `environment` is no valid name.
     """
     prime = platform or lab.prime
     return await (
@@ -119,7 +128,7 @@ async def look_up_hosted(
 async def require_hosted(
     lab: Lab, environment: str, snapshot: Snapshot | None, platform: PlatformReader | None = None
 ) -> HostedEnvironment:
-    """Return the environment of a call that passed its gate. Raises LabError."""
+    """Return the published environment that can be evaluated. Raises LabError if there is none."""
     lookup_result = await look_up_hosted(lab, environment, snapshot, platform)
     if lookup_result.subject is None:
         reason = lookup_result.unmet[0].detail if lookup_result.unmet else "it was not pushed"
@@ -179,7 +188,10 @@ async def _look_up_by_name(lab: Lab, prime: PlatformReader, environment: str) ->
 async def _compared(
     lab: Lab, entry: HubEntry, version: str, push: Push, requested_version: str | None = None
 ) -> HostedLookup:
-    """Compare what the Hub holds with the push. The Hub's own hash is a hint, because two trees can share it."""
+    """Return the environment if the files on the Hub equal those of the push.
+
+    The files are compared themselves, because different trees can have the same content hash on the Hub.
+    """
     files = await fetch_hub_files(lab, entry.ref, version)
     content = compare_hub_files(files, proven_files(lab, push.content, push.workspace), f"{entry.ref}@{version}")
     if content.outcome == "different":
@@ -195,22 +207,22 @@ async def _require_entry(prime: PlatformReader, owner: str, name: str) -> HubEnt
 
 
 def _latest_push(pushes: list[Push], entry: HubEntry) -> Push | None:
-    """Return the push whose version, and content hash if the Hub states one, are the Hub's latest. Whether its files
-    are there is compared apart."""
-    same = (p for p in pushes if p.version == entry.version)
-    return next((p for p in same if entry.content_hash in (None, p.cli_hash)), None)
+    """Return the push of the Hub's latest version, or None. If the Hub states a content hash, it has to match too."""
+    same_version = (p for p in pushes if p.version == entry.version)
+    return next((p for p in same_version if entry.content_hash in (None, p.cli_hash)), None)
 
 
 def _other_latest_version(push: Push, entry: HubEntry) -> HostedLookup:
-    how = "with other content than was pushed" if entry.version == push.version else f"not {push.version}"
+    difference = "with other content than was pushed" if entry.version == push.version else f"not {push.version}"
     return _refused(
         "stale",
-        f"hosted evaluations run the latest version of {entry.ref}, and the Hub's latest is {entry.version}, {how}",
+        f"hosted evaluations run the latest version of {entry.ref}, and the Hub's latest is {entry.version}, "
+        f"{difference}",
     )
 
 
-def _refused(why: str, detail: str) -> HostedLookup:
-    return HostedLookup(None, (Unmet("push_environment", "never-run" if why == "never-run" else "stale", detail),))
+def _refused(state: Literal["never-run", "stale"], detail: str) -> HostedLookup:
+    return HostedLookup(None, (Unmet("push_environment", state, detail),))
 
 
 def _hub_name(lab: Lab) -> str:
@@ -218,7 +230,7 @@ def _hub_name(lab: Lab) -> str:
 
 
 HEADROOM = 4.0
-"""Amount that counts against the cap, as a multiple of the one-turn estimate: no relay limits a hosted evaluation."""
+"""The reserved amount as a multiple of the estimate for one turn per rollout. No relay limits a hosted evaluation."""
 _MINUTES = 60.0
 _SECONDS_EACH = 60.0
 _LEAST_SECONDS, _MOST_SECONDS = 3600.0, 6 * 3600.0
@@ -228,24 +240,26 @@ State = Literal["fresh", "live", "resumes", "known"]
 
 @dataclass(frozen=True, slots=True)
 class HostedStanding:
-    """State of an intent.
+    """Whether an evaluation with the same intent was started before, and how its job stands.
 
-    `fresh`: no evaluation exists, or its job never reached the platform. `live`: a job follows the evaluation.
-    `resumes`: the evaluation may exist on the platform, and no job follows it. `known`: it finished, and `job` has its
-    results.
+    `fresh`: none was started, or its job never reached the platform. `live`: a job follows the evaluation. `resumes`:
+    the evaluation may exist on the platform, and no job follows it. `known`: it finished, and `job` has its results.
     """
 
     state: State
     key: str
     name: str
-    """Name on the platform; ends in eight hex digits of `key`."""
+    """Name of the evaluation on the platform, which ends in eight hex digits of `key`."""
     job: Job | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HostedPlan:
-    """A planned evaluation. `estimate` (one turn a rollout) and `bound` (at most) are US dollars, None
-    without a price."""
+    """A planned hosted evaluation.
+
+    `estimate` is the cost of one turn per rollout and `bound` the amount that is reserved, both in US dollars. Both are
+    None if the model has no listed price.
+    """
 
     subject: HostedEnvironment
     spec: EvalSpec
@@ -257,9 +271,9 @@ class HostedPlan:
 async def plan_hosted(
     lab: Lab, environment: str, snapshot: Snapshot | None, request: EvalRequest, platform: PlatformReader | None = None
 ) -> HostedPlan:
-    """Plan what would run and its cost. `platform` answers for the present call.
+    """Plan a hosted evaluation and its cost. `platform` is used for requests to the Hub if given.
 
-    Raises LabError if the environment is not published, the model does not exist or the platform cannot be asked.
+    Raises LabError if the environment is not published, the model does not exist or the platform does not answer.
     """
     subject = await require_hosted(lab, environment, snapshot, platform)
     price = await _price(lab, request.model, platform or lab.prime)
@@ -273,9 +287,7 @@ async def plan_hosted(
 
 
 def hosted_standing(lab: Lab, spec: EvalSpec) -> HostedStanding:
-    """Say whether this workspace has already started the same hosted evaluation, and whether its job runs, has ended or
-    has to be resumed.
-    """
+    """Return whether this workspace has started the same evaluation before, and whether it runs, ended or resumes."""
     EvaluationJobs(lab).reconcile()
     same_intent = [j for j in lab.ledger.jobs(lab.key, environment=spec.environment) if j.intent == spec.intent]
     ended = [j for j in same_intent if j.state == "finished" or j.progress.get("ended") in ENDED_WITHOUT_RESULT]
@@ -305,18 +317,13 @@ def _name(spec: EvalSpec, key: str) -> str:
 
 
 async def _price(lab: Lab, model: str, prime: PlatformReader) -> Price | None:
-    """Return the price that Prime Inference lists, or None without one. Raises EvalError for an unknown model."""
+    """Return the price that Prime Inference lists for a model, or None. Raises BadInput for an unknown model."""
     listed = {str(m.get("id")): m for m in await prime.inference_models()}
     row = listed.get(model)
     if row is None:
-        # A rehearsal serves its scripted model at every skill, but lists only some of them.
-        if lab.settings.rehearsal or not listed:
+        if not listed or (lab.settings.rehearsal and served_unlisted(lab, model)):
             return None
-        raise EvalError(
-            f"Prime Inference has no model {quote(model, 100)}, and hosted evaluations run on it",
-            fix='Use one of its models; search_hub(kind="model") lists them.',
-            code="endpoint-no-model",
-        )
+        raise not_offered_error(not_served_finding(model, listed))
     pricing = row.get("pricing")
     pricing = pricing if isinstance(pricing, Mapping) else {}
     prompt, completion = (
@@ -360,7 +367,7 @@ def _spec(lab: Lab, subject: HostedEnvironment, request: EvalRequest, price: Pri
 
 
 def _checked_facts(lab: Lab, content: str) -> dict[str, Any]:
-    """Return the tasks and reward weights that check_environment recorded for this content."""
+    """Return the number of tasks and the reward weights that check_environment recorded for this content."""
     rows = lab.ledger.evidence(tool="check_environment", content=content)
     data = rows[0].data if rows else {}
     tasks = finite_number(data.get("tasks"))
@@ -370,7 +377,7 @@ def _checked_facts(lab: Lab, content: str) -> dict[str, Any]:
 
 
 def hosted_question(planned: HostedPlan, model: str) -> str:
-    """Return the question for a person: what runs where, and its cost."""
+    """Return the question to a person before the start: the environment, the size, the cost and the time limit."""
     spec, subject = planned.spec, planned.subject
     version_note = (
         f" Version {subject.requested_version} was asked for; the platform runs the latest."

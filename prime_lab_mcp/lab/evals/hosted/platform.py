@@ -1,4 +1,4 @@
-"""One hosted evaluation as the platform reports it: look-up by name, status, and download of its samples."""
+"""Reads a hosted evaluation from the platform: looks it up by name, parses its status and downloads its samples."""
 
 from __future__ import annotations
 
@@ -17,26 +17,30 @@ from prime_lab_mcp.lab.prime.client import Prime
 
 ENDED_STATUSES = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"})
 ENDED_WITHOUT_RESULT = ENDED_STATUSES - {"COMPLETED"} | {"DELETED", "STALLED"}
-"""Final states without a result, after which the same request may start anew. STALLED: we stopped the evaluation
-because it made no progress."""
+"""Final states without a result, after which the same request may start a new evaluation. DELETED means that the
+platform no longer has it, STALLED that our supervisor stopped it because it made no progress."""
 TRANSIENT_CODES = frozenset(
     {"platform-unreachable", "platform-failed", "platform-slow", "platform-busy", "prime-failed"}
 )
-"""Codes of failures that may disappear with the next attempt."""
+"""Codes of failures after which a request is repeated."""
 _PAGE = 100
 _TRIES = 4
-Note = Callable[[int, int | None], Awaitable[None]]
+DownloadProgress = Callable[[int, int | None], Awaitable[None]]
+"""Callback that gets the number of downloaded samples, and of all samples if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostedStatus:
-    """Status of an evaluation: `word` in capitals as the platform writes it, and `samples` finished so far."""
+    """The status of an evaluation on the platform."""
 
-    word: str
+    state: str
+    """The platform's word for the state, in capitals, such as RUNNING or COMPLETED."""
     samples: int
+    """Number of finished rollouts."""
     mean: float | None
+    """Mean reward."""
     error_message: str | None
-    """Reason of a failure in the platform's words (foreign)."""
+    """The platform's text about a failure. The text is not trusted."""
     url: str | None
     model: str | None
     planned: int | None
@@ -55,7 +59,7 @@ def status_of(answer: Mapping[str, Any]) -> HostedStatus:
         finite_number(metadata.get("rollouts_per_example")),
     )
     return HostedStatus(
-        word=str(answer.get("status") or "UNKNOWN").upper(),
+        state=str(answer.get("status") or "UNKNOWN").upper(),
         samples=int(finite_number(answer.get("total_samples")) or 0),
         mean=mean,
         error_message=text_or_none(answer.get("error_message")),
@@ -66,19 +70,21 @@ def status_of(answer: Mapping[str, Any]) -> HostedStatus:
 
 
 async def find_evaluation(prime: Prime, name: str, ref: str) -> str | None:
-    """Return the id of the account's evaluation with exactly this name. Raises PrimeError if the platform cannot be
-    asked."""
+    """Return the id of the account's evaluation with exactly this name, or None. Raises PrimeError.
+
+    `ref` is the `owner/name` of the environment.
+    """
     for row in await prime.eval_list(name=name, environment=ref):
         if id := text_or_none(row.get("evaluation_id") or row.get("id")):
             return id
     return None
 
 
-async def download_samples(prime: Prime, id: str, target: Path, note: Note, pause: float = 1.0) -> int:
-    """Write every sample of an evaluation, one record per line; return their number.
+async def download_samples(prime: Prime, id: str, target: Path, progress: DownloadProgress, pause: float = 1.0) -> int:
+    """Write every sample of an evaluation into `target`, one JSON record per line; return their number.
 
-    `target` appears only when the file is complete. A page that fails is requested again; a page that is too big is
-    requested in smaller pages. Raises PrimeError.
+    `target` appears only when the file is complete. A page that fails is requested again, after `pause` seconds at
+    first; a page that is too big is requested in smaller pages. Raises PrimeError.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_suffix(".part")
@@ -98,7 +104,7 @@ async def download_samples(prime: Prime, id: str, target: Path, note: Note, paus
             for row in rows:
                 sink.write(json.dumps(_as_record(row), ensure_ascii=False).encode() + b"\n")
             downloaded += len(rows)
-            await note(downloaded, total)
+            await progress(downloaded, total)
             if not rows or downloaded == total or (total is None and len(rows) < size):
                 break
             if len(rows) < size:
@@ -127,7 +133,7 @@ async def _page(prime: Prime, id: str, page: int, size: int, pause: float) -> di
 
 
 def _as_record(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a sample with the names that readers of results use; the platform also says input, output and score."""
+    """Return a sample with the field names of a rollout. The platform may use input, output and score instead."""
     record = dict(sample)
     for field, platform_field in (("reward", "score"), ("prompt", "input"), ("completion", "output")):
         if field not in record:

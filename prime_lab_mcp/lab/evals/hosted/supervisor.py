@@ -1,4 +1,4 @@
-"""The process that follows one hosted evaluation: it starts the evaluation once, waits for its end and downloads it.
+"""The supervisor of one hosted evaluation: a detached process that starts it, waits for its end and downloads samples.
 
 Run as `python -m prime_lab_mcp.lab.evals.hosted.supervisor JOBDIR`. The process outlives the server. If the process
 dies, the evaluation continues on the platform, and the next supervisor of the job attaches to the same evaluation.
@@ -33,12 +33,13 @@ from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 from prime_lab_mcp.lab.toolchain import Toolchain
 
 _BEAT = 1.0
+"""Seconds between two renewals of the job's lease."""
 _STOP_SECONDS = 15.0
-"""Seconds to stop the evaluation on the platform and save what is finished, before this process ends in any case."""
+"""Seconds for stopping the evaluation on the platform and downloading its samples, before this process ends."""
 
 
 def main(argv: list[str]) -> int:
-    """Follow the evaluation of the job in the folder `argv[0]` to its end."""
+    """Follow the hosted evaluation whose job folder is `argv[0]` until it ends."""
     key = take_key()
     if key is not None:
         os.environ["PRIME_API_KEY"] = key
@@ -67,7 +68,7 @@ async def _supervise(description: Mapping[str, Any], files: JobFiles, ledger: Le
     try:
         ending = await job.run()
     except Exception as error:
-        # The job's row is the only place where a user sees the error.
+        # Users see an error of the supervisor only in the job's row.
         ending = AttemptEnding("crashed", f"the supervisor failed: {type(error).__name__}: {quote(error)}")
     cost = hosted_cost(job.follower.progress, description.get("bound"))
     if cost is not None:
@@ -76,10 +77,11 @@ async def _supervise(description: Mapping[str, Any], files: JobFiles, ledger: Le
 
 
 def hosted_cost(progress: Mapping[str, Any], bound: float | None) -> float | None:
-    """The most that an ended evaluation of the platform cost, in US dollars. None if only its bound is known.
+    """Return the most that an ended hosted evaluation can have cost, in US dollars.
 
-    The platform states no cost, so that of the downloaded samples counts. Each rollout without a sample may have been
-    paid for, and counts with its share of the bound.
+    `bound` is the reserved amount. The platform states no cost, so the result is the cost of the downloaded samples. A
+    rollout without a sample may have been billed, and adds its share of the bound. The result is None if the evaluation
+    has not ended or the tokens of its samples are unknown; the bound then stays reserved.
     """
     cost = progress.get("cost")
     tokens = (progress.get("prompt_tokens") or 0) + (progress.get("completion_tokens") or 0)
@@ -91,6 +93,8 @@ def hosted_cost(progress: Mapping[str, Any], bound: float | None) -> float | Non
 
 
 class _Job:
+    """The job of one hosted evaluation: renews its lease, hears stop signals and records the ending."""
+
     def __init__(
         self, description: Mapping[str, Any], files: JobFiles, ledger: Ledger, prime: Prime, settings: Settings
     ) -> None:
@@ -115,19 +119,19 @@ class _Job:
         )
 
     async def run(self) -> AttemptEnding:
-        """Follow the evaluation until the platform ends it, its deadline passes or somebody stops it."""
+        """Follow the evaluation until it ends, its deadline passes or a signal stops it; return how it ended."""
         stop, endings = anyio.Event(), list[AttemptEnding]()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._beat)
-            tasks.start_soon(self._hear_signals, stop)
+            tasks.start_soon(self._receive_signals, stop)
             with anyio.CancelScope() as following:
                 tasks.start_soon(self._interrupt, stop, following)
                 endings.append(await self._to_end())
             if not endings:
                 with anyio.move_on_after(_STOP_SECONDS):
                     await self.follower.stop()
-                why = "it was stopped" if stop.is_set() else "it reached its deadline"
-                endings.append(AttemptEnding("stopped", self.follower.stopped(why)))
+                reason = "it was stopped" if stop.is_set() else "it reached its deadline"
+                endings.append(AttemptEnding("stopped", self.follower.stop_reason(reason)))
             tasks.cancel_scope.cancel()
         return endings[0]
 
@@ -143,7 +147,7 @@ class _Job:
             await stop.wait()
         following.cancel()
 
-    async def _hear_signals(self, stop: anyio.Event) -> None:
+    async def _receive_signals(self, stop: anyio.Event) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
                 if number != signal.SIGHUP:
@@ -155,7 +159,7 @@ class _Job:
             await anyio.sleep(_BEAT)
 
     def finish(self, ending: AttemptEnding) -> None:
-        """Record how the evaluation ended. The hash covers exactly the bytes that are judged later."""
+        """Record how the evaluation ended, with the sha256 of the samples. The verdict requires the same bytes."""
         progress = dict(self.follower.progress) | {"reason": ending.reason}
         samples = self.files.samples
         if samples.is_file():

@@ -1,4 +1,4 @@
-"""The contents of the report page of an evaluation, section by section."""
+"""Assembles the report page of an evaluation from its verdict, its numbers and some of its rollouts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prime_lab_mcp.lab.base.text import clip, count, escape, quote
 from prime_lab_mcp.lab.distribution.next_calls import next_calls
 from prime_lab_mcp.lab.distribution.summary import Distribution
 from prime_lab_mcp.lab.evals import verdict
-from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
 from prime_lab_mcp.lab.evals.pages.rendering import Block, PageList, PageSection, PageTable, ReportPage
 from prime_lab_mcp.lab.evals.pages.survey import EvaluationSurvey, ExampleRollout
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.verdict import EvaluationVerdict
 from prime_lab_mcp.lab.state.ledger.rows import Job
@@ -35,7 +35,10 @@ def page_of(
     rehearsal: bool,
     html: Path,
 ) -> ReportPage:
-    """Return the page of an evaluation in its present state. `eval_verdict` is None until the evaluation ends."""
+    """Return the report page of an evaluation in its present state.
+
+    `eval_verdict` and `survey` are None until the evaluation has finished. `html` is the path of the page's HTML file.
+    """
     sections: list[PageSection] = []
     status: str
     if eval_verdict is None:
@@ -188,7 +191,7 @@ def _tokens(progress: Mapping[str, object]) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a foreign name, cut and escaped."""
+    """Return an untrusted name, cut to 80 characters and escaped."""
     return escape(clip(text, 80))
 
 

@@ -1,7 +1,7 @@
-"""Draws the picture of an evaluation. Started as a program; no other module imports matplotlib.
+"""A program that draws the picture of an evaluation. No other module imports matplotlib.
 
-`main([figure.json, picture.png])` returns `NO_LIBRARY` if matplotlib is missing. The background is opaque, so that the
-picture reads the same on white and on dark.
+The arguments are the JSON file of the figure and the PNG file to write. The background is opaque, so that the picture
+looks the same on light and dark pages.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NO_LIBRARY = 3
+"""Exit code if matplotlib is missing."""
 WIDTH, HEIGHT, DPI = 1000, 420, 100
+"""Size of the picture in pixels, and pixels per inch."""
 _COLORS = 200
+"""Number of colours in the palette of the PNG file."""
 _PAPER, _INK, _FAINT = "#fbfbfa", "#1f2328", "#6e7781"
 _BAR, _OUTSIDE, _FAILED, _MEAN = "#3b76af", "#b07aa1", "#8b8f94", "#c2410c"
 _GOOD, _BAD = "#1a7f37", "#c02626"
 _POOLS = {"never": "#f6d5d5", "hard": "#fbe7cf", "normal": "#dcefdc", "easy": "#d9e8f6", "always": "#dcdcf3"}
 _LABELLED = 6
-"""A histogram with up to this many bars shows their counts."""
+"""A histogram with at most this many bars shows the count above each bar."""
 
 
 def main(argv: list[str]) -> int:
-    """Draw the figure in the file `argv[0]` into the file `argv[1]`; return the exit code."""
+    """Draw the figure described in the file `argv[0]` into the file `argv[1]`; return the exit code."""
     source, target = Path(argv[0]), Path(argv[1])
     try:
         import matplotlib
@@ -38,7 +41,7 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return NO_LIBRARY
     matplotlib.rcdefaults()  # ignores the user's matplotlibrc
-    # Dollar signs in names are no formulas.
+    # Without this, text between dollar signs becomes a formula.
     matplotlib.rcParams.update({"text.parse_math": False, "font.size": 9, "text.color": _INK})
     figure = json.loads(source.read_text(encoding="utf-8"))
     page = Figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor=_PAPER)
@@ -50,7 +53,7 @@ def main(argv: list[str]) -> int:
 
 
 def _png(page: Figure) -> bytes:
-    """Return the picture with a palette, which makes the file a third of the size."""
+    """Return the picture as PNG with a palette, which reduces the file to a third of the size."""
     from PIL import Image
 
     full, small = io.BytesIO(), io.BytesIO()
@@ -60,7 +63,7 @@ def _png(page: Figure) -> bytes:
 
 
 def draw(page: Figure, figure: dict[str, Any]) -> None:
-    """Draw the histogram on the left, difficulty on the right and the five checks below."""
+    """Draw the histogram of rewards on the left, the task means on the right, and the five checks below them."""
     left, right = page.subplots(1, 2)
     page.subplots_adjust(left=0.06, right=0.985, top=0.83, bottom=0.245, wspace=0.16)
     heading = f"REHEARSAL   {figure['title']}" if figure["rehearsal"] else figure["title"]

@@ -1,6 +1,6 @@
-"""Adds the picture and the page to the report of an evaluation, and writes both into the job's folder.
+"""Writes the report page and the picture of an evaluation into the job's folder, and adds them to its report.
 
-The figure is JSON of bounded size, which a child process draws once.
+The picture is described by a figure, a JSON object of bounded size. A child process draws each figure once.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _NAME = 48
 
 
 def figure(title: str, distribution: Distribution, survey: EvaluationSurvey, *, rehearsal: bool) -> dict[str, Any]:
-    """Return bars, marks and texts of the picture.
+    """Return the figure that `draw` turns into the picture.
 
-    Heights are rollouts, positions are shares of the attainable reward, and tasks are ordered from worst to best.
+    The histogram counts rollouts by their share of the attainable reward. Tasks are ordered from worst to best.
     """
     return {
         "title": title,
@@ -62,7 +62,7 @@ def figure(title: str, distribution: Distribution, survey: EvaluationSurvey, *, 
 
 
 def figure_title(environment: str, model: str, tasks: int, rollouts: int, status: str) -> str:
-    """Return the title in one line; names are foreign and cut."""
+    """Return the title of the picture in one line. The names are cut and escaped, because they are not trusted."""
     names = f"{escape(clip(environment, _NAME))} with {escape(clip(model, _NAME))}"
     return f"{names}: {count(tasks, 'task')}, {count(rollouts, 'rollout')}, {status}"
 
@@ -80,7 +80,7 @@ def _tasks(survey: EvaluationSurvey) -> Iterator[tuple[int, int, float]]:
 
 
 def _pools(difficulty: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """Yield every pool as a range of tasks, from worst to best like the tasks."""
+    """Yield each pool as a range of the ordered tasks, from the worst pool to the best."""
     left = 0
     for name, tasks in difficulty.items():
         yield {"name": name, "left": left, "tasks": tasks}
@@ -97,11 +97,11 @@ def _signal(distribution: Distribution) -> str:
 
 _SECONDS = 60.0
 _VERSION = 1
-"""Part of a picture's name: increase it when the same figure is drawn differently."""
+"""Part of a picture's file name. Increase it if a change draws the same figure differently."""
 
 
 async def draw_figure(figure: dict[str, Any], folder: Path, cache: Path, title: str) -> Picture | Finding:
-    """Return the picture of a figure, drawn or from `folder`, or a finding on why there is none.
+    """Draw a figure unless `folder` has its picture already; return the picture, or a finding if drawing failed.
 
     `cache` is the folder for matplotlib's list of fonts.
     """
@@ -152,7 +152,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPage:
-    """The page of an evaluation as HTML and as Markdown, with its picture, or the finding that says why it has none."""
+    """The report page of an evaluation as HTML and as Markdown. `path` is the HTML file.
+
+    If the picture could not be drawn, `findings` says why.
+    """
 
     html: str
     markdown: str
@@ -162,9 +165,9 @@ class WrittenPage:
 
 
 async def illustrate_outcome(lab: Lab, job: Job, eval_verdict: EvaluationVerdict, outcome: Outcome) -> Outcome:
-    """Add the picture and the links to a report on a judged evaluation, and write its page anew.
+    """Write the report page of a judged evaluation, and add its picture and links to the outcome.
 
-    If there can be no picture, the report gets one finding and is otherwise the same.
+    If the picture cannot be drawn, the outcome has a finding instead of the picture.
     """
     page = await write_page(lab, job, eval_verdict)
     return dataclasses.replace(
@@ -176,14 +179,20 @@ async def illustrate_outcome(lab: Lab, job: Job, eval_verdict: EvaluationVerdict
 
 
 async def page_of_evaluation(lab: Lab, id: str) -> WrittenPage:
-    """Return the page of one evaluation of this workspace in its present state. Raises EvalError (`eval-not-found`)."""
+    """Write and return the report page of an evaluation of this workspace, in its present state.
+
+    Raises EvalError (`eval-not-found`).
+    """
     job = EvaluationJobs(lab).get(id)
     eval_verdict = await anyio.to_thread.run_sync(verdict.judge_job, lab, job) if job.state == "finished" else None
     return await write_page(lab, job, eval_verdict)
 
 
 async def write_page(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None) -> WrittenPage:
-    """Write the page into the job's folder and return it; `eval_verdict` is None if the evaluation has not finished."""
+    """Write the report page into the job's folder and return it.
+
+    `eval_verdict` is None if the evaluation has not finished.
+    """
     spec = EvaluationJobs(lab).spec(job)
     path = EvaluationJobs(lab).files(job.id).root / PAGE
     rehearsal = lab.settings.rehearsal or job.platform == "rehearsal"
@@ -215,7 +224,7 @@ def _survey(lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None) -> Evalu
 async def _picture(
     lab: Lab, job: Job, eval_verdict: EvaluationVerdict | None, survey: EvaluationSurvey | None, *, rehearsal: bool
 ) -> Picture | Finding | None:
-    """Return the picture or a finding on why there is none; None if no rollout was scored."""
+    """Return the picture, or a finding if it cannot be drawn. None if no rollout was scored."""
     d = eval_verdict.distribution if eval_verdict is not None else None
     if eval_verdict is None or d is None or survey is None or d.mean is None:
         return None

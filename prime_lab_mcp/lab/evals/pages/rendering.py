@@ -1,6 +1,7 @@
-"""The parts of a report page, and their rendering as HTML, Markdown and links. Both forms escape every text.
+"""The parts of a report page, and their rendering as HTML and as Markdown.
 
-The policy of the HTML page forbids scripts and any request, so text from models stays text in every browser.
+Both renderings escape every text. The content security policy of the HTML page also forbids scripts and requests, so
+that text from a model has no effect in a browser.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from prime_lab_mcp.lab.base.text import escape_lines
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table of texts."""
+    """A table of texts: its column heads and its rows."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -34,7 +35,7 @@ Block = str | PageTable | PageList | Picture
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """A section with its title."""
+    """A section of a page: its title and its contents."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -42,14 +43,14 @@ class PageSection:
 
 @dataclass(frozen=True, slots=True)
 class ReportPage:
-    """A report page before rendering."""
+    """A report page before it is rendered."""
 
     title: str
     status: str
     summary: str
     sections: tuple[PageSection, ...]
     banner: str | None = None
-    """Line above everything else, which marks a rehearsal."""
+    """A line at the top of the page, which says that the evaluation is a rehearsal."""
 
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -116,8 +117,9 @@ def _picture(picture: Picture) -> str:
 
 
 _ACTIVE = re.compile(r"([\\`*\[\]<|]|(?<!\w)_|_(?!\w))")
-"""Characters that Markdown or HTML interprets anywhere in a line."""
+"""Matches characters that Markdown or HTML interprets anywhere in a line."""
 _LEADING = re.compile(r"^([#>+-])")
+"""Matches characters that Markdown interprets at the start of a line."""
 
 
 def page_markdown(page: ReportPage) -> str:
@@ -145,21 +147,21 @@ def _markdown_block(block: Block) -> str:
 
 
 def _escaped_line(text: str) -> str:
-    """Return a line without active markup."""
+    """Return a line of text in which Markdown and HTML interpret nothing."""
     return _LEADING.sub(r"\\\1", _escaped(text))
 
 
 def _escaped(text: str) -> str:
-    """Return the same for a text that does not stand at the start of a line."""
+    """Return a text that is safe within a line, but not at its start. Line breaks become spaces."""
     return _ACTIVE.sub(r"\\\1", " ".join(text.split()))
 
 
 PAGE = "report.html"
-"""Name of the file in the job's folder, and last part of the page's address."""
+"""Name of the HTML file in the job's folder, and last part of the page's URL."""
 
 
 def page_links(id: str) -> tuple[Link, ...]:
-    """Return the links to both forms of the page of an evaluation."""
+    """Return the links to the report page of an evaluation, as Markdown and as HTML."""
     return (
         Link(f"lab://evals/{id}/report", "the evaluation's report"),
         Link(f"lab://evals/{id}/{PAGE}", "the same as a page with its picture, for a browser"),

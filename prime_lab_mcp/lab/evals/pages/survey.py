@@ -1,7 +1,7 @@
-"""One pass over the rollouts of an evaluation for its picture and its page, in bounded memory.
+"""The survey of an evaluation: all data from its rollouts that the picture and the report page show.
 
-A survey holds counts, task means from worst to best, and at most one example rollout of each informative kind. It is
-cached in the job's folder under the sha256 of the results.
+One pass over the rollouts collects counts, task means and at most one example rollout of each informative kind. Surveys
+are cached in the job's folder under the sha256 of the results.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _ZERO = "first of its class: {}"
 
 @dataclass(frozen=True, slots=True)
 class ExampleRollout:
-    """One example rollout with the reason for showing it. All texts but `why` are foreign, quoted and cut."""
+    """One example rollout. `why` is the reason for showing it.
+
+    All other texts come from the dataset, the model or the environment. They are quoted and cut.
+    """
 
     why: str
     task: str
@@ -58,14 +61,17 @@ class ExampleRollout:
 
 
 class ExampleCollector:
-    """Collects at most one rollout of each kind."""
+    """Collects at most one example rollout of each kind. `attainable` is the attainable reward."""
 
     def __init__(self, attainable: float) -> None:
         self._attainable = attainable
         self._rollouts: dict[str, Rollout] = {}
 
     def add(self, rollout: Rollout, zero: str | None) -> None:
-        """Consider one rollout. `zero` is the class of a rollout that earned nothing."""
+        """Keep a rollout if it is the first or best example of a kind.
+
+        `zero` is the class of a rollout that earned nothing, None for other rollouts.
+        """
         if zero is not None:
             self._rollouts.setdefault(_ZERO.format(zero), rollout)
         if rollout.reward is None:
@@ -80,14 +86,14 @@ class ExampleCollector:
             self._rollouts[GOLD_UNREWARDED] = rollout
 
     def examples(self) -> tuple[ExampleRollout, ...]:
-        """Return the examples, those that most suggest a fault of the reward first."""
+        """Return the examples. Those that suggest a flaw of the reward come first."""
         order = (GOLD_UNREWARDED, CUT, WINNER)
         kinds = [k for k in order if k in self._rollouts] + sorted(k for k in self._rollouts if k not in order)
         return tuple(_example(kind, self._rollouts[kind]) for kind in kinds)
 
 
 def _holds_gold(rollout: Rollout) -> bool:
-    """Whether the final answer is the reference answer. References of one or two characters are no evidence."""
+    """Whether the reply answers with the reference answer. Short references do not count, as they appear by chance."""
     reference = searched_gold(gold(rollout))
     return is_distinctive(reference) and gold_mention(reference, rollout.completion_text) is GoldMention.ANSWERED
 
@@ -108,18 +114,16 @@ def _example(why: str, rollout: Rollout) -> ExampleRollout:
 
 
 STEPS = 20
-"""Histogram bars stand at 0, 1/20, ... 1 of the attainable reward, so that exact 0 and exact 1 have bars of
-their own."""
+"""The histogram has bars centred at 0, 1/20, ..., 1 of the attainable reward. So 0 and 1 have bars of their own."""
 MOST_BARS = 120
-"""With more tasks than this, one bar stands for several tasks."""
+"""Most bars for task means. With more tasks, one bar shows several tasks."""
 _VERSION = 3
-"""Part of the file name of a survey: increase it when the same results give another survey."""
+"""Part of a survey's file name. Increase it if a change gives another survey for the same results."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskBar:
-    """`width` adjacent tasks in the order of their means, and the mean of those means as a share of the attainable
-    reward."""
+    """One bar of the picture: the number of its tasks (`width`), and their mean reward as a share of the attainable."""
 
     width: int
     mean: float
@@ -131,19 +135,23 @@ class EvaluationSurvey:
 
     rollouts: int
     failed: int
-    """Rollouts without a finite reward: failed machinery or a reward that is no number. They are no wrong answers."""
+    """Rollouts without a finite reward, because the machinery failed or the reward is no number."""
     bars: tuple[int, ...]
-    """Scored rollouts by share of the attainable reward, in `STEPS` + 1 bars."""
+    """Numbers of scored rollouts by share of the attainable reward, in `STEPS` + 1 bars."""
     below: int
+    """Scored rollouts with a reward under 0."""
     above: int
-    """Scored rollouts above the attainable reward; `below` counts those under 0."""
+    """Scored rollouts with more than the attainable reward."""
     tasks: tuple[TaskBar, ...]
+    """Task means from worst to best."""
     zeros: Mapping[str, int]
+    """Numbers of rollouts that earned nothing, by class."""
     telling: tuple[ExampleRollout, ...]
+    """Informative example rollouts."""
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> EvaluationSurvey:
-        """Inverse of `asdict`. Raises TypeError or KeyError for any other mapping."""
+        """Return the survey from its JSON form, the value of `asdict`. Raises TypeError or KeyError for other data."""
         fields = dict(raw)
         fields["bars"] = tuple(fields["bars"])
         fields["tasks"] = tuple(TaskBar(**bar) for bar in fields["tasks"])
@@ -154,7 +162,11 @@ class EvaluationSurvey:
 def survey_rollouts(
     rollouts: Iterable[Rollout], attainable: float, cap: int | None = None, weights: Mapping[str, float] | None = None
 ) -> EvaluationSurvey:
-    """Survey the rollouts. Memory grows with the number of tasks only. `cap` is the token limit of a reply."""
+    """Return the survey of some rollouts.
+
+    `attainable` is the attainable reward, `cap` the token limit of one reply. `weights` are the weights of the rewards,
+    for results that do not store them. Memory grows with the number of tasks, not of rollouts.
+    """
     total = failed = below = above = 0
     bars = array("q", [0] * (STEPS + 1))
     sums: dict[str, list[float]] = {}
@@ -187,7 +199,7 @@ def survey_rollouts(
 
 
 def _bars(means: list[float]) -> Iterable[TaskBar]:
-    """Yield at most `MOST_BARS` bars with equally many tasks each."""
+    """Yield at most `MOST_BARS` bars with equally many tasks each; the last bar may have fewer."""
     width = -(-len(means) // MOST_BARS) or 1
     for start in range(0, len(means), width):
         part = means[start : start + width]
@@ -195,14 +207,17 @@ def _bars(means: list[float]) -> Iterable[TaskBar]:
 
 
 def cached_survey(results: Path, sha256: str, attainable: float, folder: Path, spec: EvalSpec) -> EvaluationSurvey:
-    """Return the survey of a job's results file, cached in `folder`."""
+    """Return the survey of a results file from the cache in `folder`, or make it and write it there.
+
+    `sha256` is the hash of the results, `attainable` the attainable reward.
+    """
     name = hashlib.sha256(f"{_VERSION} {sha256} {attainable!r}".encode()).hexdigest()[:16]
     cache = folder / f"survey-{name}.json"
     try:
         return EvaluationSurvey.from_json(json.loads(cache.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError):
         survey = survey_rollouts(read_rollouts(results), attainable, spec.max_tokens, spec.weights)
-    with suppress(OSError):  # a full disk only costs the cache
+    with suppress(OSError):  # a full disk only prevents caching
         replace_file(cache, json.dumps(asdict(survey)))
     return survey
 

@@ -1,8 +1,9 @@
-"""Conditions for honest scores of stored rollouts, and the changes that another reward makes to the same rollouts.
+"""The conditions for scoring stored rollouts again, and the count of rewards that changed.
 
-The tasks must be the same, the environment must answer as it did, the former source must reproduce the stored rewards,
-and a second scoring must agree with the first. Each `require_...` function raises RescoreError otherwise: a number that
-a run would not give is worse than none.
+New scores of stored rollouts replace a new evaluation only if that evaluation would give the same scores. So the tasks
+must be the same, tools and turns must answer as they did, the former source must reproduce the stored rewards, and a
+second scoring must agree with the first. Each `require_...` function raises RescoreError if its condition does not
+hold.
 """
 
 from __future__ import annotations
@@ -28,31 +29,37 @@ from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import TURNS, LocatedTasks, RequestedRollout, RolloutResult, Scored
 
 _EXAMPLES = 3
-"""Rollouts shown for each direction: those that changed most."""
+"""Number of rollouts that a report shows for each kind of change; those that changed most are shown."""
 _TAIL = 200
 
 
 @dataclass
 class RewardChanges:
-    """Changes of rewards, rollout by rollout. `errors` counts rollouts that the present reward fails on."""
+    """Counts the rollouts whose reward changed, and collects those that changed most."""
 
     origin: str
+    """Id of the evaluation whose rollouts were scored again."""
     up: int = 0
     down: int = 0
     unchanged: int = 0
     errors: int = 0
+    """Rollouts for which the present reward raises or is no number."""
     recovered: int = 0
     """Rollouts that have a reward now, and had none because the former reward raised or was no number."""
     failed_before: int = 0
-    """Rollouts that never finished because of the endpoint or the harness; they stay as they are."""
+    """Rollouts that never finished because of the endpoint or the harness. They stay as they are."""
     excluded: int = 0
+    """Rollouts whose task no longer exists."""
     before: float = 0.0
+    """Sum of the former rewards of the rollouts that have a reward before and after."""
     after: float = 0.0
+    """Sum of the present rewards of the same rollouts."""
     examples: dict[str, list[tuple[float, int, dict[str, Any]]]] = field(default_factory=dict)
+    """By kind of change, a heap of (size of the change, minus the number of the rollout, row of the report)."""
     _number: int = 0
 
     def add(self, old: Rollout, new: Rollout) -> None:
-        """Count one rollout as it was stored and as it is now."""
+        """Count one rollout, given as it was stored and with its new scores."""
         if new.reward is None:
             self.errors += 1
             self._show("errors", 1.0, old, new)
@@ -80,11 +87,11 @@ class RewardChanges:
 
     @property
     def compared(self) -> int:
-        """Rollouts that have a reward before and after."""
+        """Number of rollouts that have a reward before and after."""
         return self.up + self.down + self.unchanged
 
     def as_json(self) -> dict[str, Any]:
-        """Return the `rescored` part of a report."""
+        """Return the part `rescored` of a report's data."""
         fields: dict[str, Any] = {
             "from": self.origin,
             "changed": self.up + self.down,
@@ -105,7 +112,8 @@ class RewardChanges:
 
 
 def change_summary(rescored: Mapping[str, Any]) -> str:
-    """Return one sentence on how many rewards changed, in which direction."""
+    """Return one sentence on how many rewards rose, fell and stayed. `rescored` is the value of
+    RewardChanges.as_json."""
     parts = [f"{rescored['up']} earn more", f"{rescored['down']} less", f"{rescored['unchanged']} the same"]
     if rescored.get("recovered"):
         parts.append(f"{rescored['recovered']} have a reward that had none")
@@ -125,7 +133,7 @@ def _mean(total: float, number: int) -> float | None:
 
 
 def _example(old: Rollout, new: Rollout) -> dict[str, Any]:
-    """Return one example row. Names of components and texts are foreign."""
+    """Return the row of a report about one rollout. Component names and texts are cut, because they are not trusted."""
     names = list(dict.fromkeys((*old.components, *new.components)))[:8]
     parts = {n[:80]: [_score(old, n), _score(new, n)] for n in names if _score(old, n) != _score(new, n)}
     row: dict[str, Any] = {
@@ -143,9 +151,9 @@ def _score(rollout: Rollout, name: str) -> float | None:
 
 
 SHARE = 0.05
-"""Share of tasks that may differ from those of the evaluation. Beyond it, the rollouts stand for other tasks."""
+"""Highest share of tasks that may differ. Beyond it, the stored rollouts do not represent the present tasks."""
 SAMPLE = 64
-"""Number of stored rollouts that are scored with the source that the evaluation ran."""
+"""Number of stored rollouts that are scored to compare with the stored rewards."""
 REPLAYED_ROLLOUTS = 6
 """Number of stored conversations that are replayed through the present environment."""
 _REPLAY_SECONDS = 40.0
@@ -159,13 +167,13 @@ REPEATED_ROLLOUTS = "Run run_eval without rescore."
 
 
 class RescoreError(EvalError):
-    """Stored rollouts cannot be scored as a run would score them."""
+    """Scores of the stored rollouts could differ from those of a new evaluation, so none are given."""
 
     default_code: Code = "rescore-needs-state"
 
 
 def require_stored_inputs(scores: Iterable[Scored]) -> None:
-    """Raise RescoreError if a reward used data that is not stored, or a model."""
+    """Raise RescoreError if a reward used data that is not stored, a model, or the network."""
     for scored in scores:
         parts = (scored, *scored.members)
         missing = sorted({detail for s in parts for detail in s.details(ProblemCode.UNSTORED)})
@@ -183,10 +191,10 @@ def require_stored_inputs(scores: Iterable[Scored]) -> None:
 
 
 def require_scoring_finished(scores: Sequence[Scored]) -> None:
-    """Raise RescoreError if the reward hung or ended its process so often that scoring was given up."""
-    given_up = [s for s in scores if s.has(ProblemCode.NOT_RUN)]
-    if given_up:
-        cause = next((s for s in scores if s.broken and not s.has(ProblemCode.NOT_RUN)), given_up[0])
+    """Raise RescoreError if the reward hung or ended its process so often that the worker stopped scoring."""
+    unscored = [s for s in scores if s.has(ProblemCode.NOT_RUN)]
+    if unscored:
+        cause = next((s for s in scores if s.broken and not s.has(ProblemCode.NOT_RUN)), unscored[0])
         message = cause.errors[0].message if cause.errors else ", ".join(map(str, cause.problems))
         raise RescoreError(
             f"the reward hung or ended its process again and again: {quote(message)}",
@@ -196,7 +204,7 @@ def require_scoring_finished(scores: Sequence[Scored]) -> None:
 
 
 def require_repeatable(first: Sequence[Scored], again: Sequence[Scored]) -> None:
-    """Raise RescoreError if a second scoring of the same stored rollouts differs from the first."""
+    """Raise RescoreError if two scorings of the same stored rollouts differ."""
     pairs = [
         (a, b) for one, two in zip(first, again, strict=True) for a, b in zip(_members(one), _members(two), strict=True)
     ]
@@ -248,7 +256,10 @@ def _number(value: float | None) -> str:
 
 
 def changed_task_shares(before: Sequence[str], present_prompts: Sequence[str]) -> tuple[float, float]:
-    """Return the share of former tasks that are gone or changed, and the share of present tasks that are new."""
+    """Return the share of former tasks that no longer exist, and the share of present tasks that are new.
+
+    Tasks are compared by their prompts. A changed task counts in both shares.
+    """
     former, present = Counter(before), Counter(present_prompts)
     removed, new = (former - present).total(), (present - former).total()
     return removed / max(1, len(before)), new / max(1, len(present_prompts))
@@ -257,7 +268,11 @@ def changed_task_shares(before: Sequence[str], present_prompts: Sequence[str]) -
 def changed_task_findings(
     excluded: int, rollouts: int, removed: float, new: float, before: int | None, now: int | None
 ) -> list[Finding]:
-    """Return findings on stored rollouts whose tasks changed."""
+    """Return the finding on rollouts whose tasks changed: a blocker if more than `SHARE` of them did.
+
+    `excluded` of `rollouts` have no present task. `removed` and `new` are the values of `changed_task_shares`, `before`
+    and `now` the numbers of tasks.
+    """
     share = excluded / max(1, rollouts)
     counts = ""
     if before is not None and now is not None and before != now:
@@ -292,10 +307,10 @@ def require_some_tasks(located: LocatedTasks, rollouts_by_task: Mapping[str, int
 async def require_same_answers(
     worker: Worker, form: RecordFormat, rollouts: Sequence[tuple[int, StoredRecord]]
 ) -> None:
-    """Replay stored conversations through the present environment, which must offer the same tools and answer alike.
+    """Raise RescoreError unless the present tools and turns give the same results as in stored conversations.
 
-    Scoring covers only the reward. The output of tools, turns and set-up is part of the rollout, so an edit of them
-    makes another rollout. Raises RescoreError.
+    Up to `REPLAYED_ROLLOUTS` stored conversations are replayed through the present environment. The results of tools
+    and turns are part of a rollout, so the model might reply otherwise if they changed.
     """
     sampled = [
         (row, stored, replies)
@@ -363,8 +378,10 @@ def _as_dict(message: Message) -> dict[str, Any]:
 
 
 def _comparable(text: str) -> str:
-    """Return the text without white space, because parts of a message are joined differently. A worker cuts texts at
-    4,000."""
+    """Return the first 3,900 characters of a text without white space.
+
+    The parts of a message may be joined in different ways, and the worker cuts texts at 4,000 characters.
+    """
     return "".join(text[:3_900].split())
 
 

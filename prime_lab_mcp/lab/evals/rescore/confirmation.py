@@ -1,11 +1,11 @@
-"""Confirms the rewards of a finished evaluation: a worker scores a sample of the stored rollouts twice.
+"""Confirms the rewards of a finished evaluation by scoring a sample of its stored rollouts twice.
 
-The rewards of an evaluation come from the program that runs the evaluated code, which can write any number beside a
-real reply. The worker scores the stored conversation with the source that the evaluation ran.
+The rewards in the results come from the process that runs the evaluated code, which could write any number. A worker
+scores the stored conversations again, with the source that the evaluation ran.
 
-A reward may vary by itself, so the stored reward is compared with two new ones. If all three come from one scoring,
-each of them is equally likely to stand apart from the other two, to be the highest, or to be the lowest. A stored
-reward that does so far more often than one time in three was not made by that scoring.
+A reward may depend on chance, so each stored reward is compared with two new ones. If the same reward function gave all
+three, each of them is equally likely to be the highest, the lowest, or the one that differs from two equal ones. If
+this holds for the stored reward in far more than a third of the rollouts, other code wrote the stored rewards.
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ from prime_lab_mcp.lab.state.ledger.rows import Job
 from prime_lab_mcp.lab.worker.scoring import Scored
 
 RARELY = 0.005
-"""Highest probability of a difference that still counts as one."""
+"""Probability below which a difference between stored and new rewards is not attributed to chance."""
 _SECONDS = 240.0
 Scores = Mapping[str, float | None]
-"""The reward, under the empty name, and the score of every component."""
+"""The scores of a rollout: the reward under the empty name, and each component under its name."""
 
 
-class _Settling:
-    """A lock for each source: calls of one server that need the same verdicts settle one after the other, so that the
-    rewards of an evaluation are scored again once."""
+class _SourceLocks:
+    """A lock for each source, so that concurrent calls in one server do not score the same rollouts twice."""
 
     def __init__(self) -> None:
         self.locks: dict[str, anyio.Lock] = {}
@@ -51,33 +50,34 @@ class _Settling:
 async def settle_evaluations(lab: Lab, say: Say | None = None, *, source: str | None = None) -> None:
     """Confirm the rewards of every finished evaluation that has no verdict, and record the verdicts.
 
-    `source`: only of evaluations of these files, all of them, because the latest verdict counts.
+    `source` is the fingerprint of an environment's files and limits this to its evaluations. All of them are settled,
+    because the latest verdict counts.
     """
     sources = dict.fromkeys(job.source for job in lab.ledger.unjudged(lab.key, source=source))
-    for one in sources:
-        async with lab.memory(_Settling).locks.setdefault(one, anyio.Lock()):
-            # Oldest first, so that the verdict on the newest evaluation is the newest row.
-            for job in lab.ledger.unjudged(lab.key, source=one):
+    for fingerprint in sources:
+        async with lab.memory(_SourceLocks).locks.setdefault(fingerprint, anyio.Lock()):
+            # The oldest is first, so that the verdict on the newest evaluation becomes the newest evidence.
+            for job in lab.ledger.unjudged(lab.key, source=fingerprint):
                 confirmed = await _confirmed(lab, job, say)
                 if confirmed is not None:
                     await anyio.to_thread.run_sync(verdict.record_verdict, lab, confirmed)
 
 
 async def _confirmed(lab: Lab, job: Job, say: Say | None) -> Job | None:
-    """Note in the job's row what the confirmation of its rewards found, and return the job as it is to be judged.
+    """Confirm the rewards of a job, write the findings to its row, and return the job with them.
 
-    None: a call resumed the job meanwhile, so its present results are confirmed when it has finished again.
+    Returns None if a call has resumed the job in the meantime. The job is then confirmed when it finishes again.
     """
     try:
         spec = EvaluationJobs(lab).spec(job)
     except LabError:
-        return job  # a newer version wrote the job, so this version does not judge it
+        return job  # a newer version of the server wrote the job, so it cannot be judged here
     if not verdict.awaits_confirmation(spec, job):
         return job
     try:
         source = RescoreSource(job, spec, require_unchanged_results(lab, job))
     except LabError:
-        return job  # the verdict says that the results are gone or changed
+        return job  # the verdict reports that the results are gone or changed
     if say is not None:
         await say("scoring a sample of the rollouts again")
     try:
@@ -114,8 +114,8 @@ async def _findings(lab: Lab, source: RescoreSource, say: Say | None) -> list[Fi
         except RescoreError as error:
             return [_impossible(error.message)]
     stored = [record for unit in units for record in unit]
-    plain = not turns and spec.harness == IN_PROCESS_HARNESS
-    return list(differences(stored, *passes, decides=plain))
+    only_conversation = not turns and spec.harness == IN_PROCESS_HARNESS
+    return list(differences(stored, *passes, decides=only_conversation))
 
 
 async def _scored(scoring: Scoring, units: Sequence[tuple[StoredRecord, ...]]) -> list[Scored]:
@@ -128,8 +128,11 @@ async def _scored(scoring: Scoring, units: Sequence[tuple[StoredRecord, ...]]) -
 def differences(
     stored: Sequence[StoredRecord], first: Sequence[Scored], again: Sequence[Scored], *, decides: bool
 ) -> Iterable[Finding]:
-    """A finding where the stored rewards are not those of the two scorings. `decides` says that a difference is a
-    blocker: nothing but the conversation decides the reward, so the worker had all of it."""
+    """Yield a finding if the stored rewards differ from those of two new scorings.
+
+    `stored`, `first` and `again` are parallel. `decides` makes the finding a blocker: it says that the reward depends
+    on nothing but the conversation, which the worker had completely.
+    """
     triples = [
         (_stored_scores(record), _scores(one), _scores(two))
         for record, one, two in zip(stored, first, again, strict=True)
@@ -144,7 +147,11 @@ def differences(
 
 
 def is_apart(scores: Sequence[tuple[float | None, float | None, float | None]]) -> bool:
-    """Whether the first score of each triple stands apart more often than three scores of one origin would."""
+    """Whether the first scores of the triples differ from the others more often than chance explains.
+
+    Three scores from one reward function are exchangeable, so the first one is the highest, the lowest, or different
+    from two equal ones in at most a third of the triples on average.
+    """
     varied = [t for t in scores if not (same_reward(t[0], t[1]) and same_reward(t[0], t[2]))]
     odd = sum(same_reward(a, b) for _, a, b in varied)
     values = [tuple(-math.inf if v is None else v for v in t) for t in varied]
@@ -154,7 +161,7 @@ def is_apart(scores: Sequence[tuple[float | None, float | None, float | None]]) 
 
 
 def _at_least(number: int, of: int) -> float:
-    """The probability of at least so many successes where each has a probability of one in three."""
+    """Return the probability of at least `number` successes in `of` trials with a probability of 1/3 each."""
     return math.fsum(math.comb(of, k) * (1 / 3) ** k * (2 / 3) ** (of - k) for k in range(number, of + 1))
 
 
@@ -169,10 +176,10 @@ def _scores(scored: Scored) -> Scores:
 def _differs(
     name: str, apart: Sequence[tuple[float | None, float | None, float | None]], of: int, *, decides: bool
 ) -> Finding:
-    what = f"the score of {quote(name, 80)}" if name else "the reward"
+    subject = f"the score of {quote(name, 80)}" if name else "the reward"
     then, now, _ = apart[0]
     message = (
-        f"{what} of {len(apart)} of {count(of, 'rollout')} is not what scoring the stored conversation gives "
+        f"{subject} of {len(apart)} of {count(of, 'rollout')} is not what scoring the stored conversation gives "
         f"({_text(then)} in the results, {_text(now)} when scored again), more often than the reward varies by itself"
     )
     if not decides:
@@ -200,7 +207,7 @@ def _impossible(why: str) -> Finding:
 
 
 def _unconfirmed(source: RescoreSource, why: str) -> Finding:
-    """The finding where the machinery failed. Scoring all rollouts again needs no inference."""
+    """Return the finding for rewards that could not be confirmed because the machinery failed."""
     return Finding(
         "eval-rewards-unconfirmed",
         "blocker",

@@ -1,11 +1,10 @@
 """Scores the stored rollouts of an earlier evaluation with the present reward.
 
-A worker locates the tasks of the rollouts in its taskset and scores the rollouts in batches, one at a time or in
-groups. The scored rollouts become a results file of the same layout, which the ledger records as a finished evaluation.
+A worker looks up the tasks of the rollouts in its taskset and scores the rollouts, one by one or in groups. The new
+rewards become a results file of the same layout, which the ledger records as a finished evaluation.
 
-The new evaluation proves what the earlier one would have proven with the present reward: model, endpoint, platform,
-sampling and harness are those of the rollouts. It counts as evidence only if tasks, tools and turns are unchanged, and
-if scoring reproduces the stored rewards (see `checks`).
+The new evaluation stands for an evaluation with the present reward: model, endpoint, platform, sampling and harness are
+those of the stored rollouts. The module `checks` has the conditions, such as unchanged tasks, tools and turns.
 """
 
 from __future__ import annotations
@@ -53,30 +52,36 @@ from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import MOST_LOCATED, LocatedTasks, Scored, StoredRollout, TaskPlace, WantedTasks
 
 Unit = tuple[StoredRecord, ...]
-"""Rollouts that are scored together: a single one, or a whole group."""
+"""Rollouts that are scored together: a single rollout, or all rollouts of a task if the reward compares them."""
 _BATCH = 32
 _TASKS_AT_ONCE = 500
 _SECONDS = 1800.0
 CASE_SECONDS = 30.0
+"""Time limit for scoring one unit."""
 _MOST_METADATA_BYTES = 4 << 20
 
 
 @dataclass
 class ResultsSurvey:
-    """Tasks and counts of a results file, from a first pass."""
+    """The tasks of a results file, and the numbers of their rollouts."""
 
     tasks: dict[str, Record] = field(default_factory=dict)
+    """The stored task by its fingerprint."""
     rollouts: dict[str, int] = field(default_factory=dict)
+    """Number of rollouts by the fingerprint of their task."""
     scorable: int = 0
+    """Number of rollouts whose conversation is complete."""
     several: bool = False
+    """Whether several agents took part in a rollout."""
 
     @property
     def total(self) -> int:
+        """Number of all rollouts."""
         return sum(self.rollouts.values())
 
 
 def survey_results(path: Path, form: RecordFormat, api: str) -> ResultsSurvey:
-    """Return every task of a results file with the number of its rollouts."""
+    """Read a results file once and return its tasks with the numbers of their rollouts."""
     survey = ResultsSurvey()
     for stored in read_stored_rollouts(path, form, api):
         survey.tasks.setdefault(stored.task, form.task(stored.record))
@@ -88,17 +93,20 @@ def survey_results(path: Path, form: RecordFormat, api: str) -> ResultsSurvey:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A worker, and the place of every stored task in its taskset."""
+    """A worker that can score the stored rollouts of one evaluation."""
 
     worker: Worker
     form: RecordFormat
     places: Mapping[str, TaskPlace]
+    """The row of each stored task in the worker's taskset, by the fingerprint of the task."""
     located: LocatedTasks
     turns: bool
+    """Whether the environment has tools or several turns."""
     fresh_runtime: bool
+    """Whether the evaluation scored the rollouts in an empty folder, so that a fresh runtime gives the same scores."""
 
     async def score(self, units: Sequence[Unit]) -> list[list[Scored]]:
-        """Return the score of every rollout of every unit."""
+        """Return the scores of the rollouts of each unit, in the order of `units`."""
         results = await self.worker.rescore([self._case(n, u) for n, u in enumerate(units)], case_timeout=CASE_SECONDS)
         return [
             list(scored.members) if len(scored.members) == len(unit) else [scored] * len(unit)
@@ -113,8 +121,7 @@ class Scoring:
         return StoredRollout(f"{number}-{unit[0].rollout.id}", row, record, self.turns, self.fresh_runtime)
 
     def units(self, path: Path, api: str) -> Iterator[Unit]:
-        """Yield the units that can be scored, in file order. Groups are complete and follow the order of their first
-        rollout."""
+        """Yield the units that can be scored, in file order. The place of a group is that of its first rollout."""
         scorable = (
             s for s in read_stored_rollouts(path, self.form, api) if s.scorable and self.places[s.task].row is not None
         )
@@ -127,13 +134,13 @@ class Scoring:
         yield from map(tuple, groups.values())
 
     def sample(self, path: Path, api: str, total: int) -> list[Unit]:
-        """Return units spread evenly over the file, about `SAMPLE` rollouts."""
+        """Return units with about `SAMPLE` rollouts in all, spread evenly over the file of `total` rollouts."""
         units = max(1, len(self.places)) if self.located.grouped else max(1, total)
         group_size = max(1, total // units)
         return list(islice(self.units(path, api), 0, None, max(1, units * group_size // SAMPLE)))
 
     async def batches(self, path: Path, api: str) -> AsyncIterator[tuple[list[Unit], list[list[Scored]]]]:
-        """Yield all units with their scores. Raises RescoreError after half an hour."""
+        """Yield batches of units with their scores, until all are scored. Raises RescoreError after 30 minutes."""
         deadline = anyio.current_time() + _SECONDS
         waiting = self.units(path, api)
         size = 1 if self.located.grouped else _BATCH
@@ -150,7 +157,7 @@ class Scoring:
 async def open_scoring(
     worker: Worker, spec: EvalSpec, form: RecordFormat, survey: ResultsSurvey, *, turns: bool
 ) -> Scoring:
-    """Locate all stored tasks in a worker's taskset."""
+    """Look up all stored tasks in the taskset of a worker, and return the scoring."""
     keys = list(survey.tasks)
     limit = min(MOST_LOCATED, spec.num_examples * 10) if spec.infinite else MOST_LOCATED
     parts: list[LocatedTasks] = []
@@ -163,7 +170,7 @@ async def open_scoring(
 
 
 def rollouts_to_replay(units: Sequence[Unit], scoring: Scoring) -> list[tuple[int, StoredRecord]]:
-    """Return stored rollouts with their rows: one of each task, the longest conversations first."""
+    """Return the longest stored rollouts with the rows of their tasks, at most one for each task."""
     first_of_task: dict[str, tuple[int, StoredRecord]] = {}
     for stored in sorted(
         (s for u in units for s in u), key=lambda s: -len(scoring.form.reply_messages(s.record) or ())
@@ -183,7 +190,10 @@ async def write_rescored(
     findings: list[Finding],
     progress: Progress,
 ) -> Job:
-    """Score all rollouts into a results file of the same layout, and record it as a finished evaluation."""
+    """Score all rollouts, write them into a new results file, and record a finished evaluation in the ledger.
+
+    `findings` become findings of the new evaluation.
+    """
     id = f"eval-{secrets.token_hex(4)}"
     files = EvaluationJobs(lab).files(id)
     target = files.output / (
@@ -276,9 +286,10 @@ def _job(
 
 
 async def rescore(lab: Lab, snapshot: Snapshot, source: RescoreSource, progress: Progress) -> Job:
-    """Return the evaluation with the present reward, or the existing one if the same rescoring was done before.
+    """Score the rollouts of `source` with the reward of `snapshot`, and return the new evaluation.
 
-    Raises RescoreError if the numbers would differ from those of a run, and LabError if the machinery fails.
+    Returns the existing evaluation if the same rescoring was done before. Raises RescoreError if scores of stored
+    rollouts would differ from those of a new evaluation, and LabError if the machinery fails.
     """
 
     async def say(message: str) -> None:
@@ -304,7 +315,10 @@ async def rescore(lab: Lab, snapshot: Snapshot, source: RescoreSource, progress:
 
 
 def _present_spec(source: RescoreSource, env: LoadedEnvironment) -> EvalSpec:
-    """Return the specification of the same evaluation with the present source."""
+    """Return the specification of the source's evaluation with the files of the present environment.
+
+    Raises RescoreError if the generation or the verifiers version differs.
+    """
     old, loaded = source.spec, env.loaded
     if loaded.api != old.api or loaded.verifiers_version.split(".")[:2] != old.verifiers.split(".")[:2]:
         raise RescoreError(
@@ -342,7 +356,10 @@ def _existing(lab: Lab, spec: EvalSpec) -> Job | None:
 
 
 def _newer_evaluation_findings(lab: Lab, source: RescoreSource) -> list[Finding]:
-    """Block if a newer evaluation of the same model exists: the latest evaluation counts, not the best."""
+    """Return a blocker if a newer evaluation of the same model exists, because the latest evaluation counts.
+
+    Otherwise one could rescore the evaluation with the best rollouts.
+    """
     for job in EvaluationJobs(lab).list(source.job.environment):
         spec = job.spec
         other = (
@@ -359,7 +376,7 @@ def _newer_evaluation_findings(lab: Lab, source: RescoreSource) -> list[Finding]
 async def _checked_scoring(
     lab: Lab, env: LoadedEnvironment, source: RescoreSource, form: RecordFormat, survey: ResultsSurvey, say: Say
 ) -> tuple[Scoring, list[Finding]]:
-    """Open the scoring and check every condition for honest numbers. Raises RescoreError."""
+    """Check all conditions for scoring stored rollouts; return the scoring and the findings. Raises RescoreError."""
     turns = env.loaded.turns
     scoring = await open_scoring(env.worker, source.spec, form, survey, turns=turns)
     rollouts_by_task = {k: n for k, n in survey.rollouts.items() if scoring.places[k].row is not None}
@@ -390,9 +407,10 @@ async def _checked_scoring(
 async def _former_source_findings(
     lab: Lab, former: Snapshot | None, source: RescoreSource, form: RecordFormat, survey: ResultsSurvey
 ) -> tuple[list[Finding], Sequence[str]]:
-    """Check that the former source reproduces its rewards; return the findings and the prompts of its tasks.
+    """Check that the source that the evaluation ran reproduces the stored rewards.
 
-    If the former source is gone, the finding is a warning.
+    Returns findings and the prompts of the tasks of that source. If the source is not available any more, a warning is
+    returned instead. Raises RescoreError if the rewards are not reproduced.
     """
     if former is None:
         return [_unchecked_finding("the copy of the source that the evaluation ran was cleaned up")], ()
@@ -407,7 +425,10 @@ async def _former_source_findings(
 
 
 async def _reproduction_findings(scoring: Scoring, source: RescoreSource, survey: ResultsSurvey) -> list[Finding]:
-    """Check that the worker's source gives the stored rewards again. Raises RescoreError if it does not."""
+    """Check that the worker's source reproduces the stored rewards. Raises RescoreError if it does not.
+
+    Returns a warning if the source cannot score stored rollouts.
+    """
     units = scoring.sample(source.path, source.spec.api, survey.scorable)
     scores = await scoring.score(units)
     flat = [s for group in scores for s in group]

@@ -1,6 +1,6 @@
-"""The rollouts of a finished evaluation as the results file stores them, and how a record takes new rewards.
+"""Reads the stored rollouts of a finished evaluation, and writes new rewards into their records.
 
-v1 stores an episode per line, v0 a rollout. All text in a record is foreign.
+A line of v1 results holds an episode, a line of v0 results a rollout. Text in a record is not trusted.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from prime_lab_mcp.lab.worker.faults import ProblemCode
 from prime_lab_mcp.lab.worker.scoring import Scored
 
 Record = Mapping[str, Any]
-_UNREACHED = "_error"
+"""One decoded line of a results file."""
+_FAILED_STOP = "_error"
+"""End of the stop conditions of rollouts that failed."""
 
 
 class RecordFormat(Protocol):
-    """Access to a stored record, which differs between the generations of verifiers."""
+    """Reads and changes stored records, whose form depends on the generation of verifiers."""
 
     def task(self, record: Record) -> Record:
         """Return the part of the record that identifies its task."""
         ...
 
     def several(self, record: Record) -> bool:
-        """Whether more than one agent played."""
+        """Whether more than one agent took part in the rollout."""
         ...
 
     def scorable(self, record: Record) -> bool:
@@ -49,17 +51,18 @@ class RecordFormat(Protocol):
         ...
 
     def reply_messages(self, record: Record) -> Sequence[Record] | None:
-        """Return the messages from the first reply on, or None if the conversation branches."""
+        """Return the messages from the model's first reply on, or None if the conversation branches."""
         ...
 
     def with_scores(self, record: Record, scored: Scored, task: Record) -> dict[str, Any]:
-        """Return the record with the present task and the given scores."""
+        """Return the record with the given scores, and with `task` as its task data."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One stored rollout with the key of its task. `scorable` is True if its conversation is complete."""
+    """One stored rollout. `task` is the fingerprint of its task; `scorable` says whether its conversation is
+    complete."""
 
     record: Record
     task: str
@@ -68,7 +71,10 @@ class StoredRecord:
 
 
 def stored_rollouts(path: Path, form: RecordFormat, api: str) -> Iterator[StoredRecord]:
-    """Yield every stored rollout in file order; broken lines are skipped."""
+    """Yield the stored rollouts of a results file in file order.
+
+    Broken lines are skipped, and so are records of another generation than `api` (`v0` or `v1`).
+    """
     with open_results(path) as source:
         for line in source:
             record = decode_line(line.strip())
@@ -79,7 +85,7 @@ def stored_rollouts(path: Path, form: RecordFormat, api: str) -> Iterator[Stored
 
 
 def task_fingerprint(task: Record) -> str:
-    """Return a fingerprint of a stored task."""
+    """Return the fingerprint of a stored task, which is equal for equal tasks."""
     return hashlib.sha256(json.dumps(dict(task), sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
@@ -89,12 +95,13 @@ def record_format(api: str) -> RecordFormat:
 
 
 class _V1:
+    """Records of v1: an episode with its traces, or one trace."""
+
     def task(self, record: Record) -> Record:
         data = (self._inner(record).get("task") or record.get("task") or {}).get("data") or {}
         return {"data": data}
 
     def several(self, record: Record) -> bool:
-        """Whether more than one agent played."""
         return len(record.get("traces") or ()) > 1
 
     def scorable(self, record: Record) -> bool:
@@ -107,7 +114,6 @@ class _V1:
         return self._inner(record)
 
     def reply_messages(self, record: Record) -> Sequence[Record] | None:
-        """Return the messages from the first reply on, or None if the conversation branches."""
         nodes = self._inner(record).get("nodes") or []
         if any((n.get("parent") if n.get("parent") is not None else -1) != at - 1 for at, n in enumerate(nodes)):
             return None
@@ -115,8 +121,10 @@ class _V1:
         return [n["message"] for n in nodes[start:]]
 
     def with_scores(self, record: Record, scored: Scored, task: Record) -> dict[str, Any]:
-        """Return the episode with the present task and rewards. The key of the task stays, so that runs can
-        be paired."""
+        """Return the episode with the present task data and rewards.
+
+        The key of the task stays, so that evaluations can still be compared task by task.
+        """
         old = self._inner(record)
         stored_task = dict(old.get("task") or {})
         missing = missing_reward_error(scored)
@@ -130,7 +138,7 @@ class _V1:
             "errors": [*errors, *missing],
             "ok": not missing,
         }
-        if not missing and str(old.get("stop_condition") or "").endswith(_UNREACHED):
+        if not missing and str(old.get("stop_condition") or "").endswith(_FAILED_STOP):
             trace["stop_condition"] = "agent_completed"
         renewed = {**record, "traces": [trace], "ok": not missing} if "traces" in record else trace
         if "traces" in record:
@@ -146,6 +154,8 @@ class _V1:
 
 
 class _V0:
+    """Records of v0: one row for each rollout."""
+
     def task(self, record: Record) -> Record:
         return {k: record.get(k) for k in ("example_id", "prompt", "answer", "info")}
 
@@ -163,8 +173,10 @@ class _V0:
         return [dict(m) for m in completion] if isinstance(completion, list) else None
 
     def with_scores(self, record: Record, scored: Scored, task: Record) -> dict[str, Any]:
-        """Return the row with the present reference answer and rewards. v0 stores every metric twice (verifiers
-        0.1.14)."""
+        """Return the row with the present task data and rewards.
+
+        verifiers 0.1.14 stores every metric twice: under `metrics` and as a field of the row.
+        """
         stored_metrics = record.get("metrics") or {}
         metrics = {**{n: c.score for n, c in scored.components.items()}, **scored.metrics}
         unchanged = {k: v for k, v in record.items() if k not in stored_metrics}
@@ -181,7 +193,7 @@ class _V0:
 
 
 def missing_reward_error(scored: Scored) -> list[dict[str, Any]]:
-    """Return why a rollout has no reward, as errors of a record; empty if it has a reward, or a NaN."""
+    """Return the errors of a record whose scoring gave no reward. Empty if the reward is a number, NaN included."""
     if not scored.errors and (scored.reward is not None or scored.has(ProblemCode.NONFINITE)):
         return []
     first = scored.errors[0] if scored.errors else None
@@ -198,7 +210,7 @@ def _reward(score: float | None, weight: float) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RescoreSource:
-    """The evaluation whose rollouts are scored again."""
+    """A finished evaluation whose rollouts are scored again. `path` is its results file."""
 
     job: Job
     spec: EvalSpec
@@ -206,7 +218,10 @@ class RescoreSource:
 
 
 def rescore_source(lab: Lab, id: str, environment: str) -> RescoreSource:
-    """Return the evaluation that ran behind `id`, with unchanged results. Raises EvalError, BadInput."""
+    """Return the finished evaluation of `environment` with this id. Raises EvalError, BadInput.
+
+    If the evaluation is itself a rescoring, the evaluation whose rollouts it scored is returned.
+    """
     job = EvaluationJobs(lab).get(id)
     spec = EvaluationJobs(lab).spec(job)
     if spec.rescored:
@@ -227,7 +242,7 @@ def rescore_source(lab: Lab, id: str, environment: str) -> RescoreSource:
 
 
 def require_unchanged_results(lab: Lab, job: Job) -> Path:
-    """Return the results file of a finished job. Raises EvalError if the file is gone or changed."""
+    """Return the results file of a finished job. Raises EvalError if the file is missing or was changed."""
     path, expected = EvaluationJobs(lab).files(job.id).results(), job.progress.get("results_sha256")
     if path is None or expected is None:
         raise EvalError(

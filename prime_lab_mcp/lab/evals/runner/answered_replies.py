@@ -1,10 +1,12 @@
-"""Compares the results of an evaluation with the replies that its relay passed on.
+"""Compares the replies in the results of an evaluation with the replies that the relay passed on.
 
-Two files of a job hold what the relay saw, where no evaluated code writes: one byte for each reply, and the
-fingerprints of each reply and of the messages it was given for (relay/replies.py), one reply on a line.
+Evaluated code could write results that the model never produced. So the supervisor records every reply in two files
+that evaluated code cannot write. One file has a byte for each reply. The other has a line for each reply, with the
+fingerprints of the reply and of the messages in its request (relay/replies.py).
 
-A reply belongs to a rollout if the model was told nothing that the stored conversation does not hold, and was asked
-last what stands before the reply there. Code could otherwise have the model repeat a text.
+A recorded reply belongs to a rollout if its request has only messages of the stored conversation, and if the last
+message of the request is the one before the reply in that conversation. Otherwise code could ask the model to repeat a
+text and store the reply in another conversation.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from prime_lab_mcp.lab.rollouts.reading import read_rollouts
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 TOLERATED = 0.01
-"""Share of rollouts with an unknown text up to which the evaluation still counts: programs mend a broken reply."""
+"""Share of rollouts with an unknown reply up to which the evaluation still counts, because programs repair broken
+replies."""
 _FIX = (
     "Find the code of the environment that writes results, or scores rollouts without asking the model, "
     "mend it, and call run_eval again."
@@ -32,30 +35,38 @@ _FIX = (
 
 
 class AnsweredReplies:
-    """The replies of all attempts of a job. Notes are written before a reply is passed on, and survive a kill."""
+    """The recorded replies of all attempts of a job.
+
+    A reply is recorded before the relay passes it on, so the record is complete even if the supervisor is killed.
+    """
 
     def __init__(self, counts: Path, fingerprints: Path) -> None:
         self._counts = counts
         self._fingerprints = fingerprints
 
     def note_count(self, replies: int) -> None:
+        """Record that the relay passes on this many more replies."""
         with suppress(OSError), self._counts.open("ab") as sink:
             sink.write(b"." * replies)
 
     def note_fingerprints(self, replies: Iterable[NotedReply]) -> None:
+        """Record the fingerprints of replies and of the messages in their requests."""
         with suppress(OSError), self._fingerprints.open("a", encoding="ascii") as sink:
-            for forms, asked in replies:
+            for forms, messages in replies:
                 if forms:
-                    request = _UNREADABLE if asked is None else " ".join(asked)
+                    request = _UNREADABLE if messages is None else " ".join(messages)
                     sink.write(f"{' '.join(forms)} {_FOR} {request}\n")
 
     @property
     def count(self) -> int:
+        """Number of recorded replies."""
         return self._counts.stat().st_size if self._counts.exists() else 0
 
     def findings(self, results: Path, with_turns: int) -> tuple[Finding, ...]:
-        """Findings where the results claim more than the endpoint replied. `with_turns` is the number of rollouts that
-        state a model's turns."""
+        """Return findings if the results hold replies that the endpoint did not give.
+
+        `with_turns` is the number of rollouts that need at least one reply of the model.
+        """
         if with_turns > self.count:
             return (
                 _unanswered(
@@ -72,7 +83,7 @@ class AnsweredReplies:
         if compared.other_questions:
             message = f"{compared.other_questions} of {count(compared.rollouts, 'rollout')} end with a reply that the "
             message += "endpoint gave to other messages than the results hold"
-            # Environments of several turns may shorten or sum up what they send.
+            # Environments with several turns may shorten or summarise the messages that they send.
             single = compared.single_turns > TOLERATED * compared.rollouts
             findings.append(_unanswered(message, blocks=single))
         return tuple(findings)
@@ -83,7 +94,7 @@ class AnsweredReplies:
             for line in source:
                 replies_by_form.add(line)
         compared = _Compared()
-        # Results that cannot be read, such as an empty file after a stop, claim nothing: whoever judges them says so.
+        # Unreadable results, such as an empty file after a stop, contain no replies. The verdict reports them.
         with suppress(EvalError):
             for rollout in read_rollouts(results):
                 turn = None if rollout.error is not None else _last_turn(rollout)
@@ -99,66 +110,79 @@ class AnsweredReplies:
 
 _FOR = "|"
 _UNREADABLE = "?"
-_LOOKED_AT = 64
-"""Most replies of one text to one question whose other messages are compared."""
+_MOST_COMPARED = 64
+"""Most recorded replies with the same text and last message whose other messages are compared."""
 
 
 @dataclass(slots=True)
 class _Compared:
-    """Numbers of rollouts: those with a last turn, those whose last turn no reply holds that is left, and those whose
-    reply was given to other messages. `single_turns` counts the last where the model replied once."""
+    """Numbers of rollouts, by how their last reply compares with the recorded replies."""
 
     rollouts: int = 0
+    """Rollouts with a reply."""
     unknown: int = 0
+    """Rollouts whose last reply was not recorded, or was recorded less often than the results contain it."""
     other_questions: int = 0
+    """Rollouts whose last reply was recorded only for other messages."""
     single_turns: int = 0
+    """Rollouts of `other_questions` in which the model replied only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LastTurn:
-    """The last reply of a rollout, the messages `before` it, the last of which is the `question`, and all others."""
+    """Fingerprints of the last reply of a rollout and of the other messages of its conversation."""
 
     form: str
+    """The last reply."""
     question: str
+    """The message before the last reply; empty if there is none."""
     before: frozenset[str]
-    told: frozenset[str]
+    """All messages before the last reply."""
+    others: frozenset[str]
+    """All messages before and after the last reply."""
     single: bool
+    """Whether the model replied only once."""
 
 
 class _NotedLines:
-    """Replies by form and by the last message of their request. Each is taken once."""
+    """The recorded replies, by fingerprint and by the last message of their request. Each can be taken once."""
 
     def __init__(self) -> None:
-        self._asked: list[frozenset[str] | None] = []
+        self._requests: list[frozenset[str] | None] = []
+        """The messages of each reply's request; None if the request could not be read."""
         self._by_form: defaultdict[str, list[int]] = defaultdict(list)
         self._by_question: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         self._used: set[int] = set()
 
     def add(self, line: str) -> None:
-        forms, compares, asked = line.partition(_FOR)
-        texts = asked.split()
-        known = bool(compares) and texts != [_UNREADABLE]
-        number = len(self._asked)
-        self._asked.append(frozenset(texts) if known else None)
+        """Add one line of the file of fingerprints."""
+        forms, separator, request = line.partition(_FOR)
+        messages = request.split()
+        readable = bool(separator) and messages != [_UNREADABLE]
+        number = len(self._requests)
+        self._requests.append(frozenset(messages) if readable else None)
         for form in forms.split():
             self._by_form[form].append(number)
-            self._by_question[form, texts[-1] if known and texts else ""].append(number)
+            self._by_question[form, messages[-1] if readable and messages else ""].append(number)
 
     def _fits(self, number: int, turn: _LastTurn) -> bool:
-        asked = self._asked[number]
-        return asked is None or asked <= turn.told
+        request = self._requests[number]
+        return request is None or request <= turn.others
 
     def take(self, turn: _LastTurn) -> bool | None:
-        """Take a reply with this form: True if it fits the messages, False if none that is left does, None if none
-        is left."""
+        """Take a recorded reply that equals the last reply of a rollout.
+
+        Returns True if its request fits the conversation, False if only replies to other requests are left, and None if
+        no equal reply is left.
+        """
         for key in ((turn.form, turn.question), (turn.form, "")):
             waiting = self._by_question.get(key, [])
             while waiting and waiting[-1] in self._used:
                 waiting.pop()
-            fitting = [n for n in waiting[-_LOOKED_AT:] if n not in self._used and self._fits(n, turn)]
+            fitting = [n for n in waiting[-_MOST_COMPARED:] if n not in self._used and self._fits(n, turn)]
             if fitting:
-                # Rollouts of a task may share replies: one that takes the request of another leaves the other without.
-                number = max(fitting, key=lambda n: (self._asked[n] == turn.before, len(self._asked[n] or ()), n))
+                # Rollouts of one task may have equal replies. Taking the closest request leaves the others theirs.
+                number = max(fitting, key=lambda n: (self._requests[n] == turn.before, len(self._requests[n] or ()), n))
                 waiting.remove(number)
                 self._used.add(number)
                 return True
@@ -172,9 +196,9 @@ class _NotedLines:
 
 
 def _last_turn(rollout: Rollout) -> _LastTurn | None:
-    """The last reply in a rollout that has a text or tool calls; None without such a reply."""
-    written = replies(rollout)
-    for message in reversed(written):
+    """Return the last reply of a rollout that has text or tool calls, or None without such a reply."""
+    model_replies = replies(rollout)
+    for message in reversed(model_replies):
         if message.text.strip():
             form = text_fingerprint(message.text)
         elif message.calls:
@@ -186,7 +210,7 @@ def _last_turn(rollout: Rollout) -> _LastTurn | None:
         before = [message_fingerprint(m.text) for m in messages[:place] if m.text.strip()]
         after = [message_fingerprint(m.text) for m in messages[place + 1 :] if m.text.strip()]
         question = before[-1] if before else ""
-        return _LastTurn(form, question, frozenset(before), frozenset((*before, *after)), len(written) == 1)
+        return _LastTurn(form, question, frozenset(before), frozenset((*before, *after)), len(model_replies) == 1)
     return None
 
 

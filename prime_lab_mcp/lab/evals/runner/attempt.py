@@ -1,6 +1,6 @@
-"""One attempt at a job, from the first request to the recorded ending. A resumed job has several attempts.
+"""One attempt at an evaluation job: starts `vf-eval` behind a relay, follows it, and records how it ended.
 
-`ResultsCounter` counts finished rollouts while the results file grows.
+A resumed job has several attempts. `ResultsCounter` counts finished rollouts while the results file grows.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from prime_lab_mcp.lab.sandbox.caches import data_cache
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
 N = TypeVar("N", int, float)
-"""A number of tokens, or an amount of US dollars."""
+"""Type of a limit: a number of tokens, or an amount in US dollars."""
 _COMPARED_BYTES = 4096
-"""Bytes at the end of a line: in every layout the end of a record holds its identity or its times."""
+"""Bytes at the end of a line that tell records apart. In every layout they hold the record's id or its times."""
 
 
 class ResultsCounter:
-    """Running totals of a results file. A line counts once it is complete."""
+    """Counts of a growing results file: rollouts, errors and the mean reward. Only complete lines count."""
 
     def __init__(self, spec: EvalSpec) -> None:
         self._spec = spec
@@ -58,29 +58,30 @@ class ResultsCounter:
     def _reset(self) -> None:
         self._offset = 0
         self._last = b""
-        """The end of the last line that was counted: where the file has another, it is another file."""
+        """The end of the last counted line. If the file differs at that place, it was replaced."""
         self.rollouts = 0
         self.errors = 0
         self.scored = 0
         self.with_turns = 0
-        """Rollouts with a reward and without an error, which takes at least one reply of the model."""
+        """Number of rollouts with a reward and without an error. Each needs at least one reply of the model."""
         self._mean = MeanOfTasks()
 
     def count(self, path: Path | None) -> None:
-        """Count a finished file from its start, independent of earlier calls."""
+        """Count a file from its start, whatever was counted before."""
         self._reset()
         self.follow(path)
 
     def follow(self, path: Path | None) -> None:
         """Count the lines that were added since the last call. A file that shrank or was replaced is counted anew.
 
-        A resumed run starts with fewer lines, and v0 finally replaces the file by one in another order.
+        A resumed run starts with fewer lines, and v0 replaces the file at its end by one in another order. Raises
+        PlantedPath and OSError.
         """
         if path is None:
             return
-        # The code that is evaluated writes the file and its folder, and may still run.
+        # The evaluated code can write the file and its folder, and may still run.
         with untrusted_files.open_below(path.parent, path.name) as source:
-            # Inode numbers are reused, so only the content tells a file from its predecessor.
+            # Inode numbers are reused, so only the content shows that the file was replaced.
             source.seek(self._offset - len(self._last))
             if source.read(len(self._last)) != self._last:
                 self._reset()
@@ -110,7 +111,7 @@ class ResultsCounter:
                     self._mean.add(agent.task, agent.reward)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts under the names of a job's progress."""
+        """Return the counts in the form of a job's progress."""
         return {
             "completed": self.rollouts,
             "planned": self._spec.planned,
@@ -120,16 +121,18 @@ class ResultsCounter:
 
 
 LEASE = 20.0
-"""Seconds that a lease lasts; it is renewed every `_BEAT` seconds."""
+"""Seconds that a lease lasts after each renewal."""
 _BEAT = 0.5
+"""Seconds between two looks at the results file. Changed progress is written and the lease is renewed then."""
 _WRITE = 2.0
+"""Most seconds between two renewals of the lease."""
 _TAIL = 64 * 1024
 _PREVIOUS_ATTEMPT_SECONDS = 30.0
-"""Seconds that the previous attempt has to end: longer than its guard waits."""
+"""Seconds that the previous attempt has to end. The guard of that attempt waits for a shorter time."""
 
 
 class JobAttempt:
-    """One attempt: `run` plays the missing rollouts, and `finish` records the ending."""
+    """One attempt at a job: `run` runs the missing rollouts, and `finish` records how the attempt ended."""
 
     def __init__(
         self, id: str, spec: EvalSpec, files: command.JobFiles, ledger: Ledger, deadline: float, allow: tuple[str, ...]
@@ -150,7 +153,7 @@ class JobAttempt:
         self._cost_before = 0.0
 
     async def run(self, key: str | None) -> AttemptEnding:
-        """Play the missing rollouts through a relay; return how the attempt ended. `key` is the endpoint's key."""
+        """Run the missing rollouts through a relay; return how the attempt ended. `key` is the endpoint's key."""
         from prime_lab_mcp.lab.relay.metering import RelayCap
         from prime_lab_mcp.lab.relay.proxy import Relay
 
@@ -160,8 +163,8 @@ class JobAttempt:
             return AttemptEnding("crashed", "the attempt before this one still ends", "eval-busy")
         self._carry_over()
         cap = RelayCap(
-            self._rest(self.spec.max_total_tokens, sum(self._spent.values()) - self._spent["requests"]),
-            self._rest(self.spec.max_cost, self._cost_before),
+            self._remaining(self.spec.max_total_tokens, sum(self._spent.values()) - self._spent["requests"]),
+            self._remaining(self.spec.max_cost, self._cost_before),
             self.spec.price,
             prices={} if self.spec.price is None else {self.spec.model: self.spec.price},
         )
@@ -183,7 +186,7 @@ class JobAttempt:
             return await self._watch(command.own_module_command("evals.runner.guard", str(self.files.lock), *argv), env)
 
     async def _wait_for_previous_attempt(self) -> bool:
-        """Wait until no process of an earlier attempt writes any more; return whether that happened in time."""
+        """Wait until all processes of an earlier attempt have ended. Returns False if that takes too long."""
         with anyio.move_on_after(_PREVIOUS_ATTEMPT_SECONDS):
             while True:
                 descriptor = take_lock(self.files.lock)
@@ -199,7 +202,7 @@ class JobAttempt:
         child_stdin, alive = os.pipe()
         kills = memory_kills()
         try:
-            # Standard output repeats every trace as JSON, which the results file holds already.
+            # Standard output only repeats what the results file holds: every trace as JSON.
             child = await process.spawn(argv, cwd=self.files.work, env=env, stdin=child_stdin, stdout=null)
         finally:
             os.close(null)
@@ -209,7 +212,7 @@ class JobAttempt:
             assert child.process.stderr is not None
             drained = anyio.Event()
             tasks.start_soon(_drain, child.process.stderr, tail, drained)
-            tasks.start_soon(self._hear_signals)
+            tasks.start_soon(self._receive_signals)
             tasks.start_soon(self._beat)
             with anyio.move_on_after(max(0.0, self.deadline - time.time())) as limit:
                 code = await self._until_end(child)
@@ -230,7 +233,7 @@ class JobAttempt:
         try:
             self.counter.count(self.files.find_results())
         except untrusted_files.PlantedPath as error:
-            # A full disk explains itself, and nothing is read in either case.
+            # A full disk is the better explanation. The results are not read in either case.
             full = ended is not None and ended.cause == "eval-disk-full"
             return ended if ended is not None and full else AttemptEnding("crashed", error.message, error.code)
         return ended or self._completeness_ending()
@@ -245,7 +248,7 @@ class JobAttempt:
         return 0
 
     def _completeness_ending(self) -> AttemptEnding:
-        """Return the ending of a program that exited with 0: finished only if every rollout is there."""
+        """Return the ending after exit code 0: `finished` only if the results hold every rollout."""
         if self.counter.rollouts == 0:
             return AttemptEnding("crashed", "vf-eval ended without a single rollout", "eval-incomplete")
         planned = self.planned()
@@ -255,8 +258,10 @@ class JobAttempt:
         return AttemptEnding("finished")
 
     def planned(self) -> int:
-        """Return the rollouts of a complete run. v0 reports the number itself, because it may evaluate
-        another dataset."""
+        """Return the number of rollouts of a complete run, 0 if unknown.
+
+        v0 `vf-eval` reports the number itself, because it may evaluate another dataset than the one that was counted.
+        """
         if self.spec.api == "v0":
             with suppress(OSError, ValueError, KeyError, TypeError, untrusted_files.PlantedPath):
                 planned = untrusted_files.read_below(self.files.work, self.files.planned.name, _COMPARED_BYTES)
@@ -264,7 +269,7 @@ class JobAttempt:
             return 0
         return self.spec.planned if self.spec.tasks is not None else 0
 
-    async def _hear_signals(self) -> None:
+    async def _receive_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
                 if number != signal.SIGHUP:
@@ -283,12 +288,15 @@ class JobAttempt:
             await anyio.sleep(_BEAT)
 
     def _renew_lease(self, **changes: Any) -> None:
-        """Renew the lease. A full disk prevents the write; `vf-eval` fails on the full disk by itself."""
+        """Renew the lease and write `changes` to the job's row.
+
+        On a full disk the write fails without an exception; `vf-eval` then fails on the full disk itself.
+        """
         with suppress(sqlite3.OperationalError):
             self.ledger.update_job(self.id, lease=time.time() + LEASE, **changes)
 
     def progress(self) -> dict[str, Any]:
-        """Return what the job has done so far, in the form that readers of the ledger rely on."""
+        """Return the progress of the job over all attempts, as the ledger stores it."""
         progress = self.counter.as_json()
         if self.spec.api == "v0":
             progress["planned"] = self.planned() or progress["planned"]
@@ -303,12 +311,12 @@ class JobAttempt:
         return progress
 
     @staticmethod
-    def _rest(limit: N | None, spent: N) -> N | None:
-        """The part of a limit that earlier attempts of the job did not use."""
+    def _remaining(limit: N | None, spent: N) -> N | None:
+        """Return the part of a limit that earlier attempts of the job did not use."""
         return None if limit is None else max(limit - spent, type(limit)(0))
 
     def finish(self, ending: AttemptEnding) -> None:
-        """Record how the attempt ended. The hash covers exactly the bytes that are judged later."""
+        """Record how the attempt ended, with the sha256 of the results. The verdict later requires the same bytes."""
         results = self.files.results()
         self.counter.count(results)
         progress = self.progress() | {"reason": ending.reason, "cause": ending.cause}
@@ -321,7 +329,8 @@ class JobAttempt:
         self.ledger.update_job(self.id, state=ending.state, progress=progress, lease=time.time())
 
     def _forged(self, results: Path) -> tuple[Finding, ...]:
-        """Return blockers if another program wrote the results, or if they claim more than the endpoint replied."""
+        """Return findings if another program than `vf-eval` wrote the results, or the endpoint did not give the replies
+        in them."""
         if self.counter.layout not in (None, self.spec.api):
             return (
                 Finding(
@@ -334,7 +343,7 @@ class JobAttempt:
         return self.answered.findings(results, self.counter.with_turns)
 
     def _carry_over(self) -> None:
-        """Take over the token counts of earlier attempts, and count the lines they left half-written."""
+        """Take over the token counts and cost of earlier attempts, and count the lines that they left half-written."""
         job = self.ledger.job(self.id)
         progress = job.progress if job else {}
         for name in self._spent:
@@ -345,7 +354,7 @@ class JobAttempt:
 
 
 def file_sha256(path: Path) -> str:
-    """sha256 of a file's bytes."""
+    """Return the sha256 of a file's bytes in hexadecimal. Raises PlantedPath and OSError."""
     with untrusted_files.open_results(path) as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
 

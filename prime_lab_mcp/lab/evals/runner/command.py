@@ -1,8 +1,8 @@
-"""Command line, environment variables and files of `vf-eval`, a name that two different programs share.
+"""The command line, environment variables and files of `vf-eval`.
 
-The one of verifiers 0.4 (v1) takes one JSON config; the one of older versions (v0) takes flags. Both exit 0 even if
-every rollout failed. Both upload results or read the user's login unless configured otherwise, so they get a scratch
-HOME.
+Two different programs have this name: that of verifiers 0.4 (v1) takes one JSON config, and that of older versions (v0)
+takes flags. Both exit with 0 even if every rollout failed. By default both may upload results or read the user's login,
+so they run with an empty HOME.
 """
 
 from __future__ import annotations
@@ -25,23 +25,30 @@ from prime_lab_mcp.lab.sandbox.policy import LIBRARIES, NAMES_OVER_TCP, Confinem
 OLDER_PROGRAM = Path(__file__).parents[2] / "worker" / "child" / "vf_eval_v0.py"
 """Wrapper that makes the v0 `vf-eval` resumable."""
 HARNESSES = Path(__file__).parents[2] / "worker" / "child" / "harness"
-"""Added to PYTHONPATH of v1 evaluations. The folder holds the package `vf_lab_chat` and nothing else importable."""
+"""Folder that is added to PYTHONPATH of v1 evaluations. The package `vf_lab_chat` is all that it makes importable."""
 IN_PROCESS_ID = "vf-lab-chat"
+"""Id of our in-process chat harness in a config of verifiers."""
+UPSTREAM_KEY = "PRIME_LAB_UPSTREAM_KEY"
+"""Environment variable in which a supervisor gets the endpoint's key."""
 KEY_VARIABLE = "PRIME_LAB_RELAY_API_KEY"
-"""verifiers hides variables with API_KEY in their name from the processes that it starts."""
+"""Environment variable in which `vf-eval` gets the relay's key. verifiers hides variables with API_KEY in their name
+from the processes that it starts."""
 REFUSED_VARIABLE = "PRIME_LAB_REFUSED"
-"""Variable of sandbox/site/sitecustomize.py."""
+"""Environment variable that names the file for refused accesses (sandbox/site/sitecustomize.py)."""
 RUN_FOLDER = "run"
 _V1_RESULTS = f"{RUN_FOLDER}/traces.jsonl"
 _OLDER_SAMPLES = "hosted/samples.jsonl"
 _SAVED_CONFIG = f"{RUN_FOLDER}/configs/resolved/eval.json"
 _INFINITE_SPREAD = 10
-"""Size of the range that tasks of an infinite taskset are drawn from, per requested task: shuffling needs a bound."""
+"""Tasks of an infinite taskset are drawn from a range of this many times the requested tasks, because shuffling needs a
+finite range."""
 
 
 def own_module_command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module of `prime_lab_mcp.lab` under our own interpreter, whatever
-    PYTHONPATH says."""
+    """Return the command that runs `main` of a module of `prime_lab_mcp.lab` under the server's own interpreter.
+
+    The command ignores PYTHONPATH.
+    """
     root = str(Path(__file__).parents[4])
     start = (
         f"import sys; sys.path.insert(0, {root!r}); from prime_lab_mcp.lab.{module} import main; "
@@ -58,52 +65,52 @@ class JobFiles:
 
     @property
     def spec(self) -> Path:
-        """Description of the job for its supervisor."""
+        """The description of the job that its supervisor reads."""
         return self.root / untrusted_files.JOB
 
     @property
     def log(self) -> Path:
-        """Output of the supervisor itself."""
+        """The output of the supervisor itself."""
         return self.root / "supervisor.log"
 
     @property
     def errors(self) -> Path:
-        """The end of what `vf-eval` wrote to standard error."""
+        """The end of the standard error of `vf-eval`."""
         return self.root / "vf-eval.log"
 
     @property
     def home(self) -> Path:
-        """Scratch HOME of `vf-eval`."""
+        """The HOME folder of `vf-eval`, empty at first."""
         return self.root / "home"
 
     @property
     def work(self) -> Path:
-        """Working folder of `vf-eval`."""
+        """The working folder of `vf-eval`."""
         return self.root / "work"
 
     @property
     def config(self) -> Path:
-        """Config of v1 `vf-eval`."""
+        """The config that v1 `vf-eval` reads."""
         return self.root / "eval.json"
 
     @property
     def output(self) -> Path:
-        """Output folder of `vf-eval`."""
+        """The output folder of `vf-eval`."""
         return self.root / untrusted_files.RESULTS
 
     @property
     def lock(self) -> Path:
-        """The guard holds this lock while any process of `vf-eval` lives."""
+        """The lock file that the guard holds while any process of `vf-eval` lives."""
         return self.root / "running.lock"
 
     @property
     def refused(self) -> Path:
-        """The file in which `vf-eval` notes what the kernel refused to the environment's code, one access a line."""
+        """The accesses that the kernel refused to the environment's code, one per line. `vf-eval` writes the file."""
         return self.work / "refused.txt"
 
     @property
     def planned(self) -> Path:
-        """Number of rollouts of a complete run, as v0 counted."""
+        """The number of rollouts of a complete run, as v0 `vf-eval` counted them."""
         return self.work / "planned.json"
 
     @property
@@ -113,32 +120,33 @@ class JobFiles:
 
     @property
     def answered(self) -> Path:
-        """One byte for each reply that the relay passed on, over all attempts. Written by the supervisor alone."""
+        """One byte for each reply that the relay passed on, in all attempts. Only the supervisor writes the file."""
         return self.root / "answered"
 
     @property
     def replies(self) -> Path:
-        """Fingerprints of those replies, one reply on a line."""
+        """Fingerprints of the replies that the relay passed on, one reply per line."""
         return self.root / "replies"
 
     @property
     def samples(self) -> Path:
-        """Downloaded samples of an evaluation that ran on the platform, one record per line. No attempt here may
-        write them."""
+        """Downloaded samples of an evaluation that ran on the platform, one record per line. Evaluated code cannot
+        write the file."""
         return self.root / "hosted" / "samples.jsonl"
 
     def results(self) -> Path | None:
-        """Return the results file if there is one; None too where code put something else in its place."""
+        """Return the results file. None if there is none, or if evaluated code put something else in its place."""
         try:
             return self.find_results()
         except untrusted_files.PlantedPath:
             return None
 
     def find_results(self) -> Path | None:
-        """Return the results file if there is one. Raises PlantedPath."""
+        """Return the results file, or None. Raises PlantedPath if evaluated code put something else in its place."""
         if self.samples.is_file():
             return self.samples
-        # Earlier versions stored samples here. An attempt on this machine may write the folder, and makes `work` first.
+        # Earlier versions of the server stored samples in `output`. An evaluation on this machine could write there,
+        # but then `work` exists.
         if not self.work.exists() and untrusted_files.is_file_below(self.output, _OLDER_SAMPLES):
             return self.output / _OLDER_SAMPLES
         if untrusted_files.is_file_below(self.output, _V1_RESULTS):
@@ -153,13 +161,16 @@ class JobFiles:
 
 
 def eval_command(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
-    """Return the program and its arguments; write the config that the program reads. Finished rollouts are kept."""
+    """Return the command line of `vf-eval`, and write the config that it reads.
+
+    `url` is the relay's address. The command resumes an earlier attempt if there is one with finished rollouts.
+    """
     if resumable(spec, files):
-        # Where code put something into the way of the files of an earlier attempt, its rollouts count for nothing.
+        # If evaluated code replaced files of the earlier attempt, the rollouts of that attempt are dropped.
         with suppress(untrusted_files.PlantedPath):
             return _command(spec, files, url, resumes=True)
     untrusted_files.remove_folder(files.output)
-    files.output.mkdir(parents=True, exist_ok=True)  # what `vf-eval` may write to has to exist
+    files.output.mkdir(parents=True, exist_ok=True)  # the sandbox can only open folders that exist
     return _command(spec, files, url, resumes=False)
 
 
@@ -170,8 +181,8 @@ def _command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> lis
     settings["client"]["base_url"] = url
     config = files.config
     if resumes:
-        # Resuming compares the saved config with the given one, so the saved one is rewritten: the relay's port changes
-        # in every run, the concurrency may change, and a machine that crashed may have left an incomplete file.
+        # `vf-eval` refuses to resume if the saved config differs from the given one, so the saved one is rewritten: the
+        # relay's port changes in every run, the concurrency may change, and a crash may have left an incomplete file.
         config = files.saved_config
         untrusted_files.replace_below(files.output, _SAVED_CONFIG, json.dumps(settings).encode())
     else:
@@ -180,7 +191,7 @@ def _command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> lis
 
 
 def resumable(spec: EvalSpec, files: JobFiles) -> bool:
-    """Whether an earlier attempt left rollouts that need not be repeated."""
+    """Whether an earlier attempt left finished rollouts that `vf-eval` can continue from."""
     results = files.results()
     return spec.resumes and results is not None and results.lstat().st_size > 0
 
@@ -190,7 +201,7 @@ def _v0_command(spec: EvalSpec, files: JobFiles, url: str, *, resumes: bool) -> 
     flags = _flags(spec, files, url)
     results = files.results()
     if resumes and results is not None:
-        # `-R` requires both files, but the wrapper vf_eval_v0.py does not read this one.
+        # `-R` requires results.jsonl and metadata.json, but the wrapper vf_eval_v0.py does not read the latter.
         metadata = results.with_name("metadata.json").relative_to(files.output)
         untrusted_files.replace_below(files.output, metadata.as_posix(), b"{}")
         flags += ["-R", str(results.parent)]
@@ -250,7 +261,7 @@ def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
         str(files.output),
         "--max-retries",
         "0",
-        # Nothing else stores the reply of a judge, and its verdict may be unreadable.
+        # Only this state column stores the reply of a judge, which shows a reply without a verdict.
         "-C",
         "judge_response",
     ]
@@ -264,7 +275,7 @@ def _flags(spec: EvalSpec, files: JobFiles, url: str) -> list[str]:
 
 
 def eval_confinement(spec: EvalSpec, files: JobFiles, cache: DataCache) -> Confinement:
-    """Return what `vf-eval` and the environment in it may reach."""
+    """Return the files and folders that `vf-eval` and the environment in it may read or write."""
     child = OLDER_PROGRAM.parent
     python = (*python_paths(spec.python), spec.program, child, LIBRARIES)
     read = (spec.tree, *python, files.config, *cache.users, *certificate_paths())
@@ -272,7 +283,7 @@ def eval_confinement(spec: EvalSpec, files: JobFiles, cache: DataCache) -> Confi
     return Confinement(
         (*read, *tools, *(path.resolve() for path in tools)),
         (files.home, files.work, files.output, cache.root),
-        unix_sockets="docker" in spec.runtime,  # its program talks to the service through a Unix socket
+        unix_sockets="docker" in spec.runtime,  # the docker program talks to its service through a Unix socket
         hidden=(files.root.parents[1],),
     )
 
@@ -280,7 +291,11 @@ def eval_confinement(spec: EvalSpec, files: JobFiles, cache: DataCache) -> Confi
 def eval_environment(
     spec: EvalSpec, files: JobFiles, url: str, secret: str, allow: tuple[str, ...], cache: DataCache
 ) -> dict[str, str]:
-    """Return the variables of `vf-eval`: every key is the relay's, every endpoint is the relay."""
+    """Return the environment variables of `vf-eval`.
+
+    All variables for endpoints and their keys hold the relay's address `url` and key `secret`. `allow` names further
+    variables of the user that are passed on.
+    """
     extra = {
         "PATH": f"{spec.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONPATH": os.pathsep.join(map(str, _search_path(spec))),
@@ -303,7 +318,7 @@ def _search_path(spec: EvalSpec) -> list[Path]:
 
 
 def _caches(cache: DataCache) -> Mapping[str, str]:
-    """Return the variables for downloads: the environment's own cache, and how names are resolved."""
+    """Return the environment variables for downloads: the environment's own cache, proxies and name resolution."""
     environment = os.environ
     caches = {
         **cache.variables(),
@@ -313,5 +328,5 @@ def _caches(cache: DataCache) -> Mapping[str, str]:
         "DO_NOT_TRACK": "1",
     }
     inherited = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy")
-    # A password may precede the @.
+    # A variable with an @ may hold a password and is left out.
     return caches | {name: environment[name] for name in inherited if "@" not in environment.get(name, "@")}

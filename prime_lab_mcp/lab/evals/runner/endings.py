@@ -1,9 +1,10 @@
-"""Explains how an attempt at an evaluation ended, and gives the findings about running, broken and finished jobs.
+"""Says why an attempt at an evaluation ended, and makes the findings about its failed requests and rollouts.
 
-Every ending here is a failure of machinery, never a low score.
+The failures here are those of machinery: the endpoint, the disk, the memory, the sandbox, the environment's code. None
+of them is a low score.
 
-Counts of requests come from the relay, counts of rollouts from the results file. A request that succeeded on repetition
-leaves no failed rollout and is reported as information.
+The relay counts requests, and the results file shows the rollouts. A failed request that succeeded when it was repeated
+leaves no failed rollout, so its finding is information.
 """
 
 from __future__ import annotations
@@ -30,19 +31,21 @@ from prime_lab_mcp.lab.state.ledger.rows import Job
 State = Literal["finished", "stopped", "crashed"]
 
 _FRAME = " │╭╮╰╯─"
-"""vf-eval draws boxes around its messages about a config."""
+"""Characters of the boxes that `vf-eval` draws around its messages about a config."""
 _DISK = ("no space left on device", "errno 28", "disk quota exceeded", "database or disk is full", "file too large")
 _MEMORY = ("memoryerror", "cannot allocate memory", "errno 12")
 _LEAST_DISK = 1024 * 1024
-_KINDS = 3
-_NOTES = 16 * 1024
+"""Free bytes below which the disk counts as full."""
+_MOST_EXAMPLES = 3
+"""Most errors of rollouts, or refused accesses, that a report shows."""
+_MOST_REFUSAL_BYTES = 16 * 1024
 _REFUSED = re.compile(r"PermissionError|\[Errno 1\] Operation not permitted|\[Errno 13\] Permission denied")
-"""The text of an exception when the kernel refuses a file, a connection or a signal (EPERM, EACCES)."""
+"""Matches the text of an exception when the kernel refuses a file, a connection or a signal (EPERM, EACCES)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnding:
-    """The ending of an attempt. `cause` is a finding code; `reason` is the explanation in words."""
+    """How an attempt ended. `reason` explains it in words, and `cause` is the code of the finding about it."""
 
     state: State
     reason: str | None = None
@@ -50,20 +53,24 @@ class AttemptEnding:
 
 
 def ending_of_exit(code: int, errors: str, folder: Path, kills_before: int) -> AttemptEnding | None:
-    """Return why `vf-eval` ended with a nonzero exit code, or None for 0. `errors` is its standard error."""
+    """Return why `vf-eval` ended with a nonzero exit code, or None for 0.
+
+    `errors` is its standard error, and `folder` is on the disk that it writes to. `kills_before` is the value of
+    `memory_kills()` before it started.
+    """
     if code == 0:
         return None
     if code == 128 + signal.SIGKILL:
         if memory_kills() > kills_before:
             return AttemptEnding("crashed", "the system killed vf-eval because memory ran out", "eval-out-of-memory")
         return AttemptEnding("crashed", "vf-eval was killed (signal 9), as a system out of memory does", "eval-killed")
-    last_lines = last_words(errors)
+    last_lines = last_error_lines(errors)
     reason = f"vf-eval ended with exit code {code}" + (f": {quote(last_lines)}" if last_lines else "")
     return AttemptEnding("crashed", reason, cause_of_errors(errors, folder))
 
 
 def cause_of_errors(errors: str, folder: Path) -> str | None:
-    """Return the finding code of the cause that standard error names, or that the disk shows."""
+    """Return the code of the finding about the cause that standard error or a full disk shows; None if unknown."""
     tail = errors.casefold()[-8000:]
     if any(mark in tail for mark in _DISK) or free_bytes(folder) < _LEAST_DISK:
         return "eval-disk-full"
@@ -73,7 +80,7 @@ def cause_of_errors(errors: str, folder: Path) -> str | None:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free bytes on the disk of a folder."""
+    """Return the free bytes on the disk of a folder. If they cannot be read, the disk counts as not full."""
     import shutil
 
     try:
@@ -83,7 +90,10 @@ def free_bytes(folder: Path) -> int:
 
 
 def endpoint_lost_ending(kind: str, host: str, usage: RelayUsage) -> AttemptEnding:
-    """Return the ending after the endpoint was given up. `kind` comes from RelayUsage.given_up."""
+    """Return the ending of an attempt that stopped because the endpoint failed again and again.
+
+    `kind` is the value of RelayUsage.given_up, which names the kind of failure.
+    """
     failed = usage.streak.kinds.total()
     if kind == "timeout":
         reason = f"the endpoint {host} answered nothing for {usage.silent:.0f} seconds, not even which models it has"
@@ -108,18 +118,21 @@ REQUEST_ERROR_CODES: Mapping[str, Code] = {
     "408": "eval-timeouts",
     "504": "eval-timeouts",
 }
-"""Kind of failed request to the code of its finding. `code_of_request_error` covers other statuses."""
+"""Code of the finding by kind of failed request. `code_of_request_error` covers all other status codes."""
 
 
 def code_of_request_error(kind: str) -> Code:
-    """Return the code of the finding for a kind of failed request (RelayUsage.errors)."""
+    """Return the code of the finding about a kind of failed request (RelayUsage.errors)."""
     return REQUEST_ERROR_CODES.get(kind) or (
         "eval-endpoint-failing" if kind.startswith("5") else "eval-request-rejected"
     )
 
 
 def memory_kills() -> int:
-    """Return how many processes this machine or container has killed for lack of memory; 0 if it does not say."""
+    """Return how many processes the kernel has killed for lack of memory in this container or on this machine.
+
+    The result is 0 if the kernel does not report the number.
+    """
     for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -133,32 +146,38 @@ def memory_kills() -> int:
 
 
 def rollout_errors(results: Path) -> list[dict[str, object]]:
-    """Return the most frequent errors of rollouts: `{error, rollouts}`. The text is foreign, cut and quoted."""
+    """Return the most frequent errors of rollouts with their numbers: `{error, rollouts}`.
+
+    The text comes from the environment, so it is cut and quoted.
+    """
     counts = Counter(r.error.splitlines()[0][:160] for r in read_rollouts(results) if r.error and r.error.strip())
-    return [{"error": quote(text, 160), "rollouts": n} for text, n in counts.most_common(_KINDS)]
+    return [{"error": quote(text, 160), "rollouts": n} for text, n in counts.most_common(_MOST_EXAMPLES)]
 
 
 def refusals(notes: Path) -> list[str]:
-    """Return what the kernel refused to the environment's code, as its process noted: foreign text, cut and quoted."""
+    """Return the accesses that the kernel refused to the environment's code.
+
+    The process of that code writes the file `notes`, so its lines are cut and quoted.
+    """
     try:
-        # The environment's code can put anything there, such as a link to a file that it cannot read itself.
+        # The environment's code can replace the file, for example by a link to a file that it may not read itself.
         descriptor = os.open(notes, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as source:
             regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            lines = source.read(_NOTES).decode("utf-8", "replace").splitlines() if regular else []
+            lines = source.read(_MOST_REFUSAL_BYTES).decode("utf-8", "replace").splitlines() if regular else []
     except OSError:
         return []
-    return [quote(line, 160) for line in dict.fromkeys(lines) if line.strip()][:_KINDS]
+    return [quote(line, 160) for line in dict.fromkeys(lines) if line.strip()][:_MOST_EXAMPLES]
 
 
 def half_written_lines(results: Path) -> int:
-    """Count the lines that broke off when their writer died. Their rollouts run again."""
+    """Return the number of incomplete lines in a results file, whose writer died. Their rollouts run again."""
     with open_results(results) as source:
         return sum(1 for line in source if line.strip() and decode_line(line.strip()) is None)
 
 
-def last_words(errors: str) -> str:
-    """Return the last lines that a program wrote to standard error, joined to one line."""
+def last_error_lines(errors: str) -> str:
+    """Return the last four lines that a program wrote to standard error, joined into one line."""
     lines = [line.strip(_FRAME) for line in errors.splitlines()]
     return " | ".join([line for line in lines if line][-4:])[-600:]
 
@@ -199,7 +218,7 @@ _FIXES: Mapping[Code, str] = {
     "eval-busy": "Call run_eval again in half a minute.",
 }
 FAILURE_CODES = frozenset(_FIXES)
-"""Codes of findings that explain failed rollouts or a failed evaluation."""
+"""Codes of the findings that explain failed rollouts or a failed evaluation."""
 _DEFAULT_FIX = "Mend the cause if the message names one (check_environment, preflight)."
 
 
@@ -216,14 +235,14 @@ def broken_finding(spec: EvalSpec, job: Job) -> Finding:
 
 
 def retry_call(spec: EvalSpec) -> str:
-    """Say what another call of run_eval does."""
+    """Return a sentence on what another call of run_eval with the same arguments does."""
     if spec.resumes:
         return "The same run_eval call resumes it without repeating finished rollouts."
     return f"The same run_eval call starts it anew: verifiers {spec.verifiers} cannot resume."
 
 
 def failure_findings(spec: EvalSpec, job: Job) -> tuple[Finding, ...]:
-    """Return findings on failed requests and rollouts of a job, worst first. Empty if nothing failed."""
+    """Return the findings on failed requests, failed rollouts and refused accesses of a job."""
     return (
         *_request_findings(spec, job),
         *refusal_findings(spec, job),
@@ -261,7 +280,7 @@ def _request_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
 
 
 def refusal_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
-    """Findings on rollouts that may be wrong because the kernel refused something to the environment's code."""
+    """Yield a finding if the kernel refused an access to the environment's code, so that rollouts may be wrong."""
     notes = [str(text) for text in job.progress.get("refused") or ()]
     failed = [row for row in job.progress.get("rollout_errors") or () if _REFUSED.search(str(row.get("error")))]
     if spec.hosted is not None or not (notes or failed):
@@ -278,13 +297,13 @@ def refusal_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
 
 
 def _rollout_findings(spec: EvalSpec, job: Job) -> Iterator[Finding]:
-    """Findings on rollouts that failed although no request failed: the environment's code, its tools or its runtime."""
+    """Yield a finding on rollouts that failed although no request failed, so that the environment is the cause."""
     failed = int(job.progress.get("errors") or 0)
     if not failed or _by_code(job.progress):
         return
     rows = tuple(row for row in job.progress.get("rollout_errors") or () if not _REFUSED.search(str(row.get("error"))))
     if not rows and job.progress.get("rollout_errors"):
-        return  # refused, and reported as that
+        return  # the finding on refused accesses covers them
     most = f", most often with {rows[0]['error']}" if rows else ""
     completed = int(job.progress.get("completed") or failed)
     yield Finding(
@@ -333,7 +352,7 @@ def _half_written_findings(job: Job) -> Iterator[Finding]:
 
 
 def _severity(job: Job) -> Severity:
-    """A failed request is a warning only if it made a rollout fail, or still may."""
+    """Return the severity of failed requests: a warning only if a rollout failed, or may still fail."""
     return "warning" if job.progress.get("errors") or job.state != "finished" else "info"
 
 

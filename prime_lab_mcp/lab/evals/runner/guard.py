@@ -1,10 +1,12 @@
-"""Runs one program and ends all its descendants, however this process or its parent ends. Started as a program.
+"""A program that runs `vf-eval` and ends all its descendants, even if the supervisor of the job is killed.
 
 `vf-eval` puts tool servers and harness programs into sessions of their own, so killing its process group is not enough.
-The guard adopts orphaned descendants. When its standard input closes, which also happens when the supervisor is killed,
-the guard ends all of them. The working half leaves the process group that `lab/base/process.py` kills, so that the half
-survives that kill. The guard holds a lock while it lives, so that a resumed job does not write while the previous
-attempt still ends.
+The guard adopts orphaned descendants. When its standard input closes, the guard ends all of them. That also happens
+when the supervisor dies.
+
+The guard consists of two processes. The second leaves the process group that `lab/base/process.py` kills, so it
+survives that kill and can clean up. It holds a lock while it lives, so that a resumed job waits for the end of the
+previous attempt.
 """
 
 from __future__ import annotations
@@ -22,16 +24,19 @@ from prime_lab_mcp.lab.sandbox.confine import not_dumpable
 from prime_lab_mcp.lab.worker.child import supervisor
 
 GRACE_SECONDS = 6.0
-"""Seconds that `vf-eval` gets to close its own servers and containers."""
+"""Seconds that `vf-eval` has to close its servers and containers before it is killed."""
 MOST_PROCESSES = 2048
-"""Processes of one evaluation that run at the same time: harnesses and tool servers start several for each rollout."""
+"""Most processes of one evaluation at the same time. Harnesses and tool servers start several for each rollout."""
 _TICK = 0.2
 _BUSY = 75
 """EX_TEMPFAIL of sysexits.h."""
 
 
 def main(argv: list[str]) -> int:
-    """Run `argv[1:]` while holding the lock `argv[0]`. Returns the exit code, 128 + N if signal N ended the program."""
+    """Run the command `argv[1:]` while holding a lock on the file `argv[0]`.
+
+    Returns the exit code of the command, or 128 + N if signal N ended it.
+    """
     not_dumpable()
     worker = os.fork()
     if worker == 0:
@@ -48,8 +53,10 @@ def main(argv: list[str]) -> int:
 
 
 def take_lock(lock: Path) -> int | None:
-    """Return a descriptor that holds the lock until the descriptor is closed, or None if another process holds the
-    lock."""
+    """Lock the file and return its descriptor, which holds the lock until it is closed.
+
+    Returns None if another process holds the lock.
+    """
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,7 +70,7 @@ def _guard(argv: list[str]) -> int:
     if take_lock(Path(argv[0])) is None:
         return _BUSY
     supervisor.adopt_orphans()
-    # Only the closing of standard input ends the guard.
+    # The guard ignores signals. It ends when its standard input closes or its program ends.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     program = _start(argv[1:])

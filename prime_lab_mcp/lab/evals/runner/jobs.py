@@ -1,7 +1,8 @@
-"""Evaluation jobs as the server uses them: start or attach, wait, stop and read.
+"""The server's access to evaluation jobs: start a job or attach to one, wait, stop, and read the results.
 
-The supervisor process runs the job. Losing the server, the call or the client only ends the waiting. A job ends when it
-finishes, reaches its deadline or is stopped by `stop`. A job whose supervisor died is recognised by its expired lease.
+A detached supervisor process runs each job, so the job continues if the server, the call or the client ends. A job ends
+when it finishes, when it reaches its deadline, or when `stop` is called. The supervisor renews the lease of its job; a
+job whose supervisor is gone, or whose lease expired, is marked as crashed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import anyio
 from prime_lab_mcp.lab.base import process
 from prime_lab_mcp.lab.base.errors import EvalError
 from prime_lab_mcp.lab.base.report import Next, Progress
-from prime_lab_mcp.lab.evals.runner.command import JobFiles, own_module_command
+from prime_lab_mcp.lab.evals.runner.command import UPSTREAM_KEY, JobFiles, own_module_command
 from prime_lab_mcp.lab.evals.runner.endings import cause_of_errors
 from prime_lab_mcp.lab.evals.spec import ASK_AFTER, EvalSpec
 from prime_lab_mcp.lab.rollouts.reading import read_rollouts
@@ -34,11 +35,10 @@ if TYPE_CHECKING:
 
 
 LIVE_STATES = ("starting", "running")
-_START_LEASE = 60.0
-"""Seconds that a new supervisor has to start: it opens the ledger only after its imports."""
+START_LEASE = 60.0
+"""Seconds that a new supervisor has to start. It renews its lease only after its imports."""
 _POLL = 0.2
 _STOP_WAIT = 20.0
-_UPSTREAM_KEY = "PRIME_LAB_UPSTREAM_KEY"
 _CACHE_VARIABLES = (
     "HF_HOME",
     "HF_HUB_CACHE",
@@ -64,7 +64,7 @@ class EvaluationJobs:
         self._root = lab.settings.evals
 
     def costs_nothing(self, spec: EvalSpec) -> bool:
-        """Whether `start` would return a finished or live evaluation, which costs nothing more."""
+        """Whether `start` would return a finished or running evaluation, so that the call costs nothing more."""
         self.reconcile()
         live = any(j.state in LIVE_STATES for j in self._same_intent(spec)[:1])
         return live or self._finished(spec) is not None
@@ -72,10 +72,10 @@ class EvaluationJobs:
     async def start(self, spec: EvalSpec, key: str | None, *, confirmed: bool = True) -> Job:
         """Start an evaluation, attach to the live one with the same intent, or resume one with missing rollouts.
 
-        A complete evaluation is returned as it is, so that the same tasks are not paid for twice. `key` is the
-        endpoint's key, which goes to the supervisor in an inherited variable and is stored nowhere. `spec.max_cost` is
-        reserved before anything starts, and corrected by the real cost at the end; `confirmed` says whether a person
-        was asked. Raises EvalError (`over-cap`, `intent-changed`).
+        A complete evaluation is returned as it is, so that nobody pays twice for the same tasks. The supervisor gets
+        `key`, the endpoint's key, in an environment variable; the key is not stored. `spec.max_cost` is reserved before
+        anything starts, and replaced by the real cost at the end. `confirmed` says whether a person agreed. Raises
+        EvalError (`over-cap`, `intent-changed`).
         """
         self.reconcile()
         finished = self._finished(spec)
@@ -97,14 +97,14 @@ class EvaluationJobs:
             intent=spec.intent,
             state="starting",
             pid=None,
-            lease=now + _START_LEASE,
+            lease=now + START_LEASE,
             deadline=now + spec.deadline_s,
             platform=self._lab.platform if spec.endpoint.preset == "prime" else None,
             spec=spec.as_json(),
             progress={"completed": 0, "planned": spec.planned, "errors": 0},
             at=now,
         )
-        # A job that cannot be reserved is not created: the refusal ends the transaction.
+        # If the cost cannot be reserved, the exception rolls the transaction back, and no job is created.
         with self._lab.ledger.transaction():
             job = self._lab.ledger.create_job(fresh)
             if job.id == fresh.id:
@@ -112,7 +112,10 @@ class EvaluationJobs:
         return job if job.id != fresh.id else self._launch(job, spec, key)
 
     def _reserve(self, job: Job, spec: EvalSpec, confirmed: bool) -> None:
-        """Reserve what a job may cost. Raises EvalError if that exceeds the cap, or if a person must be asked first."""
+        """Reserve the most that a job may cost.
+
+        Raises EvalError if the amount exceeds the spending cap, or if a person has to be asked first.
+        """
         if spec.max_cost is None:
             return
         ledger, settings, platform = self._lab.ledger, self._lab.settings, self._lab.platform
@@ -132,7 +135,7 @@ class EvaluationJobs:
             )
 
     def _same_intent(self, spec: EvalSpec) -> list[Job]:
-        """Jobs with the intent of this specification, newest first."""
+        """Return the jobs with the intent of this specification, newest first."""
         jobs = self._lab.ledger.jobs(self._lab.key, environment=spec.environment)
         return [j for j in jobs if j.intent == spec.intent]
 
@@ -150,9 +153,9 @@ class EvaluationJobs:
         return same[0] if complete and self.files(same[0].id).results() is not None else None
 
     def _claim_resumable(self, spec: EvalSpec, confirmed: bool) -> Job | None:
-        """Claim the newest broken job with this intent, or one that finished with failed rollouts, which are missing.
+        """Claim the newest job with this intent if it broke off, or finished with failed rollouts.
 
-        Exactly one caller gets the job. It is judged again when it ends.
+        Exactly one caller gets the job. The job is judged again when it ends.
         """
         if not spec.resumes:
             return None
@@ -161,9 +164,9 @@ class EvaluationJobs:
             return None
         job, now = same[0], time.time()
         if spec.max_cost is not None:
-            # What earlier attempts cost stays counted.
+            # The cost of earlier attempts stays reserved.
             spec = dataclasses.replace(spec, max_cost=spec.max_cost + float(job.progress.get("cost") or 0.0))
-        deadline, lease = now + spec.deadline_s, now + _START_LEASE
+        deadline, lease = now + spec.deadline_s, now + START_LEASE
         with ledger.transaction() as db:
             claimed = db.execute(
                 "UPDATE jobs SET state = 'starting', pid = NULL, lease = ?, deadline = ?, spec = ?, judged = 0"
@@ -187,7 +190,7 @@ class EvaluationJobs:
             "spec": spec.as_json(),
         }
         files.spec.write_text(json.dumps(job_description), encoding="utf-8")
-        extra = {_UPSTREAM_KEY: key} if key else {}
+        extra = {UPSTREAM_KEY: key} if key else {}
         env = process.clean_environment(extra, allow=(*_CACHE_VARIABLES, *self._lab.settings.allow_env))
         try:
             pid = process.spawn_detached(
@@ -197,7 +200,7 @@ class EvaluationJobs:
             self._mark_crashed(job, "its supervisor could not be started")
             self._lab.ledger.correct(job.id, self._lab.platform, float(job.progress.get("cost") or 0.0))
             raise
-        # The supervisor may have written its pid already, so only a row without a pid is updated.
+        # The supervisor may have written its pid already. Only a row without a pid is updated.
         with self._lab.ledger.transaction() as db:
             db.execute("UPDATE jobs SET pid = ? WHERE id = ? AND pid IS NULL", (pid, job.id))
         return self.get(job.id)
@@ -235,8 +238,7 @@ class EvaluationJobs:
         return JobFiles(self._root / id)
 
     async def wait(self, id: str, seconds: float, progress: Progress) -> Job:
-        """Return the job when it has ended, or after `seconds` in its present state. Cancelling only ends
-        the waiting."""
+        """Wait until the job has ended or `seconds` have passed, and return it. Cancelling does not stop the job."""
         until = anyio.current_time() + seconds
         reported: object = None
         while True:
@@ -250,7 +252,10 @@ class EvaluationJobs:
             await anyio.sleep(min(_POLL, max(0.0, until - anyio.current_time())))
 
     async def stop(self, id: str) -> Job:
-        """Ask the supervisor to end the job and wait for the end. A job that has ended is returned as it is."""
+        """Ask the supervisor to end the job, and wait until it has ended. Raises EvalError (`eval-not-stopping`).
+
+        A job that has ended already is returned as it is.
+        """
         job = self.get(id)
         if job.state in LIVE_STATES and job.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
@@ -265,7 +270,7 @@ class EvaluationJobs:
         return job
 
     def rollouts(self, id: str) -> Iterator[Rollout]:
-        """Yield every finished rollout of a job, in the order of their completion."""
+        """Yield the finished rollouts of a job in the order in which they finished."""
         return read_rollouts(self.results_path(id))
 
     def results_path(self, id: str) -> Path:
@@ -288,37 +293,37 @@ class EvaluationJobs:
         return results
 
     def reconcile(self) -> None:
-        """Mark jobs as crashed whose supervisor is gone."""
+        """Mark the jobs of this workspace as crashed whose supervisor is gone."""
         process.reap_detached()
         for state in LIVE_STATES:
             for job in self._lab.ledger.jobs(self._lab.key, state=state):
                 self._reconciled(job)
 
     def _reconciled(self, job: Job) -> Job:
-        """Return the job, marked as crashed if its supervisor is gone."""
+        """Return the job. A live job whose supervisor is gone is marked as crashed first."""
         if job.state not in LIVE_STATES:
             return job
         if job.pid is not None and not process.is_alive(job.pid):
             return self._mark_crashed(job, "its supervisor died")
         if job.lease < time.time():
-            # A lease also expires while the machine sleeps; a living supervisor renews the lease within a second.
-            # It also seems expired after the clock was set forward.
+            # A lease also expires while the machine sleeps, and seems expired after the clock was set forward. A living
+            # supervisor then renews the lease within a second.
             if job.pid is not None and self._supervises(job.pid, job):
                 return job
             return self._mark_crashed(job, "its supervisor stopped answering")
         return job
 
     def _supervises(self, pid: int, job: Job) -> bool:
-        """Whether a living process is the job's supervisor, and not another program that got its number."""
+        """Whether a living process is the job's supervisor, and not another program with the same process id."""
         command = process.command_line(pid)
         if command is None:
-            return process.is_alive(pid) and job.lease > time.time() - 2 * _START_LEASE
+            return process.is_alive(pid) and job.lease > time.time() - 2 * START_LEASE
         return str(self.files(job.id).root) in command
 
     def _mark_crashed(self, job: Job, reason: str) -> Job:
         with self._lab.ledger.transaction() as db:
             row = db.execute("SELECT state, pid, lease FROM jobs WHERE id = ?", (job.id,)).fetchone()
-            # The row may have changed since it was read: the job ended properly or was started anew.
+            # The row may have changed since it was read, because the job ended or was started again.
             if row is not None and row["state"] in LIVE_STATES and (row["pid"], row["lease"]) == (job.pid, job.lease):
                 cause = cause_of_errors(self._log(job.id), self._root)
                 progress = dict(job.progress) | {"reason": reason, "cause": cause}
@@ -328,14 +333,14 @@ class EvaluationJobs:
         return self._lab.ledger.job(job.id) or job
 
     def _log(self, id: str) -> str:
-        """Return the end of the supervisor's log, its last resort for messages."""
+        """Return the end of the supervisor's log, which holds messages of a supervisor that could not start."""
         with suppress(OSError):
             return self.files(id).log.read_text(encoding="utf-8", errors="replace")[-8000:]
         return ""
 
 
 async def _ignore_progress(done: float, total: float | None, message: str) -> None:
-    """Progress callback of a call that reports no progress."""
+    """A progress callback that does nothing."""
 
 
 def _progress_message(job: Job) -> str:

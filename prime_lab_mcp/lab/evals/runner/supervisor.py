@@ -1,8 +1,8 @@
-"""The process of one evaluation job: relay, `vf-eval`, deadline and lease. It is detached and outlives the server.
+"""The supervisor of one evaluation job: a detached process that runs the relay and `vf-eval`, and outlives the server.
 
-Run as `python -m prime_lab_mcp.lab.evals.runner.supervisor JOBDIR`. One inherited variable holds the endpoint's key and
-is wiped from this process's memory at once. The supervisor writes its progress and the outcome to the job's row in the
-ledger.
+Run as `python -m prime_lab_mcp.lab.evals.runner.supervisor JOBDIR`. The environment variable `UPSTREAM_KEY` holds the
+endpoint's key; the supervisor reads it and wipes it from its memory at once. The supervisor writes its progress and the
+outcome to the job's row in the ledger.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from prime_lab_mcp.lab.evals.runner.endings import AttemptEnding, cause_of_error
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
-UPSTREAM_KEY = "PRIME_LAB_UPSTREAM_KEY"
 _NOT_DUMPABLE = 4
+"""PR_SET_DUMPABLE of prctl(2)."""
 
 
 def main(argv: list[str]) -> int:
-    """Run the job in the folder `argv[0]` to its end."""
+    """Run the evaluation whose job folder is `argv[0]` until it ends."""
     key = take_key()
     files = command.JobFiles(Path(argv[0]))
     description = json.loads(files.spec.read_text(encoding="utf-8"))
@@ -45,17 +45,20 @@ def main(argv: list[str]) -> int:
 
 
 def take_key() -> str | None:
-    """Return the endpoint's key and remove the key from the environment and from /proc."""
-    key = os.environ.pop(UPSTREAM_KEY, None)
+    """Return the endpoint's key, and remove it from the environment variables and from /proc."""
+    key = os.environ.pop(command.UPSTREAM_KEY, None)
     if sys.platform == "linux":
-        _wipe_initial_environment(UPSTREAM_KEY)
-        # Processes of the same user cannot read the memory of a process that may not be dumped.
+        _wipe_initial_environment(command.UPSTREAM_KEY)
+        # Other processes of the same user cannot read the memory of a process that is not dumpable.
         ctypes.CDLL(None).prctl(_NOT_DUMPABLE, 0, 0, 0, 0)
     return key or None
 
 
 def _wipe_initial_environment(name: str) -> None:
-    """Overwrite the variable in the block that the kernel copied to the stack: `unsetenv` only drops the pointer."""
+    """Overwrite the variable in the environment block on the stack, which /proc/PID/environ shows.
+
+    `unsetenv` only removes the pointer to the variable.
+    """
     try:
         block = Path("/proc/self/environ").read_bytes()
         fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -78,7 +81,7 @@ async def _supervise(description: Mapping[str, Any], files: command.JobFiles, le
     except LabError as error:
         ending = AttemptEnding("crashed", error.message, error.code)
     except Exception as error:
-        # The job's row is the only place where a user sees the error.
+        # Users see an error of the supervisor only in the job's row.
         cause = cause_of_errors("".join(traceback.format_exception(error)), files.root)
         ending = AttemptEnding("crashed", f"the supervisor failed: {type(error).__name__}: {quote(error)}", cause)
     job.finish(ending)

@@ -1,7 +1,6 @@
-"""Inputs and results of a view, and the rollouts of an evaluation as columns of numbers.
+"""The input and the result of every view of an evaluation, and the numbers of its rollouts as columns.
 
-`FinishedEvaluation` reads the rollouts anew on every call. `Columns` needs 17 bytes a rollout, so that a million
-rollouts fit in memory.
+`Columns` needs 17 bytes for each rollout, so that a million rollouts fit in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +20,10 @@ from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 @dataclass(frozen=True, slots=True)
 class FinishedEvaluation:
-    """One finished evaluation. Every call of `rollouts()` reads the results anew, one rollout at a time."""
+    """One finished evaluation: the input of a view.
+
+    Every call of `rollouts()` reads the results again, one rollout at a time.
+    """
 
     id: str
     spec: EvalSpec
@@ -30,7 +32,10 @@ class FinishedEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class ViewResult:
-    """One sentence and the data behind it. Foreign text in `data` is quoted and cut."""
+    """The result of a view: a sentence, its data, findings and next calls.
+
+    Text from tasks and models in `data` is quoted and cut.
+    """
 
     summary: str
     data: Mapping[str, Any]
@@ -39,27 +44,36 @@ class ViewResult:
 
 
 FAILED_ROLLOUT, TRUNCATED_ROLLOUT, ZERO_ROLLOUT = 1, 2, 4
-"""Bits of `flags`: failed or without a finite reward; truncated; rewarded for nothing but its form, if at all."""
+"""Bits of `Columns.flags`. A failed rollout has an error or no finite reward. A zero rollout earned nothing for its
+answer, though it may have earned something for its form."""
 _MOST_TOKENS = 2**32 - 1
+"""The largest number that a column of tokens can hold."""
 
 
 @dataclass(slots=True)
 class Columns:
-    """Arrays with one entry per rollout, in the order of `add`. `reward` is NaN where a rollout has no reward."""
+    """The numbers of rollouts: arrays with one entry for each rollout, in the order of `add`."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
     """Weights of the environment's rewards, for results that do not store them (v0)."""
     keys: dict[str, int] = field(default_factory=dict)
-    """Task key to the number of the task."""
+    """Number of each task by its key."""
     task: array[int] = field(default_factory=lambda: array("I"))
+    """Number of the rollout's task."""
     reward: array[float] = field(default_factory=lambda: array("d"))
+    """Reward; NaN for a failed rollout."""
     length: array[int] = field(default_factory=lambda: array("I"))
-    """Completion tokens of each rollout."""
+    """Completion tokens."""
     flags: array[int] = field(default_factory=lambda: array("B"))
+    """Sum of the bits above."""
     prompt_tokens: int = 0
+    """Sum over all rollouts."""
     completion_tokens: int = 0
+    """Sum over all rollouts."""
     _declared: float = 0.0
+    """Largest sum of positive weights that a rollout states."""
     _highest: float = 0.0
+    """Highest reward."""
 
     def __len__(self) -> int:
         return len(self.task)
@@ -83,7 +97,7 @@ class Columns:
 
     @property
     def best(self) -> float:
-        """The attainable reward."""
+        """The attainable reward, from the weights of the rewards and the highest reward."""
         declared = math.fsum(w for w in self.weights.values() if w > 0)
         return attainable_reward(max(self._declared, declared), self._highest) or 1.0
 
@@ -92,12 +106,15 @@ class Columns:
         return not self.flags[index] & FAILED_ROLLOUT
 
     def passed(self, index: int, best: float) -> bool:
-        """Whether the rollout at this index has half of the attainable reward `best`, some of it for its answer."""
+        """Whether the rollout at this index earned at least half of the attainable reward `best`.
+
+        A rollout that earned nothing for its answer has not passed.
+        """
         flags = self.flags[index]
         return not flags & (FAILED_ROLLOUT | ZERO_ROLLOUT) and self.reward[index] >= PASS_THRESHOLD * best
 
     def tallies(self) -> list[TaskTally]:
-        """Return the scored rollouts of each task, in the order of the task numbers."""
+        """Return the tally of each task, in the order of the task numbers."""
         best = self.best
         tallies = [TaskTally() for _ in self.keys]
         for index, number in enumerate(self.task):
@@ -108,7 +125,10 @@ class Columns:
 
 @dataclass(slots=True)
 class TaskTally:
-    """Sums over the scored rollouts of one task. Rewards are shares of the attainable reward."""
+    """Sums over the scored rollouts of one task. Rewards are shares of the attainable reward.
+
+    `n` counts the rollouts, `total` is the sum of their rewards, `low` and `high` are their lowest and highest reward.
+    """
 
     n: int = 0
     total: float = 0.0
@@ -118,7 +138,7 @@ class TaskTally:
     high: float = -math.inf
 
     def add(self, share: float, *, passed: bool) -> None:
-        """Add one rollout by its share of the attainable reward, and whether the rollout is solved."""
+        """Add one rollout. `share` is its reward as a share of the attainable, `passed` the value of Columns.passed."""
         self.n += 1
         self.total += share
         self.passed += passed
@@ -127,6 +147,7 @@ class TaskTally:
 
     @property
     def mean(self) -> float:
+        """Mean reward of the task."""
         return self.total / self.n
 
 

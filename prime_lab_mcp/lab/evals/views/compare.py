@@ -1,7 +1,7 @@
-"""`compare` view: two evaluations of the same tasks, paired by task.
+"""The view `compare` of read_eval: two evaluations of the same tasks, paired by task.
 
-The view reports what differs, which tasks flipped, and how many tasks would show a difference. It stores sums per task,
-never rollouts.
+The view reports the difference of the means with its interval, the tasks that only one evaluation solved, and how many
+tasks are needed to show a difference of this size. Memory grows with the number of tasks, not of rollouts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from prime_lab_mcp.lab.base.statistics import LARGEST_ADVISED_SAMPLE, Interval, 
 from prime_lab_mcp.lab.base.text import count, quote, rounded
 from prime_lab_mcp.lab.distribution.sample import PASS_THRESHOLD, attainable_reward
 from prime_lab_mcp.lab.distribution.sample_size import MOST_ROLLOUTS
-from prime_lab_mcp.lab.evals.call_arguments import run_eval_arguments
+from prime_lab_mcp.lab.evals.plan import run_eval_arguments
 from prime_lab_mcp.lab.evals.spec import EvalSpec
 from prime_lab_mcp.lab.evals.views.columns import FinishedEvaluation, ViewResult
 from prime_lab_mcp.lab.rollouts.components import earned_for_answer
@@ -27,14 +27,19 @@ from prime_lab_mcp.lab.rollouts.conversation import task_names
 
 @dataclass(slots=True)
 class TaskSums:
-    """Sums over the scored rollouts of one task. `parts` maps a component to [rollouts, sum of scores]."""
+    """Sums over the scored rollouts of one task."""
 
     n: int = 0
+    """Number of scored rollouts."""
     total: float = 0.0
+    """Sum of their rewards."""
     rewards: array[float] = field(default_factory=lambda: array("d"))
-    """Rewards while reading; minus infinity where nothing was earned for the answer."""
+    """Their rewards, only while the results are read. Minus infinity for a rollout that earned nothing for its
+    answer."""
     parts: dict[str, list[float]] = field(default_factory=dict)
+    """`[rollouts, sum of scores]` by component."""
     solved: float = 0.0
+    """Share of the rollouts that earned at least half of the attainable reward."""
 
     @property
     def mean(self) -> float:
@@ -44,9 +49,10 @@ class TaskSums:
 
 @dataclass(slots=True)
 class ComparedSide:
-    """One evaluation by task. Failed rollouts are counted and otherwise excluded."""
+    """One of the two evaluations, summed up by task. Failed rollouts only count in `errors` and `rollouts`."""
 
     best: float = 1.0
+    """The attainable reward."""
     tasks: dict[str, TaskSums] = field(default_factory=dict)
     rollouts: int = 0
     errors: int = 0
@@ -57,7 +63,7 @@ class ComparedSide:
 
     @classmethod
     def read(cls, evaluated: FinishedEvaluation) -> ComparedSide:
-        """Read an evaluation into sums per task."""
+        """Read the results of an evaluation and return its sums by task."""
         side = cls()
         weights = evaluated.spec.weights
         declared, highest = math.fsum(w for w in weights.values() if w > 0), 0.0
@@ -108,7 +114,10 @@ class ComparedSide:
 def component_differences(
     side: ComparedSide, other_side: ComparedSide, shared: Sequence[str]
 ) -> dict[str, list[float]]:
-    """Map each component to the differences of its mean score, over the tasks where both sides have the component."""
+    """Return, for each component, the difference of its mean score for every task in which both sides have it.
+
+    `shared` are the keys of the tasks that both sides have.
+    """
     differences: dict[str, list[float]] = {}
     for key in shared:
         parts, other_parts = side.tasks[key].parts, other_side.tasks[key].parts
@@ -122,7 +131,8 @@ def component_differences(
 def flipped_tasks(side: ComparedSide, other_side: ComparedSide, shared: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the tasks that only the first side solved, and those that only the other side solved.
 
-    A side solved a task if at least half of its rollouts passed. The other side must have passed none.
+    A side solved a task if at least half of its rollouts earned at least half of the attainable reward. None of the
+    other side's rollouts may have earned that much.
     """
     only_here = [k for k in shared if side.tasks[k].solved >= PASS_THRESHOLD and other_side.tasks[k].solved == 0]
     only_there = [k for k in shared if other_side.tasks[k].solved >= PASS_THRESHOLD and side.tasks[k].solved == 0]
@@ -130,7 +140,7 @@ def flipped_tasks(side: ComparedSide, other_side: ComparedSide, shared: Sequence
 
 
 def setting_differences(spec: EvalSpec, other_spec: EvalSpec) -> Mapping[str, Any]:
-    """Map the name of each differing setting to [here, there]."""
+    """Return the settings in which two evaluations differ: `[value here, value in the other]` by name."""
     settings = {
         "model": (spec.model, other_spec.model),
         "environment": (spec.environment, other_spec.environment),
@@ -146,13 +156,14 @@ def setting_differences(spec: EvalSpec, other_spec: EvalSpec) -> Mapping[str, An
 
 
 _POWER = (1.96 + 0.84) ** 2
-"""Two-sided test at 5 % with a power of 80 % (docs/validation.md, Reward distributions)."""
+"""Factor in the number of tasks for a two-sided test at 5 % with a power of 80 % (docs/validation.md, Reward
+distributions)."""
 _EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """Mean of paired task differences, with its 95 % interval by Student's t."""
+    """The mean of the differences over tasks, with its 95 % interval by Student's t and the standard deviation."""
 
     interval: Interval
     deviation: float
@@ -164,8 +175,10 @@ class PairedDifference:
         return self.interval.low > 0 or self.interval.high < 0
 
     def tasks_to_show(self) -> int | None:
-        """Return the number of tasks that would show a difference of this size, or None if no practical
-        number would."""
+        """Return the number of tasks that a significant difference of this size needs.
+
+        None if no such number exists or it exceeds `LARGEST_ADVISED_SAMPLE`.
+        """
         if abs(self.interval.value) < 1e-9 or self.deviation <= 0:
             return None
         needed = max(math.ceil(_POWER * self.deviation**2 / self.interval.value**2), self.tasks + 1)
@@ -186,7 +199,10 @@ def _on_the_same_tasks(spec: EvalSpec, other: EvalSpec) -> Next:
 
 
 def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> ViewResult:
-    """Return `evaluated` minus `other`. Raises EvalError (`compare-no-shared-tasks`)."""
+    """Return the comparison of two evaluations; differences are `evaluated` minus `other`.
+
+    Raises EvalError (`compare-no-shared-tasks`).
+    """
     side, other_side = ComparedSide.read(evaluated), ComparedSide.read(other)
     shared = [key for key in side.tasks if key in other_side.tasks]
     if not shared:
@@ -236,8 +252,11 @@ def compare_view(evaluated: FinishedEvaluation, other: FinishedEvaluation) -> Vi
 
 
 def paired_difference(differences: Sequence[float]) -> PairedDifference:
-    """Return the mean difference over tasks. If all differences are equal, the interval extends
-    3 / tasks to both sides, because an unobserved task may differ."""
+    """Return the mean of the differences over tasks with its interval.
+
+    If all differences are equal, the interval extends by 3 / tasks to both sides, because a task that was not evaluated
+    may differ. 3 / n is the upper 95 % limit of a probability after n trials without a success.
+    """
     n = len(differences)
     middle = math.fsum(differences) / n
     deviation = math.sqrt(math.fsum((v - middle) ** 2 for v in differences) / (n - 1)) if n > 1 else 0.0
@@ -248,7 +267,7 @@ def paired_difference(differences: Sequence[float]) -> PairedDifference:
 def _examples(
     evaluated: FinishedEvaluation, side: ComparedSide, other_side: ComparedSide, keys: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the flipped tasks by name. The names are read again, because those of all tasks are not stored."""
+    """Return the rows of flipped tasks. The results are read again for their names, which are not kept in memory."""
     names = task_names(evaluated.rollouts(), keys)
     return [{**names[key], "here": side.tasks[key].solved, "there": other_side.tasks[key].solved} for key in keys]
 

@@ -1,7 +1,7 @@
-"""Advice on the difficulty of tasks, cheapest first, in settings that the trainer supports.
+"""Advice for the view `difficulty`: how to train on tasks of this difficulty, with settings that prime-rl supports.
 
-`DifficultyFacts` are the input of the advice; `CurriculumAdvice` and `CurriculumPhase` are the result. The order of
-remedies is that of docs/validation.md, Remedies. The shares of usable groups come from the same page, Reward
+`DifficultyFacts` are the input, `CurriculumAdvice` is the result. Cheaper remedies come first, in the order of
+docs/validation.md, Remedies. The thresholds for shares of usable groups are on the same page, under Reward
 distributions.
 """
 
@@ -19,8 +19,16 @@ from prime_lab_mcp.lab.distribution.sample import CURRICULUM_BELOW, POOLS, sugge
 from prime_lab_mcp.lab.distribution.sample_size import advised_size, needed_size
 
 State = Literal["ready", "thin", "start low", "dead", "undecided", "solved", "unknown"]
-"""ready: train as it is. thin: some signal, most groups wasted. start low: begin with the easiest tasks. dead: nothing
-to reinforce. undecided: too few rollouts to decide. solved: little left to learn. unknown: one rollout a task."""
+"""The state of the tasks for training.
+
+- ready: train on all tasks as they are.
+- thin: there is some signal, but most groups have no gradient.
+- start low: begin with the easier tasks.
+- dead: no rollout is solved, so there is nothing to reinforce.
+- undecided: there are too few rollouts to decide.
+- solved: the model solves most tasks, so there is little left to learn.
+- unknown: each task has only one rollout.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +40,9 @@ class GroupSize:
     """Expected share of groups with a gradient."""
     interval: Interval | None
     cost: float
-    """Rollouts a step relative to the present group size, for the same number of tasks."""
+    """Rollouts in a training step relative to the present group size, for the same number of tasks."""
     revived: float | None
-    """Expected number of unsolved tasks that would have a gradient in a step; None if all rollouts ended alike."""
+    """Expected number of unsolved tasks whose group would have a gradient. None if all rollouts ended alike."""
 
     def as_json(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
@@ -50,37 +58,52 @@ class GroupSize:
 
 @dataclass(frozen=True, slots=True)
 class DifficultyFacts:
-    """Numbers of one evaluation. Means are shares of the attainable reward; solved means at least half of it."""
+    """The numbers of one evaluation on which the advice depends.
+
+    Means are shares of the attainable reward. A rollout is solved if it earned at least half of the attainable reward.
+    """
 
     tasks: int
+    """Evaluated tasks."""
     of: int | None
+    """All tasks of the environment; None if unknown or infinite."""
     rollouts: int
+    """Scored rollouts."""
     group: int
+    """Present group size: rollouts per task in training."""
     mean: float
+    """Mean of the task means."""
     start: int
     """Tasks with a mean from 0.2 to 0.8."""
     start_mean: float | None
+    """Mean of those tasks."""
     start_again: float | None
     """Expected solve rate of those tasks in a new evaluation."""
     rare: int
+    """Tasks with a mean above 0 and below 0.2."""
     never: int
+    """Tasks without a solved rollout."""
     always: int
     """Tasks with a mean above 0.8."""
     solved: int
+    """Solved rollouts."""
     varied: bool
-    """Whether any task had two rewards that differ by more than their form."""
+    """Whether some task has rewards that differ by more than form, length or style."""
     small: bool
     """Whether tasks or rollouts are too few for a verdict."""
     sizes: tuple[GroupSize, ...]
+    """The signal at several group sizes, in ascending order."""
     at: GroupSize | None
+    """The signal at the present group size. None if each task has only one rollout."""
     environment: str
     model: str
     evaluation: str
+    """Id of the evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurriculumPhase:
-    """One phase of training: which tasks, how many of them were evaluated, and when the phase ends."""
+    """One phase of training: its tasks in words, the number of them that were evaluated, and when the phase ends."""
 
     tasks: str
     number: int
@@ -92,7 +115,7 @@ class CurriculumPhase:
 
 @dataclass(frozen=True, slots=True)
 class CurriculumAdvice:
-    """Advice on training, with the settings that carry it out."""
+    """The advice on training: sentences, phases, and `settings` for write_training_config."""
 
     state: State
     lines: tuple[str, ...]
@@ -108,7 +131,7 @@ _CURRICULUM = "orchestrator.train.source.curriculum"
 
 
 def advise_curriculum(facts: DifficultyFacts) -> CurriculumAdvice:
-    """Return the advice for these facts."""
+    """Return the advice on training for an evaluation with these numbers."""
     state = _state(facts)
     phases = _phases(facts) if state in ("start low", "thin") else ()
     settings = _settings(facts, state)
@@ -193,12 +216,18 @@ def _unsolved_lines(facts: DifficultyFacts, state: State) -> Iterator[str]:
 
 
 def _largest_usable_share(facts: DifficultyFacts) -> float:
-    """Return the upper bound of the share of groups with a success, after N rollouts without one: p < 3 / N at 95 %."""
+    """Return the highest plausible share of groups with a solved rollout, if none of N rollouts was solved.
+
+    The solve rate is then below 3 / N with 95 % confidence.
+    """
     return 1 - (1 - min(1.0, 3 / max(facts.rollouts, 1))) ** facts.group
 
 
 def _rollouts_to_call_dead(facts: DifficultyFacts) -> int:
-    """Return the rollouts without a success after which 3 / N leaves less than 2 x USABLE_FAIL of the groups usable."""
+    """Return how many rollouts without a solved one are needed to call the tasks dead.
+
+    After so many rollouts, at most 2 x USABLE_FAIL of the groups can contain a solved rollout.
+    """
     p = 1 - (1 - 2 * USABLE_FAIL) ** (1 / facts.group)
     return int(3 / p) + 1
 
@@ -227,7 +256,7 @@ def _wasted_group_lines(facts: DifficultyFacts) -> Iterator[str]:
 
 
 def _larger_group_lines(facts: DifficultyFacts) -> Iterator[str]:
-    """Advise a larger group where a usable group gets no more expensive by it."""
+    """Advise a larger group size if enough groups would then be usable."""
     assert facts.at is not None
     better = [s for s in facts.sizes if s.size > facts.group and s.share >= USABLE_WARN]
     if facts.at.share < USABLE_WARN and better:
@@ -246,7 +275,10 @@ def _larger_group_lines(facts: DifficultyFacts) -> Iterator[str]:
 
 
 def _settings(facts: DifficultyFacts, state: State) -> dict[str, Any]:
-    """Return arguments of write_training_config and the resulting keys; empty where training should not begin."""
+    """Return the arguments of write_training_config, and the keys of the config that they set.
+
+    Empty if training should not begin.
+    """
     if facts.at is None or state in ("dead", "undecided", "unknown", "solved"):
         return {}
     advised = suggested_curriculum(facts.at.share, facts.always, facts.never + facts.rare)

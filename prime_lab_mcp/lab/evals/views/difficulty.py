@@ -1,8 +1,9 @@
-"""`difficulty` view: tasks by how often the model solves them, and what training at a group size would make of them.
+"""The view `difficulty` of read_eval: tasks by how often the model solves them, and advice on training with them.
 
-A task with 0 of 4 rollouts solved is not necessarily dead, so the few rollouts of a task are combined with a prior from
-all tasks. With the prior Beta(a, b) fitted to all tasks (pooled mean, concentration by maximum likelihood), a task with
-k of n rollouts solved has the posterior Beta(a + k, b + n - k). All other numbers follow from the posterior.
+Few rollouts say little about a single task: a task with 0 of 4 rollouts solved may be solvable. So the view combines
+the rollouts of a task with a prior from all tasks. The prior is a beta distribution Beta(a, b), with the pooled mean of
+all tasks and the concentration of maximum likelihood. A task with k of n rollouts solved then has the posterior Beta(a
++ k, b + n - k) for its solve rate.
 """
 
 from __future__ import annotations
@@ -39,30 +40,34 @@ from prime_lab_mcp.lab.rollouts.components import judges_answer
 from prime_lab_mcp.lab.rollouts.conversation import task_names
 
 Counts = Mapping[tuple[int, int], int]
-"""(solved, rollouts) to the number of tasks with these counts."""
+"""Number of tasks by (solved rollouts, rollouts)."""
 _LOG_LOW, _LOG_HIGH = -4.0, 6.0
-"""Range of the logarithm of the concentration: from all-or-nothing tasks to tasks that are all alike."""
+"""Range of the logarithm of the concentration. At the low end each task is solved always or never, at the high end all
+tasks have the same solve rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class BetaPrior:
-    """The beta distribution of solve rates over tasks."""
+    """The prior of the solve rate of a task: the beta distribution Beta(a, b)."""
 
     a: float
     b: float
     fitted: bool
-    """False if all rollouts ended alike; the prior is then uniform."""
+    """False if all rollouts were solved or none. The prior is then uniform."""
 
     def chance_below(self, rate: float, solved: int, rollouts: int) -> float:
-        """Return P(p < rate) for a task with `solved` of `rollouts`."""
+        """Return the probability that the solve rate of a task with `solved` of `rollouts` is below `rate`."""
         return incomplete_beta(self.a + solved, self.b + rollouts - solved, rate)
 
     def expected(self, solved: int, rollouts: int) -> float:
-        """Return the expected solve rate of such a task in a new evaluation."""
+        """Return the expected solve rate, in a new evaluation, of a task with `solved` of `rollouts`."""
         return (self.a + solved) / (self.a + self.b + rollouts)
 
     def alive(self, group: int, solved: int, rollouts: int) -> float:
-        """Return the probability that `group` new rollouts of such a task are neither all solved nor all failed."""
+        """Return the probability that a group of new rollouts of a task has both solved and failed ones.
+
+        The task had `solved` of `rollouts` solved, and the group has `group` rollouts.
+        """
         a, b = self.a + solved, self.b + rollouts - solved
         normaliser = log_beta(a, b)
         return max(
@@ -71,7 +76,7 @@ class BetaPrior:
 
 
 def fit_prior(counts: Counts) -> BetaPrior:
-    """Fit the prior to the counts of tasks."""
+    """Return the prior that fits the counts of all tasks."""
     tasks = sum(counts.values())
     mean = math.fsum(times * k / n for (k, n), times in counts.items()) / tasks if tasks else 0.0
     if not 0 < mean < 1:
@@ -82,19 +87,23 @@ def fit_prior(counts: Counts) -> BetaPrior:
 
 
 def count_solved(solved: list[tuple[int, int]]) -> Counts:
-    """Count the tasks with the same (solved, rollouts)."""
+    """Return the number of tasks by (solved, rollouts), given the pair of each task."""
     return Counter(solved)
 
 
 DEFAULT_GROUP_SIZE = 16
 """Default number of rollouts per task in training."""
 GROUP_SIZES = (8, 16, 32, 64)
+"""Group sizes for which the view shows the share of usable groups."""
 PAGE = 12
 """Tasks of each pool on one page."""
 
 
 def difficulty_view(evaluated: FinishedEvaluation, page: int = 1, group: int = DEFAULT_GROUP_SIZE) -> ViewResult:
-    """Return the pools, the value of single tasks, and advice. Raises EvalError (`eval-nothing-scored`)."""
+    """Return the pools of tasks by difficulty, single tasks of each pool, and advice on training.
+
+    `group` is the number of rollouts per task in training. Raises EvalError (`eval-nothing-scored`).
+    """
     sample = collect_sample(evaluated.rollouts(), evaluated.spec.weights)
     tasks = _by_key(sample, tasks_of(sample))
     if not tasks:
@@ -147,17 +156,17 @@ def _best(sample: RolloutSample, evaluated: FinishedEvaluation) -> float:
 
 
 def _by_key(sample: RolloutSample, tasks: Sequence[TaskRewards]) -> dict[str, TaskRewards]:
-    """Tasks with a scored rollout, by key."""
+    """Return the tasks with a scored rollout, by key."""
     keys = list(sample.index)
     return {keys[sample.task[task.rows[0]]]: task for task in tasks}
 
 
 def _varied(task: TaskRewards, sample: RolloutSample, best: float) -> bool:
-    """Whether a task's rewards differ by more than form, length or style."""
+    """Whether the rewards of a task differ, and not only because of form, length or style."""
     if task.high - task.low <= EPSILON * best:
         return False
-    others = [name for name in sample.scores if sample.weights.get(name) != 0 and judges_answer(name)]
-    return not others or any(_differs(sample.scores[name], task) for name in others)
+    about_answer = [name for name in sample.scores if sample.weights.get(name) != 0 and judges_answer(name)]
+    return not about_answer or any(_differs(sample.scores[name], task) for name in about_answer)
 
 
 def _differs(column: Sequence[float], task: TaskRewards) -> bool:
@@ -166,15 +175,18 @@ def _differs(column: Sequence[float], task: TaskRewards) -> bool:
 
 
 def _small(tasks: Mapping[str, TaskRewards], available: int | None) -> bool:
-    """Whether the sample is also too small for the verdict (docs/validation.md, Reward distributions)."""
+    """Whether the tasks or rollouts are too few for a verdict (docs/validation.md, Reward distributions)."""
     least, each = needed_size(available)
     full = sum(len(t.rewards) >= MIN_ROLLOUTS for t in tasks.values())
     return full < least or sum(len(t.rewards) for t in tasks.values()) < least * each
 
 
 def _pools(sample: RolloutSample, tasks: Mapping[str, TaskRewards], best: float) -> dict[str, list[str]]:
-    """Return prime-rl's pools by task mean, with never and always solved tasks apart, as check_reward_distribution
-    counts them."""
+    """Return the keys of the tasks in each pool, from the lowest mean to the highest.
+
+    The pools are those of prime-rl by task mean, and two more for tasks that are never or always solved, as in
+    check_reward_distribution.
+    """
     pools: dict[str, list[str]] = {name: [] for name in POOL_NAMES}
     for key, task in tasks.items():
         pools[pool_of(task.mean / best, highest_answer(sample, task) / best)].append(key)
@@ -209,7 +221,10 @@ def _on_page(keys: Sequence[str], page: int) -> Sequence[str]:
 
 
 def _unsolved(solved: dict[str, tuple[int, int]], prior: BetaPrior, group: int) -> dict[str, Any] | None:
-    """Return the tasks that no rollout solved, and the probability that they are dead for this group size."""
+    """Return the number of tasks without a solved rollout, and how many of them are probably dead; None without any.
+
+    A task is dead if its solve rate is below 1 / `group`.
+    """
     never = [s for s in solved.values() if s[0] == 0]
     if not never:
         return None
@@ -228,7 +243,7 @@ def _unsolved(solved: dict[str, tuple[int, int]], prior: BetaPrior, group: int) 
 def _sizes(
     tasks: Sequence[TaskRewards], best: float, solved: Sequence[tuple[int, int]], prior: BetaPrior, group: int
 ) -> list[GroupSize]:
-    """Return the share of usable groups at several group sizes, and what the unsolved tasks would add to the share."""
+    """Return the training signal at several group sizes. Empty if each task has only one rollout."""
     grouped = [t for t in tasks if len(t.rewards) > 1]
     if not grouped:
         return []

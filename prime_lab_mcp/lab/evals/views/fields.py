@@ -1,8 +1,7 @@
-"""Fields of a rollout by name, filters over them, and the values of one field as codes.
+"""Reads the fields of rollouts by name, parses filters over fields, and groups rollouts by the values of a field.
 
-A field is a property of the rollout, a component, a metric or a field of its task. The argument `where` of a view is a
-word, a task or rollout id, or comparisons such as `reward<0.5 and lookups=3`. `FieldValues` encodes the values of one
-field as numbers; many different numbers become bins of equal size.
+A field is a property of the rollout, a component, a metric or a field of its task. A filter, the argument `where` of
+read_eval, is a word, a task or rollout id, or comparisons such as `reward<0.5 and lookups=3`.
 """
 
 from __future__ import annotations
@@ -24,10 +23,11 @@ from prime_lab_mcp.lab.rollouts.conversation import task_data, task_row
 from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 MISSING = object()
-"""Marks a field that a rollout does not have."""
+"""The value of a field that a rollout does not have."""
 _DEPTH = 3
+"""Levels of nested fields that are read from a task."""
 _FIELDS = 60
-"""Fields of a task that are read; a task with more fields is a document rather than metadata."""
+"""Most fields that are read from one level of a task. Data with more fields is a document rather than metadata."""
 
 ROLLOUT_FIELDS: Mapping[str, Callable[[Rollout], Any]] = {
     "reward": lambda r: MISSING if r.reward is None else r.reward,
@@ -40,13 +40,14 @@ ROLLOUT_FIELDS: Mapping[str, Callable[[Rollout], Any]] = {
     "prompt_tokens": lambda r: r.prompt_tokens,
     "seconds": lambda r: r.seconds,
 }
-"""Fields of every rollout. `tokens` counts those of the completion."""
+"""Reads the fields that every rollout has. `tokens` is the number of completion tokens."""
 
 
 def value_of(rollout: Rollout, name: str) -> Any:
-    """Return the value of a field, or MISSING. The order is: rollout, components, metrics, fields of the task.
+    """Return the value of a field, or MISSING.
 
-    A column that a task carries in its metadata has its own name too: `level` is `metadata.level`.
+    The name is looked up among the fields of every rollout, then components, metrics, and fields of the task. A field
+    of the task's metadata needs no prefix: `level` also finds `metadata.level`.
     """
     if name in ROLLOUT_FIELDS:
         return ROLLOUT_FIELDS[name](rollout)
@@ -60,7 +61,7 @@ def value_of(rollout: Rollout, name: str) -> Any:
 
 
 def value_at_path(data: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path, or MISSING. A key that itself contains dots takes precedence."""
+    """Return the value at a dotted path in nested mappings, or MISSING. A key that contains dots takes precedence."""
     if path in data:
         return data[path]
     for end in (i for i, c in enumerate(path) if c == "."):
@@ -73,7 +74,7 @@ def value_at_path(data: Mapping[str, Any], path: str) -> Any:
 
 
 def flat_fields(data: Mapping[str, Any], depth: int = _DEPTH) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted path, value) of every text, number and boolean in the fields of a task. Lists are skipped."""
+    """Yield the dotted path and value of every text, number and boolean in nested mappings. Lists are skipped."""
     for key, value in itertools.islice(data.items(), _FIELDS):
         if isinstance(value, Mapping):
             if depth > 1:
@@ -84,29 +85,33 @@ def flat_fields(data: Mapping[str, Any], depth: int = _DEPTH) -> Iterator[tuple[
 
 
 FILTER_WORDS = ("all", "zero", "rewarded", "error", "truncated", "suspicious")
+"""Filters by the state of a rollout."""
 _WORD_IS_TRUE = re.compile(rf"\s*({'|'.join(FILTER_WORDS)})\s*(?:==?\s*(?:true|yes|1)\s*)?")
+"""Matches a word of FILTER_WORDS, also written as a comparison such as `truncated=true`."""
 _COMPARISON = re.compile(r"\s*([A-Za-z_][\w.\- ]*?)\s*(<=|>=|!=|==|=|<|>)\s*(.+?)\s*")
 _AND = re.compile(r"\s+and\s+|\s*,\s*|\s*&&?\s*", re.I)
 _KEY = re.compile(r"[\w./:#@-]{1,200}")
 _ROW = re.compile(r"row (\d{1,9})")
 _PREFIXED = 4
-"""Characters from which on a prefix of a task key or rollout id is enough."""
+"""Least length of a prefix that can stand for a task key or rollout id."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutFilter:
-    """A parsed filter. `words` (of FILTER_WORDS) are for the view to apply; `fits` decides everything else."""
+    """A parsed filter. A rollout has to match all `words` and `fits`."""
 
     words: frozenset[str]
+    """Words of FILTER_WORDS. The view applies them, because they depend on all rollouts."""
     fits: Callable[[Rollout], bool]
+    """Whether a rollout matches the id or the comparisons of the filter."""
     exact: bool = False
     """Whether the filter names one task or rollout."""
     fields: frozenset[str] = frozenset()
-    """The fields that are compared."""
+    """The fields that the filter compares."""
 
 
 def parse_filter(where: str | None) -> RolloutFilter:
-    """Parse a filter. Raises EvalError (`filter-unreadable`) if the text is no word, key or comparison."""
+    """Parse a filter. Raises EvalError (`filter-unreadable`) if it is no word, no id and no comparison."""
     text = (where or "all").strip()
     if text.lower() in FILTER_WORDS:
         return RolloutFilter(frozenset({text.lower()}), _always)
@@ -129,27 +134,31 @@ def parse_filter(where: str | None) -> RolloutFilter:
 
 
 class FieldNames:
-    """Collects which fields the rollouts have, to refuse a name that none of them has with the names that exist."""
+    """Checks that the field names of a filter exist, by looking for them in every rollout."""
 
-    def __init__(self, wanted: Iterable[str]) -> None:
-        self._missing = set(wanted) - ROLLOUT_FIELDS.keys()
-        self._known: set[str] = set()
+    def __init__(self, names: Iterable[str]) -> None:
+        self._missing = set(names) - ROLLOUT_FIELDS.keys()
+        self._existing: set[str] = set()
 
     def add(self, rollout: Rollout) -> None:
+        """Look for the names in one rollout, and collect its own field names if one is missing."""
         if not self._missing:
             return
         self._missing -= {name for name in self._missing if value_of(rollout, name) is not MISSING}
         if self._missing:
             paths = {path for path, _ in flat_fields(task_data(rollout))}
-            self._known |= {*paths, *rollout.components, *rollout.metrics}
+            self._existing |= {*paths, *rollout.components, *rollout.metrics}
 
-    def require_known(self, argument: str, eval: str) -> None:
-        """Raise EvalError (`field-unknown`) if a name of the argument is no field of any rollout."""
+    def require_existing(self, argument: str, eval: str) -> None:
+        """Raise EvalError (`field-unknown`) if a name is no field of any rollout. The error lists existing names.
+
+        `argument` is the argument of read_eval that has the name, and `eval` is the id of the evaluation.
+        """
         if not self._missing:
             return
-        name, known = sorted(self._missing)[0], sorted(self._known)
-        near = difflib.get_close_matches(name, known, 3)
-        offered = ", ".join(quote(n, 40) for n in dict.fromkeys([*near, *known[:12]])) or "none of the tasks"
+        name, existing = sorted(self._missing)[0], sorted(self._existing)
+        near = difflib.get_close_matches(name, existing, 3)
+        offered = ", ".join(quote(n, 40) for n in dict.fromkeys([*near, *existing[:12]])) or "none of the tasks"
         raise EvalError(
             f"no rollout has a field {quote(name, 80)}, which {argument} names",
             fix=f"Use one of {offered}, or of every rollout: {', '.join(ROLLOUT_FIELDS)}.",
@@ -167,7 +176,7 @@ def _matches_key(key: str, prefix: str) -> bool:
 
 
 def _is_task(rollout: Rollout, text: str) -> bool:
-    """Whether a text names the task of a rollout: by its key or the start of it, or as `row N`."""
+    """Whether a text names the task of a rollout: its key, the start of its key, or `row N`."""
     row = _ROW.fullmatch(text)
     return task_row(rollout) == int(row[1]) if row else _matches_key(rollout.task, text)
 
@@ -224,22 +233,28 @@ def _unreadable(text: str) -> EvalError:
 
 
 FEW_NUMBERS = 8
-"""Up to this many different numbers, each number is a group of its own."""
+"""Most different numbers of a field for which each number is a group. More numbers are binned."""
 BINS = 4
+"""Number of bins with about equally many rollouts each."""
 MOST_VALUES = 500
-"""Different texts that are distinguished; all further texts are one group."""
+"""Most different values that are distinguished. All further values are one group."""
 NO_VALUE, OTHER_VALUES = "(none)", "(others)"
 _LONG = 80
+"""Characters of a text that distinguish it from others and that its label shows."""
 
 
 @dataclass(slots=True)
 class FieldValues:
-    """The values of one field, one entry per `add`, in `codes`, and in `numbers` while every value is a number."""
+    """The values of one field, encoded so that rollouts or tasks can be grouped by them."""
 
     codes: array[int] = field(default_factory=lambda: array("I"))
+    """The code of each added value. Equal values have equal codes."""
     numbers: array[float] = field(default_factory=lambda: array("d"))
+    """The added values as numbers, as long as all values are numbers. NaN for MISSING."""
     numeric: bool = True
+    """Whether all values are finite numbers or MISSING."""
     overflowed: bool = False
+    """Whether there are more than MOST_VALUES different values."""
     _numbers: dict[Any, int] = field(default_factory=dict)
     _labels: list[str] = field(default_factory=list)
 
@@ -262,7 +277,7 @@ class FieldValues:
         return len(self._numbers) - ((False, MISSING) in self._numbers) + self.overflowed
 
     def groups(self) -> tuple[Sequence[int], list[str]]:
-        """Return a code for every entry, and the label of every code. Labels of foreign text are quoted."""
+        """Return the group of every added value, and the label of every group. Text in labels is quoted."""
         if self.numeric and self.distinct > FEW_NUMBERS:
             return self._binned()
         return self.codes, [*self._labels, *([OTHER_VALUES] if self.overflowed else [])]

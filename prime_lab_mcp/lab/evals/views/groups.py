@@ -1,8 +1,7 @@
-"""`groups` view: rewards by a field of the tasks, a component, a metric or a stop condition. Without a field, the view
-lists the fields.
+"""The view `groups` of read_eval: rewards grouped by a field of the tasks, a component, a metric or a stop condition.
 
-`Separation` measures how well a field distinguishes easy from hard tasks: the share of the variance between tasks that
-lies between the groups.
+Without a field, the view lists the fields. `Separation` measures how well a field distinguishes easy from hard tasks:
+it is the share of the variance of the task means that lies between the groups.
 """
 
 from __future__ import annotations
@@ -36,12 +35,13 @@ from prime_lab_mcp.lab.rollouts.conversation import task_data
 
 SIGNIFICANCE_LEVEL = 0.05
 _FEWEST = 2
-"""Tasks that a group needs for an estimate of its spread."""
+"""Least number of tasks in a group whose spread can be estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """The degree to which a field separates tasks. `share` is eta squared of the task means.
+    """How well a field separates tasks. `share` is eta squared: the variance of the task means between groups, as a
+    share of their whole variance.
 
     `p` is the p-value of an F test, not corrected for the number of fields.
     """
@@ -51,7 +51,10 @@ class Separation:
 
 
 def separation(means: Sequence[float], codes: Sequence[int]) -> Separation | None:
-    """Return how well groups separate task means, or None if groups are too few, too small or without any spread."""
+    """Return how well groups separate task means. `codes` gives the group of each task mean.
+
+    Groups with one task are ignored. None if fewer than two groups remain, or if all means are equal.
+    """
     groups: dict[int, list[float]] = {}
     for mean, code in zip(means, codes, strict=True):
         groups.setdefault(code, []).append(mean)
@@ -73,23 +76,27 @@ def separation(means: Sequence[float], codes: Sequence[int]) -> Separation | Non
 
 
 def _partition_probability(sizes: Sequence[int]) -> float:
-    """Return the probability that a random partition into groups of these sizes is this one."""
+    """Return the probability that a random partition into groups of these sizes is the observed one."""
     return math.exp(math.fsum(math.lgamma(s + 1) for s in sizes) - math.lgamma(sum(sizes) + 1))
 
 
 def bonferroni(p: float, fields: int) -> float:
-    """Correct a p-value for the number of tested fields by Bonferroni."""
+    """Return a p-value with Bonferroni's correction for the number of tested fields."""
     return min(1.0, p * max(fields, 1))
 
 
 PAGE = 25
+"""Groups on one page."""
 _LONG_TEXT = 80
 _OF_ROLLOUTS = ("stop", "truncated", "error", "tokens")
-"""Fields that group rollouts rather than tasks and always exist."""
+"""Fields that every rollout has and that can differ between rollouts of one task."""
 
 
 def groups_view(evaluated: FinishedEvaluation, by: str | None = None, page: int = 1) -> ViewResult:
-    """Return the groups of one field, worst first; without `by` the fields. Raises EvalError (`field-unknown`)."""
+    """Return the groups of the field `by`, with the lowest mean first, or the list of fields without `by`.
+
+    Raises EvalError (`field-unknown`).
+    """
     return _fields(evaluated) if by is None else _groups(evaluated, by.strip(), page)
 
 
@@ -100,7 +107,7 @@ def _groups(evaluated: FinishedEvaluation, by: str, page: int) -> ViewResult:
         columns.add(rollout)
         field_values.add(value_of(rollout, by))
         names.add(rollout)
-    names.require_known("by", evaluated.id)
+    names.require_existing("by", evaluated.id)
     codes, labels = field_values.groups()
     rows = _rows(columns, codes, labels)
     rows.sort(
@@ -127,12 +134,14 @@ def _groups(evaluated: FinishedEvaluation, by: str, page: int) -> ViewResult:
 
 @dataclass(slots=True)
 class _Group:
+    """Counts and sums of the rollouts with one value of the field."""
+
     rollouts: int = 0
     failed: int = 0
     cut: int = 0
     passed: int = 0
     sums: dict[int, list[float]] = field(default_factory=dict)
-    """Task to [scored rollouts, sum of reward / attainable]."""
+    """`[scored rollouts, sum of reward / attainable]` by task."""
 
     def row(self, label: str) -> dict[str, Any]:
         scored = self.rollouts - self.failed
@@ -169,7 +178,10 @@ def _rows(columns: Columns, codes: Sequence[int], labels: Sequence[str]) -> list
 
 
 def _separates(columns: Columns, codes: Sequence[int]) -> Separation | None:
-    """Return the separation by a field of tasks, or None if rollouts of one task lie in several groups."""
+    """Return how well a field separates tasks. `codes` gives the group of each rollout.
+
+    None if the rollouts of a task are in different groups, because the field then does not group tasks.
+    """
     group: dict[int, int] = {}
     for number, code in zip(columns.task, codes, strict=True):
         if group.setdefault(number, code) != code:
@@ -210,7 +222,7 @@ def _fields(evaluated: FinishedEvaluation) -> ViewResult:
 
 
 def _add_task_fields(fields: dict[str, FieldValues], task_values: dict[str, Any], tasks: int) -> None:
-    """Add the fields of one more task; a field that earlier tasks lacked is filled with MISSING."""
+    """Add the values of one more task. A field that the `tasks` earlier tasks lacked has MISSING for each of them."""
     for name in task_values.keys() - fields.keys():
         fields[name] = FieldValues()
         for _ in range(tasks):
@@ -223,7 +235,7 @@ def _field(
     name: str, field_values: FieldValues, means: Sequence[float], scored: Sequence[int], tasks: int
 ) -> dict[str, Any]:
     codes, labels = field_values.groups()
-    # A field with about as many texts as tasks forms no groups: a question, a title, an id.
+    # A field with about as many texts as tasks does not group them, such as a question, a title or an id.
     unique = not field_values.numeric and 2 * field_values.distinct > tasks
     separated = None if unique else separation(means, array("I", (codes[n] for n in scored)))
     short_labels = [label for label in labels if len(label) <= _LONG_TEXT]

@@ -1,7 +1,8 @@
-"""`rollouts` view: the most suspicious rollouts first, then those with the highest reward, shortest first.
+"""The view `rollouts` of read_eval: rollouts page by page, with the most suspicious ones first.
 
-A rollout is suspicious if its reward and its reply do not seem to match. The view filters and pages the rollouts. A row
-shows an excerpt; one or two rollouts are shown with the whole conversation and its tool calls.
+A rollout is suspicious if its reward and its reply do not seem to match. Other rollouts follow by reward, then by
+length. A row shows an excerpt of the reply. If a filter selects only one or two rollouts, the view shows their whole
+conversations with all tool calls.
 """
 
 from __future__ import annotations
@@ -46,19 +47,23 @@ REASONS = {
     TRUNCATED_REWARDED: "cut off, and rewarded",
     SHORT_REWARDED: "one of the shortest of those rewarded, at most half as long as is usual",
 }
+"""The text of each reason for suspicion, by its bit. The gravest reason is first."""
 _SHORTEST = 10
+"""Most rollouts that can be suspicious because they are short."""
 _ENOUGH_WINNERS = 8
+"""Least number of rewarded rollouts for which lengths are compared."""
 
 
 @dataclass(slots=True)
 class Suspicions:
-    """Suspicions about each rollout, by its position in the file. They need two bytes a rollout beside the columns."""
+    """Finds the reasons to suspect a rollout. Rollouts are numbered by their position in the results file."""
 
     columns: Columns
     mentions: array[int] = field(default_factory=lambda: array("B"))
+    """The GoldMention of each rollout."""
 
     def add(self, rollout: Rollout) -> None:
-        """Add one rollout."""
+        """Add the next rollout of the file."""
         self.columns.add(rollout)
         flags = self.columns.flags[-1]
         self.mentions.append(
@@ -66,11 +71,11 @@ class Suspicions:
         )
 
     def rewarded(self, index: int, best: float) -> bool:
-        """Whether a rollout has at least half of the attainable reward, and not only for its form."""
+        """Whether a rollout earned at least half of the attainable reward `best`, and not only for its form."""
         return self.columns.passed(index, best)
 
     def reasons(self) -> array[int]:
-        """Return the bits of REASONS for every rollout."""
+        """Return the reasons to suspect each rollout, as sums of the bits of REASONS."""
         best, columns = self.columns.best, self.columns
         reasons = array("B", bytes(len(columns)))
         winners = [i for i in range(len(columns)) if self.rewarded(i, best)]
@@ -85,7 +90,7 @@ class Suspicions:
         return reasons
 
     def _shortest(self, winners: list[int]) -> list[int]:
-        """Return winners at most half as long as the median winner; none if the lengths are unknown."""
+        """Return the shortest of the rewarded rollouts `winners`, if they are at most half as long as the median."""
         length = self.columns.length
         lengths = sorted((length[i], i) for i in winners if length[i] > 0)
         if len(lengths) < _ENOUGH_WINNERS:
@@ -100,8 +105,8 @@ def reason_names(reasons: int) -> list[str]:
 
 
 def gravest_reason(reasons: int) -> int:
-    """Return the rank of the gravest reason, 0 first; 4 if there is none."""
-    return next((place for place, bit in enumerate(REASONS) if reasons & bit), len(REASONS))
+    """Return the rank of the gravest reason: 0 is the gravest, and the number of reasons means that there is none."""
+    return next((rank for rank, bit in enumerate(REASONS) if reasons & bit), len(REASONS))
 
 
 def _mention(rollout: Rollout, *, zero: bool) -> GoldMention:
@@ -110,7 +115,7 @@ def _mention(rollout: Rollout, *, zero: bool) -> GoldMention:
     if mention is GoldMention.MENTIONED and zero and not is_distinctive(reference):
         return GoldMention.ABSENT
     if mention is GoldMention.ABSENT and not zero:
-        # The answer may stand in the arguments of a tool call.
+        # The answer may be in the arguments of a tool call.
         return (
             GoldMention.MENTIONED
             if any(gold_mention(reference, text) > GoldMention.ABSENT for text in _call_arguments(rollout))
@@ -124,37 +129,44 @@ def _call_arguments(rollout: Rollout) -> Iterator[str]:
 
 
 EXCERPT = 500
-WHOLE = 14_000
-"""Characters of all conversations in one result, as JSON. A whole result may have 20,000."""
+"""Characters of a reply in a row without messages."""
+MOST_CONVERSATION_CHARACTERS = 14_000
+"""Most characters of all conversations in one result, as JSON. The whole result may have 20,000."""
 _LEAST = 60
+"""Characters to which a text of a conversation is cut at most."""
 _CALLS = 40
+"""Most tool calls shown for a message, and most messages shown of a conversation whose texts are all cut."""
 
 
 def rollout_row(rollout: Rollout, why: Sequence[str], excerpt: int = EXCERPT) -> dict[str, Any]:
-    """Return one rollout with both ends of its reply: the answer usually stands at the end."""
+    """Return the row of one rollout with the beginning and the end of its reply. `why` are the reasons to suspect
+    it."""
     row = _head(rollout, why) | {"completion": both_ends(rollout.completion_text, excerpt)}
     if rollout.error is not None:
         row["error"] = quote(rollout.error)
     return row
 
 
-def whole_rollouts(rollouts: Sequence[tuple[Rollout, Sequence[str]]]) -> list[dict[str, Any]]:
-    """Return rollouts with every message; long texts are cut evenly until all fit."""
-    limit = WHOLE
+def conversation_rows(rollouts: Sequence[tuple[Rollout, Sequence[str]]]) -> list[dict[str, Any]]:
+    """Return the rows of rollouts with all messages.
+
+    Texts are cut to an equal length until all rows fit into MOST_CONVERSATION_CHARACTERS.
+    """
+    limit = MOST_CONVERSATION_CHARACTERS
     while True:
         rows = [_row_with_messages(rollout, why, limit) for rollout, why in rollouts]
         size = len(json.dumps(rows, ensure_ascii=False))
-        if size <= WHOLE or limit <= _LEAST:
+        if size <= MOST_CONVERSATION_CHARACTERS or limit <= _LEAST:
             return rows
-        limit = max(_LEAST, min(limit * 3 // 4, limit * WHOLE // size + 1))
+        limit = max(_LEAST, min(limit * 3 // 4, limit * MOST_CONVERSATION_CHARACTERS // size + 1))
 
 
 def both_ends(text: str, limit: int) -> str:
-    """Quote foreign text; cut the middle out of a text longer than `limit`."""
+    """Return a text in quotes. The middle of a text with more than `limit` characters is left out."""
     if len(text) <= limit:
         return quote(text, limit)
-    left_out = len(text) - limit // 2 * 2
-    return quote(f"{text[: limit // 2]} …({left_out} characters)… {text[-(limit // 2) :]}", limit + 60)
+    omitted = len(text) - limit // 2 * 2
+    return quote(f"{text[: limit // 2]} …({omitted} characters)… {text[-(limit // 2) :]}", limit + 60)
 
 
 def _head(rollout: Rollout, why: Sequence[str]) -> dict[str, Any]:
@@ -182,14 +194,14 @@ def _row_with_messages(rollout: Rollout, why: Sequence[str], limit: int) -> dict
     if rollout.error is not None:
         row["error"] = both_ends(rollout.error, limit)
     messages = conversation(rollout)
-    row["messages"] = [_message(m, limit) for m in _shown_messages(messages, limit)]
+    row["messages"] = [_message(m, limit) for m in _first_and_last(messages, limit)]
     if len(row["messages"]) < len(messages):
         row["messages_left_out"] = len(messages) - len(row["messages"])
     return row
 
 
-def _shown_messages(messages: Sequence[Message], limit: int) -> Sequence[Message]:
-    """Return all messages, or the first and last of a conversation that is too long even with every text cut."""
+def _first_and_last(messages: Sequence[Message], limit: int) -> Sequence[Message]:
+    """Return all messages, or only the first and last if the texts are cut to `_LEAST` and there are too many."""
     if limit > _LEAST or len(messages) <= _CALLS:
         return messages
     return [*messages[: _CALLS // 2], *messages[-(_CALLS // 2) :]]
@@ -208,14 +220,16 @@ def _message(message: Message, limit: int) -> dict[str, Any]:
 
 
 PAGE = 10
+"""Rollouts on one page."""
 _FEW = 2
-"""Up to this many rollouts are shown as whole conversations if `where` selects them."""
+"""Most rollouts that are shown with their whole conversations."""
 
 
 def rollouts_view(evaluated: FinishedEvaluation, where: str | None = None, page: int = 1) -> ViewResult:
-    """Return one page. The results are read twice: to rank the rollouts, then to fetch those on the page.
+    """Return one page of the rollouts that the filter `where` selects.
 
-    Raises EvalError (`filter-unreadable`, `field-unknown`).
+    The results are read twice: first to rank the rollouts, then to read those on the page. Raises EvalError
+    (`filter-unreadable`, `field-unknown`).
     """
     reason = next((bit for bit, text in REASONS.items() if where is not None and where.strip() == text), None)
     parsed_filter = parse_filter(where if reason is None else "suspicious")
@@ -225,7 +239,7 @@ def rollouts_view(evaluated: FinishedEvaluation, where: str | None = None, page:
         suspicions.add(rollout)
         names.add(rollout)
         fits.append(parsed_filter.fits(rollout))
-    names.require_known("where", evaluated.id)
+    names.require_existing("where", evaluated.id)
     reasons = suspicions.reasons()
     matching = [
         i
@@ -248,7 +262,7 @@ def rollouts_view(evaluated: FinishedEvaluation, where: str | None = None, page:
         "page": page,
         "pages": pages,
         "suspicious": {text: tally[text] for text in REASONS.values() if tally[text]},
-        "rollouts": whole_rollouts(page_rollouts)
+        "rollouts": conversation_rows(page_rollouts)
         if with_messages
         else [rollout_row(r, why) for r, why in page_rollouts],
     }
@@ -292,7 +306,8 @@ def _rank(columns: Columns, reasons: Sequence[int], index: int) -> tuple[int, bo
 def _fetch(
     evaluated: FinishedEvaluation, positions: Sequence[int], reasons: Sequence[int]
 ) -> Iterator[tuple[Rollout, list[str]]]:
-    """Yield the rollouts at these positions of the file, in this order."""
+    """Yield the rollouts at these positions of the file with the texts of their reasons, in the order of
+    `positions`."""
     missing, rollouts = set(positions), {}
     for position, rollout in enumerate(evaluated.rollouts()):
         if position in missing:

@@ -1,5 +1,4 @@
-"""`summary` view: what an evaluation measured, with intervals over tasks, its origin, and the findings of
-its verdict."""
+"""The view `summary` of read_eval: the numbers of an evaluation with their intervals, its settings and its verdict."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ Files = Literal["present", "changed", "gone", "on the Hub"]
 
 
 def summary_view(evaluated: FinishedEvaluation, verdict: EvaluationVerdict, files: Files) -> ViewResult:
-    """Return the numbers with their intervals. The verdict is the one that the gates use."""
+    """Return the summary of an evaluation. `verdict` is the verdict that the gates use."""
     columns = Columns(evaluated.spec.weights)
     for rollout in evaluated.rollouts():
         columns.add(rollout)
@@ -63,8 +62,11 @@ def summary_view(evaluated: FinishedEvaluation, verdict: EvaluationVerdict, file
 
 
 def rate_interval(tallies: Sequence[TaskTally], hits: Sequence[int]) -> dict[str, Any]:
-    """Return a share of rollouts with its 95 % interval: Wilson's for one rollout a task, clustered by task for
-    several."""
+    """Return a share of rollouts with its 95 % interval: `{share, low, high}`.
+
+    `hits` is the number of counted rollouts for each of `tallies`. The interval is Wilson's if each task has one
+    rollout, and clustered by task otherwise.
+    """
     n = sum(t.n for t in tallies)
     if n == 0:
         return {"share": None, "low": None, "high": None}
@@ -78,7 +80,7 @@ def rate_interval(tallies: Sequence[TaskTally], hits: Sequence[int]) -> dict[str
 
 
 def evaluation_basis(spec: EvalSpec, files: Files) -> dict[str, Any]:
-    """Return the settings that the numbers of this evaluation depend on."""
+    """Return the settings on which the numbers of an evaluation depend."""
     settings: dict[str, Any] = {
         "endpoint": spec.endpoint.host,
         "harness": spec.harness_name,
@@ -103,8 +105,7 @@ def _mean(tallies: Sequence[TaskTally]) -> Interval | None:
 
 
 def _reward_interval(mean: Interval, best: float) -> dict[str, float | None]:
-    """Return the interval in rewards as the environment gives them; `mean` of the verdict is a share of the
-    attainable."""
+    """Return an interval in units of the environment's reward, from one in shares of the attainable reward `best`."""
     return {"value": rounded(mean.value * best), "low": rounded(mean.low * best), "high": rounded(mean.high * best)}
 
 

@@ -1,8 +1,8 @@
-"""`zeros` view: every rollout that earned nothing, by class, with advice for each class and the call that follows it.
+"""The view `zeros` of read_eval: rollouts that earned nothing, by class, with advice and a next call for each class.
 
-`ReplyLengths` decides from the lengths of the finished completions whether the token limit was enough, and which limit
-would be. The view reads the rollouts once, and its memory does not grow with their number: it stores counts and the
-first rows of each class.
+`ReplyLengths` decides from the lengths of finished completions whether the token limit was high enough, and which limit
+to use otherwise. The view keeps counts and a few example rows of each class, so its memory does not grow with the
+number of rollouts.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from prime_lab_mcp.lab.rollouts.rollout import Rollout
 
 @dataclass(frozen=True, slots=True)
 class ZeroAdvice:
-    """Advice for one class of rollouts, and the tool that helps."""
+    """Advice for one class of rollouts, and the tool to call next."""
 
     text: str
     tool: str
     arguments: tuple[str, ...] = ()
-    """Names of the arguments that the view supplies, such as `environment`, `model`, `max_tokens` and `eval`."""
+    """Names of the arguments of that call. The view fills in their values."""
 
 
 _AGAIN = ("environment", "model")
@@ -40,7 +40,7 @@ RUNAWAY_ADVICE = ZeroAdvice(
     "read_eval",
     ("eval", "view", "where"),
 )
-"""The advice on `truncated` rollouts where the limit is far above the length of the other completions."""
+"""Advice on `truncated` rollouts if the token limit is far above the length of the other completions."""
 ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
     ("wrong", ""): ZeroAdvice(
         "The answers are wrong and their form is not at fault: what training changes. Read some of them.",
@@ -171,37 +171,44 @@ ADVICE: Mapping[tuple[Zero, Cause], ZeroAdvice] = {
 
 
 def advice_for_zero(kind: Zero, cause: Cause) -> ZeroAdvice:
-    """Return the advice for a class and cause, or for the class if the cause has no advice of its own."""
+    """Return the advice for a class and cause. A cause without its own advice gets that of its class."""
     return ADVICE.get((kind, cause)) or next(a for (k, _), a in ADVICE.items() if k == kind)
 
 
 def known_arguments(advice: ZeroAdvice, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the advised call whose values are known."""
+    """Return the arguments of the advised call, with values from `arguments`; those without a value are left out."""
     return {name: arguments[name] for name in advice.arguments if arguments.get(name) is not None}
 
 
 _FINISH = 0.99
-"""Share of the completions that finish within the advised limit."""
+"""Share of the completions that should finish within the advised limit."""
 _ROUND = 256
+"""The advised limit is a multiple of this."""
 _LEAST, _MOST = 1.25, 8.0
-"""Bounds of the advised limit, as multiples of the present limit: the lengths say nothing beyond that range."""
-_APART = 4
-"""A limit of this many times the 99 % quantile of the finished completions is not what truncated rollouts lack."""
+"""Least and greatest advised limit, as multiples of the present limit. The lengths do not support an estimate
+beyond."""
+_RUNAWAY_FACTOR = 4
+"""If the limit is this many times the 99 % quantile of the finished completions, truncated completions ran away, and a
+higher limit would not help."""
 _ENOUGH_FINISHED = 20
-"""Finished completions from which on that comparison is made."""
-_BLIND = 4.0
-"""Multiple of the limit to advise where most completions were truncated, so that their median is unknown."""
+"""Least number of finished completions for that conclusion."""
+_UNKNOWN_MEDIAN_FACTOR = 4.0
+"""Advised limit as a multiple of the present limit, if most completions were truncated and their median is unknown."""
 
 
 @dataclass(slots=True)
 class ReplyLengths:
-    """Tokens of the longest reply of each rollout, because a limit applies to each reply. Stored as counts."""
+    """The lengths of completions in tokens. The token limit applies to one reply, so the longest reply counts."""
 
     finished: Counter[int] = field(default_factory=Counter)
+    """Number of rollouts by the tokens of their longest reply, for rollouts that were not truncated."""
     cut: int = 0
+    """Number of truncated rollouts."""
     exact: bool = True
+    """False if only the sum over the replies is known for some rollouts."""
 
     def add(self, tokens: int, *, cut: bool, exact: bool) -> None:
+        """Add one rollout. `tokens` is the length of its longest reply; `cut` says whether it was truncated."""
         if cut:
             self.cut += 1
         elif tokens > 0:
@@ -209,7 +216,7 @@ class ReplyLengths:
             self.exact &= exact
 
     def quantile(self, share: float) -> int | None:
-        """Return the length that this share of the finished completions does not exceed."""
+        """Return the length that this share of the finished completions does not exceed. None without any."""
         total = self.finished.total()
         cumulated = 0
         for tokens in sorted(self.finished):
@@ -219,16 +226,17 @@ class ReplyLengths:
         return None
 
     def runaway(self, cap: int | None) -> bool:
-        """Whether the truncated completions ran on without end, far beyond the length of any other completion."""
+        """Whether the truncated completions did not come to an end, because others are far below the limit `cap`."""
         longest = self.quantile(_FINISH)
         is_enough = self.finished.total() >= _ENOUGH_FINISHED and self.exact
-        return bool(cap and self.cut and is_enough and longest is not None and longest * _APART <= cap)
+        return bool(cap and self.cut and is_enough and longest is not None and longest * _RUNAWAY_FACTOR <= cap)
 
     def advised(self, cap: int | None) -> int | None:
-        """Return a limit that lets 99 % finish, or None if the present limit does or nothing is known.
+        """Return a token limit within which 99 % of the completions should finish.
 
-        Lengths are modelled as log-normal and known only up to the limit. The median of all completions and the share
-        that passed the limit determine the two parameters.
+        The model is a log-normal distribution of lengths, of which only those up to the present limit `cap` are
+        observed. Its two parameters follow from the median and from the share of truncated completions. None if the
+        present limit is high enough, or if the truncated completions ran away.
         """
         finished, total = self.finished.total(), self.finished.total() + self.cut
         if not cap or not self.cut or self.cut <= (1 - _FINISH) * total or self.runaway(cap):
@@ -236,7 +244,7 @@ class ReplyLengths:
         share = finished / total
         median = self.quantile(0.5 / share) if share > 0.5 else None
         if median is None or not self.exact:
-            factor = _BLIND if share <= 0.5 else 2.0
+            factor = _UNKNOWN_MEDIAN_FACTOR if share <= 0.5 else 2.0
         else:
             spread = math.log(cap / median) / NormalDist().inv_cdf(share) if cap > median else 0.0
             factor = median * math.exp(NormalDist().inv_cdf(_FINISH) * spread) / cap
@@ -258,36 +266,40 @@ class ReplyLengths:
 
 
 ROWS = 2
-"""Rows of each class."""
+"""Default number of example rows for each class."""
 _MOST_ROWS = 10
-"""Rows of all classes unless the caller asks for more; every class keeps at least one."""
+"""Most rows of all classes together by default. Every class still has one."""
 _TAIL = 90
 _EVIDENCE = 140
 _SLOWER = 8
-"""Largest concurrency to advise where tools or rollouts ran out of time."""
+"""Largest concurrency that is advised if tools or rollouts ran out of time."""
 
 
 @dataclass(slots=True)
 class _ZeroCounts:
-    """Counts that one pass collects."""
+    """The counts of the view, from one pass over the rollouts."""
 
     rollouts: int = 0
     kinds: Counter[tuple[Zero, Cause]] = field(default_factory=Counter)
     setup: int = 0
+    """Rollouts that earned nothing because of the setup, not the model."""
     sums: dict[Zero, tuple[float, int]] = field(default_factory=dict)
+    """Sum and number of the rewards by class."""
     complete: tuple[float, int] = (0.0, 0)
     """Sum and number of the rewards of rollouts that were not truncated."""
     cut: tuple[float, int] = (0.0, 0)
+    """Sum and number of the rewards of truncated rollouts."""
     rewarded_though_cut: int = 0
     lengths: ReplyLengths = field(default_factory=ReplyLengths)
     rows: dict[Zero, list[dict[str, Any]]] = field(default_factory=dict)
+    """Example rows by class."""
 
     def of(self, kind: Zero) -> int:
         return sum(n for (k, _), n in self.kinds.items() if k == kind)
 
 
 def zeros_view(evaluated: FinishedEvaluation, *, rows: int = ROWS) -> ViewResult:
-    """Return every class of rollouts that earned nothing, with `rows` example rows of each class."""
+    """Return the classes of rollouts that earned nothing, with up to `rows` example rows of each class."""
     cap = evaluated.spec.max_tokens
     long = _long(evaluated)
     counts = _ZeroCounts()
@@ -323,7 +335,7 @@ def _count(counts: _ZeroCounts, rollout: Rollout, classified: Classified | None)
         counts.lengths.add(tokens, cut=cut, exact=exact)
     if classified is not None:
         counts.kinds[classified.kind, classified.cause] += 1
-        counts.setup += classified.whose == "setup"
+        counts.setup += classified.at_fault == "setup"
     if rollout.reward is None:
         return
     if cut:
@@ -340,8 +352,8 @@ def _add_reward(so_far: tuple[float, int], reward: float) -> tuple[float, int]:
 
 
 def _means(counts: _ZeroCounts) -> dict[str, float]:
-    """Return mean rewards: `complete` is the baseline for truncated replies that count as zeros, then `cut`, then
-    classes."""
+    """Return the mean rewards of rollouts that were not truncated (`complete`), of truncated ones (`cut`), and of each
+    class."""
     sums: dict[str, tuple[float, int]] = {"complete": counts.complete, "cut": counts.cut}
     for kind in ZEROS:
         sums[kind] = counts.sums.get(kind, (0.0, 0))
@@ -379,7 +391,7 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str
     for (kind, cause), number in counts.kinds.most_common():
         endless = (kind, cause) == ("truncated", "tokens") and counts.lengths.runaway(spec.max_tokens)
         advice = RUNAWAY_ADVICE if endless else advice_for_zero(kind, cause)
-        row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).whose}
+        row: dict[str, Any] = {"class": kind, "rollouts": number, "whose": Classified(kind, "", cause).at_fault}
         row |= {"cause": cause} if cause else {}
         which = {"where": "truncated" if kind == "truncated" else "zero"}
         row |= {"advice": advice.text, "tool": advice.tool, "arguments": known_arguments(advice, arguments | which)}
@@ -388,7 +400,7 @@ def _advice(evaluated: FinishedEvaluation, counts: _ZeroCounts) -> list[dict[str
 
 
 def _next(advice: list[dict[str, Any]]) -> tuple[Next, ...]:
-    """Return the call for a reward that does not read right answers, else for the most frequent class."""
+    """Return the next call: for a reward that misses right answers if there are any, else for the largest class."""
     chosen = [row for row in advice if row.get("cause") == "gold"][:1] or advice[:1]
     return tuple(Next(row["tool"], f"{row['class']}: {row['advice']}", row["arguments"]) for row in chosen)
 
@@ -404,7 +416,7 @@ def _summary(counts: _ZeroCounts, zeros: int) -> str:
 
 
 def _unread(counts: _ZeroCounts) -> str:
-    """What the summary says of replies with the reference answer; they are counted among those of the setup."""
+    """Return the part of the summary about replies that give the reference answer and earned nothing."""
     unread = counts.kinds["wrong", "gold"]
     return f"; {unread:,} answer with the reference answer, which the reward does not pay" if unread else ""
 
@@ -422,8 +434,10 @@ def _share(part: int, complete: int) -> float:
 
 
 def _long(evaluated: FinishedEvaluation) -> int | None:
-    """Return the characters that only the longest 1 % reach, for layouts that do not say how a reply ended,
-    else None."""
+    """Return the length in characters that only the longest 1 % of the replies reach.
+
+    None for layouts that store how a reply ended, because they do not need the length.
+    """
     rollouts = evaluated.rollouts()
     first = next(rollouts, None)
     if first is None or not _hides_ending(first):

@@ -1,9 +1,8 @@
-"""Classifies why a rollout earned nothing: a pure function of its record.
+"""Classifies why a rollout earned nothing, from its stored record alone.
 
-The order of the checks matters. A failed rollout has no reward, so it is no wrong answer, and not every error is
-infrastructure: errors come first. Then come judges without a verdict, truncation, tool calls, the end of the reply, and
-the form that the prompt asks for. A truncated reply has no form to judge, and an answer after a failed tool call is a
-guess.
+The first check that applies decides, so their order matters. Errors come first, because a failed rollout has no reward
+and is no wrong answer. Then come judges without a verdict, truncation and tool calls, because they explain the reply
+that follows. Then comes the form that the prompt asks for. A rollout that passes all checks is a wrong answer.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ _UNREACHABLE = re.compile(
 _IN_PARSE = re.compile(r"\bparse\(response\)|, in parse\b")
 _CALLS_TOOL = re.compile(r"\bcall_mcp\b|\bcall_tool\b|ToolCallError")
 _TOOL = ("call_mcp", "call_tool", "ToolCallError")
-"""Fast test before the regular expression: whatever `_CALLS_TOOL` matches holds one of these, and a
-traceback is long."""
+"""Every match of `_CALLS_TOOL` contains one of these. A long traceback is searched for them first, which is faster."""
 _OVERFLOW = re.compile(r"context[_ ]length|maximum context|too many tokens|prompt is too long|OverlongPrompt", re.I)
 _HARNESS = ("HarnessError", "SandboxError", "InterceptionError", "TunnelError", "RuntimeError")
 _PROVIDER = re.compile(r"^(?:ProviderError|ModelError|InvalidModelResponseError|API\w*Error|RateLimitError)")
@@ -60,7 +58,10 @@ _EDGE = frozenset({"no", "a", "b", "c", "d", "y", "n"})
 
 
 def class_of_error(rollout: Rollout, turns: Sequence[Turn], tools: Tools, cap: int | None) -> Classified:
-    """Return the class of a rollout that failed or whose reward is no number."""
+    """Return the class of a rollout that failed or whose reward is no finite number.
+
+    `tools` are the tools that the model was offered, and `cap` is the token limit of one reply.
+    """
     if rollout.error is None:
         return Classified("infrastructure", "the environment's reward is no finite number", "nonfinite")
     error, traceback = rollout.error, _error_with_tracebacks(rollout)
@@ -85,8 +86,8 @@ def class_of_error(rollout: Rollout, turns: Sequence[Turn], tools: Tools, cap: i
 def judge_without_verdict(rollout: Rollout) -> Classified | None:
     """Return the class of a scored rollout whose judge gave no recognisable verdict, or None.
 
-    v1 stores the replies of judges that were called with the trace. v0 stores them if the state column `judge_response`
-    was saved. Replies of other judges are not stored.
+    v1 stores the replies of a judge if its call received the trace. v0 stores them in the state column
+    `judge_response`, if that column is saved. Other judges cannot be checked.
     """
     for text, parsed in _judge_replies(rollout.record):
         if parsed is None and not has_verdict(text):
@@ -95,7 +96,7 @@ def judge_without_verdict(rollout: Rollout) -> Classified | None:
 
 
 def has_verdict(text: str) -> bool:
-    """Whether a judge's reply contains a verdict of any usual kind: a word, a number, JSON."""
+    """Whether a judge's reply contains a verdict: a usual word such as "correct", a number, or JSON."""
     words = [w.casefold() for w in re.findall(r"[A-Za-z]+", text)]
     if not text.strip():
         return False
@@ -130,9 +131,9 @@ def _judge_replies(record: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _refused_call(turns: Sequence[Turn], tools: Tools, cap: int | None) -> Classified | None:
-    """Return the malformed tool call behind a refused request.
+    """Return the class of the malformed tool call that made the endpoint refuse the next request, or None.
 
-    Servers answer 400 to a conversation whose last tool call they cannot parse.
+    Servers answer with status 400 if they cannot parse the last tool call of a conversation.
     """
     if not turns or not turns[-1].message.calls:
         return None
@@ -144,7 +145,7 @@ def _refused_call(turns: Sequence[Turn], tools: Tools, cap: int | None) -> Class
 
 
 def _error_with_tracebacks(rollout: Rollout) -> str:
-    """Return the error with its tracebacks, as far as the layout stores them."""
+    """Return the error of a rollout, and the tracebacks if the layout stores them, as one text."""
     errors = rollout.record.get("errors")
     texts = [rollout.error or ""]
     for error in errors if isinstance(errors, list) else ():
@@ -169,7 +170,7 @@ _ENDS = frozenset(".!?>})\"]'`|")
 
 
 def requested_marks(messages: Sequence[Message]) -> list[str]:
-    r"""Return the marks that a prompt asks the answer to be in: `<answer>`, `\\boxed`. Any one of them is enough."""
+    r"""Return the marks that a prompt asks to put around the answer: tags such as `<answer>`, and `\\boxed`."""
     before = []
     for message in messages:
         if message.role == "assistant":
@@ -181,7 +182,11 @@ def requested_marks(messages: Sequence[Message]) -> list[str]:
 
 
 def truncation_sign(text: str, marks: Sequence[str], long: int | None) -> str | None:
-    """Return why a text looks truncated, or None if it does not."""
+    """Return in words why a text looks truncated, or None if it does not.
+
+    `marks` are the marks that the prompt asks for. A text of at least `long` characters also counts as truncated if it
+    ends in the middle of a sentence.
+    """
     tags = [*(mark[1:-1] for mark in marks if mark.startswith("<")), *_THOUGHTS]
     for tag in tags:
         if text.count(f"<{tag}>") > text.count(f"</{tag}>"):
@@ -213,9 +218,9 @@ def classify_zero(
 ) -> Classified | None:
     """Return the class of a rollout that earned nothing, or None if the rollout earned something.
 
-    `cap` is the token limit of one completion. `weights` are those of the environment's rewards, for layouts that do
-    not store them (v0). `long` is a length in characters that only the longest 1 % of the replies reach: where a layout
-    does not say how a reply ended, a reply of that length with an open end counts as truncated.
+    `cap` is the token limit of one reply. `weights` are the weights of the environment's rewards, which v0 does not
+    store. `long` is the length in characters that only the longest 1 % of the replies reach. If a layout does not store
+    finish reasons, a reply of that length counts as truncated if it ends in the middle of a sentence.
     """
     failed = rollout.error is not None or rollout.nonfinite
     if not failed and earned_for_answer(rollout, weights):
@@ -297,11 +302,11 @@ def _missing_call(turns: Sequence[Turn], tools: Tools) -> Classified | None:
 
 
 def _truncated_shape(turns: Sequence[Turn], messages: Sequence[Message], long: int | None) -> Classified | None:
-    """Judge by the text only where the results do not say how the reply ended: a recorded `stop` outweighs the text."""
+    """Return the class of a last reply whose text looks truncated. A stored finish reason takes precedence."""
     if turns[-1].ending.finish is not None:
         return None
-    why = truncation_sign(turns[-1].message.text, requested_marks(messages), long)
-    return Classified("truncated", why, "shape") if why else None
+    sign = truncation_sign(turns[-1].message.text, requested_marks(messages), long)
+    return Classified("truncated", sign, "shape") if sign else None
 
 
 def _wrong_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Message]) -> Classified | None:
@@ -321,7 +326,7 @@ def _wrong_form(rollout: Rollout, turns: Sequence[Turn], messages: Sequence[Mess
 
 
 def _unread_gold(rollout: Rollout, turns: Sequence[Turn]) -> Classified | None:
-    """Return the class of a last reply that answers with the reference answer and still was not paid."""
+    """Return the class of a last reply that gives the reference answer and earned nothing, or None."""
     reference = gold(rollout)
     if gold_mention(searched_gold(reference), turns[-1].message.text) is not GoldMention.ANSWERED:
         return None

@@ -1,7 +1,7 @@
-"""Decides what was wrong with a tool call: first from the call itself, then from the tool's result.
+"""Finds the fault of a tool call, first in the call itself, then in the tool's result.
 
-A result counts as a refusal only if it begins like an error, or is exactly the text that verifiers makes of an
-exception. The word `timeout` in data that a tool returns is data.
+A result counts as an error only if it begins like one, or is exactly the text into which verifiers turns an exception.
+Data that a tool returns may contain the word `timeout`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from prime_lab_mcp.lab.evals.zeros.turns import Classified, ReplyEnding, Turn
 from prime_lab_mcp.lab.rollouts.conversation import ToolCall
 
 Tools = Mapping[str, Mapping[str, Any]]
+"""JSON schemas of the parameters of the offered tools, by the name of the tool."""
 
 _REFUSAL = re.compile(r"\s*(?:error\b|exception\b|traceback \(most recent|failed\b|\w+(?:Error|Exception)\b)", re.I)
 _TIMED_OUT = re.compile(
@@ -34,8 +35,8 @@ _NOT_JSON = re.compile(
     r"|Expecting (?:value|property name|',' delimiter|':' delimiter)[^:\n]{0,40}): line \d+ column \d+"
 )
 _CUT_JSON = ("Unterminated string", "Invalid \\")
-"""Messages of the JSON decoder that mean truncated arguments. `Expecting value: line 1 column 1` is not among them,
-because it means raw code instead of JSON. Used only where the arguments themselves are not stored."""
+"""Messages of the JSON decoder that mean truncated arguments, for results that do not store the arguments themselves.
+`Expecting value: line 1 column 1` means raw code instead of JSON."""
 _BAD_ARGUMENTS = re.compile(
     r"unexpected keyword argument|missing \d+ required|validation error for|Field required"
     r"|takes \d+ positional argument|argument after \*\* must be a mapping"
@@ -55,7 +56,10 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def tool_fault(turns: Sequence[Turn], tools: Tools, token_limit: int | None) -> Classified | None:
-    """Return the tool failure that a rollout did not recover from: the last faulty call of its last turn with calls."""
+    """Return the last faulty tool call of the last turn with tool calls, or None if that turn has no faulty call.
+
+    A faulty call in an earlier turn does not count, because the model recovered from it.
+    """
     last: Classified | None = None
     for turn in turns:
         if turn.message.calls:
@@ -69,13 +73,13 @@ def tool_fault(turns: Sequence[Turn], tools: Tools, token_limit: int | None) -> 
 def call_fault(
     call: ToolCall, result: str | None, tools: Tools, ending: ReplyEnding, cap: int | None
 ) -> Classified | None:
-    """Return what was wrong with one call, or None if no fault is visible."""
+    """Return the fault of one tool call, or None if no fault is visible. `cap` is the token limit of one reply."""
     name = quote(call.name, 60)
     try:
         arguments = json.loads(call.arguments) if call.arguments.strip() else {}
     except json.JSONDecodeError as error:
         return _broken(call, error, ending, cap)
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+    except (ValueError, RecursionError) as error:  # a number with thousands of digits, or thousands of brackets
         return Classified("malformed_tool_json", f"the arguments of {name} cannot be read: {type(error).__name__}")
     if _is_unknown(call, result, tools):
         return Classified("unknown_tool", f"there is no tool {name}; offered: {_names(tools)}")
@@ -93,7 +97,7 @@ def call_fault(
 
 
 def is_refusal(result: str) -> bool:
-    """Whether a tool's result begins like an error, or is the bare text of an exception as v0 passes it on."""
+    """Whether a tool's result begins like an error, or is only the text of an exception, as v0 returns it."""
     return bool(
         _REFUSAL.match(result)
         or _NOT_JSON.match(result)
@@ -109,7 +113,7 @@ def timed_out(text: str) -> bool:
 
 
 def written_call(text: str, tools: Tools) -> str | None:
-    """Return the offered tool that a reply calls in its text, which means that the server's parser missed the call."""
+    """Return the offered tool that a reply calls in its text, or None. The server's tool parser missed such a call."""
     if _MARKUP.search(text):
         return next((name for name in tools if name in text), None)
     candidates = [*_FENCE.findall(text), text] if "{" in text else []
@@ -158,7 +162,7 @@ def breaks_off(text: str, error: json.JSONDecodeError) -> bool:
 def _is_unknown(call: ToolCall, result: str | None, tools: Tools) -> bool:
     if tools:
         return call.name not in tools
-    # v0 returns the text of a KeyError, which is the name in quotes.
+    # The result of an unknown tool in v0 is the text of a KeyError, which is the name in quotes.
     answer = (result or "").strip()
     return bool(answer) and (
         answer in (repr(call.name), f"error: {call.name!r}")
@@ -167,7 +171,7 @@ def _is_unknown(call: ToolCall, result: str | None, tools: Tools) -> bool:
 
 
 def _refusal_fault(name: str, result: str) -> Classified | None:
-    """Return the fault that the text of a refusal names."""
+    """Return the fault that the text of an error result shows, or None."""
     quoted = quote(result, 160)
     if match := _NOT_JSON.search(result):
         if match[1].startswith(_CUT_JSON):

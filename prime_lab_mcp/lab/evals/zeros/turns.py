@@ -1,4 +1,7 @@
-"""The classes of rollouts that earned nothing, and how each reply of a rollout ended, as far as the layout says so."""
+"""The classes of rollouts that earned nothing, and the replies of a rollout with their finish reason and length.
+
+The layouts of results files store finish reasons and lengths to different degrees.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,9 @@ Zero = Literal[
     "judge_unparsed",
     "infrastructure",
 ]
+"""The class of a rollout that earned nothing."""
 ZEROS: tuple[Zero, ...] = get_args(Zero)
-Whose = Literal["model", "setup"]
+AtFault = Literal["model", "setup"]
 Cause = Literal[
     "",
     "tokens",
@@ -41,16 +45,16 @@ Cause = Literal[
     "nonfinite",
     "gold",
 ]
-"""The cause that distinguishes rollouts of one class that need different advice; empty where the class is enough."""
+"""The cause within a class, if rollouts of the class need different advice. Empty if the class is enough."""
 
 _SETUP: frozenset[Zero] = frozenset({"truncated", "tool_timeout", "empty_response", "judge_unparsed", "infrastructure"})
 
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """The class of one rollout that earned nothing, with the evidence for the class.
+    """The class of one rollout that earned nothing.
 
-    `evidence` is a sentence of ours; foreign text in it is quoted.
+    `evidence` says in words why the rollout is in this class; text from the rollout is quoted in it.
     """
 
     kind: Zero
@@ -58,9 +62,8 @@ class Classified:
     cause: Cause = ""
 
     @property
-    def whose(self) -> Whose:
-        """`model`: ability of the model, which training may change. `setup`: limits, endpoint, server or
-        environment."""
+    def at_fault(self) -> AtFault:
+        """`model` if training may change the outcome, `setup` if limits, endpoint, server or environment caused it."""
         return "setup" if self.kind in _SETUP or self.cause in ("parser", "gold") else "model"
 
 
@@ -72,10 +75,10 @@ FAR_BELOW_LIMIT_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnding:
-    """The ending of one reply. `finish` is the finish reason of the server, None where the layout stores none.
+    """How one reply ended. `finish` is the server's finish reason, None if the layout does not store it.
 
-    `tokens` is the length of this reply. If only the sum over several replies is known, `exact` is False and `tokens`
-    is that sum.
+    `tokens` is the length of the reply. If only the sum over several replies is known, `tokens` is that sum and `exact`
+    is False.
     """
 
     finish: str | None = None
@@ -83,11 +86,11 @@ class ReplyEnding:
     exact: bool = True
 
     def at_limit(self, cap: int | None) -> bool:
-        """Whether the reply used up the token limit, whatever the server reported."""
+        """Whether the reply reached the token limit `cap`, by the finish reason or by its length."""
         return self.finish == "length" or (self.exact and cap is not None and self.tokens >= NEAR_LIMIT_SHARE * cap)
 
     def far_below(self, cap: int | None) -> bool:
-        """Whether the reply ended by itself, well before the limit."""
+        """Whether the reply is much shorter than the token limit `cap`, so that the model ended it."""
         return self.finish != "length" and cap is not None and 0 < self.tokens < FAR_BELOW_LIMIT_SHARE * cap
 
 
@@ -98,16 +101,16 @@ class Turn:
     message: Message
     ending: ReplyEnding
     results: tuple[str | None, ...] = ()
-    """None for a call without a result."""
+    """The result of each tool call of the message, in the same order. None for a call without a result."""
 
     @property
     def answered(self) -> Sequence[tuple[ToolCall, str | None]]:
-        """Each call of the turn with its result."""
+        """Each tool call of the turn with its result."""
         return list(zip(self.message.calls, self.results, strict=True))
 
 
 def turns_of(rollout: Rollout, messages: Sequence[Message]) -> list[Turn]:
-    """Return the replies in order, including example replies in the prompt."""
+    """Return the model's replies in order. Example replies in the prompt are included."""
     endings = _endings(rollout, messages)
     turns = []
     for number, message in enumerate(messages):
@@ -119,8 +122,7 @@ def turns_of(rollout: Rollout, messages: Sequence[Message]) -> list[Turn]:
 def longest_reply(rollout: Rollout) -> tuple[int, bool]:
     """Return the tokens of the longest reply of a rollout, and whether the number is exact.
 
-    A token limit applies to one reply. If only the sum of several replies is known, the number is that sum and not
-    exact.
+    If only the sum over several replies is known, the number is that sum and not exact.
     """
     lengths = [n for call in rollout.record.get("calls") or () if (n := _completion_tokens(call))]
     if lengths:
@@ -129,7 +131,7 @@ def longest_reply(rollout: Rollout) -> tuple[int, bool]:
 
 
 def token_limit(rollout: Rollout) -> int | None:
-    """Return the token limit that the requests of a v1 rollout carried."""
+    """Return the token limit of one reply that a v1 rollout stores with its requests, or None."""
     for call in rollout.record.get("calls") or ():
         sampling = call.get("sampling") if isinstance(call, Mapping) else None
         if isinstance(sampling, Mapping):
@@ -154,7 +156,7 @@ def _endings(rollout: Rollout, messages: Sequence[Message]) -> dict[int, ReplyEn
         return {}
     single = len(replies) == 1
     ending = ReplyEnding(_finish_reason(rollout), rollout.completion_tokens, exact=single)
-    # Only the last of several replies can have ended the rollout; a v0 row is flagged if any reply was truncated.
+    # The finish reason of a v0 row covers all replies. It counts for the last one, which ended the rollout.
     return {
         number: ending if number == replies[-1] else ReplyEnding(None, ending.tokens, exact=single)
         for number in replies
@@ -183,11 +185,13 @@ def _completion_tokens(call: object) -> int:
     return tokens if isinstance(tokens, int) else 0
 
 
-def _results(message: Message, rest: Sequence[Message]) -> tuple[str | None, ...]:
-    """Return the result of each call of a message. Some servers repeat ids, so only results before the next reply
-    count."""
+def _results(message: Message, following: Sequence[Message]) -> tuple[str | None, ...]:
+    """Return the result of each tool call of a message. `following` are the messages after it.
+
+    Some servers repeat the ids of calls, so only results before the next reply count.
+    """
     results: list[Message] = []
-    for message_after in rest:
+    for message_after in following:
         if message_after.role == "assistant":
             break
         if message_after.role == "tool":

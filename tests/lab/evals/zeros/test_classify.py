@@ -204,7 +204,7 @@ def test_a_call_in_the_text_is_a_fault_of_the_servers_parser(make: Any, text: st
     found = classify_zero(make([said(text)], tools=[ADD]))
 
     assert found is not None
-    assert (found.kind, found.cause, found.whose) == ("malformed_tool_json", "parser", "setup")
+    assert (found.kind, found.cause, found.at_fault) == ("malformed_tool_json", "parser", "setup")
     assert "tool_call_parser" in found.evidence
     assert kind(make([said(text)])) != ("malformed_tool_json", "parser")
 
@@ -304,9 +304,9 @@ def test_a_reward_that_is_no_number_is_no_wrong_answer() -> None:
     assert kind(v0([WRONG], reward=float("nan"))) == ("infrastructure", "nonfinite")
 
 
-def test_whose_a_zero_is() -> None:
-    assert Classified("wrong", "").whose == Classified("bad_arguments", "").whose == "model"
-    assert Classified("truncated", "").whose == Classified("judge_unparsed", "").whose == "setup"
+def test_training_may_mend_only_what_the_model_did() -> None:
+    assert Classified("wrong", "").at_fault == Classified("bad_arguments", "").at_fault == "model"
+    assert Classified("truncated", "").at_fault == Classified("judge_unparsed", "").at_fault == "setup"
 
 
 def test_hostile_records_are_classified_and_quoted() -> None:

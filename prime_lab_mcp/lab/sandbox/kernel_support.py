@@ -1,6 +1,7 @@
-"""What the kernel of this machine offers for confining environment code, by area: files, processes and network.
+"""Reads how far the kernel of this machine can confine environment code, by area: files, processes and network.
 
-Every report of a step that runs environment code where something is missing says so (`unconfined_finding`).
+If files or processes are not fully confined, the report of every step that runs environment code has a warning
+(`unconfined_finding`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ Protection = Literal["confined", "partly", "open"]
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """The kernel's layers, and for each area how far they confine, with what stays open."""
+class KernelSupport:
+    """The kernel's layers of confinement, the protection of each area, and the remaining gaps."""
 
     layers: tuple[str, ...]
     landlock: int
@@ -28,31 +29,31 @@ class Offer:
     processes: Protection
     network: Protection
     remains: tuple[str, ...]
-    """What environment code can still do, one clause for each gap."""
+    """The actions that environment code can still take, one clause for each gap."""
 
     @property
     def complete(self) -> bool:
-        """True when files and processes outside are out of reach."""
+        """True if environment code cannot reach files and processes outside its own."""
         return self.files == self.processes == "confined"
 
 
-def present_offer() -> Offer:
-    """What this machine offers. The answer is found once for each process."""
-    return _offer()
+def present_support() -> KernelSupport:
+    """The confinement that this machine supports. The result is cached for the process."""
+    return _read_kernel_support()
 
 
 @cache
-def _offer() -> Offer:
+def _read_kernel_support() -> KernelSupport:
     if sys.platform == "linux":
-        return offer_of(confine.landlock_abi(), confine.has_seccomp())
+        return linux_support(confine.landlock_abi(), confine.has_seccomp())
     if sys.platform == "darwin" and confine.profile_denies():
         remains = ("it connects to any host on the allowed ports", "it may use services of macOS that open files")
-        return Offer(("profile",), 0, "partly", "confined", "partly", remains)
-    return offer_of(0, False)
+        return KernelSupport(("profile",), 0, "partly", "confined", "partly", remains)
+    return linux_support(0, False)
 
 
-def offer_of(landlock: int, seccomp: bool) -> Offer:
-    """The offer of a Linux kernel with this version of Landlock's interface."""
+def linux_support(landlock: int, seccomp: bool) -> KernelSupport:
+    """The support of a Linux kernel with this version of Landlock's interface, with or without seccomp filters."""
     layers = (*(("landlock",) if landlock else ()), *(("seccomp",) if seccomp else ()))
     remains = []
     if not landlock:
@@ -70,20 +71,20 @@ def offer_of(landlock: int, seccomp: bool) -> Offer:
     files: Protection = "open" if not landlock else "confined" if landlock >= 3 else "partly"
     processes: Protection = "confined" if landlock >= 6 and seccomp else "partly" if landlock else "open"
     network: Protection = "partly" if landlock >= 4 and seccomp else "open"
-    return Offer(layers, landlock, files, processes, network, tuple(remains))
+    return KernelSupport(layers, landlock, files, processes, network, tuple(remains))
 
 
-def unconfined_finding(offer: Offer) -> Finding | None:
+def unconfined_finding(support: KernelSupport) -> Finding | None:
     """The warning that environment code ran without full confinement of files and processes, or None."""
-    if offer.complete:
+    if support.complete:
         return None
-    areas = (("files", offer.files), ("processes", offer.processes))
+    areas = (("files", support.files), ("processes", support.processes))
     open_areas = [f"{area} {protection}" for area, protection in areas if protection != "confined"]
-    asked = " (code pulled from another owner runs only after the user agreed)" if offer.files == "open" else ""
+    asked = " (code pulled from another owner runs only after the user agreed)" if support.files == "open" else ""
     return Finding(
         "unconfined",
         "warning",
-        f"this kernel does not confine environment code fully ({', '.join(open_areas)}): {'; '.join(offer.remains)}",
+        f"this kernel does not confine environment code fully ({', '.join(open_areas)}): {'; '.join(support.remains)}",
         f"Run only code that you trust{asked}, or run prime-lab-mcp on Linux 6.12 or newer, where Landlock and seccomp "
         f"are not forbidden (here: {platform.system()} {platform.release()}).",
     )

@@ -1,0 +1,76 @@
+"""Says that the platform does not offer a model: it trains none of that name, or serves none.
+
+This is the only place that decides so. The finding has the code `model-not-offered` in every tool, and the next call is
+the search that lists what is offered.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+
+from prime_lab_mcp.lab.base.errors import BadInput
+from prime_lab_mcp.lab.base.report import Finding, Next
+from prime_lab_mcp.lab.base.text import quote
+from prime_lab_mcp.lab.models.registry import find_model, load_registry
+
+LIST_MODELS = Next("search_hub", "the models that the platform trains and serves, with prices", {"kind": "model"})
+_NAMED = 4
+
+
+def not_trained_message(model: str) -> str:
+    return f"the platform does not train {quote(model, 100)}"
+
+
+NOT_TRAINED_FIX = (
+    'Choose a model that search_hub(kind="model") lists as trainable, or train on GPUs of your own '
+    '(target="self-managed").'
+)
+
+
+def not_trained_finding(model: str, trainable: Collection[str]) -> Finding | None:
+    """The blocker of a hosted run whose model the platform does not train; None if it does, or named no models."""
+    if not trainable or model in trainable:
+        return None
+    message = f"{not_trained_message(model)}; {_instead('trains', model, trainable)}"
+    return Finding("model-not-offered", "blocker", message, NOT_TRAINED_FIX, "model.name")
+
+
+def not_served_finding(model: str, served: Collection[str]) -> Finding:
+    """The blocker of an evaluation by the platform's inference, which does not serve the model."""
+    message = f"the platform does not serve {quote(model, 100)}"
+    if served:
+        message += f"; {_instead('serves', model, served)}"
+    fix = 'Choose a model that search_hub(kind="model") lists as served, or evaluate at an endpoint that serves it.'
+    return Finding("model-not-offered", "blocker", message, fix)
+
+
+def require_trained(model: str, trainable: Collection[str]) -> None:
+    """Check that the platform trains a model. Raises BadInput."""
+    finding = not_trained_finding(model, trainable)
+    if finding is not None:
+        raise not_offered_error(finding)
+
+
+def not_offered_error(finding: Finding) -> BadInput:
+    """The finding as the error of a call that cannot be carried out."""
+    return BadInput(finding.message, fix=finding.fix, code=finding.code, where=finding.where, next=(LIST_MODELS,))
+
+
+def model_listing_calls(findings: Iterable[Finding]) -> tuple[Next, ...]:
+    """The search for models, where a model that is not offered stops a call."""
+    stopped = any(f.code == "model-not-offered" and f.severity == "blocker" for f in findings)
+    return (LIST_MODELS,) if stopped else ()
+
+
+def _instead(verb: str, model: str, names: Collection[str]) -> str:
+    """The offered models that the name may mean, or some of those offered. The same model comes under its own name."""
+    spelt = load_registry().spelt
+    same = [name for name in names if spelt(name).lower() == spelt(model).lower()]
+    if same:
+        return f"it {verb} {quote(same[0], 100)}"
+    # A name of a text model never means a vision model, nor the other way round.
+    alike = [name for name in sorted(names) if bool(find_model(name).vision) == bool(find_model(model).vision)]
+    near = difflib.get_close_matches(model, alike, n=_NAMED, cutoff=0.0) or sorted(names)[:_NAMED]
+    more = f" and {len(names) - len(near)} more" if len(names) > len(near) else ""
+    return f"it {verb} {', '.join(quote(name, 100).strip(chr(34)) for name in near)}{more}"

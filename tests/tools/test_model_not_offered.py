@@ -1,0 +1,84 @@
+"""A model that the platform does not offer is refused before anything is sent, by one code, with the list of models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prime_lab_mcp.lab.base.report import Report
+from prime_lab_mcp.lab.models.offered import not_served_finding, not_trained_finding
+from prime_lab_mcp.server.call import Calls
+from prime_lab_mcp.tools.registry import TOOLS
+from tests.tools.loopback import CONFIG, Desk, NoPages
+
+HUB = "primeintellect/reverse-text@0.2.0"
+MODEL = "Qwen/Qwen3-4B-Instruct-2507"
+UNKNOWN = "Qwen/Qwen3-8B"
+TRAINED = (MODEL, "Qwen/Qwen3-0.6B", "Qwen/Qwen3-VL-4B-Instruct")
+
+
+def test_a_model_that_is_trained_or_a_platform_without_a_list_is_no_finding() -> None:
+    assert not_trained_finding(MODEL, TRAINED) is None
+    assert not_trained_finding(UNKNOWN, ()) is None
+
+
+def test_a_refusal_names_models_of_the_same_kind_and_the_right_spelling_alone() -> None:
+    finding = not_trained_finding(UNKNOWN, TRAINED)
+    assert finding is not None
+    assert (finding.code, finding.severity) == ("model-not-offered", "blocker")
+    assert "it trains Qwen/Qwen3-" in finding.message
+    assert "VL" not in finding.message
+    spelt = not_trained_finding(MODEL.lower(), TRAINED)
+    assert spelt is not None
+    assert spelt.message.endswith(f'it trains "{MODEL}"')
+    assert "serve" in not_served_finding("a/b", ()).message
+
+
+async def created(at: Desk) -> list[str]:
+    """Runs and evaluations that were requested of the platform."""
+    starts = [*await at.requests("POST", "/training/runs"), *await at.requests("POST", "/hosted-evaluations")]
+    return [r["path"] for r in starts if not r["path"].endswith("/prepare")]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_every_step_refuses_the_model_by_one_code_and_offers_the_list(at: Desk) -> None:
+    calls = Calls(at.lab, TOOLS, NoPages())
+    at.config(CONFIG.replace(MODEL, UNKNOWN), "configs/rl/unknown.toml")
+    named: list[tuple[str, dict[str, Any]]] = [
+        ("run_eval", {"environment": HUB, "model": UNKNOWN, "hosted": True, "dry_run": True}),
+        ("run_eval", {"environment": HUB, "model": UNKNOWN, "hosted": True}),
+        ("write_training_config", {"environments": [HUB], "model": UNKNOWN}),
+        ("write_training_config", {"based_on": "configs/rl/unknown.toml"}),
+        ("submit_training", {"environment": HUB, "model": UNKNOWN, "steps": 20}),
+        ("submit_training", {"config": "configs/rl/unknown.toml"}),
+        ("check_training_config", {"path": "configs/rl/unknown.toml"}),
+    ]
+    for tool, given in named:
+        report = await calls.execute(tool, given)
+        blockers = {f.code for f in report.findings if f.severity == "blocker"}
+        assert blockers == {"model-not-offered"}, (tool, given, report)
+        assert (report.next[0].tool, report.next[0].arguments) == ("search_hub", {"kind": "model"}), (tool, given)
+    listed = await calls.execute("search_hub", {"kind": "model"})
+    assert MODEL in [row["id"] for row in listed.data["models"] if row["trainable"]]
+    assert await created(at) == []
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_the_question_before_a_run_repeats_the_warnings_of_the_config_check(at: Desk) -> None:
+    calls = Calls(at.lab, TOOLS, NoPages())
+    at.config(CONFIG + "# warned\n", "configs/rl/warned.toml")
+    asked: list[str] = []
+
+    async def ask(question: str) -> Any:
+        asked.append(question)
+        return "declined"
+
+    checked: Report = await calls.execute("check_training_config", {"path": "configs/rl/warned.toml"})
+    warnings = [f.message for f in checked.findings if f.severity == "warning"]
+    assert warnings
+    await calls.execute("submit_training", {"config": "configs/rl/warned.toml"}, ask=ask)
+    (question,) = asked
+    assert [w for w in warnings if w.rstrip(".") not in question] == []
