@@ -69,7 +69,7 @@ def _summary(status: EnvironmentStatus) -> dict[str, Any]:
         "content": report["content"],
         "gates": report["gates"],
         "evidence": [
-            row | _evidence_facts(standing) for row, standing in zip(report["evidence"], status.line, strict=True)
+            row | _evidence_facts(standing) for row, standing in zip(report["evidence"], status.standings, strict=True)
         ],
         "next": report["next"],
     }

@@ -1,9 +1,9 @@
 """Reads the distributions that are installed in a Python: requirements, modules, and a fingerprint of their files.
 
-The fingerprints are part of the evidence: what a reward does depends on the code that it imports. A fingerprint covers
-the version and the RECORD of a distribution (its files with their hashes), and every file that is no longer what RECORD
-says. A file is hashed again if its size is not the recorded one, or if it is newer than RECORD; a replacement that
-keeps size and time is not noticed.
+The fingerprints are part of the evidence, because a reward depends on the code that it imports. A fingerprint covers
+the version and the RECORD of a distribution (its files with their hashes), and every file that differs from RECORD. A
+file is hashed again if its size differs from the recorded one, or if it is newer than RECORD. A replacement that keeps
+size and time is not noticed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from prime_lab_mcp.lab.base.syntax import retry_parsing
 _TOP = re.compile(r"^([^/,]+?)(?:/|(?:\.[^/,]*)?\.(?:py|so|pyd)(?:,|$))")
 _STARTUP = ("*.pth", "sitecustomize.py", "usercustomize.py")
 STARTUP_FILES = "(start-up files)"
-"""The name under which the files that Python runs at every start are recorded beside the distributions."""
+"""The entry for the files that Python runs at every start. It stands beside the entries of the distributions."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:
-    """One line of a RECORD. `sha256` is the urlsafe base64 text of the line, empty if the line has no such hash."""
+    """One line of a RECORD. `sha256` is in urlsafe base64, and empty if the line has no such hash."""
 
     path: str
     sha256: str
@@ -56,7 +56,7 @@ class InstalledDistribution:
     record: str = ""
     """A digest of `files`."""
     origin: Mapping[str, Any] | None = None
-    """What direct_url.json says (PEP 610); None for a distribution from an index."""
+    """The content of direct_url.json (PEP 610); None for a distribution from an index."""
 
 
 def read_distributions(python: Path) -> dict[str, InstalledDistribution]:
@@ -74,7 +74,7 @@ def read_distributions(python: Path) -> dict[str, InstalledDistribution]:
 def requirement_closure(
     installed: Mapping[str, InstalledDistribution], wanted: Iterable[Requirement]
 ) -> frozenset[str]:
-    """Return the names of the installed distributions that these requirements bring, directly or transitively."""
+    """Return the names of the installed distributions that these requirements need, directly or transitively."""
     visited: set[tuple[str, str]] = set()
     todo = [(canonicalize_name(r.name), extra) for r in wanted for extra in ("", *r.extras)]
     while todo:
@@ -92,11 +92,12 @@ def requirement_closure(
 
 @dataclass(frozen=True, slots=True)
 class DependencyFingerprints:
-    """`VERSION DIGEST` by name of what some requirements bring, with a digest of the start-up files."""
+    """`VERSION DIGEST` of each distribution that some requirements need, by name, with a digest of the start-up
+    files."""
 
     by_name: Mapping[str, str]
     preloaded: str
-    """One digest over those that verifiers brings, which worker processes have imported."""
+    """One digest over the distributions that verifiers needs, which worker processes have imported."""
 
     @property
     def digest(self) -> str:
@@ -104,7 +105,7 @@ class DependencyFingerprints:
 
 
 def read_fingerprints(python: Path, wanted: Sequence[Requirement]) -> DependencyFingerprints:
-    """The fingerprints of every distribution that the requirements bring."""
+    """Read the fingerprints of all distributions that the requirements need."""
     installed = read_distributions(python)
     by_name = named_fingerprints(python, requirement_closure(installed, wanted), installed)
     preloaded = requirement_closure(installed, [Requirement("verifiers")]) | {STARTUP_FILES}
@@ -118,7 +119,7 @@ def _digest(lines: Iterable[str]) -> str:
 def named_fingerprints(
     python: Path, names: Iterable[str], installed: Mapping[str, InstalledDistribution] | None = None
 ) -> dict[str, str]:
-    """The same for distributions by name. What is not installed is left out."""
+    """Read the fingerprints of the named distributions. Distributions that are not installed are left out."""
     present = read_distributions(python) if installed is None else installed
     prints = {name: _fingerprint(present[name]) for name in sorted(names) if name in present}
     return {**prints, STARTUP_FILES: _startup_digest(python)}
@@ -137,7 +138,7 @@ def _fingerprint(dist: InstalledDistribution) -> str:
 
 
 def _altered(dist: InstalledDistribution) -> Iterator[tuple[str, str]]:
-    """The files that are not what RECORD says, with what they are now."""
+    """Yield each file that differs from RECORD, with its present hash."""
     site = f"{dist.folder.parent}{os.sep}"
     try:
         installed_at = (dist.folder / "RECORD").stat().st_mtime_ns
@@ -158,7 +159,7 @@ def _altered(dist: InstalledDistribution) -> Iterator[tuple[str, str]]:
 
 
 _HASHED: dict[tuple[str, int, int], str] = {}
-"""Hashes of files by path, size and time, because one folder is read many times in the life of a server."""
+"""A cache of file hashes by path, size and time, because a server reads one folder many times."""
 
 
 def _file_digest(path: str, size: int, modified: int) -> str:
@@ -193,12 +194,12 @@ def _site_folders(python: Path) -> tuple[Path, ...]:
 
 
 _READING = threading.Lock()
-"""Of calls at the same time one parses and the others wait: forty parsing threads keep the event loop for seconds."""
+"""Lets one call parse while others wait. Forty parsing threads would block the event loop for seconds."""
 _READ: dict[Path, tuple[tuple[int, ...], str, InstalledDistribution]] = {}
 
 
 def _read(folder: Path) -> tuple[str, InstalledDistribution]:
-    """Name and contents of one dist-info folder. An unreadable one has an empty name."""
+    """Name and content of one dist-info folder. The name is empty if the folder cannot be read."""
     state = tuple(_modified(folder / name) for name in ("METADATA", "RECORD", "direct_url.json"))
     known = _READ.get(folder)
     if known is None or known[0] != state:

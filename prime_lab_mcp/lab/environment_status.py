@@ -1,4 +1,4 @@
-"""Where an environment stands: the evidence for its present files, the gates that it opens, and the next call."""
+"""Computes the status of an environment: the evidence for its present files, the open gates, and the next call."""
 
 from __future__ import annotations
 
@@ -32,42 +32,43 @@ from prime_lab_mcp.lab.training.next_step import step_after_the_push
 
 _KEEP_SECONDS = 30.0
 _TRIED = 5
-"""Number of sets of arguments that are tried on the gate of push_environment."""
+"""Number of sets of arguments with which the gate of push_environment is tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStatus:
-    """The status of one environment, and what it was computed from and when."""
+    """The status of one environment, with the facts it was computed from and the time."""
 
     snapshot: Snapshot
     decided_by: tuple[Any, ...]
     at: float
     """Seconds of a monotonic clock."""
     report: Mapping[str, Any]
-    line: tuple[Standing, ...]
-    """How the evidence stands that the environment needs before training, in order."""
+    standings: tuple[Standing, ...]
+    """The state of each requirement before training, in order."""
 
     def as_json(self) -> dict[str, Any]:
         """The status with the age of each piece of evidence."""
         evidence = [
             row if standing.row is None else {**row, "minutes_ago": int((time.time() - standing.row.at) / 60)}
-            for row, standing in zip(self.report["evidence"], self.line, strict=True)
+            for row, standing in zip(self.report["evidence"], self.standings, strict=True)
         ]
         return {**self.report, "evidence": evidence}
 
 
 class _Statuses:
-    """The statuses that this process computed last, by folder."""
+    """A cache of the statuses that this process computed last, by folder."""
 
     def __init__(self) -> None:
         self.by_folder: dict[str, EnvironmentStatus] = {}
 
 
 async def environment_status(lab: Lab, snapshot: Snapshot) -> EnvironmentStatus:
-    """Where an environment stands, computed again when its files, a verdict, what waits for one, or the installed
-    verifiers changed.
+    """Return the status of an environment. Only reads.
 
-    Its interpreter is looked at after half a minute; the gates themselves look at it in every call. Only reads.
+    The status is cached. It is computed again after a change of the files, of a verdict, of a pending evaluation, or of
+    the installed verifiers, and after half a minute, because the environment's interpreter may have changed. The gates
+    themselves read the interpreter in every call.
     """
     ended = await anyio.to_thread.run_sync(lambda: lab.ledger.unjudged(lab.key, source=snapshot.source))
     pending = ended[-1].id if ended else None
@@ -82,13 +83,13 @@ async def environment_status(lab: Lab, snapshot: Snapshot) -> EnvironmentStatus:
     ):
         checked = await anyio.to_thread.run_sync(_checked, lab, snapshot)
         installed = await present_distributions(lab, snapshot, build=False) if checked else None
-        report, line = await anyio.to_thread.run_sync(_status, lab, snapshot, installed, pending)
-        known = statuses[snapshot.relative] = EnvironmentStatus(snapshot, decided_by, now, report, tuple(line))
+        report, standings = await anyio.to_thread.run_sync(_status, lab, snapshot, installed, pending)
+        known = statuses[snapshot.relative] = EnvironmentStatus(snapshot, decided_by, now, report, tuple(standings))
     return known
 
 
 async def due_call(lab: Lab, environment: str) -> Next | None:
-    """The call that is due for an environment of the workspace; None where the environment is not here."""
+    """The next call for an environment of the workspace; None if the environment is not in the workspace."""
     try:
         snapshot = await lab.snapshot(environment)
     except LabError:
@@ -100,12 +101,12 @@ async def due_call(lab: Lab, environment: str) -> Next | None:
 def _status(
     lab: Lab, snapshot: Snapshot, installed: Mapping[str, str] | None, pending: str | None
 ) -> tuple[dict[str, Any], list[Standing]]:
-    """The status without the age of the evidence, and the standings behind it.
+    """Compute the status without the age of the evidence, and the standings behind it.
 
-    `pending`: an evaluation of these files that has ended, and whose rewards are not confirmed yet.
+    `pending` is the id of an ended evaluation of these files whose rewards are not confirmed yet.
     """
-    line = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, distributions=installed)
-    line = [_awaiting(standing, pending) for standing in line]
+    present = gate_standings(lab.ledger, lab.key, lab.platform, snapshot, distributions=installed)
+    standings = [_awaiting(standing, pending) for standing in present]
     gates = [
         _gate(lab, snapshot, tool, installed if tool in DEPENDENT else None, pending)
         for tool in NEEDS
@@ -119,30 +120,30 @@ def _status(
         "content": snapshot.content[:12],
         "version": snapshot.manifest.version,
         "gates": gates,
-        "evidence": [_evidence_data(lab, standing, snapshot) for standing in line],
-        "next": _upcoming(lab, snapshot, api, line, pending).as_json(),
+        "evidence": [_evidence_data(lab, standing, snapshot) for standing in standings],
+        "next": _upcoming(lab, snapshot, api, standings, pending).as_json(),
     }
-    return status, line
+    return status, standings
 
 
 def _awaiting(standing: Standing, pending: str | None) -> Standing:
-    """The standing while the verdict on a newer evaluation is awaited: a gate decides by that verdict."""
+    """Make a standing inconclusive while a newer evaluation waits for its verdict, because that verdict will decide."""
     if pending is None or standing.need.tool not in EVALUATED:
         return standing
     detail = f"the rewards of {pending} are being confirmed: a sample of its rollouts is scored again"
     return replace(standing, why="inconclusive", detail=detail)
 
 
-def _upcoming(lab: Lab, snapshot: Snapshot, api: str | None, line: list[Standing], pending: str | None) -> Next:
-    missing = next((standing for standing in line if standing.why), None)
+def _upcoming(lab: Lab, snapshot: Snapshot, api: str | None, standings: list[Standing], pending: str | None) -> Next:
+    missing = next((standing for standing in standings if standing.why), None)
     if pending is not None and missing is not None and missing.need.tool in EVALUATED:
         return Next(missing.need.tool, "waits until the rewards are confirmed", {"environment": snapshot.name})
-    after = None if any(found.why for found in line) or api == "v0" else step_after_the_push(lab, snapshot)
-    return after or upcoming_call(snapshot.name, api, line)
+    after = None if missing is not None or api == "v0" else step_after_the_push(lab, snapshot)
+    return after or upcoming_call(snapshot.name, api, standings)
 
 
 def _checked(lab: Lab, snapshot: Snapshot) -> bool:
-    """Whether the environment was ever loaded. Before, it does not matter what would run it."""
+    """Whether the environment was ever checked. Before that, no evidence depends on the installed distributions."""
     ledger = lab.ledger
     return bool(ledger.evidence(lab.key, tool="check_environment", source=snapshot.source, limit=1))
 

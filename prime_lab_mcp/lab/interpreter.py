@@ -1,8 +1,8 @@
 """Chooses the Python that runs an environment's code: the server's, the toolchain's, or one built for its requirements.
 
-The environment package itself is never installed; its snapshot is put on the search path. Python environments are
-built with uv, one per set of requirements, and are shared by all servers with the same state directory. Requirements
-are installed as wheels; where one has no wheel, its build runs confined.
+The environment package itself is never installed; its snapshot is put on the search path. Python environments are built
+with uv, one for each set of requirements. All servers with the same state directory share them. Requirements are
+installed as wheels. If a requirement has no wheel, its build runs confined.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Interpreter:
     verifiers: str | None
     key: str
     base: Path | None = None
-    """The Python that a built environment stands on, which its packages cannot overwrite. None: the server's own."""
+    """The Python installation below a built environment, which its packages cannot overwrite. None: the
+    server's own."""
 
     def program(self, name: str) -> Path | None:
         """Path of a console script installed beside this Python, such as `vf-eval`; None if there is none."""
@@ -96,8 +97,8 @@ class Interpreters:
         return shared or read_interpreter(self._root / name)
 
     async def _shared(self, requirements: Sequence[Requirement], python_range: SpecifierSet) -> Interpreter | None:
-        """The server's own interpreter or the toolchain's, whichever has these requirements."""
-        async with self._reading_own:  # half a second of work that calls at the same time do once
+        """The server's own interpreter or the toolchain's, if one satisfies the requirements; else None."""
+        async with self._reading_own:  # the read takes half a second; concurrent calls share it
             if self._own is None:
                 self._own = await anyio.to_thread.run_sync(InstalledVersions.here)
         if self._own.satisfies(requirements, python_range):
@@ -160,7 +161,8 @@ class InstalledVersions:
         return Interpreter(self.python, self.versions.get("verifiers"), key)
 
     def satisfies(self, requirements: Sequence[Requirement], python_range: SpecifierSet) -> bool:
-        """True if every requirement is met. A requirement by URL never is, because the installed source is unknown."""
+        """True if every requirement is met. A requirement by URL never is, because the source of the installed files is
+        unknown."""
         if not python_range.contains(self.python_version, prereleases=True):
             return False
         return all(self._has(requirement) for requirement in requirements)
@@ -289,12 +291,14 @@ async def _build(
 
 _BROKEN_PYTHON = re.compile(r"Failed to inspect Python interpreter from search path at `([^`]+)`")
 _BROKEN_FOLDERS = 5
-"""Most folders of the search path that are passed over."""
+"""Number of broken folders of the search path that are skipped at most."""
 
 
 async def _create_venv(arguments: Sequence[str], folder: Path) -> None:
-    """Create a Python environment. uv gives up at the first Python on the search path that does not start, such as a
-    shim of pyenv for a version that is not chosen, so folders with such a Python are passed over.
+    """Create a Python environment. Folders of the search path with a broken Python are skipped.
+
+    uv stops at the first Python on the search path that does not start, such as a pyenv shim for a version that is not
+    selected.
     """
     environment = process.installer_environment()
     for _ in range(_BROKEN_FOLDERS):
@@ -309,17 +313,18 @@ async def _create_venv(arguments: Sequence[str], folder: Path) -> None:
 
 
 def _search_path(path: str, without: Path) -> str:
-    """A search path without one folder. Where that folder holds shims, those of the versions behind them follow."""
-    kept = [part for part in path.split(os.pathsep) if part and Path(part) != without]
+    """A search path without one folder. If that folder holds pyenv shims, the folders of the real versions are
+    added."""
+    folders = [part for part in path.split(os.pathsep) if part and Path(part) != without]
     if without.name == "shims":
-        kept += [str(p) for p in sorted(without.parent.glob("versions/*/bin"))]
-    return os.pathsep.join(kept)
+        folders += [str(p) for p in sorted(without.parent.glob("versions/*/bin"))]
+    return os.pathsep.join(folders)
 
 
 async def _install(folder: Path, python: Path, listed: Path) -> None:
-    """Install wheels, which runs no code. Where a package has none, install everything in a confined process."""
+    """Install wheels, which runs no code. If a package has no wheel, install everything in a confined process."""
     arguments = ["pip", "install", "--python", str(python), "--requirements", str(listed)]
-    # Without a wheel of the newest release, uv would take a pre-release that needs none.
+    # If the newest release has no wheel, uv would otherwise choose a pre-release that has one.
     wheels = [*arguments, "--no-build", "--prerelease", "explicit"]
     try:
         try:
@@ -338,7 +343,7 @@ async def _install(folder: Path, python: Path, listed: Path) -> None:
             raise
         building = folder / "building"
         building.mkdir()
-        # Not the folder as a whole: a build must not plant links where this process writes.
+        # The build may not write to the whole folder: it could plant links where this process writes.
         written = (folder / "venv", building)
         await _uv(arguments, building, _building_environment(building), _building_confinement(written, listed))
         await anyio.to_thread.run_sync(lambda: shutil.rmtree(building, ignore_errors=True))
@@ -350,8 +355,8 @@ _KNOWN_SOURCES = {
         "gitignore-parser==0.1.13 --hash=sha256:c7e10c8190accb8ae57fb3711889e73a9c0dbc04d4222b91ace8a4bf64d2f746"
     ),
 }
-"""Packages without a wheel that verifiers before 0.2 (wget) and prime (gitignore-parser) require, by the hash of their
-source. They are known code, as verifiers and prime are, so their builds are not confined."""
+"""Source packages without a wheel that verifiers before 0.2 (wget) and prime (gitignore-parser) require, with the hash
+of their source. Their code is known, as that of verifiers and prime is, so their builds are not confined."""
 _NEEDS_BUILD = re.compile(r"no usable wheels|building (?:from )?source|failed to download and build", re.I)
 _SHARED_VARIABLES = frozenset(
     {
@@ -360,11 +365,12 @@ _SHARED_VARIABLES = frozenset(
         *("UV_EXCLUDE_NEWER", "UV_TORCH_BACKEND", "UV_LINK_MODE"),
     }
 )
-"""Settings of uv that a build may see. Those with an @ may hold a password and are withheld."""
+"""Settings of uv that a confined build may see. Values with an @ may hold a password and are withheld."""
 
 
 def _building_environment(building: Path) -> dict[str, str]:
-    """The variables of a confined installation. uv gets a cache of its own, because a build could change the user's."""
+    """The variables of a confined installation. uv gets a separate cache, because a build could change the user's
+    cache."""
     own = {"UV_CACHE_DIR": str(building / "uv"), "TMPDIR": str(building), "UV_PYTHON_DOWNLOADS": "never"}
     passed = {
         name: value
@@ -378,7 +384,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 def _building_confinement(written: Sequence[Path], listed: Path) -> Confinement:
-    """What an installation may reach that runs builds: the base Python, folders of packages, and the index."""
+    """The confinement of an installation that runs builds: it reads the base Python, package folders and the index."""
     uv = uv_program()
     ports, folders = set(PORTS), []
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"):

@@ -1,4 +1,5 @@
-"""`Lab`: the state and the drivers of one workspace. Each is opened on first use, so that the server starts quickly."""
+"""Defines `Lab`: the state and the drivers of one workspace. Each is opened on first use, so the server starts
+quickly."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class Lab:
         return str(self.workspace.root)
 
     def memory(self, kind: type[Memory]) -> Memory:
-        """The one instance of a class in which a service remembers what it can compute or fetch again.
+        """The single instance of `kind`, a class in which a service caches data that it can compute or fetch again.
 
         The instance is made on first use and lives as long as the lab.
         """
@@ -69,7 +70,7 @@ class Lab:
         from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
         opened = Ledger(self.settings.ledger)
-        # Servers that are killed cannot clean up after themselves, so the next one does, beside the first call.
+        # A killed server cannot clean up, so the next server does, in a thread beside its first call.
         self._cleaner = threading.Thread(target=self._clean, daemon=True)
         self._cleaner.start()
         return opened
@@ -79,17 +80,18 @@ class Lab:
         from prime_lab_mcp.lab.state.storage import clean_state
 
         while True:
-            # What cannot be deleted now is deleted another day.
+            # After a failure, the next day's cleaning tries again.
             with suppress(LabError, OSError, sqlite3.Error):
                 clean_state(self.settings.state_dir, self._evaluations())
             if self._closed.wait(_CLEANING_SECONDS):
                 return
 
     def _evaluations(self) -> list[JobFolder]:
-        """What every evaluation keeps on disk, read by a connection of its own.
+        """The ledger rows of all evaluations that have data on disk, read through a separate connection.
 
-        The lab may close its connection at any time, and SQLite ends the whole process where another thread uses one
-        that is being closed. A ledger that is gone is not made again: FileNotFoundError.
+        The lab may close its own connection at any time, and SQLite crashes the process if another thread uses a
+        connection that is being closed. Raises FileNotFoundError if the ledger is gone, so that it is not created
+        again.
         """
         from prime_lab_mcp.lab.state.ledger.ledger import Ledger
 
@@ -151,5 +153,5 @@ class Lab:
         if "ledger" in self.__dict__:
             self.ledger.close()
         if self._cleaner is not None:
-            # Whoever removes the state directory next meets no file that is being made there.
+            # Wait, so that the caller can delete the state directory without a file appearing in it meanwhile.
             await anyio.to_thread.run_sync(self._cleaner.join, _CLEANING_ENDS_SECONDS)

@@ -1,6 +1,7 @@
-"""Loads the environment of a snapshot in a worker: detects the API generation, gets an interpreter, starts the worker.
+"""Loads the environment of a snapshot in a worker process.
 
-Every step that runs environment code uses this module.
+Loading detects the API generation, finds an interpreter, and starts the worker. Every step that runs environment code
+uses this module.
 """
 
 from __future__ import annotations
@@ -47,21 +48,21 @@ class LoadedEnvironment:
     loaded: Loaded
     env_args: Mapping[str, Any]
     variables: Mapping[str, str] | None = None
-    """Variables that only the environment's code has: the endpoint of its judge, or an unserved endpoint if the
-    environment only loads with an API key."""
+    """Variables that are set only for the environment's code: the endpoint of its judge. If the environment loads only
+    with an API key, they name an endpoint that nobody serves."""
 
     distributions: Mapping[str, str] = field(default_factory=dict)
-    """Fingerprints by name of the distributions that the package requires, as they were installed at loading."""
+    """Fingerprints of the distributions that the package requires, by name, read at loading."""
 
     @property
     def toolchain(self) -> dict[str, Any]:
-        """Versions of verifiers and Python, and the distributions, recorded with the evidence."""
+        """Versions of verifiers and Python, and the distributions' fingerprints, for the evidence."""
         versions = {"verifiers": self.loaded.verifiers_version, "python": self.loaded.python_version}
         return {**versions, DISTRIBUTIONS: dict(self.distributions)}
 
 
 class PulledUnconfined(LabError):
-    """A stranger's code may not run where the kernel does not confine it, until a person agreed."""
+    """Another owner's code may not run on a kernel that does not confine it, unless a person agreed."""
 
     default_code = "pulled-unconfined"
 
@@ -74,7 +75,7 @@ class PulledUnconfined(LabError):
 
 
 def require_agreement(lab: Lab, snapshot: Snapshot) -> None:
-    """Raise PulledUnconfined for a stranger's code where the kernel leaves all files open to it."""
+    """Raise PulledUnconfined for another owner's code if the kernel leaves all files open and nobody agreed."""
     if present_support().files != "open":
         return
     pulled = unagreed_pull(lab.ledger, lab.key, snapshot)
@@ -106,7 +107,7 @@ async def open_environment(
     interpreter = await lab.interpreters.for_package(snapshot.manifest.table, api=api, progress=progress)
     if progress is not None:
         await progress("loading the environment")
-    # Processes that imported other files than are installed now are not used again.
+    # The key keeps processes that imported other files than the present ones from being used again.
     dependencies = await _dependencies(lab, interpreter, snapshot, api)
     interpreter = replace(interpreter, key=f"{interpreter.key}-{dependencies.preloaded}")
     source_key = f"{snapshot.source} {dependencies.digest}"
@@ -139,9 +140,9 @@ async def present_distributions(lab: Lab, snapshot: Snapshot) -> dict[str, str]:
 @overload
 async def present_distributions(lab: Lab, snapshot: Snapshot, *, build: bool) -> dict[str, str] | None: ...
 async def present_distributions(lab: Lab, snapshot: Snapshot, *, build: bool = True) -> dict[str, str] | None:
-    """Fingerprints of the distributions that would run the snapshot's environment now, read anew.
+    """Read the fingerprints of the distributions that would run the snapshot's environment now. The cache is not used.
 
-    An interpreter that is gone is built again; with `build=False` the result is then None. Raises InterpreterError.
+    A missing interpreter is built again; with `build=False`, the result is None instead. Raises InterpreterError.
     """
     api = (await anyio.to_thread.run_sync(detect_generation, snapshot)).api
     if build:
@@ -155,12 +156,12 @@ async def present_distributions(lab: Lab, snapshot: Snapshot, *, build: bool = T
 
 
 _KEEP_SECONDS = 30.0
-"""How long fingerprints are reused when environments are loaded. Reading those of verifiers takes a fifth of a second.
-The gates read anew."""
+"""Seconds for which fingerprints are reused when environments are loaded. Reading those of verifiers takes a fifth of a
+second. The gates do not use this cache."""
 
 
 class _ReadFingerprints:
-    """The fingerprints that one server has read, with the time, by interpreter and requirements."""
+    """A cache of fingerprints by interpreter and requirements, with the time of reading."""
 
     def __init__(self) -> None:
         self.by_key: dict[tuple[Path, tuple[str, ...]], tuple[float, DependencyFingerprints]] = {}

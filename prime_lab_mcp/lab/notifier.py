@@ -1,7 +1,7 @@
-"""Tells a person outside of the chat what happened, through a command or a URL of theirs.
+"""Notifies a person outside of the chat through a command or a URL that the user chose.
 
-The command gets one JSON object on stdin and is started without a shell. The URL gets the same object as a POST. What
-goes wrong is the caller's to log, and has no other consequence.
+The command gets one JSON object on stdin and is started without a shell. The URL gets the same object as a POST. A
+failure is an exception for the caller to log and has no other effect.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from prime_lab_mcp.lab.base.errors import BadInput, LabError
 
 AlertKind = Literal["anomaly", "ended", "question"]
 SECONDS = 15.0
-"""Time that a command or a URL has."""
+"""Time limit of a command or a request, in seconds."""
 
 
-class NotNotified(Exception):
-    """An alert did not arrive. No tool meets this error: it is logged."""
+class AlertNotDelivered(Exception):
+    """An alert could not be delivered. The server logs this error; no tool call sees it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that a person may want to know while nobody looks at the chat."""
+    """A message about an event for a person who is not looking at the chat."""
 
     kind: AlertKind
     subject: str
-    """What it is about: the id of a run or an evaluation, or the tool that asks."""
+    """The subject of the event: the id of a run or an evaluation, or the tool that asks a question."""
     text: str
     """One or two sentences for a person."""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -48,23 +48,23 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Notifier:
-    """Where alerts go: `argv` of a command, or `url`."""
+    """The destination of alerts: the `argv` of a command, or a `url`."""
 
     argv: tuple[str, ...] = ()
     url: str | None = None
 
     @property
     def name(self) -> str:
-        """The command's program or the URL's host: never its path, which may hold a secret."""
+        """The command's program or the URL's host. The path is left out because it may hold a secret."""
         return (urlsplit(self.url).hostname or "") if self.url else Path(self.argv[0]).name
 
     async def send(self, alert: Alert) -> None:
-        """Send one alert. Raises NotNotified."""
+        """Send one alert. Raises AlertNotDelivered."""
         body = json.dumps(alert.as_json(), ensure_ascii=False).encode()
         if self.url is not None:
             await _post(self.url, body, self.name)
         else:
-            await _started(self.argv, body, self.name)
+            await _run_command(self.argv, body, self.name)
 
 
 def notifier_from(text: str) -> Notifier:
@@ -103,14 +103,14 @@ async def _post(url: str, body: bytes, name: str) -> None:
         raise _failed(name, f"it answered {answer.status_code}")
 
 
-async def _started(argv: tuple[str, ...], body: bytes, name: str) -> None:
-    with tempfile.TemporaryFile() as given:
-        given.write(body + b"\n")
-        given.seek(0)
+async def _run_command(argv: tuple[str, ...], body: bytes, name: str) -> None:
+    with tempfile.TemporaryFile() as message:
+        message.write(body + b"\n")
+        message.seek(0)
         try:
-            # It is the user's own program, so it has the user's own variables.
+            # The user's own program gets all of the user's variables.
             ended = await process.run(
-                argv, cwd=Path(tempfile.gettempdir()), env=os.environ, timeout=SECONDS, stdin=given.fileno()
+                argv, cwd=Path(tempfile.gettempdir()), env=os.environ, timeout=SECONDS, stdin=message.fileno()
             )
         except LabError as error:
             raise _failed(name, error.message) from error
@@ -118,5 +118,5 @@ async def _started(argv: tuple[str, ...], body: bytes, name: str) -> None:
         raise _failed(name, f"it ended with code {ended.returncode}")
 
 
-def _failed(name: str, why: str) -> NotNotified:
-    return NotNotified(f"{name} was not notified: {why}")
+def _failed(name: str, why: str) -> AlertNotDelivered:
+    return AlertNotDelivered(f"{name} was not notified: {why}")

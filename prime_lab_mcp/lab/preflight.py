@@ -1,4 +1,4 @@
-"""Checks the capabilities of this machine and account: local work, the account, training. Each failure names its fix.
+"""Checks the capabilities of this machine and account: local work, the account, training. Each failure states its fix.
 
 The `preflight` tool reports all capabilities; a gate requires the one that its tool needs.
 """
@@ -29,12 +29,12 @@ LEAST_DISK = 2 * 10**9
 """Bytes of free disk below which an environment of verifiers and datasets (about 1.5 GB) cannot be built."""
 _PUBLISHING, _TRAINING = "environments", "rft"
 _WRITES = {_PUBLISHING: ("publish", "publishing"), _TRAINING: ("start training runs", "training")}
-"""The platform's scopes for writing, each with the action and its purpose in words."""
+"""For each of the platform's write scopes, the action and the purpose as words for a finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """The state of a capability. Blockers say why it is missing; warnings name later problems."""
+    """The state of a capability. Blockers state why it is missing; warnings state later problems."""
 
     state: Literal["ok", "missing", "broken"]
     findings: tuple[Finding, ...] = ()
@@ -46,9 +46,10 @@ class Capability:
 async def missing_capability(
     lab: Lab, name: CapabilityName, platform: PlatformReader | None = None
 ) -> tuple[Finding, ...]:
-    """Blockers that keep a tool from working; empty when it may continue. `platform` answers for the present call.
+    """Return the blockers that keep a tool from working; empty if it may continue.
 
-    For training, the wallet and the models are read instead of the account, because they need the same key.
+    `platform` caches answers for the current call. For training, the wallet and the models are read instead of the
+    account, because they need the same key.
     """
     if name == "local":
         return _blockers(await local_capability(lab))
@@ -67,7 +68,7 @@ async def _usable(lab: Lab) -> Capability:
 
 
 async def local_capability(lab: Lab) -> Capability:
-    """Python, verifiers, datasets, uv and disk: everything that local building, testing and evaluating needs."""
+    """Check everything that local building, testing and evaluating needs: Python, verifiers, datasets, uv, disk."""
     findings: list[Finding] = []
     version = sys.version_info[:2]
     if not OLDEST_PYTHON <= version <= NEWEST_PYTHON:
@@ -114,7 +115,8 @@ async def local_capability(lab: Lab) -> Capability:
 
 
 async def account_capability(lab: Lab, platform: PlatformReader | None = None, *, fresh: bool = True) -> Capability:
-    """A new enough `prime` and a key that the platform accepts: now (`fresh`), or within the last minute."""
+    """Check for a new enough `prime` and a key that the platform accepts now (`fresh`), or accepted in the last
+    minute."""
     prime = lab.prime
     facts: dict[str, Any] = {}
     try:
@@ -142,7 +144,7 @@ async def account_capability(lab: Lab, platform: PlatformReader | None = None, *
 
 
 async def training_capability(lab: Lab, of: Capability, platform: PlatformReader | None = None) -> Capability:
-    """A readable wallet and a list of trainable models, for a working account."""
+    """Check the wallet and the list of trainable models of a working account, whose capability is `of`."""
     facts: dict[str, Any] = {}
     findings = [_no_right(_TRAINING)] if _TRAINING in of.read_only else []
     try:

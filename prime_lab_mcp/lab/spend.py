@@ -1,7 +1,7 @@
-"""What evaluations, training runs and judges cost: the bound that was reserved and the actual cost, from the ledger.
+"""Lists the costs of evaluations, training runs and judges from the ledger: the reserved bounds and the actual costs.
 
-Amounts are US dollars. Nothing is fetched: a training run's actual cost is known once `watch_run` has read it from the
-platform. What has no price is an entry of its own, so that a total is never taken for more than it is.
+Amounts are US dollars. The platform is not asked: a training run's actual cost is known once `watch_run` has read it.
+Items without a price are listed as entries of their own, so that a total is not mistaken for the whole cost.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from prime_lab_mcp.lab.relay.endpoints import Endpoint
 from prime_lab_mcp.lab.state.ledger.rows import Job, Run, SpendRow
 
 SpendKind = Literal["evaluation", "hosted evaluation", "training run", "judge", "request"]
-"""What the money was for. `request`: something was sent, and what came of it was never recorded."""
+"""The purpose of the money. `request` is a sent request whose outcome was never recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpendEntry:
     """The cost of one evaluation, run or judge.
 
-    `counted` is what the spending cap counts: the actual cost once it is known, else the bound. `bound` is None where
-    no upper bound is known, and `actual` is None until the cost is known. `unpriced` says why there is no price.
+    `counted` is the amount that counts against the spending cap: the actual cost once known, before that the bound.
+    `bound` is None if no upper bound is known, `actual` is None until the cost is known, and `unpriced` states why
+    there is no price.
     """
 
     kind: SpendKind
@@ -39,7 +40,7 @@ class SpendEntry:
     state: str | None = None
     unpriced: str | None = None
     workspace: str | None = None
-    """The folder of the workspace; None where the ledger does not say."""
+    """The folder of the workspace; None if the ledger does not record it."""
 
     def as_json(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
@@ -57,7 +58,7 @@ class SpendEntry:
 
 @dataclass(frozen=True, slots=True)
 class SpendTotal:
-    """The sums of some entries. `unpriced` counts entries without a price, which are in none of the sums."""
+    """The sums over a list of entries. `unpriced` is the number of entries without a price, which are in no sum."""
 
     entries: int
     bound: float
@@ -90,7 +91,7 @@ class SpendOverview:
 
     @property
     def environments(self) -> dict[str, SpendTotal]:
-        """The sums by environment, the most expensive first. A run of several environments counts for all together."""
+        """The sums by environment, the most expensive first. A run of several environments counts for them jointly."""
         groups: dict[str, list[SpendEntry]] = {}
         for entry in self.entries:
             groups.setdefault(" + ".join(entry.environments) or "not known", []).append(entry)
@@ -98,7 +99,7 @@ class SpendOverview:
         return dict(sorted(totals.items(), key=lambda item: (-item[1].counted, item[0])))
 
     def as_json(self, most: int | None = None) -> dict[str, Any]:
-        """The overview as data; `most` limits the entries, and `left_out` says how many that leaves out."""
+        """The overview as JSON. `most` limits the entries, and `left_out` is the number of omitted ones."""
         listed = self.entries[:most]
         data: dict[str, Any] = {
             "platform": self.platform,
@@ -126,7 +127,7 @@ class SpendOverview:
 
 
 def spend_total(entries: Iterable[SpendEntry]) -> SpendTotal:
-    """Add up entries. The bound of an entry without one counts as 0 here; `unpriced` counts such entries."""
+    """Add up entries. A missing bound counts as 0; `unpriced` counts the entries without a price."""
     listed = list(entries)
     return SpendTotal(
         len(listed),
@@ -145,22 +146,22 @@ def spend_overview(lab: Lab) -> SpendOverview:
     rows = lab.ledger.spend(lab.platform)
     jobs = [job for job in lab.ledger.jobs() if job.platform in (None, lab.platform)]
     runs = lab.ledger.runs(platform=lab.platform)
-    became = {row.intent: id for row in rows if (id := _result_id(lab, row))}
-    return SpendOverview(lab.key, lab.platform, lab.settings.max_spend, tuple(spend_entries(rows, jobs, runs, became)))
+    run_ids = {row.intent: id for row in rows if (id := _result_id(lab, row))}
+    return SpendOverview(lab.key, lab.platform, lab.settings.max_spend, tuple(spend_entries(rows, jobs, runs, run_ids)))
 
 
 def _result_id(lab: Lab, row: SpendRow) -> str | None:
-    """The id of what an intent became, for a restart, which has no run of its own."""
+    """The id of the run that an intent led to. Needed for a restart, which has no row of its own."""
     intent = lab.ledger.intent(row.intent, lab.platform)
     return None if intent is None else text_or_none(intent.result.get("id"))
 
 
 def spend_entries(
-    rows: Sequence[SpendRow], jobs: Sequence[Job], runs: Sequence[Run], became: Mapping[str, str]
+    rows: Sequence[SpendRow], jobs: Sequence[Job], runs: Sequence[Run], run_ids: Mapping[str, str]
 ) -> list[SpendEntry]:
-    """One entry for each amount in the ledger and for each evaluation and run that has none, newest first.
+    """Make one entry for each amount in the ledger, and for each evaluation and run without an amount, newest first.
 
-    `became` is the id of the run that an intent led to.
+    `run_ids` maps an intent to the id of the run that it led to.
     """
     by_intent = {row.intent: row for row in rows}
     hosted = {str(run.data.get("job")): run for run in runs if run.kind == "hosted-eval"}
@@ -177,7 +178,9 @@ def spend_entries(
             explained.add(run.intent)
             entries.append(_run_entry(run, by_intent.get(run.intent)))
     by_id = {run.id: run for run in runs}
-    entries += [_other_entry(row, by_id.get(became.get(row.intent, ""))) for row in rows if row.intent not in explained]
+    entries += [
+        _other_entry(row, by_id.get(run_ids.get(row.intent, ""))) for row in rows if row.intent not in explained
+    ]
     return sorted(entries, key=lambda entry: entry.at, reverse=True)
 
 
@@ -204,7 +207,7 @@ def _evaluation_entry(job: Job, run: Run | None, row: SpendRow | None) -> SpendE
 
 
 def _own_server(spec: Mapping[str, Any]) -> bool:
-    """Whether an evaluation asked a server on this machine that takes no key and lists no price."""
+    """Whether an evaluation used a server on this machine that takes no key and lists no price."""
     try:
         endpoint = Endpoint(**spec["endpoint"])
     except (KeyError, TypeError):
@@ -252,7 +255,10 @@ def _other_entry(row: SpendRow, run: Run | None) -> SpendEntry:
 
 
 def _amounts(row: SpendRow | None, agreed: float | None) -> tuple[float | None, float | None]:
-    """Bound and actual cost. Rows of older ledgers have neither: an amount unlike the `agreed` bound is the actual."""
+    """The bound and the actual cost of a row.
+
+    Rows of older ledgers have neither. Their amount is the actual cost if it differs from the `agreed` bound.
+    """
     if row is None:
         return agreed, None
     if row.bound is not None or row.actual is not None:
@@ -268,5 +274,5 @@ def _folder_name(id: str) -> str:
 
 
 def _cents(amount: float | None) -> float | None:
-    """Dollars to a hundredth of a cent, as evaluations may cost less than one."""
+    """Round US dollars to a hundredth of a cent, because an evaluation may cost less than a cent."""
     return None if amount is None else round(amount, 4)

@@ -1,7 +1,7 @@
-"""Finds the packages that the server drives: verifiers, datasets and prime.
+"""Finds the packages that the server needs as programs: verifiers, datasets and prime.
 
-The packages are in the server's own Python environment if it was installed with the extra `lab`, else in a toolchain
-environment that `install` builds in the state directory.
+The packages are in the server's own Python environment if it was installed with the extra `lab`. Otherwise they are in
+a toolchain environment that `install` builds in the state directory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOOLCHAIN_NAMES = ("verifiers", "datasets", "prime")
 
 
 class Toolchain:
-    """Finds and installs the driven packages."""
+    """Finds and installs verifiers, datasets and prime."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ class Toolchain:
         return next(iter(self.programs(name)), None)
 
     async def versions(self) -> dict[str, str | None]:
-        """The version of each driven package; None if the package is missing."""
+        """The version of each of these packages; None for a missing one."""
         by_name: dict[str, str | None] = dict.fromkeys(TOOLCHAIN_NAMES)
         for name in TOOLCHAIN_NAMES:
             try:

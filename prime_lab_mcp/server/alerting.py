@@ -12,7 +12,7 @@ import anyio
 
 from prime_lab_mcp.lab.base.text import clip
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.notifier import Alert, Notifier, NotNotified
+from prime_lab_mcp.lab.notifier import Alert, AlertNotDelivered, Notifier
 from prime_lab_mcp.server.approval import Answer, Ask
 
 log = logging.getLogger("prime_lab_mcp")
@@ -68,7 +68,7 @@ class Alerting:
         async for alert in self._receive:
             try:
                 await self._notifier.send(alert)
-            except NotNotified as error:
+            except AlertNotDelivered as error:
                 log.warning("an alert (%s, %s) was lost: %s", alert.kind, alert.subject, error)
             except Exception:
                 log.exception("an alert (%s, %s) was lost", alert.kind, alert.subject)

@@ -11,11 +11,11 @@ from pydantic import Field
 from prime_lab_mcp.lab.authoring.file_edits import (
     check_editable,
     delete_entry,
+    listed_files,
     make_folder,
     move_entry,
     path_of_entry,
     remove_empty_folders,
-    shown_files,
     text_diff,
     write_text,
 )
@@ -133,12 +133,12 @@ def _change(lab: Lab, folder: EnvironmentFolder, args: Args) -> tuple[str, dict[
         check_editable(args.path, path.relative_to(lab.workspace.root))
         if args.move_to is None:
             files = delete_entry(path, args.path)
-            return _named("Deleted", args.path, files), {"path": args.path, "deleted": shown_files(files)}, []
+            return _named("Deleted", args.path, files), {"path": args.path, "deleted": listed_files(files)}, []
         target = path_of_entry(folder.path, args.move_to)
         check_editable(args.move_to, target.relative_to(lab.workspace.root))
         files = move_entry(path, target, args.path, args.move_to)
         did = f"{_named('Moved', args.path, files)} to {quote(args.move_to, 120)}"
-        return did, {"path": args.move_to, "moved_from": args.path, "moved": shown_files(files)}, []
+        return did, {"path": args.move_to, "moved_from": args.path, "moved": listed_files(files)}, []
     path = resolve_inside(folder.path, args.path)
     check_editable(args.path, path.relative_to(lab.workspace.root))
     if args.new is None:

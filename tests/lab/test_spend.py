@@ -28,8 +28,8 @@ def run(id: str, **fields: Any) -> Run:
     return Run(id, "training", f"name of {id}", "/w", f"key of {id}", "prime", at=2.0, **fields)
 
 
-def one(rows: list[SpendRow], jobs: list[Job], runs: list[Run], became: dict[str, str] | None = None) -> SpendEntry:
-    (entry,) = spend_entries(rows, jobs, runs, became or {})
+def one(rows: list[SpendRow], jobs: list[Job], runs: list[Run], run_ids: dict[str, str] | None = None) -> SpendEntry:
+    (entry,) = spend_entries(rows, jobs, runs, run_ids or {})
     return entry
 
 

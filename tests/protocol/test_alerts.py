@@ -21,7 +21,7 @@ from mcp_types import ElicitResult
 from prime_lab_mcp.lab.base.errors import BadInput
 from prime_lab_mcp.lab.base.settings import Settings
 from prime_lab_mcp.lab.lab import Lab
-from prime_lab_mcp.lab.notifier import Alert, NotNotified, notifier_from
+from prime_lab_mcp.lab.notifier import Alert, AlertNotDelivered, notifier_from
 from prime_lab_mcp.lab.state.ledger.rows import Run
 from prime_lab_mcp.lab.training import alerts
 from prime_lab_mcp.lab.training.anomalies import Anomaly
@@ -93,7 +93,7 @@ async def test_a_url_is_posted_to_and_an_error_names_its_host_alone() -> None:
     with listening() as (url, bodies):
         await notifier_from(url).send(Alert("anomaly", "run_1", "The reward fell.", {"code": "reward-collapse"}))
     assert (bodies[0]["kind"], bodies[0]["code"]) == ("anomaly", "reward-collapse")
-    with listening(500) as (url, _), pytest.raises(NotNotified, match="answered 500") as lost:
+    with listening(500) as (url, _), pytest.raises(AlertNotDelivered, match="answered 500") as lost:
         await notifier_from(url).send(Alert("ended", "run_1", "It ended."))
     assert "secret" not in str(lost.value)
 

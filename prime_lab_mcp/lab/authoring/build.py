@@ -1,4 +1,4 @@
-"""Fits a template to an inspected dataset: constants, README, and packaged or pinned rows.
+"""Builds an environment package from a template and an inspected dataset: constants, README, packaged or pinned rows.
 
 A new environment appears as a whole or not at all: it is built in a temporary folder and then moved to its place.
 """
@@ -49,7 +49,10 @@ from prime_lab_mcp.lab.datasets.scan import ScannedSplit
 
 @contextmanager
 def build_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `target` when the block succeeds and is removed when the block fails."""
+    """Yield a temporary folder. It is renamed to `target` if the block succeeds, and removed if the block fails.
+
+    Raises BadInput (`environment-exists`) if `target` exists by then.
+    """
     parent = target.parent
     new = not parent.exists()
     parent.mkdir(parents=True, exist_ok=True)
@@ -75,19 +78,20 @@ def build_folder(target: Path) -> Iterator[Path]:
 
 
 MENDED_CODES = frozenset({"duplicate-prompt", "leak-exact", "empty-gold", "gold-unparseable"})
-"""Dataset findings that need no refusal, because the rows of the new environment are free of the fault."""
+"""Codes of dataset findings that do not prevent a build, because the rows with the fault are left out."""
 _ROW_FILES = ("data/train.jsonl", "data/eval.jsonl")
-_LOADS = re.compile(r"(?m)^\s*(?:from|import) datasets\b")
+_DATASETS_IMPORT = re.compile(r"(?m)^\s*(?:from|import) datasets\b")
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltEnvironment:
-    """A new environment. `rows` counts the tasks of each split where known. A blocker means that nothing was made."""
+    """A new environment. `rows` has the number of tasks of each split, if known. A blocker means that nothing was
+    written."""
 
     rows: Mapping[str, int]
     findings: tuple[Finding, ...]
     metadata: tuple[str, ...] = ()
-    """Other columns of the dataset that the tasks carry."""
+    """Further columns of the dataset that the tasks carry as metadata."""
 
 
 def build_environment(
@@ -99,9 +103,9 @@ def build_environment(
     labels: Sequence[str],
     third: ScannedSplit | None = None,
 ) -> BuiltEnvironment:
-    """Write the package into `target`. The inspection must have a prompt, and an answer where the format has one.
+    """Write the package into `target`. The inspection must have a prompt, and an answer if the format has one.
 
-    `third` is a split that becomes the environment's split `test`. Its questions are in no other split.
+    `third` is a split that becomes the environment's split `test`. Its questions are removed from the other splits.
     """
     constants = _constants(inspection, task, labels) | {"TEST_SPLIT": third.name if third else None}
     _refuse_too_big(inspection)
@@ -118,12 +122,12 @@ def build_environment(
     if dropped.hopeless or not train:
         return BuiltEnvironment({}, findings or (_no_rows_finding(dropped),))
     packaged = table.origin == "files"
-    fit = TemplateChanges(names, constants, description=f"Tasks made of {_one_line(table.id)}.")
+    changes = TemplateChanges(names, constants, description=f"Tasks made of {_one_line(table.id)}.")
     dataset = _files_section(inspection, names, len(train), len(out)) if packaged else _hub_section(inspection)
     if third is not None:
         dataset += f"\nSplit `{_one_line(third.name)}` is the environment's third split, `test`."
-    dataset += _metadata_text(columns, kind)
-    _write(kind, target, fit, dataset, packaged=packaged)
+    dataset += _metadata_section(columns, kind)
+    _write(kind, target, changes, dataset, packaged=packaged)
     if packaged:
         packed = {"train": train, "eval": out} | ({"test": tests} if third is not None else {})
         _write_rows(target / names.module / "data", **{split: as_jsonl(rows) for split, rows in packed.items()})
@@ -132,7 +136,7 @@ def build_environment(
 
 
 def build_sample(kind: EnvironmentKind, target: Path, names: PackageNames, task: str | None) -> BuiltEnvironment:
-    """Write the template with its sample rows or its own generator, which the author replaces with real ones."""
+    """Write the template with its sample rows or its task generator. The author replaces these with real tasks."""
     if kind.generates:
         return _build_generator(kind, target, names, task)
     section = f"Made-up examples in `{names.module}/data/`, to be replaced by real rows of the same shape."
@@ -165,7 +169,7 @@ def _build_generator(kind: EnvironmentKind, target: Path, names: PackageNames, t
 
 
 def _columns_in_use(inspection: Inspection) -> set[str]:
-    """The columns that are question, answer or options, by their names at the top of a row."""
+    """The names of the columns that hold question, answer or options; for a nested column, also its top-level name."""
     answer = (inspection.answer.path,) if inspection.answer else ()
     paths = (*(inspection.prompt.columns if inspection.prompt else ()), *answer, *inspection.option_columns)
     return {name for path in paths for name in (path, path.partition(".")[0])}
@@ -193,35 +197,38 @@ def _constants(inspection: Inspection, task: str | None, labels: Sequence[str]) 
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _write(kind: EnvironmentKind, target: Path, fit: TemplateChanges, dataset: str, *, packaged: bool) -> None:
-    """Write the files of the base template; some kinds take their answer modules from another template."""
+def _write(kind: EnvironmentKind, target: Path, changes: TemplateChanges, dataset: str, *, packaged: bool) -> None:
+    """Write the files of the base template. If the kind has `answers`, the answer modules come from that template."""
     base = kind.base
-    files, theirs = _template_files(base, packaged), []
+    files, answer_files = _template_files(base, packaged), []
     sections = {"Dataset": dataset}
     if kind.answers is not None:
-        files = [f for f in files if f not in _pure(base)]
-        theirs = [f for f in _template_files(kind.answers, packaged) if f in _pure(kind.answers)]
+        files = [f for f in files if f not in _answer_modules(base)]
+        answer_files = [f for f in _template_files(kind.answers, packaged) if f in _answer_modules(kind.answers)]
         form = section_of((kind.answers / "README.md").read_text(encoding="utf-8"), "Input and output")
-        sections["Input and output"] = rename_text(form, template_own_names(kind.answers), fit.names)
-    loads = [
-        path for root, of in ((base, files), (kind.answers or base, theirs)) for f in of if _loads(path := root / f)
-    ]
-    fit = replace(
-        fit,
+        sections["Input and output"] = rename_text(form, template_own_names(kind.answers), changes.names)
+    needs_datasets = any(
+        _imports_datasets(root / file)
+        for root, names in ((base, files), (kind.answers or base, answer_files))
+        for file in names
+    )
+    changes = replace(
+        changes,
         sections=sections,
         instead={}
         if packaged
         else {f"{template_own_names(base).module}/hub_rows.py": f"{template_own_names(base).module}/rows.py"},
         more_requirements=_more_requirements(kind),
-        drop_requirements=frozenset() if loads else frozenset({"datasets"}),
+        drop_requirements=frozenset() if needs_datasets else frozenset({"datasets"}),
     )
-    instantiate_template(base, target, fit, only=files)
+    instantiate_template(base, target, changes, only=files)
     if kind.answers is not None:
-        instantiate_template(kind.answers, target, fit, only=theirs)
+        instantiate_template(kind.answers, target, changes, only=answer_files)
 
 
 def _template_files(template: Path, packaged: bool) -> list[str]:
-    """The template files that are needed, by whether rows are packaged or come from the Hub."""
+    """The template files that the package needs. `packaged` means that its rows are packaged, not loaded from
+    the Hub."""
     module = template_own_names(template).module
     unneeded = {f"{module}/{name}" for name in (*_ROW_FILES, *(() if packaged else ("rows.py",)))}
     if packaged:
@@ -230,10 +237,10 @@ def _template_files(template: Path, packaged: bool) -> list[str]:
 
 
 def _only_for_raw_rows(package: Path) -> set[str]:
-    """Modules that only the reading of raw rows needs, including the reader itself."""
+    """Names of the modules that serve only to read raw rows, including the reader itself."""
     imports = {path.stem: _siblings(path, package.name) for path in package.glob("*.py")}
-    reading = _reach({"hub_rows"}, imports)
-    return reading - _reach(imports.keys() - reading, imports)
+    reading = _reachable({"hub_rows"}, imports)
+    return reading - _reachable(imports.keys() - reading, imports)
 
 
 def _siblings(path: Path, package: str) -> set[str]:
@@ -247,7 +254,7 @@ def _siblings(path: Path, package: str) -> set[str]:
     return names
 
 
-def _reach(start: Set[str], imports: Mapping[str, set[str]]) -> set[str]:
+def _reachable(start: Set[str], imports: Mapping[str, set[str]]) -> set[str]:
     reached: set[str] = set()
     ahead = set(start)
     while ahead:
@@ -256,7 +263,7 @@ def _reach(start: Set[str], imports: Mapping[str, set[str]]) -> set[str]:
     return reached
 
 
-def _pure(template: Path) -> list[str]:
+def _answer_modules(template: Path) -> list[str]:
     """Modules that do not import verifiers: those that read rows and compare answers."""
     module = template_own_names(template).module
     outer = {f"{module}/{name}" for name in ("__init__.py", "rows.py", "hub_rows.py")}
@@ -264,9 +271,9 @@ def _pure(template: Path) -> list[str]:
     return [f for f in pure if "import verifiers" not in (template / f).read_text(encoding="utf-8")]
 
 
-def _loads(path: Path) -> bool:
+def _imports_datasets(path: Path) -> bool:
     """Whether the module imports the package `datasets`."""
-    return path.suffix == ".py" and _LOADS.search(path.read_text(encoding="utf-8")) is not None
+    return path.suffix == ".py" and _DATASETS_IMPORT.search(path.read_text(encoding="utf-8")) is not None
 
 
 def _more_requirements(kind: EnvironmentKind) -> tuple[str, ...]:
@@ -306,7 +313,7 @@ def _columns(inspection: Inspection) -> str:
     return f"The question is {prompt}, the gold {gold}."
 
 
-def _metadata_text(columns: Sequence[str], kind: EnvironmentKind) -> str:
+def _metadata_section(columns: Sequence[str], kind: EnvironmentKind) -> str:
     if not columns:
         return ""
     listed = ", ".join(f"`{_one_line(name)}`" for name in columns)

@@ -1,6 +1,6 @@
-"""Writes, moves and deletes files of one environment folder, and describes the change as a diff that is cut to size.
+"""Writes, moves and deletes files of one environment folder, and describes each change as a diff of limited length.
 
-Every path is relative to the folder and stays inside of it. A link is moved or deleted itself, never what it leads to.
+Every path is relative to the folder and stays inside it. An operation on a link affects the link, never its target.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from prime_lab_mcp.lab.state.workspace import MAX_FILE_BYTES, resolve_inside
 DIFF = 4_000
 """Length limit of the diff of code, in characters."""
 DATA_DIFF = 800
-"""Length limit of the diff of a data file and of a new file, in characters. Who wrote them has their text already."""
+"""Length limit of the diff of a data file and of a new file, in characters. The caller who wrote such a file already
+has its text."""
 _LINE = 300
 _DATA = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".lock", ".xml", ".svg"})
 _COMPARED = 2_000
-"""Changed lines of a file from which on the lines are counted and not compared: comparing takes quadratic time."""
+"""Number of changed lines above which lines are only counted, not compared: a comparison takes quadratic time."""
 _LISTED = 20
 
 
@@ -43,7 +44,7 @@ def path_of_entry(folder: Path, path: str) -> Path:
 
 
 def check_editable(named: str, path: PurePath) -> None:
-    """Raise BadInput for the folder in which `prime` records what it pushed and pulled, in any spelling.
+    """Raise BadInput for the folder `.prime`, in which `prime` records pushes and pulls. Every spelling is refused.
 
     File systems may ignore case, and some drop trailing dots and invisible characters.
     """
@@ -58,7 +59,7 @@ def check_editable(named: str, path: PurePath) -> None:
 
 
 def write_text(path: Path, text: str, named: str) -> None:
-    """Write a text file atomically, and its folders. Raises BadInput (`not-text`, `unwritable-file`)."""
+    """Write a text file atomically, and make its folders. Raises BadInput (`not-text`, `unwritable-file`)."""
     if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > MAX_FILE_BYTES:
         raise BadInput("the text is too big or not text", fix="Put data into a dataset instead.", code="not-text")
     try:
@@ -94,7 +95,7 @@ def delete_entry(path: Path, named: str) -> list[str]:
 
 
 def move_entry(path: Path, target: Path, named: str, target_named: str) -> list[str]:
-    """Move a file, a link or a folder to a path where nothing is. Returns the moved files, relative to its folder.
+    """Move a file, a link or a folder to a free path. Returns the moved files, relative to its folder.
 
     Raises BadInput (`not-found`, `bad-argument`, `unwritable-file`).
     """
@@ -117,7 +118,7 @@ def move_entry(path: Path, target: Path, named: str, target_named: str) -> list[
 
 
 def remove_empty_folders(folder: Path) -> None:
-    """Remove a folder and the folders in it, as far as they hold no file."""
+    """Remove every folder in a folder, and the folder itself, that contains no file."""
     inside = (p for p in folder.rglob("*") if p.is_dir() and not p.is_symlink())
     for path in (*sorted(inside, reverse=True), folder):
         with suppress(OSError):
@@ -125,10 +126,10 @@ def remove_empty_folders(folder: Path) -> None:
 
 
 def text_diff(before: str | None, after: str, path: str) -> str:
-    """The unified diff of a file. That of a data file and of a new file has only its first lines."""
+    """The unified diff of a file. For a data file or a new file, only the first lines."""
     old, new = (before or "").splitlines(), after.splitlines()
-    start = _same(old, new)
-    end = _same(reversed(old[start:]), reversed(new[start:]))
+    start = _equal_lines(old, new)
+    end = _equal_lines(reversed(old[start:]), reversed(new[start:]))
     removed, added = len(old) - start - end, len(new) - start - end
     if max(removed, added) > _COMPARED:
         signs = (("-", old[start : len(old) - end]), ("+", new[start : len(new) - end]))
@@ -147,13 +148,13 @@ def text_diff(before: str | None, after: str, path: str) -> str:
     return f"{whole}\n… (in all {count(removed, 'line')} removed, {added:,} added)"
 
 
-def shown_files(files: list[str]) -> list[str]:
-    """The first paths, for a report."""
+def listed_files(files: list[str]) -> list[str]:
+    """The first paths of a list, and the number of the others, for a report."""
     return files[:_LISTED] + ([f"… and {len(files) - _LISTED:,} more"] if len(files) > _LISTED else [])
 
 
-def _same(old: Iterable[str], new: Iterable[str]) -> int:
-    """Number of equal lines from the start on."""
+def _equal_lines(old: Iterable[str], new: Iterable[str]) -> int:
+    """Number of equal lines at the start of both files."""
     pairs = takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
     return sum(1 for _ in pairs)
 

@@ -1,8 +1,8 @@
-"""The rows of a new environment: only rows that the template can read, each question once, none in both splits.
+"""Chooses the rows of a new environment: only rows that the template can read, each question once, none in both splits.
 
-The template's own code reads the rows, so everything that is packaged is readable by the environment. The template
-modules are pure. They are imported under a temporary name, without the package's `__init__` (which would import
-verifiers), and unloaded afterwards.
+The template's own code reads the rows, so the environment can read all packaged rows. The template modules are pure.
+They are imported under a temporary name, without the package's `__init__` (which would import verifiers), and unloaded
+afterwards.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def template_row_reader(template: Path, constants: Mapping[str, ConstantValue]) -> RowReader:
-    """`shape.canonical` of a template under these constants: converts a raw row, or returns None for an
-    unreadable row."""
+    """Load `shape.canonical` of a template with these constants.
+
+    The function converts a raw row to a row of the template, or returns None for an unreadable row.
+    """
     name = f"prime_lab_shape_{token_hex(6)}"
     with _ONE_AT_A_TIME, tempfile.TemporaryDirectory(prefix="shape-") as scratch:
         instantiate_template(
@@ -69,8 +71,8 @@ SPLIT_SEED = 7
 HELD_OUT_SHARE = 0.1
 MOST_HELD_OUT = 500
 _LISTED = 3
-_LOSS = 0.5
-"""Share of unreadable rows above which the template does not fit and nothing is made."""
+_MOST_UNREADABLE = 0.5
+"""Share of unreadable rows above which the template does not fit, so that no environment is made."""
 
 PackagedExample = Mapping[str, Any]
 
@@ -92,7 +94,7 @@ class DroppedRows:
 
     @property
     def hopeless(self) -> bool:
-        return self.unreadable > _LOSS * self.of
+        return self.unreadable > _MOST_UNREADABLE * self.of
 
     def findings(self) -> Iterator[Finding]:
         if self.hopeless:
@@ -125,15 +127,16 @@ class DroppedRows:
 def split_rows(
     train: Iterable[RawRow], held_out: Iterable[RawRow] | None, read: RowReader
 ) -> tuple[list[PackagedExample], list[PackagedExample], DroppedRows]:
-    """Training and held-out examples, shuffled with a seed.
+    """Return the training examples, the held-out examples, and the dropped rows. Training examples are shuffled with a
+    seed.
 
     Without a held-out split, a tenth of the examples (at most 500) is held out, spread evenly over the answers.
     """
     dropped = DroppedRows()
-    unique = _clean(train, read, dropped)
+    unique = _unique_rows(train, read, dropped)
     chance = random.Random(SPLIT_SEED)
     if held_out is not None:
-        out = _clean(held_out, read, dropped)
+        out = _unique_rows(held_out, read, dropped)
         both = unique.keys() & out.keys()
         dropped.leaked += len(both)
         inside = [e for k, e in unique.items() if k not in both]
@@ -151,12 +154,12 @@ def split_rows(
 
 
 def _spread(examples: list[PackagedExample], number: int) -> set[int]:
-    """Positions of a number of examples in which each answer keeps its share of the whole."""
+    """Positions of `number` examples among which each answer has the same share as in the whole."""
     ordered = sorted(range(len(examples)), key=lambda n: _answer(examples[n]))
     return {ordered[int((n + 0.5) * len(ordered) / number)] for n in range(number)}
 
 
-def _clean(rows: Iterable[RawRow], read: RowReader, dropped: DroppedRows) -> dict[str, PackagedExample]:
+def _unique_rows(rows: Iterable[RawRow], read: RowReader, dropped: DroppedRows) -> dict[str, PackagedExample]:
     unique: dict[str, PackagedExample] = {}
     conflicts: dict[str, int] = {}
     for index, raw in rows:
@@ -184,7 +187,7 @@ def _read(read: RowReader, raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
     try:
         row = read(raw)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, ArithmeticError):
-        return None  # a row so odd that the template's reading trips over it is one that it cannot read
+        return None  # a row that makes the template's reader raise counts as unreadable
     return row if row is not None and str(row["question"]).strip() else None
 
 

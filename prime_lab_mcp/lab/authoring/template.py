@@ -1,8 +1,7 @@
-"""Turns a template package into another package: renames token by token and sets constants by their place in the
-syntax.
+"""Turns a template package into a new package: renames identifiers, sets constants, and replaces README sections.
 
-`EnvironmentKind` names the template of each kind of environment; `PackageNames` holds the names that follow from one
-name. Templates are whole packages that lint and type-check as they are; this module holds no code as text.
+`EnvironmentKind` names the template of each kind of environment; `PackageNames` has the names that follow from one
+name. Templates are whole packages that pass lint and type checks unchanged. This module contains no code as text.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from prime_lab_mcp.lab.base.text import quote
 from prime_lab_mcp.lab.interpreter import Api
 
 BUILT_IN_TASKSETS = frozenset({"harbor", "nemo_gym", "openenv", "textarena"})
-"""Tasksets of verifiers 0.4.0, which verifiers finds before an environment of the same name."""
+"""Tasksets of verifiers 0.4.0. verifiers resolves these names before it looks for an environment of the same name."""
 _RESERVED = frozenset(
     {"verifiers", "datasets", "prime", "prime_cli", "mcp", "openai", "numpy", "tests", "test", "data"}
 )
@@ -44,7 +43,7 @@ class PackageNames:
 
 
 def package_names(name: str) -> PackageNames:
-    """Derive all names from one name. Raises BadInput where the module would shadow another, or be shadowed."""
+    """Derive all names from one name. Raises BadInput if the module's name is already that of another Python module."""
     module = name.replace("-", "_").lower()
     if (
         module in BUILT_IN_TASKSETS
@@ -62,7 +61,7 @@ def package_names(name: str) -> PackageNames:
 
 
 SINGLE_TURN = frozenset({"numeric", "math", "choice", "classification", "boolean", "short_text", "json", "tool_call"})
-"""Kinds whose answers pure modules compare, so that the v0 API can use these modules unchanged."""
+"""Kinds whose answers are compared by modules without verifiers imports, so that v0 packages can use them unchanged."""
 OLDER_BASE = "v0_single_turn"
 
 
@@ -125,17 +124,17 @@ class TemplateChanges:
 
 
 def instantiate_template(
-    template: Path, target: Path, fit: TemplateChanges, only: Collection[str] | None = None
+    template: Path, target: Path, changes: TemplateChanges, only: Collection[str] | None = None
 ) -> list[str]:
-    """Write the fitted package, or `only` some of its files, into `target`. Returns the written paths."""
+    """Write the changed package into `target`, or `only` some of its files. Returns the written paths."""
     own = template_own_names(template)
     paths = []
     for relative in template_files(template):
         path = template / relative
         if only is not None and relative not in only:
             continue
-        place = rename_text(fit.instead.get(relative, relative), own, fit.names)
-        text = _fitted(relative, path.read_text(encoding="utf-8"), own, fit)
+        place = rename_text(changes.instead.get(relative, relative), own, changes.names)
+        text = _changed_text(relative, path.read_text(encoding="utf-8"), own, changes)
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         (target / place).write_text(text, encoding="utf-8")
         paths.append(place)
@@ -156,23 +155,23 @@ def template_files(template: Path) -> list[str]:
     return [p.as_posix() for p in paths if not any(part[0] == "." or part == "__pycache__" for part in p.parts)]
 
 
-def _fitted(relative: str, text: str, own: PackageNames, fit: TemplateChanges) -> str:
+def _changed_text(relative: str, text: str, own: PackageNames, changes: TemplateChanges) -> str:
     if relative.endswith(".py"):
-        return set_constants(rename_code(text, own, fit.names), fit.constants)
+        return set_constants(rename_code(text, own, changes.names), changes.constants)
     if relative == "pyproject.toml":
-        return _project(text, fit)
+        return _project(text, changes)
     if relative == "README.md":
-        text = rename_text(text, own, fit.names)
-        for title, body in fit.sections.items():
+        text = rename_text(text, own, changes.names)
+        for title, body in changes.sections.items():
             text = set_section(text, title, body)
         return text
     return text
 
 
 def rename_code(source: str, old: PackageNames, new: PackageNames) -> str:
-    """Rename the module and every identifier with the template's class prefix, and strings that equal such a name.
+    """Rename the module, every identifier with the template's class prefix, and every string that equals such a name.
 
-    Names inside other strings and inside comments stay unchanged; templates contain none.
+    Names inside other strings and in comments stay unchanged; templates contain none.
     """
     lines = source.splitlines(keepends=True)
     for token in reversed(list(tokenize.generate_tokens(io.StringIO(source).readline))):
@@ -255,16 +254,16 @@ def template_requirements(template: Path) -> list[str]:
     return [str(d) for d in document["project"]["dependencies"]]
 
 
-def _project(text: str, fit: TemplateChanges) -> str:
+def _project(text: str, changes: TemplateChanges) -> str:
     document: Any = tomlkit.parse(text)
-    document["project"]["name"] = fit.names.distribution
-    if fit.description:
-        document["project"]["description"] = fit.description
+    document["project"]["name"] = changes.names.distribution
+    if changes.description:
+        document["project"]["description"] = changes.description
     needed = document["project"]["dependencies"]
-    for text in [str(d) for d in needed if Requirement(str(d)).name in fit.drop_requirements]:
+    for text in [str(d) for d in needed if Requirement(str(d)).name in changes.drop_requirements]:
         needed.remove(text)
-    for text in fit.more_requirements:
+    for text in changes.more_requirements:
         if text not in needed:
             needed.append(text)
-    document["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] = [fit.names.module]
+    document["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] = [changes.names.module]
     return tomlkit.dumps(document)

@@ -1,6 +1,7 @@
-"""Decodes the worker's description of a loaded v0 environment: where its functions stand, and their values.
+"""Decodes the worker's description of a loaded v0 environment: the places of its functions, and their values.
 
-All names are foreign text. A name that becomes code is an identifier, and a place is in a file of the snapshot.
+All names in the description are untrusted text. A name that becomes code must be an identifier, and a place must be in
+a file of the snapshot.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from prime_lab_mcp.lab.worker.faults import nonsense
 
 @dataclass(frozen=True, slots=True)
 class CodePlace:
-    """A line of a file of the old package. `path` is empty where the code is in no file of the package."""
+    """A line of a file of the old package. `path` is empty if the code is in no file of the package."""
 
     path: str
     line: int
@@ -31,7 +32,8 @@ class CodePlace:
 
 @dataclass(frozen=True, slots=True)
 class OldFunction:
-    """A function, and as `free` the variables that it takes from the function around it."""
+    """A function of the old package. `free` has the values of the variables that it uses from the enclosing
+    function."""
 
     name: str
     place: CodePlace
@@ -41,7 +43,8 @@ class OldFunction:
 
 @dataclass(frozen=True, slots=True)
 class OldClass:
-    """A class of the old package. `attributes` belong to its instance. `bases` are its base classes in the package."""
+    """A class of the old package. `attributes` are those of its instance. `bases` are its base classes in the
+    package."""
 
     name: str
     place: CodePlace
@@ -51,7 +54,8 @@ class OldClass:
 
 @dataclass(frozen=True, slots=True)
 class OldParser:
-    """A parser: the class of verifiers, the fields of its tags, and what it applies to the text."""
+    """A parser: its class in verifiers (`kind`), the fields of its tags, and the function that it applies to
+    the text."""
 
     kind: str
     fields: tuple[tuple[str, ...], ...]
@@ -63,7 +67,7 @@ class OldParser:
 
 @dataclass(frozen=True, slots=True)
 class OldValue:
-    """A value of the old environment: a constant, a parser, a function, or what cannot be carried over."""
+    """A value of the old environment: a constant, a parser or a function. `other` describes a value of another kind."""
 
     constant: Any = None
     type: str = ""
@@ -74,7 +78,8 @@ class OldValue:
 
 @dataclass(frozen=True, slots=True)
 class OldReward:
-    """A reward function with its weight. `library` is its qualified name if verifiers defines it, or `method`."""
+    """A reward function with its weight. If verifiers defines the function, `library` is its qualified name; for a
+    method, `library` is `method`."""
 
     name: str
     weight: float | None
@@ -87,7 +92,8 @@ class OldReward:
 
 @dataclass(frozen=True, slots=True)
 class OldEnvironment:
-    """A loaded v0 environment. `base` is the nearest class of verifiers, `own` the class of the package, if any."""
+    """A loaded v0 environment. `base` is its nearest class in verifiers, `own` its class in the package, if there is
+    one."""
 
     base: str
     own: OldClass | None
@@ -110,7 +116,7 @@ def decode_description(reply: Mapping[str, Any], files: Sequence[str]) -> OldEnv
 
 
 def is_name(text: str) -> bool:
-    """Whether a foreign text can stand in code as a name."""
+    """Whether an untrusted text can be written into code as a name."""
     return text.isidentifier() and not keyword.iskeyword(text) and text.isascii()
 
 

@@ -1,7 +1,6 @@
 """Writes the module `functions.py` of a ported package.
 
-The module holds what the rewards of the old package need: functions, classes and constants, and the parsers that they
-use.
+The module holds everything that the rewards of the old package use: functions, classes, constants and parsers.
 """
 
 from __future__ import annotations
@@ -55,7 +54,8 @@ class PortedReward:
 
 
 class FunctionsModule:
-    """Collects the module `functions`. Every method raises NotPortable for what cannot be carried over."""
+    """Collects the content of the module `functions`. Its methods raise NotPortable for code that cannot be carried
+    over."""
 
     def __init__(self, package: OldPackage, module: str) -> None:
         self.package, self.module = package, module
@@ -69,7 +69,7 @@ class FunctionsModule:
         self._used: set[str] = set()
 
     def reward(self, old: OldReward) -> PortedReward:
-        """Carry a reward function over."""
+        """Carry a reward function over to the new package. Raises NotPortable."""
         place = old.function.place
         if old.group:
             raise NotPortable("a group reward is paid for all rollouts of a task together", place)
@@ -94,7 +94,7 @@ class FunctionsModule:
         return self._ported_reward(old, function, self.parser(old.parser) if takes_parser else None)
 
     def function(self, old: OldFunction) -> str:
-        """Carry a function over. Returns its name in the module."""
+        """Carry a function over to the new package. Returns its name in the module. Raises NotPortable."""
         if old.bound:
             raise NotPortable("it is a method of an object", old.place)
         node = self.package.definition(old.place)
@@ -133,7 +133,7 @@ class FunctionsModule:
         return node.name
 
     def take(self, path: str, name: str) -> None:
-        """Carry a top-level name of an old file over, and make it a name of this module."""
+        """Carry a top-level name of an old file over, so that this module defines or imports the name."""
         if name in self._constants or name in self._nested:
             raise NotPortable(f"two things are called {name}", CodePlace(path, 1))
         self.package.take(path, name)
@@ -141,7 +141,8 @@ class FunctionsModule:
             self._imports.add(f"from {self.module}.{self.module_names()[path]} import {name}")
 
     def class_text(self, old: OldClass, drop: frozenset[str], lead: str, base: str) -> str:
-        """A class of the main file with another base and `lead` as first lines, without the methods in `drop`."""
+        """The text of a class of the main file with another base, with `lead` as first lines, without the methods in
+        `drop`."""
         node = self.package.class_around(old.place, old.name)
         if old.place.path != self.package.main or node not in self.package.files[self.package.main].tree.body:  # type: ignore[union-attr]
             raise NotPortable("its class is not at the top of the file of load_environment", old.place)
@@ -157,7 +158,7 @@ class FunctionsModule:
         return f"class {node.name}({base}):\n" + "\n".join(f"    {line}".rstrip() for line in body.splitlines())
 
     def parser(self, old: OldParser | None) -> str:
-        """The constant that holds a parser."""
+        """Define a constant with the parser, and return the constant's name."""
         if old is None:
             return "None"
         code = self._parser_text(old)
@@ -211,7 +212,7 @@ class FunctionsModule:
         raise NotPortable("its parser applies something that is no function of the package", place)
 
     def value(self, name: str, value: OldValue, place: CodePlace) -> str:
-        """The text of a value in code."""
+        """The Python expression for a value. Raises NotPortable."""
         return self._code(name, value, place)
 
     def _code(self, name: str, value: OldValue, place: CodePlace) -> str:
@@ -255,7 +256,7 @@ class FunctionsModule:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def module_names(self) -> dict[str, str]:
-        """The new module of each old file that something is cut out of."""
+        """The name of the new module for each old file from which code is cut out."""
         names: dict[str, str] = {}
         for path in [self.package.main, *sorted(self.package.files)]:
             if path == self.package.main:
@@ -284,7 +285,8 @@ class FunctionsModule:
         return texts
 
     def _placed_constants(self) -> tuple[str, str]:
-        """The constants before the nested functions, and those after them because they hold one of these functions."""
+        """The text of the constants: those before the nested functions, and those after them because they use such a
+        function."""
         early: list[str] = []
         late: list[str] = []
         after = set(self._nested)

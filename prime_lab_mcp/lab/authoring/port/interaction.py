@@ -1,4 +1,4 @@
-"""Carries over what happens between the replies of the model: tools that are plain functions, and simple games."""
+"""Carries over the interaction between replies of the model: tools that are plain functions, and simple games."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GAME = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PortedTool:
-    """A tool: the text of its method, which calls the old function."""
+    """A tool of the new package: its name, and the text of the method that calls the old function."""
 
     name: str
     text: str
@@ -63,7 +63,7 @@ def port_tools(module: FunctionsModule, tool: OldFunction) -> PortedTool:
 
 
 def _docstring(node: Definition) -> list[str]:
-    """The docstring as it stands, which is the description that the model sees."""
+    """The unchanged docstring as lines of code, because the model sees it as the tool's description."""
     text = ast.get_docstring(node)
     if not text:
         return []
@@ -86,7 +86,7 @@ def port_game(module: FunctionsModule, old: OldEnvironment) -> PortedGame:
 
 
 def _class_attributes(module: FunctionsModule, old: OldEnvironment, own: OldClass, node: ast.ClassDef) -> str:
-    """The attributes of the object that methods read, as attributes of the class."""
+    """The attributes of the instance that methods read, as class attributes. Raises NotPortable."""
     methods = [m for m in node.body if isinstance(m, Definition)]
     here = {m.name for m in methods} | {n.id for s in node.body for n in _assigned(s)}
     lines = [f"max_turns = {old.max_turns if old.max_turns is not None else -1}"]

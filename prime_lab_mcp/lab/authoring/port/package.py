@@ -1,4 +1,4 @@
-"""Writes the v1 package of a port, and lists what of the old environment is left."""
+"""Writes the v1 package of a port, and lists the parts of the old environment that were not carried over."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _MATH = "math-verify>=0.9,<0.10"
 _BASE_CLASSES = frozenset({"SingleTurnEnv", "MultiTurnEnv", "ToolEnv"})
 _MOST_LISTED = 5
 _LONGEST = 300
-"""Most characters of the argument `rendering` of test_reward."""
+"""Maximum length of the argument `rendering` of test_reward, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftPart:
-    """A part of the old environment that was not carried over, with its lines. `text` is foreign."""
+    """A part of the old environment that was not carried over, with the reason and its lines. `text` is untrusted."""
 
     part: str
     why: str
@@ -53,7 +53,7 @@ class LeftPart:
 
 @dataclass(frozen=True, slots=True)
 class PortedEnvironment:
-    """A port: its files by path, what was carried over, and what is left."""
+    """A port: its files by path, the parts that were carried over, and the parts that were not."""
 
     files: Mapping[str, str]
     rewards: tuple[PortedReward, ...]
@@ -61,12 +61,12 @@ class PortedEnvironment:
     tools: tuple[PortedTool, ...] = ()
     game: PortedGame | None = None
     renderings: tuple[str, ...] = ()
-    """Ways to write an answer with every field of the parser, the most likely first."""
+    """Formats of a reply for `test_reward`, with GOLD in place of the answer; the most likely format first."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldPort:
-    """All that is known about the environment to port. `arguments` are the parameters of `load_environment`."""
+    """The facts about the environment to port. `arguments` are the parameters of its `load_environment`."""
 
     name: str
     environment: OldEnvironment
@@ -77,8 +77,8 @@ class OldPort:
 
 
 @dataclass
-class _Writing:
-    """The port in the making."""
+class _PortInProgress:
+    """The state of a port while it is written."""
 
     module: FunctionsModule
     package: OldPackage
@@ -92,23 +92,23 @@ class _Writing:
 
 
 def build_port(templates: Path, names: PackageNames, old: OldPort, rows: PortedRows) -> PortedEnvironment:
-    """Make the files of the v1 package for a described v0 environment."""
+    """Make the files of the v1 package for a v0 environment that a worker has described."""
     texts = {p.name: p.read_text(encoding="utf-8") for p in sorted((templates / TEMPLATE).glob("*.py"))}
     package = OldPackage(old.source, old.main, offered_names(texts["v0.py"]))
-    writing = _Writing(FunctionsModule(package, names.module), package)
-    rewards = _rewards(writing, old.environment)
-    tools, game = _interaction(writing, old.environment)
-    _note_defaults(writing, old, rows)
+    progress = _PortInProgress(FunctionsModule(package, names.module), package)
+    rewards = _rewards(progress, old.environment)
+    tools, game = _interaction(progress, old.environment)
+    _note_defaults(progress, old, rows)
     title = "The functions of the older environment, as they were."
-    modules = writing.module.texts(title, game.text if game else "")
-    files = _package_files(texts, names, old, rows, rewards, tools, game, modules, writing)
+    modules = progress.module.texts(title, game.text if game else "")
+    files = _package_files(texts, names, old, rows, rewards, tools, game, modules, progress)
     return PortedEnvironment(
-        files, tuple(rewards), tuple(writing.left_parts), tools, game, _renderings(old.environment)
+        files, tuple(rewards), tuple(progress.left_parts), tools, game, _renderings(old.environment)
     )
 
 
 def left_findings(ported: PortedEnvironment) -> tuple[Finding, ...]:
-    """One warning that names what is left; rewards that are left come first."""
+    """One warning about the parts that were not carried over. Rewards come first."""
     if not ported.left_parts:
         return ()
     rewards = [p for p in ported.left_parts if p.part.startswith("reward ")]
@@ -127,7 +127,7 @@ def left_findings(ported: PortedEnvironment) -> tuple[Finding, ...]:
     )
 
 
-def _rewards(writing: _Writing, old: OldEnvironment) -> list[PortedReward]:
+def _rewards(progress: _PortInProgress, old: OldEnvironment) -> list[PortedReward]:
     ported = []
     others = set(old.objects) - {"parser"}
     for reward in old.rewards:
@@ -136,13 +136,13 @@ def _rewards(writing: _Writing, old: OldEnvironment) -> list[PortedReward]:
         try:
             if old.base == "EnvGroup":
                 raise NotPortable("it is paid by one member of the EnvGroup only", reward.function.place)
-            ported_reward = writing.module.reward(reward)
-            objects = _parameters(writing.package, reward.function.place) & others
+            ported_reward = progress.module.reward(reward)
+            objects = _parameters(progress.package, reward.function.place) & others
             if objects:
                 raise NotPortable(f"it asks for an object of the rubric: {sorted(objects)[0]}", reward.function.place)
             ported.append(ported_reward)
         except NotPortable as error:
-            writing.leave(f"reward {reward.name} (weight {reward.weight or 0:g})", error)
+            progress.leave(f"reward {reward.name} (weight {reward.weight or 0:g})", error)
     return ported
 
 
@@ -154,46 +154,46 @@ def _parameters(package: OldPackage, place: CodePlace) -> set[str]:
     return {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
 
 
-def _interaction(writing: _Writing, old: OldEnvironment) -> tuple[tuple[PortedTool, ...], PortedGame | None]:
-    """The tools or the turns of the environment, or an entry of `left_parts` for what has none in v1."""
-    here = CodePlace(writing.package.main, 1)
+def _interaction(progress: _PortInProgress, old: OldEnvironment) -> tuple[tuple[PortedTool, ...], PortedGame | None]:
+    """Carry over the tools or the game of the environment. Parts without a counterpart in v1 go to `left_parts`."""
+    here = CodePlace(progress.package.main, 1)
     if old.base not in _BASE_CLASSES:
-        writing.leave(
+        progress.leave(
             f"the class {old.base or 'of the environment'}",
             NotPortable(
-                "only SingleTurnEnv, ToolEnv and MultiTurnEnv are carried over", _construction(writing, old) or here
+                "only SingleTurnEnv, ToolEnv and MultiTurnEnv are carried over", _construction(progress, old) or here
             ),
         )
         return (), None
     try:
         if old.base == "MultiTurnEnv":
-            return (), port_game(writing.module, old)
+            return (), port_game(progress.module, old)
         if old.own is not None:
             raise NotPortable("it changes the class of verifiers", old.own.place)
     except NotPortable as error:
-        writing.leave(f"the class {old.own.name if old.own else old.base}", error)
+        progress.leave(f"the class {old.own.name if old.own else old.base}", error)
     tools = []
     for tool in old.tools:
         try:
-            tools.append(port_tools(writing.module, tool))
+            tools.append(port_tools(progress.module, tool))
         except NotPortable as error:
-            writing.leave(f"tool {tool.name}", error)
+            progress.leave(f"tool {tool.name}", error)
     return tuple(tools), None
 
 
-def _construction(writing: _Writing, old: OldEnvironment) -> CodePlace | None:
-    """The line where the environment is made."""
-    tree = writing.package.files[writing.package.main].tree
+def _construction(progress: _PortInProgress, old: OldEnvironment) -> CodePlace | None:
+    """The line that constructs the environment; None if there is none."""
+    tree = progress.package.files[progress.package.main].tree
     for node in ast.walk(tree) if tree is not None else ():
         called = node.func if isinstance(node, ast.Call) else None
         name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
         if name == old.base:
-            return CodePlace(writing.package.main, getattr(node, "lineno", 1))
+            return CodePlace(progress.package.main, getattr(node, "lineno", 1))
     return None
 
 
-def _note_defaults(writing: _Writing, old: OldPort, rows: PortedRows) -> None:
-    tree = writing.package.files[old.main].tree
+def _note_defaults(progress: _PortInProgress, old: OldPort, rows: PortedRows) -> None:
+    tree = progress.package.files[old.main].tree
     load = next(
         (
             n
@@ -206,17 +206,17 @@ def _note_defaults(writing: _Writing, old: OldPort, rows: PortedRows) -> None:
         place = CodePlace(old.main, load.lineno)
         listed = ", ".join(n for n in old.arguments if n.isidentifier())
         why = f"the rows and values are those of the defaults of {listed}"
-        first = writing.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
-        writing.left_parts.append(LeftPart("arguments of load_environment", why, place, "\n".join(first)))
+        first = progress.package.files[old.main].text.splitlines()[load.lineno - 1 : load.body[0].lineno - 1]
+        progress.left_parts.append(LeftPart("arguments of load_environment", why, place, "\n".join(first)))
     for split, carried in rows.counts.items():
         total = rows.totals.get(split, carried)
         if total > carried:
             why = f"{carried:,} of {total:,} rows were taken, chosen at random"
-            writing.left_parts.append(LeftPart(f"rows of the split {split}", why))
+            progress.left_parts.append(LeftPart(f"rows of the split {split}", why))
 
 
 def _lines_at(package: OldPackage, place: CodePlace) -> str:
-    """The old lines at a place: of a whole function where one begins there."""
+    """The old source at a place: the whole function if one begins there, else one line."""
     lines = package.files[place.path].text.splitlines()
     try:
         node: ast.AST = package.definition(place)
@@ -238,11 +238,11 @@ def _package_files(
     tools: Sequence[PortedTool],
     game: PortedGame | None,
     modules: Mapping[str, str],
-    writing: _Writing,
+    progress: _PortInProgress,
 ) -> dict[str, str]:
     taskset = "taskset_tools.py" if tools else "taskset_game.py" if game else "taskset.py"
     template_files = ["__init__.py", "rows.py", "conversation.py", "v0.py"]
-    template_files += ["math_reward.py"] if writing.module.uses_math else []
+    template_files += ["math_reward.py"] if progress.module.uses_math else []
     template_files += ["game.py"] if game else []
     files = {f"{names.module}/{n}": rename_code(texts[n], _OWN, names) for n in template_files}
     files |= {f"{names.module}/{name}.py": text for name, text in modules.items()}
@@ -253,7 +253,7 @@ def _package_files(
         files[f"{names.module}/tools.py"] = _tools_text(rename_code(texts["tools.py"], _OWN, names), tools)
     files |= {f"{names.module}/data/{split}.jsonl": text for split, text in rows.texts.items()}
     files["pyproject.toml"] = _project_text(names, old, files, bool(tools or game))
-    files["README.md"] = _readme_text(names, old, rows, rewards, tools, game, writing.left_parts)
+    files["README.md"] = _readme_text(names, old, rows, rewards, tools, game, progress.left_parts)
     return files
 
 
@@ -308,12 +308,12 @@ def _project_text(names: PackageNames, old: OldPort, files: Mapping[str, str], i
     needed = [V1_REQUIREMENT]
     if "math_verify" in imported:
         needed.append(_MATH)
-    theirs = _requirements(old.requirements)
-    matched = {r for r, name in theirs.items() if name.replace("-", "_") in imported}
-    provided = {name.replace("-", "_") for name in theirs.values()} | {"math_verify"}
+    old_requirements = _requirements(old.requirements)
+    matched = {r for r, name in old_requirements.items() if name.replace("-", "_") in imported}
+    provided = {name.replace("-", "_") for name in old_requirements.values()} | {"math_verify"}
     if imported - provided:  # The name of a distribution may differ from that of its package.
-        matched = {r for r, name in theirs.items() if name not in ("datasets", "openai")}
-    needed += [r for r in theirs if r in matched and theirs[r] != "math-verify"]
+        matched = {r for r, name in old_requirements.items() if name not in ("datasets", "openai")}
+    needed += [r for r in old_requirements if r in matched and old_requirements[r] != "math-verify"]
     document = tomlkit.document()
     document["build-system"] = {"requires": ["hatchling"], "build-backend": "hatchling.build"}
     document["project"] = {
@@ -330,7 +330,7 @@ def _project_text(names: PackageNames, old: OldPort, files: Mapping[str, str], i
 
 
 def _requirements(requirements: Iterable[str]) -> dict[str, str]:
-    """The requirements of the old package but for verifiers, with the names of their distributions."""
+    """The requirements of the old package except verifiers, each with the name of its distribution."""
     names = {}
     for text in requirements:
         try:
@@ -404,7 +404,7 @@ def _cell(text: str) -> str:
 
 
 def _renderings(old: OldEnvironment) -> tuple[str, ...]:
-    """Ways to write an answer, from the parsers: with all fields, with the answer's field alone, and bare."""
+    """Formats of a reply that follow from the parsers: with all fields, with only the answer's field, and bare."""
     renderings: list[str] = []
     for parser in [*(r.parser for r in old.rewards if r.weight), old.parser]:
         if parser is not None:

@@ -25,17 +25,17 @@ from prime_lab_mcp.lab.worker.description import Row
 from prime_lab_mcp.lab.worker.host import Worker
 from prime_lab_mcp.lab.worker.scoring import Case
 
-_TRIED = 4
-"""Tasks on which each way to write an answer is tried."""
+_TRIED_TASKS = 4
+"""Number of tasks on which each reply format is tried."""
 _SAMPLE_ROWS = 200
-"""Rows in which golds are looked for."""
+"""Number of rows that are searched for golds."""
 _ROWS_SECONDS = 120.0
 EPSILON = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedPort:
-    """A package that was written beside the old one. `rendering` is the way to write an answer that earns most."""
+    """A finished port. `rendering` is the reply format whose golds earn most; None if no format works."""
 
     ported: PortedEnvironment
     rows: PortedRows
@@ -50,7 +50,7 @@ class FinishedPort:
 async def port_environment(lab: Lab, old: Snapshot, target: Path, names: PackageNames, say: Say) -> FinishedPort:
     """Write the v1 package of a v0 environment into `target`.
 
-    Raises BadInput where the environment is no v0 environment or has no rows, and what `open_environment` raises.
+    Raises BadInput if the environment is written for v1 or has no rows, and the errors of `open_environment`.
     """
     source = await anyio.to_thread.run_sync(read_source, old)
     async with open_environment(lab, old, progress=say) as opened:
@@ -101,7 +101,7 @@ async def _rows(worker: Worker) -> tuple[PortedRows, Sequence[Row]]:
 
 
 def _main_file(source: SourceCode, old: Snapshot) -> str:
-    """The file that defines `load_environment`. Raises BadInput where none does, or several do."""
+    """The file that defines `load_environment`. Raises BadInput if none or several do."""
     files = [
         f.path
         for f in source.files
@@ -132,9 +132,12 @@ def _write(target: Path, built: PortedEnvironment) -> None:
 
 
 async def _best_rendering(worker: Worker, rows: Sequence[Row], renderings: Sequence[str]) -> str | None:
-    """The way to write an answer in which golds earn most, if they earn more than the answers of other tasks do."""
+    """The reply format in which golds earn most; None if no format pays golds.
+
+    A format counts only if its golds earn more than the answers of other tasks do.
+    """
     candidates = task_golds.gold_candidates(list(rows[:_SAMPLE_ROWS]))
-    golds = candidates[0].golds[:_TRIED] if candidates else ()
+    golds = candidates[0].golds[:_TRIED_TASKS] if candidates else ()
     if not golds or not renderings:
         return None
     cases: list[tuple[int, bool, Case]] = []

@@ -1,4 +1,4 @@
-"""The rows of a v0 environment as the data of v1 tasks: prompt, system prompt, answer, info and other columns."""
+"""Converts the rows of a v0 environment to data of v1 tasks: prompt, system prompt, answer, info and other columns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import Any
 from prime_lab_mcp.lab.worker.description import Row
 
 MOST_ROWS = 50_000
-"""Most rows of a split that are packaged with a ported environment."""
+"""Maximum number of rows of a split that are packaged with a ported environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortedRows:
-    """The rows of both splits as JSON lines. `system_prompt` is the one that all rows share, and not in the lines."""
+    """The rows of both splits as JSON lines. A system prompt that all rows share is in `system_prompt`, not in the
+    lines.
+
+    `counts` are the packaged rows of each split, `totals` all rows of the old split.
+    """
 
     texts: Mapping[str, str]
     counts: Mapping[str, int]
@@ -26,7 +30,7 @@ class PortedRows:
 
 
 def port_rows(splits: Mapping[str, Sequence[Row]], totals: Mapping[str, int]) -> PortedRows:
-    """Write rows as data of tasks."""
+    """Convert rows to task data. `totals` has the number of rows of each split of the old environment."""
     data = {split: [_task_data(row) for row in rows] for split, rows in splits.items() if rows}
     every = [d for rows in data.values() for d in rows]
     prompts = {d.get("system_prompt") for d in every}
@@ -66,7 +70,7 @@ def _task_data(row: Row) -> dict[str, Any]:
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of a prompt in the form of v1, whose tool calls have no inner table."""
+    """Convert a message of a prompt to the v1 format, in which a tool call has no nested `function` table."""
     converted = dict(message)
     if converted.get("tool_calls"):
         converted["tool_calls"] = [{**c, **c["function"]} if "function" in c else c for c in converted["tool_calls"]]

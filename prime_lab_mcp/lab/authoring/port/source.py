@@ -1,7 +1,8 @@
-"""Cuts functions and what they need out of the files of a v0 package, by their syntax and unchanged.
+"""Cuts functions, and the code that they need, out of the files of a v0 package by their syntax. The text stays
+unchanged.
 
 Names of verifiers are taken from the module `v0` of the new package, which has the parts of the old API that a reward
-needs. What needs any other part of verifiers cannot be carried over.
+needs. Code that needs any other part of verifiers cannot be carried over.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import posixpath
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from prime_lab_mcp.lab.authoring.port.description import CodePlace
@@ -22,7 +24,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class NotPortable(Exception):
-    """A part of the old package cannot be carried over. `place` is the line that decides."""
+    """A part of the old package cannot be carried over. `place` is the line that causes this."""
 
     def __init__(self, why: str, place: CodePlace) -> None:
         super().__init__(why)
@@ -40,7 +42,7 @@ class CutModule:
 
 
 class OldPackage:
-    """The files of a v0 package, with what is cut out of them so far. `main` is the file of `load_environment`."""
+    """The files of a v0 package, with the code that was cut out so far. `main` is the file of `load_environment`."""
 
     def __init__(self, source: SourceCode, main: str, offered: frozenset[str]) -> None:
         self.files = {f.path: f for f in source.files}
@@ -48,7 +50,7 @@ class OldPackage:
         self.cut: dict[str, CutModule] = {}
 
     def definition(self, place: CodePlace) -> Definition | ast.Lambda:
-        """The function at a place. Raises NotPortable where there is none, or several."""
+        """The function at a place. Raises NotPortable if there is none, or several."""
         definitions = [
             node
             for node in ast.walk(self._tree(place))
@@ -60,7 +62,7 @@ class OldPackage:
         return outer[0]
 
     def class_around(self, place: CodePlace, name: str) -> ast.ClassDef:
-        """The class of this name with code at a place. Raises NotPortable where there is none."""
+        """The class of this name that contains a place. Raises NotPortable if there is none."""
         for node in ast.walk(self._tree(place)):
             if not isinstance(node, ast.ClassDef) or node.name != name:
                 continue
@@ -72,7 +74,7 @@ class OldPackage:
         return node in self._tree(place).body
 
     def text(self, place: CodePlace, node: ast.AST) -> str:
-        """The lines of a node without the indentation of the first, decorators and comments above included."""
+        """The lines of a node, dedented, with its decorators and the comments above it."""
         lines = self.files[place.path].text.splitlines()
         first = _first_line(node)
         while first > 1 and lines[first - 2].strip().startswith("#"):
@@ -80,22 +82,26 @@ class OldPackage:
         return textwrap.dedent("\n".join(lines[first - 1 : getattr(node, "end_lineno", first)]))
 
     def require_names(self, path: str, node: ast.AST, provided: Iterable[str] = ()) -> None:
-        """Cut out what a node needs of its file and of others. `provided` are names that it gets from elsewhere.
+        """Cut out the code that a node needs, from its file and from others. `provided` are names that are defined
+        elsewhere.
 
-        Raises NotPortable for what cannot be carried over. Nothing is cut out then.
+        Raises NotPortable, and then cuts nothing out.
         """
-        before = {p: CutModule(m.file, dict(m.statements), dict(m.imported)) for p, m in self.cut.items()}
-        try:
+        with self._all_or_nothing():
             self._require(path, node, frozenset(provided))
-        except NotPortable:
-            self.cut = before
-            raise
 
     def take(self, path: str, name: str) -> None:
-        """Cut a top-level name out of a file, with what it needs. Raises NotPortable."""
+        """Cut a top-level name out of a file, with the code that it needs. Raises NotPortable, and then cuts nothing
+        out."""
+        with self._all_or_nothing():
+            self._take(path, name)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Undo all cuts of the block if it raises NotPortable."""
         before = {p: CutModule(m.file, dict(m.statements), dict(m.imported)) for p, m in self.cut.items()}
         try:
-            self._take(path, name)
+            yield
         except NotPortable:
             self.cut = before
             raise
@@ -157,7 +163,7 @@ class OldPackage:
             self._take(own, alias.name)
 
     def _take_attributes(self, path: str, part: str, name: str) -> None:
-        """Cut out of a module of the package what a file reads of it as `name.attribute`."""
+        """Cut the names that a file reads as `name.attribute` out of the module `part`."""
         self.cut.setdefault(part, CutModule(self.files[part]))
         bound = _bindings(self._tree(CodePlace(part, 1)))
         for node in ast.walk(self._tree(CodePlace(path, 1))):
@@ -167,7 +173,7 @@ class OldPackage:
                 self._take(part, node.attr)
 
     def submodule(self, path: str, statement: ast.ImportFrom, name: str) -> str | None:
-        """The file of a module that a statement imports as a whole, where `name` is one."""
+        """The file of the module `name` that a statement imports as a whole; None if `name` is no module."""
         return self._own_path(path, f"{statement.module}.{name}" if statement.module else name, statement.level)
 
     def named_path(self, module: str) -> str | None:
@@ -197,7 +203,7 @@ class OldPackage:
         return None
 
     def _check_library(self, path: str, node: ast.AST) -> None:
-        """Raise NotPortable where a node uses a part of verifiers that the new package does not offer."""
+        """Raise NotPortable if a node uses a part of verifiers that the new package does not offer."""
         aliases = library_aliases(self._tree(CodePlace(path, 1)))
         for inner in ast.walk(node):
             used = isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id in aliases
@@ -213,9 +219,9 @@ class OldPackage:
 
 
 def written_module(package: OldPackage, path: str, module: str, names: Mapping[str, str]) -> tuple[list[str], str]:
-    """The imports and the other statements that are cut out of a file, as text of the new package `module`.
+    """The imports, and the text of the other statements, that are cut out of a file for the new package `module`.
 
-    `names` are the new modules by old file.
+    `names` maps each old file to its new module.
     """
     cut = package.cut.get(path)
     if cut is None or cut.file.tree is None:
@@ -271,12 +277,12 @@ def _whole_import(module: str, name: str, bound: str) -> str:
 
 
 def offered_names(text: str) -> frozenset[str]:
-    """The public names that the module `v0` of the new package has."""
+    """The public names of the module `v0` of the new package."""
     return frozenset(n for n in _bindings(parse_python(text)) if not n.startswith("_"))
 
 
 def library_aliases(tree: ast.Module) -> frozenset[str]:
-    """The names under which a file has the package verifiers."""
+    """The local names of the package verifiers in a file."""
     return frozenset(
         alias.asname or alias.name
         for node in ast.walk(tree)
@@ -287,14 +293,14 @@ def library_aliases(tree: ast.Module) -> frozenset[str]:
 
 
 def parameters_of(node: Definition | ast.Lambda) -> frozenset[str] | None:
-    """The names of a function's parameters; None where it takes any."""
+    """The names of a function's parameters; None if it accepts any keyword."""
     if node.args.kwarg is not None:
         return None
     return frozenset(a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
 
 
 def third_party(trees: Iterable[ast.Module], own: Sequence[str]) -> frozenset[str]:
-    """The top-level packages that files import beside the standard library and `own`."""
+    """The top-level packages that files import, except the standard library and `own`."""
     roots = set()
     for tree in trees:
         for node in ast.walk(tree):
@@ -316,7 +322,7 @@ def _first_line(node: ast.AST) -> int:
 
 
 def _loaded(node: ast.AST) -> set[str]:
-    """The names that a node reads, but for those that are only its own."""
+    """The names that a node reads, except its local names."""
     read: set[str] = set()
     own: set[str] = set()
     for inner in ast.walk(node):

@@ -74,7 +74,7 @@ def test_a_tool_that_knows_the_answer_only_after_another_rollout_blocks() -> Non
             (rollout(row, before.format(row + 40)), rollout(row, "n", reward=1.0), rollout(row, after.format(row + 40)))
             for row in range(2)
         )
-        return codes(solved=Solved(solved, kept=around))
+        return codes(solved=Solved(solved, state_checks=around))
 
     assert BLOCKED in kept("error: nothing yet", "last result: {}")
     assert BLOCKED not in kept("last result: {}", "last result: {}")

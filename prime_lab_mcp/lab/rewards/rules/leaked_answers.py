@@ -1,7 +1,8 @@
-"""Rules about what the environment tells the model during a rollout: the answer, or what an earlier rollout left.
+"""Rules against environments that state the answer to the model during a rollout, or that keep it between rollouts.
 
-A gold counts where it stands alone as a word or number, has at least two characters, and neither the prompt nor a
-call's arguments hold it. One task shows little, because a table may hold any number: every tried task must show it.
+A message states the gold if it contains the gold as a separate word or number of at least two characters, and neither
+the prompt nor the arguments of a call contain it. On a single task this may be a coincidence, because a table may
+contain any number. A finding therefore requires that every tried task shows it.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from prime_lab_mcp.lab.rewards.solutions import Change, last_reply
 from prime_lab_mcp.lab.worker.description import Message
 
 _TASKS = 2
-"""Fewest tasks, with different golds, that must show what a rule reports."""
-_ASKS_WRONGLY = (Change.WRONG_ARGUMENT, Change.OTHER_TEXTS)
+"""Smallest number of tasks with different golds that a finding requires."""
+_WRONG_CALLS = (Change.WRONG_ARGUMENT, Change.OTHER_TEXTS)
 _SHORTEST, _LONGEST = 2, 200
+"""Lengths in characters between which a gold is searched for."""
 
 
-def answer_told(trial: Trial) -> Iterator[Finding]:
-    """No tool and no reply of the environment may state the answer to a model that asks for something else."""
+def answer_leaked(trial: Trial) -> Iterator[Finding]:
+    """No tool and no message of the environment may state the answer to a model that asks for something else."""
     tried: dict[str, list[PlayedScript]] = defaultdict(list)
     for change, p in trial.solved.changed:
-        if change in _ASKS_WRONGLY:
+        if change in _WRONG_CALLS:
             tried[p.script.name].append(p)
     for p in trial.rollouts:
         if p.script.part == "wrong" and p.script.delivery is not Delivery.TOOLS_FIRST:
@@ -37,7 +39,7 @@ def answer_told(trial: Trial) -> Iterator[Finding]:
         known = [(p, _golds(trial, p.row)) for p in played if p.result.end != "not-run" and _golds(trial, p.row)]
         if len({golds for _, golds in known}) < _TASKS:
             continue
-        if all(_told(p.result.messages, golds) for p, golds in known):
+        if all(_states_gold(p.result.messages, golds) for p, golds in known):
             yield Finding(
                 "gold-in-prompt",
                 "warning",
@@ -49,12 +51,14 @@ def answer_told(trial: Trial) -> Iterator[Finding]:
 
 
 def state_survives(trial: Trial) -> Iterator[Finding]:
-    """A tool that knows the answer only after another rollout has found it keeps state between rollouts."""
-    kept = [(before, after, _answer(trial, solved)) for before, solved, after in trial.solved.kept]
-    kept = [one for one in kept if one[2]]
-    if len({golds for *_, golds in kept}) < _TASKS:
+    """Rollouts must not share state: a tool must not state an answer only after another rollout has given it."""
+    checks = [(before, after, _answer(trial, solved)) for before, solved, after in trial.solved.state_checks]
+    checks = [check for check in checks if check[2]]
+    if len({golds for *_, golds in checks}) < _TASKS:
         return
-    if all(_told(a.result.messages, golds) and not _told(b.result.messages, golds) for b, a, golds in kept):
+    if all(
+        _states_gold(a.result.messages, golds) and not _states_gold(b.result.messages, golds) for b, a, golds in checks
+    ):
         yield Finding(
             "reward-rollout-differs",
             "blocker",
@@ -62,12 +66,12 @@ def state_survives(trial: Trial) -> Iterator[Finding]:
             "between rollouts",
             "Keep what a rollout changes with the rollout: a tool server of its own (Task.toolsets), or state that "
             "setup_task makes anew.",
-            rows=tuple(rollout_row(after, "what the tool says before any rollout") for _, after, _ in kept[:2]),
+            rows=tuple(rollout_row(after, "what the tool says before any rollout") for _, after, _ in checks[:2]),
         )
 
 
 def _golds(trial: Trial, row: int) -> tuple[str, ...]:
-    """The spellings of a task's gold that are long enough to be no coincidence."""
+    """Return the spellings of a task's gold that are long enough for the search."""
     style = trial.style
     gold = next((g for g in style.golds.golds if g.row == row), None) if style is not None else None
     if style is None or gold is None:
@@ -77,15 +81,18 @@ def _golds(trial: Trial, row: int) -> tuple[str, ...]:
 
 
 def _answer(trial: Trial, solved: PlayedScript) -> tuple[str, ...]:
-    """What the last reply of a solution answers, where it is long enough to be no coincidence."""
+    """Return the answer in the last reply of a solution, as a tuple; empty if it is too short or too long."""
     before, _, after = trial.style.wrapper.wrap("\0").partition("\0") if trial.style is not None else ("", "", "")
     answer = last_reply(solved).partition(before)[2] if before else last_reply(solved)
     answer = (answer.partition(after)[0] if after else answer).strip()
     return (answer,) if _SHORTEST <= len(answer) <= _LONGEST else ()
 
 
-def _told(messages: Sequence[Message], golds: Sequence[str]) -> bool:
-    """Whether the environment states a gold between the first and the last turn of the model, which did not."""
+def _states_gold(messages: Sequence[Message], golds: Sequence[str]) -> bool:
+    """Whether the environment states a gold between the first and the last message of the model.
+
+    A gold in the prompt or in the arguments of a call does not count.
+    """
     turns = [n for n, m in enumerate(messages) if m.get("role") == "assistant"]
     if len(turns) < 2:
         return False
@@ -102,8 +109,9 @@ def _told(messages: Sequence[Message], golds: Sequence[str]) -> bool:
 
 
 def _stated(gold: str, texts: Iterable[str]) -> bool:
+    """Whether one of the texts contains the gold as a separate word or number."""
     alone = re.compile(rf"(?<![\w.]){re.escape(gold)}(?!\w|\.\d)", re.IGNORECASE)
     return any(alone.search(text) for text in texts)
 
 
-TOLD_RULES: tuple[RewardRule, ...] = (answer_told, state_survives)
+LEAK_RULES: tuple[RewardRule, ...] = (answer_leaked, state_survives)
